@@ -1,0 +1,135 @@
+// Package diag holds diagnostics about the files an author wrote: what is wrong, where, and what is allowed there. Parsers
+// collect them in a List and go on, so that one run reports every fault.
+package diag
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pos is a place in a file. Line and Column are 1-based; a zero Line stands for the whole file.
+type Pos struct {
+	File   string
+	Line   int
+	Column int
+}
+
+// String returns "file:line:column", or only the file when the place is the whole of it.
+func (p Pos) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	default:
+		return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	}
+}
+
+// Severity says whether a diagnostic keeps a file from being used.
+type Severity int
+
+// The severities.
+const (
+	Error Severity = iota
+	Warning
+)
+
+// String returns "error" or "warning".
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Diagnostic is one finding. Rule is a short stable name such as "unknown-key"; Message is one sentence without a final
+// period that says what is wrong and what is allowed.
+type Diagnostic struct {
+	Severity Severity
+	Rule     string
+	Message  string
+	Pos      Pos
+}
+
+// String renders the diagnostic as "file:line:column: message [rule]".
+func (d Diagnostic) String() string {
+	text := d.Pos.String() + ": "
+	if d.Severity == Warning {
+		text += "warning: "
+	}
+	text += d.Message
+	if d.Rule != "" {
+		text += " [" + d.Rule + "]"
+	}
+	return text
+}
+
+// List collects diagnostics. The zero value is ready to use; a List is not safe for concurrent use.
+type List struct {
+	items []Diagnostic
+}
+
+// Errorf adds an error.
+func (l *List) Errorf(pos Pos, rule, format string, args ...any) {
+	l.items = append(l.items, Diagnostic{Severity: Error, Rule: rule, Message: fmt.Sprintf(format, args...), Pos: pos})
+}
+
+// Warnf adds a warning.
+func (l *List) Warnf(pos Pos, rule, format string, args ...any) {
+	l.items = append(l.items, Diagnostic{Severity: Warning, Rule: rule, Message: fmt.Sprintf(format, args...), Pos: pos})
+}
+
+// Append adds all diagnostics of another list.
+func (l *List) Append(other *List) {
+	if other != nil {
+		l.items = append(l.items, other.items...)
+	}
+}
+
+// All returns the diagnostics sorted by file, line, column and rule.
+func (l *List) All() []Diagnostic {
+	sorted := slices.Clone(l.items)
+	slices.SortStableFunc(sorted, func(a, b Diagnostic) int {
+		return cmp.Or(
+			strings.Compare(a.Pos.File, b.Pos.File),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column),
+			strings.Compare(a.Rule, b.Rule),
+		)
+	})
+	return sorted
+}
+
+// HasErrors tells whether at least one diagnostic is an error.
+func (l *List) HasErrors() bool {
+	return slices.ContainsFunc(l.items, func(d Diagnostic) bool { return d.Severity == Error })
+}
+
+// Err returns all errors of the list as one error, or nil when there is none.
+func (l *List) Err() error {
+	if !l.HasErrors() {
+		return nil
+	}
+	var failed Errors
+	for _, d := range l.All() {
+		if d.Severity == Error {
+			failed = append(failed, d)
+		}
+	}
+	return failed
+}
+
+// Errors is a non-empty, sorted list of diagnostics used as an error.
+type Errors []Diagnostic
+
+// Error renders one diagnostic a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, d := range e {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,278 @@
+// Package value holds the data that flows through the adapter without a Go type of its own: parameters, plan properties,
+// variables, manifests. A value is nil, bool, string, int64, uint64 (only above the largest int64), float64, []any or
+// map[string]any. Integers are never floats: JSON's 5, 5.0 and 5e0 are all the int64 5, because a float in a BOSH manifest
+// is read as a string by the Director's YAML parser.
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxDepth is how deep a value from outside may be nested.
+const MaxDepth = 100
+
+// exactFloat is the magnitude below which every integral float64 is exactly one integer.
+const exactFloat = 1 << 53
+
+// DecodeJSON reads exactly one JSON document.
+func DecodeJSON(data []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var raw any
+	if err := decoder.Decode(&raw); err != nil {
+		if err == io.EOF { //nolint:errorlint // Decode returns io.EOF bare for an empty text
+			return nil, fmt.Errorf("unexpected end of JSON input")
+		}
+		return nil, err
+	}
+	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Token returns io.EOF bare
+		return nil, fmt.Errorf("unexpected data after the JSON document")
+	}
+	return Normalise(raw), nil
+}
+
+// DecodeObject reads exactly one JSON object; null gives a nil map.
+func DecodeObject(data []byte) (map[string]any, error) {
+	decoded, err := DecodeJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	switch object := decoded.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return object, nil
+	default:
+		return nil, fmt.Errorf("expected a JSON object, found %s", Kind(decoded))
+	}
+}
+
+// Normalise turns what a JSON or YAML decoder made into a value; the input is not changed. Map keys that are no strings
+// become their text.
+func Normalise(raw any) any {
+	switch v := raw.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, item := range v {
+			out[key] = Normalise(item)
+		}
+		return out
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for key, item := range v {
+			out[Text(Normalise(key))] = Normalise(item)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = Normalise(item)
+		}
+		return out
+	default:
+		return scalar(raw)
+	}
+}
+
+func scalar(raw any) any {
+	switch v := raw.(type) {
+	case nil, bool, string, int64:
+		return v
+	case int:
+		return int64(v)
+	case int32:
+		return int64(v)
+	case uint64:
+		return unsigned(v)
+	case uint:
+		return unsigned(uint64(v))
+	case float64:
+		return float(v)
+	case json.Number:
+		return number(v.String())
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func unsigned(v uint64) any {
+	if v <= math.MaxInt64 {
+		return int64(v)
+	}
+	return v
+}
+
+func float(v float64) any {
+	if v == math.Trunc(v) && math.Abs(v) < exactFloat {
+		return int64(v)
+	}
+	return v
+}
+
+func number(text string) any {
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return u
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		// Beyond float64; infinity is refused by CheckNumbers, so the number is never used.
+		return math.Inf(1)
+	}
+	return float(f)
+}
+
+// Kind names the JSON type of a value with its article, for messages: "a string", "an integer", "null".
+func Kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case int64, uint64:
+		return "an integer"
+	case float64:
+		return "a number"
+	case []any:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// Text renders a scalar as text, integers and floats in plain decimal; lists and maps as JSON; nil as "".
+func Text(v any) string {
+	switch s := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return s
+	case bool:
+		return strconv.FormatBool(s)
+	case int64:
+		return strconv.FormatInt(s, 10)
+	case uint64:
+		return strconv.FormatUint(s, 10)
+	case float64:
+		return strconv.FormatFloat(s, 'f', -1, 64)
+	default:
+		return string(MustJSON(s))
+	}
+}
+
+// MustJSON renders a value as compact JSON with sorted keys and without HTML escapes. Only infinities and values that are
+// none of this package cannot be rendered; they give null.
+func MustJSON(v any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return []byte("null")
+	}
+	return bytes.TrimRight(out.Bytes(), "\n")
+}
+
+// Clone returns a deep copy.
+func Clone(v any) any {
+	switch c := v.(type) {
+	case map[string]any:
+		return CloneMap(c)
+	case []any:
+		out := make([]any, len(c))
+		for i, item := range c {
+			out[i] = Clone(item)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+// CloneMap returns a deep copy; nil stays nil.
+func CloneMap(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for key, item := range m {
+		out[key] = Clone(item)
+	}
+	return out
+}
+
+// Keys returns the sorted keys of a map.
+func Keys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
+
+// Depth is the number of lists and maps around the innermost value.
+func Depth(v any) int {
+	deepest := 0
+	switch c := v.(type) {
+	case map[string]any:
+		for _, item := range c {
+			deepest = max(deepest, Depth(item))
+		}
+	case []any:
+		for _, item := range c {
+			deepest = max(deepest, Depth(item))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// Walk calls visit for every scalar and every map key (as a string) in a value, in sorted order, with its path such as
+// "labels/team" or "hosts/0". It stops when visit returns false.
+func Walk(v any, visit func(path string, leaf any) bool) bool {
+	return walk(nil, v, visit)
+}
+
+func walk(path []string, v any, visit func(string, any) bool) bool {
+	switch c := v.(type) {
+	case map[string]any:
+		for _, key := range Keys(c) {
+			at := append(path, key)
+			if !visit(strings.Join(at, "/"), key) || !walk(at, c[key], visit) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		for i, item := range c {
+			if !walk(append(path, strconv.Itoa(i)), item, visit) {
+				return false
+			}
+		}
+		return true
+	default:
+		return visit(strings.Join(path, "/"), v)
+	}
+}
+
+// CheckNumbers returns an error for a number that cannot be passed on unchanged: an integer beyond 64 bits, or one beyond
+// the range of a double.
+func CheckNumbers(v any) error {
+	var failed error
+	Walk(v, func(path string, leaf any) bool {
+		f, ok := leaf.(float64)
+		if ok && (math.IsInf(f, 0) || math.IsNaN(f) || f == math.Trunc(f)) {
+			failed = fmt.Errorf("the number at %q is too large; integers may have up to 64 bits", path)
+		}
+		return failed == nil
+	})
+	return failed
+}
