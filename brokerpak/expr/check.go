@@ -1,0 +1,74 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"service-adapter/internal/diag"
+)
+
+// Known is what a template may use besides the standard functions.
+type Known struct {
+	Variables []string
+	// Prefixes are names under which every dotted name is accepted, because the variable is a map whose keys nobody knows
+	// beforehand: "request.context" admits "request.context" and "request.context.platform".
+	Prefixes  []string
+	Functions map[string]Function
+}
+
+// Check reports what the template uses and is not known, without evaluating it: variables, functions, and calls with the
+// wrong number of arguments.
+func (t *Template) Check(known Known) *diag.List {
+	list := &diag.List{}
+	variables := slices.Concat(known.Variables, known.Prefixes)
+	for _, reference := range t.references {
+		if !known.admits(reference.Name) {
+			list.Errorf(reference.Pos, "unknown-variable", "unknown variable %q%s", reference.Name, hint(reference.Name, variables))
+		}
+	}
+	standard := StandardFunctions()
+	for _, call := range t.calls {
+		function, ok := standard[call.Name]
+		if !ok {
+			function, ok = known.Functions[call.Name]
+		}
+		if !ok {
+			names := functionNames(standard, known.Functions)
+			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s", call.Name, hint(call.Name, names))
+			continue
+		}
+		if err := function.checkArity(call.Name, call.Args); err != nil {
+			list.Errorf(call.Pos, "function-arguments", "%s; its arguments are %s", err, function.Signature())
+		}
+	}
+	return list
+}
+
+func (k Known) admits(name string) bool {
+	if slices.Contains(k.Variables, name) {
+		return true
+	}
+	return slices.ContainsFunc(k.Prefixes, func(prefix string) bool {
+		rest, ok := strings.CutPrefix(name, prefix)
+		return ok && (rest == "" || rest[0] == '.')
+	})
+}
+
+// hint proposes the nearest name, or lists all of them.
+func hint(name string, known []string) string {
+	if suggestion := diag.Suggest(name, known); suggestion != "" {
+		return suggestion
+	}
+	return "; known are " + diag.Names(known)
+}
+
+func functionNames(groups ...map[string]Function) []string {
+	var names []string
+	for _, group := range groups {
+		for name := range group {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

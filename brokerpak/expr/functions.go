@@ -1,0 +1,199 @@
+package expr
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hil/ast"
+
+	"service-adapter/internal/fault"
+)
+
+// Type is the type of an argument or result of a function.
+type Type int
+
+// The types. An argument is converted where HIL does so by itself: between string, int and float, from string to bool and
+// from bool to string. Any admits every type.
+const (
+	Any Type = iota
+	String
+	Int
+	Bool
+	Float
+	List
+	Map
+)
+
+// String returns the name of the type as in the documentation of functions.
+func (t Type) String() string {
+	return [...]string{"any", "string", "int", "bool", "float", "list", "map"}[t]
+}
+
+// Function is a function that expressions can call.
+type Function struct {
+	Args   []Type
+	Result Type
+	// Doc is one sentence for authors.
+	Doc string
+	// Call gets as many arguments as Args, as string, int64, bool, float64, []any or map[string]any; the elements of lists
+	// and maps are values of any kind. It returns a value of the type Result; where that is Any, scalars become texts.
+	Call func(args []any) (any, error)
+}
+
+// Signature returns the types of the function, such as "(int, string) string".
+func (f Function) Signature() string {
+	names := make([]string, len(f.Args))
+	for i, arg := range f.Args {
+		names[i] = arg.String()
+	}
+	return "(" + strings.Join(names, ", ") + ") " + f.Result.String()
+}
+
+// checkArity returns an error when the function takes another number of arguments.
+func (f Function) checkArity(name string, args int) error {
+	if args != len(f.Args) {
+		return fmt.Errorf("%s: expected %d arguments, got %d", name, len(f.Args), args)
+	}
+	return nil
+}
+
+// literal makes a literal of a result that has exactly this type.
+func (t Type) literal(value any) (*ast.LiteralNode, bool) {
+	if i, ok := value.(int); ok {
+		value = int64(i)
+	}
+	var ok bool
+	switch t {
+	case String:
+		_, ok = value.(string)
+	case Int:
+		_, ok = value.(int64)
+	case Bool:
+		_, ok = value.(bool)
+	case Float:
+		_, ok = value.(float64)
+	case List:
+		_, ok = value.([]any)
+	case Map:
+		_, ok = value.(map[string]any)
+	}
+	if !ok {
+		return nil, false
+	}
+	return naturalLiteral(value), true
+}
+
+// StandardFunctions returns the functions that every expression can call, by name.
+func StandardFunctions() map[string]Function {
+	e := &evaluation{scope: &Scope{}, made: map[string]int{}}
+	return e.standardFunctions()
+}
+
+// standardFunctions returns the standard functions for one evaluation.
+func (e *evaluation) standardFunctions() map[string]Function {
+	s := e.scope
+	return map[string]Function{
+		"assert": {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
+		"config": {[]Type{String}, String, "Returns the configuration value of the key; a map or list becomes JSON.",
+			func(args []any) (any, error) { return s.config(args[0].(string)) }},
+		"counter.next": {nil, Int, "Returns the next number of a counter that starts at 1.",
+			func([]any) (any, error) { return e.generate("counter.next", s.next) }},
+		"env": {[]Type{String}, String, "Returns the value of the environment variable.",
+			func(args []any) (any, error) { return s.env(args[0].(string)) }},
+		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
+		"lookup": {[]Type{Map, String, Any}, Any, "Returns the value of the key in the map, or the default when it is missing or null.",
+			lookup},
+		"map.flatten": {[]Type{String, String, Map}, String,
+			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten},
+		"rand.base64": {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.",
+			func(args []any) (any, error) { return e.random(args[0].(int64)) }},
+		"regexp.matches": {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
+		"str.queryEscape": {[]Type{String}, String, "Escapes the text for the query of a URL.",
+			func(args []any) (any, error) { return url.QueryEscape(args[0].(string)), nil }},
+		"str.truncate": {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
+		"time.nano": {nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
+			func([]any) (any, error) { return e.generate("time.nano", s.nano) }},
+	}
+}
+
+// generate lets the owner of the scope decide on the value of a call that differs every time.
+func (e *evaluation) generate(name string, create func() (any, error)) (any, error) {
+	if e.scope.Generate == nil {
+		return create()
+	}
+	e.made[name]++
+	return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), create)
+}
+
+func (e *evaluation) random(count int64) (any, error) {
+	return e.generate("rand.base64", func() (any, error) {
+		bytes, err := e.scope.random(count)
+		if err != nil {
+			return nil, err
+		}
+		return base64.URLEncoding.EncodeToString(bytes), nil
+	})
+}
+
+// assert fails with an error for the cf user: the specification says that the user gets to see the message.
+func assert(args []any) (any, error) {
+	if !args[0].(bool) {
+		return nil, fault.Userf("assertion failed: %s", args[1])
+	}
+	return true, nil
+}
+
+func jsonMarshal(args []any) (any, error) {
+	value, err := marshalled(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return jsonText(value)
+}
+
+func lookup(args []any) (any, error) {
+	if value := args[0].(map[string]any)[args[1].(string)]; value != nil {
+		return value, nil
+	}
+	return args[2], nil
+}
+
+func mapFlatten(args []any) (any, error) {
+	m, err := texts(args[2])
+	if err != nil {
+		return nil, err
+	}
+	entries := []string{}
+	for key, value := range m.(map[string]any) {
+		entries = append(entries, fmt.Sprintf("%s%s%v", key, args[0], value))
+	}
+	slices.Sort(entries)
+	return strings.Join(entries, args[1].(string)), nil
+}
+
+func regexpMatches(args []any) (any, error) {
+	re, err := regexp.Compile(args[0].(string))
+	if err != nil {
+		return nil, err
+	}
+	return re.MatchString(args[1].(string)), nil
+}
+
+func strTruncate(args []any) (any, error) {
+	count, text := args[0].(int64), args[1].(string)
+	if count < 0 {
+		return nil, errors.New("count must not be negative")
+	}
+	for i := range text {
+		if count == 0 {
+			return text[:i], nil
+		}
+		count--
+	}
+	return text, nil
+}

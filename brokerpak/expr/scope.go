@@ -1,0 +1,138 @@
+package expr
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"service-adapter/internal/value"
+)
+
+// Scope is what expressions see. The zero value knows no variables and only the standard functions. A Scope may be used
+// by several evaluations at once when its functions may; it must not be copied after its first use.
+type Scope struct {
+	// Variables holds the values by flat name: "name", "request.instance_id", "request.context". A name that is not in it
+	// is looked up as a key of the map variable with its longest dotted prefix.
+	Variables map[string]any
+	// Functions holds functions besides the standard ones, which cannot be replaced.
+	Functions map[string]Function
+	// Env looks up an environment variable for env(); nil: there is none.
+	Env func(name string) (string, bool)
+	// Config looks up a configuration value for config(); nil: there is none.
+	Config func(key string) (any, bool)
+	// Generate returns the value of one call of rand.base64, time.nano or counter.next. The call is named as in
+	// "rand.base64#1", the first call of that function in the template, and create makes a new value: an int64 for
+	// counter.next, else a string. It lets the owner carry values over from an earlier evaluation. nil: always a new value.
+	Generate func(call string, create func() (any, error)) (any, error)
+	// Counter returns the next value of counter.next; nil counts from 1 within this Scope.
+	Counter func() int64
+	// Rand is the source of rand.base64; nil: crypto/rand.
+	Rand io.Reader
+	// Now is the clock of time.nano; nil: time.Now.
+	Now func() time.Time
+
+	counter atomic.Int64
+}
+
+// variable resolves a flat name. When no variable has the name, its longest dotted prefix that is a map holding the rest
+// as a key decides.
+func (s *Scope) variable(name string) (any, error) {
+	if value, ok := s.Variables[name]; ok {
+		return value, nil
+	}
+	var missing error
+	for prefix := name; ; {
+		dot := strings.LastIndexByte(prefix, '.')
+		if dot < 0 {
+			break
+		}
+		prefix = name[:dot]
+		m, isMap := s.Variables[prefix].(map[string]any)
+		if !isMap {
+			continue
+		}
+		if value, ok := m[name[dot+1:]]; ok {
+			return value, nil
+		}
+		if missing == nil {
+			missing = missingKey(name[dot+1:], prefix)
+		}
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	return nil, fmt.Errorf("unknown variable accessed: %s", name)
+}
+
+func missingKey(key, name string) error {
+	return fmt.Errorf("key %q does not exist in map %s", key, name)
+}
+
+// env is the function env().
+func (s *Scope) env(name string) (any, error) {
+	if s.Env != nil {
+		if value, ok := s.Env(name); ok {
+			return value, nil
+		}
+	}
+	return nil, fmt.Errorf("missing environment variable %s", name)
+}
+
+// config is the function config(): a string is trimmed, another scalar becomes its text, a map or list its JSON.
+func (s *Scope) config(key string) (any, error) {
+	missing := fmt.Errorf("missing config value %s", key)
+	if s.Config == nil {
+		return nil, missing
+	}
+	found, ok := s.Config(key)
+	if !ok || found == nil || found == "" {
+		return nil, missing
+	}
+	switch found.(type) {
+	case map[string]any, []any:
+		return jsonText(found)
+	default:
+		return strings.TrimSpace(value.Text(found)), nil
+	}
+}
+
+// next returns the next value of counter.next.
+func (s *Scope) next() (any, error) {
+	if s.Counter != nil {
+		return s.Counter(), nil
+	}
+	return s.counter.Add(1), nil
+}
+
+// nano returns the time in nanoseconds since 1970.
+func (s *Scope) nano() (any, error) {
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	return fmt.Sprint(now().UnixNano()), nil
+}
+
+// random returns as many random bytes as asked for.
+func (s *Scope) random(count int64) ([]byte, error) {
+	const most = 1 << 16
+	if count < 0 {
+		return nil, errors.New("count must not be negative")
+	}
+	if count > most {
+		return nil, fmt.Errorf("count must be at most %d", most)
+	}
+	source := s.Rand
+	if source == nil {
+		source = rand.Reader
+	}
+	bytes := make([]byte, count)
+	if _, err := io.ReadFull(source, bytes); err != nil {
+		return nil, fmt.Errorf("reading random bytes: %w", err)
+	}
+	return bytes, nil
+}

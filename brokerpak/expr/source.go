@@ -1,0 +1,164 @@
+package expr
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hil/ast"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/diag"
+)
+
+// Source is a text that may hold ${...} and where it stands in a file.
+type Source struct {
+	Text string
+	// Pos is the place of the first character of the text. With a zero line every place in the text is the whole file.
+	Pos diag.Pos
+	// Indent is the number of columns before every line of the text but the first, as in a block scalar.
+	Indent int
+	// Folded says that the line breaks of the file are lost; every place in the text is then Pos.
+	Folded bool
+
+	// columns, when set, holds the column of each character of the text: a quoted scalar of one line with escapes.
+	columns []int
+}
+
+// nodeProperties matches the anchor and the tag before a scalar.
+var nodeProperties = regexp.MustCompile(`^(?:[&!]\S*\s+)*`)
+
+// SourceOf returns the text of a YAML scalar, or of the scalar that an alias stands for, with its place. The lines are
+// those of the whole file; they tell how the scalar is indented and escaped, which the node does not.
+func SourceOf(node *yaml.Node, file string, lines []string) Source {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return blockSource(node, file, lines)
+	}
+	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line, Column: node.Column}}
+	rest := afterColumn(line(lines, node.Line), node.Column)
+	properties := nodeProperties.FindString(rest)
+	rest = rest[len(properties):]
+	source.Pos.Column += utf8.RuneCountInString(properties)
+
+	if node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 {
+		source.Folded = !strings.HasPrefix(rest, node.Value)
+		return source
+	}
+	source.columns = quotedColumns(rest, source.Pos.Column)
+	source.Pos.Column++
+	source.Folded = len(source.columns) != utf8.RuneCountInString(node.Value)
+	return source
+}
+
+// blockSource handles literal and folded scalars, whose text starts on the line after their header.
+func blockSource(node *yaml.Node, file string, lines []string) Source {
+	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line + 1, Column: 1}}
+	text := strings.TrimRight(node.Value, "\n")
+	blank := len(text) - len(strings.TrimLeft(text, "\n"))
+	first, _, several := strings.Cut(text[blank:], "\n")
+	raw := line(lines, source.Pos.Line+blank)
+	if node.Style&yaml.LiteralStyle == 0 {
+		// A folded scalar of one line has no line break to lose.
+		source.Folded = several || blank > 0 || !strings.HasSuffix(raw, first)
+		source.Indent = len(raw) - len(strings.TrimLeft(raw, " "))
+	} else if indent, ok := strings.CutSuffix(raw, first); ok {
+		source.Indent = len(indent)
+	}
+	source.Pos.Column += source.Indent
+	return source
+}
+
+// quotedColumns returns the column of each character of the quoted scalar that the text begins with, which starts in the
+// given column. It returns nil when the scalar goes on in the next line.
+func quotedColumns(text string, column int) []int {
+	if text == "" {
+		return nil
+	}
+	characters := []rune(text)
+	quote := characters[0]
+	columns := []int{}
+	for i := 1; i < len(characters); {
+		columns = append(columns, column+i)
+		switch {
+		case quote == '"' && characters[i] == '\\' && i+1 < len(characters):
+			i += escapeLength(characters[i+1])
+		case characters[i] != quote:
+			i++
+		case quote == '\'' && i+1 < len(characters) && characters[i+1] == quote:
+			i += 2
+		default:
+			return columns[:len(columns)-1]
+		}
+	}
+	return nil
+}
+
+// escapeLength returns how many characters an escape sequence of a double quoted scalar takes, from its backslash.
+func escapeLength(kind rune) int {
+	switch kind {
+	case 'x':
+		return len(`\x00`)
+	case 'u':
+		return len(`\u0000`)
+	case 'U':
+		return len(`\U00000000`)
+	default:
+		return len(`\n`)
+	}
+}
+
+// line returns a line, counted from 1, or "" when there is no such line.
+func line(lines []string, number int) string {
+	if number < 1 || number > len(lines) {
+		return ""
+	}
+	return strings.TrimSuffix(lines[number-1], "\r")
+}
+
+// afterColumn returns the part of a line from a column, counted in characters from 1.
+func afterColumn(line string, column int) string {
+	characters := []rune(line)
+	if column < 1 || column > len(characters) {
+		return ""
+	}
+	return string(characters[column-1:])
+}
+
+// at translates a place in the text, where the first character is line 1, column 1, to a place in the file.
+func (s Source) at(p ast.Pos) diag.Pos {
+	pos := s.Pos
+	if p.Column == 1 && p.Line > 1 && s.offset(p) >= utf8.RuneCountInString(s.Text) {
+		// The end of a block scalar is in the next line; what lacks there lacks at the end of its last line.
+		lines := strings.Split(strings.TrimRight(s.Text, "\n"), "\n")
+		p = ast.Pos{Line: len(lines), Column: utf8.RuneCountInString(lines[len(lines)-1]) + 1}
+	}
+	switch {
+	case s.Folded || pos.Line == 0:
+	case s.columns != nil:
+		if offset := s.offset(p); offset < len(s.columns) {
+			pos.Column = s.columns[offset]
+		} else if len(s.columns) > 0 {
+			pos.Column = s.columns[len(s.columns)-1] + 1
+		}
+	case p.Line == 1:
+		pos.Column += p.Column - 1
+	default:
+		pos.Line += p.Line - 1
+		pos.Column = p.Column + s.Indent
+	}
+	return pos
+}
+
+// offset returns how many characters of the text stand before a place.
+func (s Source) offset(p ast.Pos) int {
+	offset, rest := 0, s.Text
+	for range p.Line - 1 {
+		line, after, _ := strings.Cut(rest, "\n")
+		offset += utf8.RuneCountInString(line) + 1
+		rest = after
+	}
+	return offset + p.Column - 1
+}

@@ -1,0 +1,194 @@
+package expr_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+)
+
+func at(column int) diag.Pos { return diag.Pos{File: "svc.yml", Line: 12, Column: column} }
+
+var _ = Describe("Template", func() {
+	It("keeps its text and place", func() {
+		template := parse(`a$$${b}`)
+		Expect(template.Text()).To(Equal(`a$$${b}`))
+		Expect(template.Pos()).To(Equal(at(10)))
+	})
+
+	DescribeTable("is a literal without variables, functions and operators", func(text string, literal bool) {
+		Expect(parse(text).IsLiteral()).To(Equal(literal))
+	},
+		Entry("text", `a`, true),
+		Entry("nothing", ``, true),
+		Entry("escape", `$${a}`, true),
+		Entry("constant text", `${"a"}`, true),
+		Entry("variable", `${a}`, false),
+		Entry("number", `${1}`, false),
+	)
+
+	DescribeTable("knows whether it is exactly one variable", func(text, name string) {
+		got, ok := parse(text).Whole()
+		Expect(got).To(Equal(name))
+		Expect(ok).To(Equal(name != ""))
+	},
+		Entry("variable", `${license_key}`, "license_key"),
+		Entry("dotted", `${ request.instance_id }`, "request.instance_id"),
+		Entry("with text", `${license_key} `, ""),
+		Entry("twice", `${a}${a}`, ""),
+		Entry("indexed", `${a["b"]}`, ""),
+		Entry("text", `license_key`, ""),
+		Entry("function", `${time.nano()}`, ""),
+	)
+
+	It("lists the variables and calls in every part of it", func() {
+		template := parse(`${a ? -b : m["k"]} ${f("x${c}", l[0], m[d.e])} ${g(h())}`)
+		Expect(template.References()).To(Equal([]expr.Reference{
+			{Name: "a", Pos: at(12)},
+			{Name: "b", Pos: at(17)},
+			{Name: "m", Indexed: true, Key: "k", Pos: at(21)},
+			{Name: "c", Pos: at(37)},
+			{Name: "l", Indexed: true, Key: "0", Pos: at(42)},
+			{Name: "m", Indexed: true, Pos: at(48)},
+			{Name: "d.e", Pos: at(50)},
+		}))
+		Expect(template.Calls()).To(Equal([]expr.Call{
+			{Name: "f", Args: 3, Pos: at(31)},
+			{Name: "g", Args: 1, Pos: at(59)},
+			{Name: "h", Pos: at(61)},
+		}))
+		Expect(parse(`${config("a.b")}`).Calls()).To(Equal([]expr.Call{{Name: "config", Args: 1, FirstArg: "a.b", Pos: at(12)}}))
+	})
+
+	DescribeTable("refuses wrong syntax", func(text, message string) {
+		_, err := expr.Parse(expr.Source{Text: text, Pos: at(10)})
+		Expect(err).To(MatchError(message + " [expression-syntax]"))
+		Expect(err).To(BeAssignableToTypeOf(diag.Errors{}))
+	},
+		Entry("open", `${`, "svc.yml:12:12: expected expression but found end of string"),
+		Entry("open call", `${foo(}`, `svc.yml:12:16: expected expression but found "}"`),
+		Entry("double index", `${p["l"][1]}`, `svc.yml:12:18: expected "}" but found "["`),
+		Entry("exponent", `${1e3}`, `svc.yml:12:13: expected "}" but found "e3"`),
+		Entry("escape", `${"\d"}`, `svc.yml:12:13: invalid backslash escape sequence`),
+		Entry("large number", `${99999999999999999999}`,
+			`svc.yml:12:12: invalid integer: strconv.Atoi: parsing "99999999999999999999": value out of range`),
+		Entry("too long", `${`+strings.Repeat("(", 1<<16), "svc.yml:12:10: a text with an expression may have 65536 bytes at most"),
+	)
+
+	It("survives deep nesting and long texts without an expression", func() {
+		_, err := parse(`${` + strings.Repeat("!", 60000) + `n}`).Eval(scopeOf(vars{"n": true}))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(parse(strings.Repeat("x", 1<<20)).IsLiteral()).To(BeTrue())
+	})
+
+	It("reports what it does not know", func() {
+		template := parse(`${regoin} ${request.context.platform} ${request.contexts} ${n} ${config("a", "b")} ${str.truncat(1)} ${upper("a")} ${mine()}`)
+		list := template.Check(expr.Known{
+			Variables: []string{"region", "n"},
+			Prefixes:  []string{"request.context"},
+			Functions: map[string]expr.Function{"mine": {Args: []expr.Type{expr.Any, expr.Map}, Result: expr.List}},
+		})
+		Expect(list.Err()).To(MatchError(strings.Join([]string{
+			`svc.yml:12:12: unknown variable "regoin"; did you mean "region"? [unknown-variable]`,
+			`svc.yml:12:50: unknown variable "request.contexts"; did you mean "request.context"? [unknown-variable]`,
+			`svc.yml:12:75: config: expected 1 arguments, got 2; its arguments are (string) string [function-arguments]`,
+			`svc.yml:12:95: unknown function "str.truncat"; did you mean "str.truncate"? [unknown-function]`,
+			`svc.yml:12:113: unknown function "upper"; known are assert, config, counter.next, env, json.marshal, lookup, ` +
+				`map.flatten, mine, rand.base64, … [unknown-function]`,
+			`svc.yml:12:127: mine: expected 2 arguments, got 0; its arguments are (any, map) list [function-arguments]`,
+		}, "\n")))
+		Expect(parse(`${n} ${lookup(request.context, "a", n)}`).
+			Check(expr.Known{Variables: []string{"n"}, Prefixes: []string{"request.context"}}).All()).To(BeEmpty())
+	})
+
+	It("documents the standard functions", func() {
+		functions := expr.StandardFunctions()
+		Expect(functions).To(HaveLen(12))
+		for name, function := range functions {
+			Expect(function.Doc).To(HaveSuffix("."), name)
+			Expect(function.Call).NotTo(BeNil(), name)
+		}
+		Expect(functions["str.truncate"].Signature()).To(Equal("(int, string) string"))
+	})
+
+	It("places what it reports in every style of YAML scalar", func() {
+		text, err := os.ReadFile("testdata/positions.yml")
+		Expect(err).NotTo(HaveOccurred())
+		golden, err := os.ReadFile("testdata/positions.golden")
+		Expect(err).NotTo(HaveOccurred())
+		var document yaml.Node
+		Expect(yaml.Unmarshal(text, &document)).To(Succeed())
+		var found diag.List
+		check(document.Content[0], strings.Split(string(text), "\n"), &found)
+		var got strings.Builder
+		for _, item := range found.All() {
+			got.WriteString(item.String() + "\n")
+		}
+		Expect(got.String()).To(Equal(string(golden)))
+	})
+
+	It("places a variable where its name stands, but for folded scalars", func() {
+		text, err := os.ReadFile("testdata/positions.yml")
+		Expect(err).NotTo(HaveOccurred())
+		lines := strings.Split(string(text), "\n")
+		var document yaml.Node
+		Expect(yaml.Unmarshal(text, &document)).To(Succeed())
+		var found diag.List
+		check(document.Content[0], lines, &found)
+		name := regexp.MustCompile(`^unknown variable "(b\d+)"`)
+		exact := 0
+		for _, item := range found.All() {
+			match := name.FindStringSubmatch(item.Message)
+			if match == nil {
+				continue
+			}
+			characters := []rune(lines[item.Pos.Line-1])
+			Expect(string(characters[item.Pos.Column-1:])).To(HavePrefix(match[1]), item.String())
+			exact++
+		}
+		Expect(exact).To(Equal(22))
+	})
+
+	It("places everything at the start when the lines of the file are unknown", func() {
+		var document yaml.Node
+		Expect(yaml.Unmarshal([]byte(`a: "x ${b}"`), &document)).To(Succeed())
+		source := expr.SourceOf(document.Content[0].Content[1], "svc.yml", nil)
+		Expect(source.Folded).To(BeTrue())
+		Expect(source.Pos).To(Equal(diag.Pos{File: "svc.yml", Line: 1, Column: 5}))
+	})
+
+	It("places everything in the file when the place is unknown", func() {
+		template, err := expr.Parse(expr.Source{Text: "a\n${b}", Pos: diag.Pos{File: "svc.yml"}})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = template.Eval(nil)
+		Expect(err).To(MatchError("svc.yml: unknown variable accessed: b"))
+		template, err = expr.Parse(expr.Source{Text: "${b}"})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = template.Eval(nil)
+		Expect(err).To(MatchError("unknown variable accessed: b"))
+	})
+})
+
+// check reports the unknown variables and wrong syntax in all scalars under a node.
+func check(node *yaml.Node, lines []string, found *diag.List) {
+	if node.Kind != yaml.ScalarNode && node.Kind != yaml.AliasNode {
+		for _, child := range node.Content {
+			check(child, lines, found)
+		}
+		return
+	}
+	template, err := expr.Parse(expr.SourceOf(node, "positions.yml", lines))
+	if err != nil {
+		for _, item := range err.(diag.Errors) {
+			found.Errorf(item.Pos, item.Rule, "%s", item.Message)
+		}
+		return
+	}
+	found.Append(template.Check(expr.Known{Variables: []string{"region"}}))
+}
