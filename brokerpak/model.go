@@ -1,0 +1,281 @@
+package brokerpak
+
+import (
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+)
+
+// Manifest is the content of a pak's manifest.yml, Brokerpak V1.
+type Manifest struct {
+	PackVersion          int
+	Name                 string
+	Version              string
+	Metadata             map[string]string
+	Platforms            []Platform
+	Binaries             []Binary // terraform_binaries
+	Definitions          []Path   // service_definitions
+	Parameters           []Parameter
+	RequiredEnv          []string          // required_env_variables
+	EnvConfigMapping     map[string]string // environment variable → configuration key
+	UpgradePath          []string          // terraform_upgrade_path, versions ascending
+	ProviderReplacements map[string]string // terraform_state_provider_replacements, old → new
+}
+
+// Path is a file of the pak, relative to its root, and where it was named.
+type Path struct {
+	Name string
+	Pos  diag.Pos
+}
+
+// Platform is an operating system and architecture in Go's naming.
+type Platform struct {
+	OS   string
+	Arch string
+}
+
+// String returns "os/arch".
+func (p Platform) String() string { return p.OS + "/" + p.Arch }
+
+// BinaryKind says what an entry of terraform_binaries is.
+type BinaryKind int
+
+// The kinds of binaries, told apart by their name.
+const (
+	Tofu        BinaryKind = iota // named "tofu"
+	Provider                      // named "terraform-provider-…"
+	OtherBinary                   // anything else; put on the PATH of OpenTofu
+)
+
+// Binary is one entry of terraform_binaries.
+type Binary struct {
+	Name        string
+	Version     string
+	Source      string
+	ProviderFQN string // host/namespace/type, providers only
+	URLTemplate string
+	Default     bool
+	Pos         diag.Pos
+}
+
+// Parameter is an environment variable that operators may set for OpenTofu.
+type Parameter struct {
+	Name        string
+	Description string
+}
+
+// Service is one service definition: a file under service_definitions.
+type Service struct {
+	File                string
+	Name                string
+	ID                  string
+	Description         string
+	DisplayName         string
+	ProviderDisplayName string
+	ImageURL            string
+	DocumentationURL    string
+	SupportURL          string
+	Tags                []string
+	PlanUpdateable      bool
+	Plans               []Plan
+	Provision           Action
+	Bind                Action
+	Examples            []Example
+	Pos                 diag.Pos
+}
+
+// Plan is a plan of a service. A plan from the operator has no description of its own place.
+type Plan struct {
+	Name               string
+	ID                 string
+	Description        string
+	DisplayName        string
+	Bullets            []string
+	Free               bool
+	Properties         map[string]any
+	ProvisionOverrides map[string]any
+	BindOverrides      map[string]any
+	Pos                diag.Pos
+}
+
+// Example documents a service and is played by tests.
+type Example struct {
+	Name            string
+	Description     string
+	PlanID          string
+	ProvisionParams map[string]any
+	BindParams      map[string]any
+	BindCanFail     bool
+	Pos             diag.Pos
+}
+
+// Action is the provision or the bind section of a service.
+type Action struct {
+	PlanInputs     []Variable
+	UserInputs     []Variable
+	ComputedInputs []Computed
+	Outputs        []Variable
+	// Templates are the OpenTofu files of the action, name ("main.tf") → text, whatever of template, template_ref,
+	// templates and template_refs they came from. An inline `template` is the file "template.tf".
+	Templates map[string]string
+
+	ImportInputs             []ImportInput
+	ImportParameterMappings  []ImportMapping
+	ImportParametersToAdd    []ImportMapping
+	ImportParametersToDelete []string
+
+	// Bosh is the section provision.bosh; nil when there is none, and always nil for bind.
+	Bosh *Bosh
+	// RequiresAppGUID, Errors and Requires are options of bind.
+	RequiresAppGUID bool
+	Errors          []ErrorRule
+	Requires        []Check
+
+	Pos diag.Pos
+}
+
+// Variable describes an input or an output.
+type Variable struct {
+	Name     string
+	Type     string // JSON type; "" admits any
+	Details  string
+	Required bool
+	Nullable bool
+	// Default is the literal default; HasDefault is false when it is absent or null. DefaultExpr is set when the default
+	// is a string: it is evaluated as an expression and cast to Type.
+	Default         any
+	HasDefault      bool
+	DefaultExpr     *expr.Template
+	Enum            []EnumValue
+	Constraints     map[string]any
+	TFAttribute     string
+	TFAttributeSkip string
+	ProhibitUpdate  bool
+	Pos             diag.Pos
+}
+
+// EnumValue is an allowed value and its description for people.
+type EnumValue struct {
+	Value       any
+	Description string
+}
+
+// Computed is a computed input.
+type Computed struct {
+	Name      string
+	Type      string
+	Overwrite bool
+	// Default is the value; Expr is set when it is a string, which is evaluated and cast to Type.
+	Default any
+	Expr    *expr.Template
+	Pos     diag.Pos
+}
+
+// ImportInput names a parameter whose value identifies an existing resource to import.
+type ImportInput struct {
+	Name     string
+	Type     string
+	Details  string
+	Resource string
+	Pos      diag.Pos
+}
+
+// ImportMapping maps an attribute of an imported resource to an input.
+type ImportMapping struct {
+	TFVariable string
+	Parameter  string
+	Pos        diag.Pos
+}
+
+// ErrorRule says what a failure of the bind template means: when the text of its error matches Match (RE2), the command
+// ends with Exit, one of "41", "49" and "user".
+type ErrorRule struct {
+	Match string
+	Exit  string
+	Pos   diag.Pos
+}
+
+// Audience says who reads the message of a check.
+type Audience int
+
+// The audiences of a check.
+const (
+	Operator Audience = iota
+	User
+)
+
+// Check is a rule of the service: unless That holds, the request is refused with Message.
+type Check struct {
+	That     *expr.Template
+	Message  *expr.Template
+	Audience Audience
+	Pos      diag.Pos
+}
+
+// Bosh is the section provision.bosh: how the service's BOSH manifest is made.
+type Bosh struct {
+	// Manifest is the text of the BOSH manifest template; ManifestFile and its first line locate it.
+	Manifest               Document
+	OptionalInstanceGroups []string
+	Ops                    []Ops
+	Secrets                []Secret
+	Configs                map[string]Config // "cloud", "cpi" or "runtime"
+	Labels                 map[string]*expr.Template
+	Update                 map[string]*expr.Template // update block for plans that have none; may use previous.exists
+	Requires               Requires
+	Checks                 []Check
+	CarryOver              map[string]string // input or secret → go-patch path in a foreign previous manifest
+	Outputs                map[string]Output // instance.details of the bind action
+	DashboardURL           *expr.Template    // nil: no dashboard
+	Pos                    diag.Pos
+}
+
+// Document is a YAML text of the pak and where it begins.
+type Document struct {
+	Text string
+	Pos  diag.Pos
+}
+
+// Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.
+type Ops struct {
+	Document Document
+	If       *expr.Template // nil: always
+}
+
+// Config is a BOSH config that the adapter returns to the broker.
+type Config struct {
+	Document Document
+	If       *expr.Template // nil: always
+}
+
+// Secret is a value that the broker keeps in CredHub. Either Length (of a generated password) or Value is set.
+type Secret struct {
+	Name   string
+	Length int
+	Value  *expr.Template
+	// Input is the name of the input that Value refers to as a whole, as in ${license_key}; "" when Value is another
+	// expression.
+	Input string
+	Pos   diag.Pos
+}
+
+// Output is a value of provision.bosh.outputs. Literal is the value where it is not a string.
+type Output struct {
+	Expr    *expr.Template
+	Literal any
+	Pos     diag.Pos
+}
+
+// Requires are preconditions of a deployment that are checked before anything is rendered.
+type Requires struct {
+	Releases    []Constraint
+	Stemcells   []Constraint // by operating system
+	NoDowngrade []string     // releases, against the previous manifest
+	NoScaleIn   []string     // instance groups, against the previous plan
+}
+
+// Constraint is a version constraint such as ">= 4.1, < 6" on a release or stemcell.
+type Constraint struct {
+	Name       string
+	Constraint string
+	Pos        diag.Pos
+}

@@ -1,0 +1,156 @@
+package brokerpak
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/diag"
+)
+
+var (
+	uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
+	namePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+$`)
+)
+
+// definition decodes one service definition. Unknown keys are warnings there, because other brokers ignore them.
+type definition struct {
+	*document
+	pak *Pak
+}
+
+// parseService reads a service definition; name is its path in the pak.
+func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
+	service := &Service{File: name, Pos: diag.Pos{File: pak.display(name), Line: 1, Column: 1}}
+	doc, root := parseDocument(pak.display(name), text, diags)
+	if root == nil {
+		return service
+	}
+	d := &definition{document: doc, pak: pak}
+	var packVersion int
+	d.mapping(root, "the service definition", false, map[string]field{
+		"version":               d.integer("version", &packVersion),
+		"name":                  d.text("name", &service.Name),
+		"id":                    d.text("id", &service.ID),
+		"description":           d.text("description", &service.Description),
+		"display_name":          d.text("display_name", &service.DisplayName),
+		"provider_display_name": d.text("provider_display_name", &service.ProviderDisplayName),
+		"image_url":             d.text("image_url", &service.ImageURL),
+		"documentation_url":     d.text("documentation_url", &service.DocumentationURL),
+		"support_url":           d.text("support_url", &service.SupportURL),
+		"tags":                  d.texts("tags", &service.Tags),
+		"plan_updateable":       d.boolean("plan_updateable", &service.PlanUpdateable),
+		"plans":                 d.plans(&service.Plans),
+		"examples":              d.examples(&service.Examples),
+		"provision":             d.action("provision", &service.Provision),
+		"bind":                  d.action("bind", &service.Bind),
+	})
+	if root.Kind == yaml.MappingNode {
+		if packVersion != 1 {
+			d.errorf(root, "version", "version of a service definition must be 1")
+		}
+		d.checkService(root, service)
+	}
+	checkSecrets(service, diags)
+	return service
+}
+
+func (d *definition) checkService(root *yaml.Node, service *Service) {
+	if !namePattern.MatchString(service.Name) {
+		d.errorf(root, "name", "name %q must not be empty and may only hold letters, digits, periods and hyphens", service.Name)
+	}
+	if !uuidPattern.MatchString(service.ID) {
+		d.errorf(root, "id", "id %q must be a UUID", service.ID)
+	}
+	d.required(root, "description", service.Description)
+	d.required(root, "display_name", service.DisplayName)
+	for _, link := range []struct{ field, text string }{
+		{"image_url", service.ImageURL}, {"documentation_url", service.DocumentationURL}, {"support_url", service.SupportURL},
+	} {
+		if parsed, err := url.ParseRequestURI(link.text); err != nil || parsed.Scheme == "" {
+			d.errorf(root, "url", "%s must be a URL with a scheme such as https", link.field)
+		}
+	}
+}
+
+func (d *definition) plans(target *[]Plan) field {
+	return func(node *yaml.Node) {
+		names := map[string]bool{}
+		d.sequence(node, "plans", func(element *yaml.Node) {
+			plan := Plan{Pos: d.pos(resolve(element))}
+			d.mapping(element, "a plan", false, map[string]field{
+				"name":                d.text("name", &plan.Name),
+				"id":                  d.text("id", &plan.ID),
+				"description":         d.text("description", &plan.Description),
+				"display_name":        d.text("display_name", &plan.DisplayName),
+				"bullets":             d.texts("bullets", &plan.Bullets),
+				"free":                d.boolean("free", &plan.Free),
+				"properties":          d.object("properties", &plan.Properties),
+				"provision_overrides": d.object("provision_overrides", &plan.ProvisionOverrides),
+				"bind_overrides":      d.object("bind_overrides", &plan.BindOverrides),
+			})
+			d.required(element, "name of a plan", plan.Name)
+			if !uuidPattern.MatchString(plan.ID) {
+				d.errorf(resolve(element), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
+			}
+			d.required(element, "description of a plan", plan.Description)
+			d.required(element, "display_name of a plan", plan.DisplayName)
+			if names[plan.Name] {
+				d.errorf(resolve(element), "duplicate", "plan name %q is used twice in this service", plan.Name)
+			}
+			names[plan.Name] = true
+			*target = append(*target, plan)
+		})
+	}
+}
+
+func (d *definition) examples(target *[]Example) field {
+	return func(node *yaml.Node) {
+		d.sequence(node, "examples", func(element *yaml.Node) {
+			example := Example{Pos: d.pos(resolve(element))}
+			d.mapping(element, "an example", false, map[string]field{
+				"name":             d.text("name", &example.Name),
+				"description":      d.text("description", &example.Description),
+				"plan_id":          d.text("plan_id", &example.PlanID),
+				"provision_params": d.object("provision_params", &example.ProvisionParams),
+				"bind_params":      d.object("bind_params", &example.BindParams),
+				"bind_can_fail":    d.boolean("bind_can_fail", &example.BindCanFail),
+			})
+			d.required(element, "name of an example", example.Name)
+			d.required(element, "description of an example", example.Description)
+			d.required(element, "plan_id of an example", example.PlanID)
+			*target = append(*target, example)
+		})
+	}
+}
+
+// readRef reads a file that a definition refers to; "" and a diagnostic when it cannot be read.
+func (d *definition) readRef(node *yaml.Node, what, name string) (string, bool) {
+	text, err := d.pak.readText(name)
+	if err != nil {
+		d.errorf(node, "missing-file", "%s %q cannot be read: %s", what, name, reason(err))
+		return "", false
+	}
+	return text, true
+}
+
+// Plan returns the plan with the given id or name, or nil.
+func (s *Service) Plan(idOrName string) *Plan {
+	for i := range s.Plans {
+		if plan := &s.Plans[i]; idOrName != "" && (plan.ID == idOrName || plan.Name == idOrName) {
+			return plan
+		}
+	}
+	return nil
+}
+
+// EnvName is the service's name as it stands in environment variables such as GSB_SERVICE_<NAME>_PLANS: upper case, with
+// underscores for periods and hyphens.
+func (s *Service) EnvName() string {
+	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(s.Name))
+}
+
+// HasBoshManifest tells whether the service is deployed by a BOSH manifest.
+func (s *Service) HasBoshManifest() bool { return s.Provision.Bosh != nil }
