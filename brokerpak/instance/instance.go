@@ -1,0 +1,285 @@
+// Package instance looks at a deployed service instance: its manifest with the adapter's record, the values of its secrets, and
+// where BOSH runs it. Binding and the dashboard read instances through it.
+package instance
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// View is a deployed instance as one call of the broker shows it.
+type View struct {
+	// Manifest is the deployed manifest; it may be empty or unreadable.
+	Manifest []byte
+	// Record is the manifest's record, nil when it has none.
+	Record *record.Record
+	// Secrets maps references with their parentheses to values.
+	Secrets map[string]string
+	// VMs maps instance groups to the IP addresses of their instances.
+	VMs map[string][]string
+	// DNS maps names of the broker's binding_with_dns to addresses.
+	DNS map[string]string
+
+	tree   any
+	parsed bool
+}
+
+// Deferred tells whether an expression reads the deployed manifest or BOSH, so that it cannot be evaluated before.
+func Deferred(template *expr.Template) bool {
+	for _, call := range template.Calls() {
+		if strings.HasPrefix(call.Name, "manifest.") || strings.HasPrefix(call.Name, "bosh.") {
+			return true
+		}
+	}
+	for _, reference := range template.References() {
+		if strings.HasPrefix(reference.Name, "bosh.vms") || strings.HasPrefix(reference.Name, "bosh.dns") {
+			return true
+		}
+	}
+	return false
+}
+
+// Constants are the names bosh.deployment, bosh.vms and bosh.dns.
+func (v *View) Constants() map[string]any {
+	vms := map[string]any{}
+	for group, addresses := range v.VMs {
+		vms[group] = list(addresses)
+	}
+	dns := map[string]any{}
+	for name, address := range v.DNS {
+		dns[name] = address
+	}
+	return map[string]any{"bosh.deployment": v.Deployment(), "bosh.vms": vms, "bosh.dns": dns}
+}
+
+// instancePrefix stands before the instance id in a deployment's name.
+const instancePrefix = "service-instance_"
+
+// Deployment is the name of the instance's BOSH deployment, "" when the manifest does not tell.
+func (v *View) Deployment() string {
+	if v.Record != nil && v.Record.Deployment != "" {
+		return v.Record.Deployment
+	}
+	name, err := v.get("/name")
+	if err != nil {
+		return ""
+	}
+	return value.Text(name)
+}
+
+// InstanceID is the id of the service instance.
+func (v *View) InstanceID() string { return InstanceID(v.Deployment()) }
+
+// InstanceID returns the instance id that a deployment name holds.
+func InstanceID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
+
+func list(texts []string) []any {
+	items := make([]any, len(texts))
+	for i, text := range texts {
+		items[i] = text
+	}
+	return items
+}
+
+// Functions are bosh.host, bosh.hosts, bosh.address and manifest.get.
+func (v *View) Functions() map[string]expr.Function {
+	one := []expr.Type{expr.String}
+	return map[string]expr.Function{
+		"bosh.host": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
+			group := value.Text(args[0])
+			if len(v.VMs[group]) == 0 {
+				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, strings.Join(value.Keys(v.VMs), ", "))
+			}
+			return v.VMs[group][0], nil
+		}},
+		"bosh.hosts": {Args: one, Result: expr.List, Call: func(args []any) (any, error) {
+			group := value.Text(args[0])
+			if len(v.VMs[group]) == 0 {
+				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, strings.Join(value.Keys(v.VMs), ", "))
+			}
+			return list(v.VMs[group]), nil
+		}},
+		"bosh.address": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
+			name := value.Text(args[0])
+			address, ok := v.DNS[name]
+			if !ok {
+				return nil, fmt.Errorf("the broker sent no DNS address %q; there are: %s; configure binding_with_dns for the plan",
+					name, strings.Join(value.Keys(v.DNS), ", "))
+			}
+			return address, nil
+		}},
+		"manifest.get": {Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
+			return v.get(value.Text(args[0]))
+		}},
+	}
+}
+
+// get returns the value at a path of the manifest, with references replaced by the secrets' values.
+func (v *View) get(path string) (any, error) {
+	pointer, err := patch.NewPointerFromString(path)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	tree, err := v.yamlTree()
+	if err != nil {
+		return nil, err
+	}
+	found, err := patch.FindOp{Path: pointer}.Apply(tree)
+	if err != nil {
+		return nil, fmt.Errorf("the manifest has nothing at %q: %w", path, err)
+	}
+	return v.resolve(value.Normalise(found), path)
+}
+
+func (v *View) yamlTree() (any, error) {
+	if v.parsed {
+		return v.tree, nil
+	}
+	var raw any
+	if err := yaml.Unmarshal(v.Manifest, &raw); err != nil {
+		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
+	}
+	v.tree, v.parsed = opsTree(value.Normalise(raw)), true
+	return v.tree, nil
+}
+
+// opsTree turns a value into the maps that the ops library looks into.
+func opsTree(item any) any {
+	switch c := item.(type) {
+	case map[string]any:
+		out := make(map[any]any, len(c))
+		for key, element := range c {
+			out[key] = opsTree(element)
+		}
+		return out
+	case []any:
+		out := make([]any, len(c))
+		for i, element := range c {
+			out[i] = opsTree(element)
+		}
+		return out
+	default:
+		return item
+	}
+}
+
+// resolve replaces references in strings. A reference whose value the broker did not send is an error: a credential with a
+// placeholder in it would be useless.
+func (v *View) resolve(item any, path string) (any, error) {
+	switch c := item.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(c))
+		for key, element := range c {
+			resolved, err := v.resolve(element, path)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = resolved
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(c))
+		for i, element := range c {
+			resolved, err := v.resolve(element, path)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = resolved
+		}
+		return out, nil
+	case string:
+		return v.resolveText(c, path)
+	default:
+		return item, nil
+	}
+}
+
+func (v *View) resolveText(text, path string) (string, error) {
+	var out strings.Builder
+	for {
+		start := strings.Index(text, "((")
+		end := strings.Index(text[max(start, 0):], "))")
+		if start < 0 || end < 0 {
+			out.WriteString(text)
+			return out.String(), nil
+		}
+		end += start + len("))")
+		reference := text[start:end]
+		secret, ok := v.Secrets[reference]
+		if !ok {
+			return "", fmt.Errorf("the broker sent no value for %s at %q; is enable_secure_manifests on?", reference, path)
+		}
+		out.WriteString(text[:start])
+		out.WriteString(secret)
+		text = text[end:]
+	}
+}
+
+// Details are the outputs of the service's provision action: instance.details of bind expressions.
+func (v *View) Details(service *brokerpak.Service, environment vars.Environment) (map[string]any, error) {
+	details := map[string]any{}
+	if v.Record != nil {
+		for name, item := range v.Record.Outputs {
+			details[name] = item
+		}
+	}
+	if service.Provision.Bosh == nil {
+		return details, nil
+	}
+	scope := v.scope(environment)
+	for _, name := range value.Keys(service.Provision.Bosh.Outputs) {
+		output := service.Provision.Bosh.Outputs[name]
+		if _, recorded := details[name]; recorded && (output.Expr == nil || !Deferred(output.Expr)) {
+			continue
+		}
+		if output.Expr == nil {
+			details[name] = output.Literal
+			continue
+		}
+		item, err := scope.Eval("outputs."+name, output.Expr)
+		if err != nil {
+			return nil, fmt.Errorf("evaluating output %q of the instance: %w", name, err)
+		}
+		details[name] = item
+	}
+	return details, nil
+}
+
+// DashboardURL is the instance's dashboard; "" when the service has none.
+func (v *View) DashboardURL(service *brokerpak.Service, environment vars.Environment, constants map[string]any) (string, error) {
+	bosh := service.Provision.Bosh
+	if bosh == nil || bosh.DashboardURL == nil {
+		return "", nil
+	}
+	if v.Record != nil && v.Record.DashboardURL != "" && !Deferred(bosh.DashboardURL) {
+		return v.Record.DashboardURL, nil
+	}
+	text, err := v.scope(environment).With(constants, nil).Text("dashboard_url", bosh.DashboardURL)
+	if err != nil {
+		return "", fmt.Errorf("evaluating the dashboard URL: %w", err)
+	}
+	return text, nil
+}
+
+// scope sees the recorded variables and what BOSH runs.
+func (v *View) scope(environment vars.Environment) *vars.Scope {
+	scope := vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
+	if v.Record != nil {
+		scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
+		scope = scope.With(map[string]any{
+			"request.service_id": v.Record.ServiceID,
+			"request.plan_id":    v.Record.PlanID,
+			"request.context":    v.Record.Context,
+		}, nil)
+	}
+	return scope
+}

@@ -1,0 +1,136 @@
+package vars
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+)
+
+// Check validates the resolved variables against the declared inputs.
+type Check func(inputs []brokerpak.Variable, values map[string]any) error
+
+// Provision are the sources of a provision or update request.
+type Provision struct {
+	Service *brokerpak.Service
+	Plan    brokerpak.Plan
+	// Defaults are the operator's, general ones first.
+	Defaults []map[string]any
+	// Parameters are the user's, those of earlier requests included (MergeParameters).
+	Parameters map[string]any
+	// Secrets are the names of parameters that are secrets' values; they may hold anything.
+	Secrets []string
+	Check   Check
+}
+
+// Resolve fills the scope with the variables of the provision action.
+func (p Provision) Resolve(s *Scope) error {
+	if err := checkParameters(p.Parameters, p.Secrets, s.guard); err != nil {
+		return err
+	}
+	for _, defaults := range p.Defaults {
+		s.Set(Layer{Name: "operator defaults", Values: defaults})
+	}
+	s.Set(Layer{Name: "parameters", Values: p.Parameters, FromRequest: true})
+	s.Set(Layer{Name: "plan overrides", Values: p.Plan.ProvisionOverrides})
+	action := &p.Service.Provision
+	failed := s.Defaults(action.UserInputs)
+	s.Set(Layer{Name: "plan properties", Values: p.Plan.Properties})
+	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
+		return err
+	}
+	return p.Check(action.UserInputs, s.Values)
+}
+
+// Bind are the sources of a bind request.
+type Bind struct {
+	Service    *brokerpak.Service
+	Plan       brokerpak.Plan
+	Defaults   map[string]any
+	Parameters map[string]any
+	Check      Check
+}
+
+// Resolve fills the scope with the variables of the bind action. Plan inputs are read from the constant
+// request.plan_properties and cast to their type.
+func (b Bind) Resolve(s *Scope) error {
+	if err := checkParameters(b.Parameters, nil, s.guard); err != nil {
+		return err
+	}
+	s.Set(Layer{Name: "operator defaults", Values: b.Defaults})
+	s.Set(Layer{Name: "parameters", Values: b.Parameters, FromRequest: true})
+	s.Set(Layer{Name: "plan overrides", Values: b.Plan.BindOverrides})
+	action := &b.Service.Bind
+	failed := errors.Join(
+		s.Defaults(action.UserInputs),
+		s.planInputs(action.PlanInputs),
+		s.Computed(action.ComputedInputs),
+	)
+	if failed != nil {
+		return failed
+	}
+	return b.Check(action.UserInputs, s.Values)
+}
+
+// MergeParameters returns the parameters of an instance after a request: those of earlier requests overlaid with new ones. A
+// null resets a parameter to its default, unless the input may be null.
+func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]any) map[string]any {
+	merged := value.CloneMap(earlier)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for name, item := range requested {
+		nullable := slices.ContainsFunc(inputs, func(v brokerpak.Variable) bool { return v.Name == name && v.Nullable })
+		if item == nil && !nullable {
+			delete(merged, name)
+			continue
+		}
+		merged[name] = value.Clone(item)
+	}
+	return merged
+}
+
+// checkParameters refuses what cannot reach a manifest or a template unchanged.
+func checkParameters(parameters map[string]any, secrets []string, guard bool) error {
+	for _, name := range value.Keys(parameters) {
+		item := parameters[name]
+		if value.Depth(item) > value.MaxDepth {
+			return fault.Userf("parameter %q is nested more than %d levels deep", name, value.MaxDepth)
+		}
+		if err := value.CheckNumbers(item); err != nil {
+			return fault.Userf("parameter %q cannot be used: %s", name, err)
+		}
+		if guard && !slices.Contains(secrets, name) && (HasReference(item) || HasReference(name)) {
+			return fault.Userf("parameter %q must not hold \"((\", which would be a reference to a credential", name)
+		}
+	}
+	return nil
+}
+
+// planInputs sets the plan inputs of a bind action from the plan's properties, as an expression would read them.
+func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
+	properties, _ := s.constants[planProperties].(map[string]any)
+	var failed []error
+	for _, input := range inputs {
+		if _, ok := properties[input.Name]; !ok {
+			if input.Required {
+				failed = append(failed, fmt.Errorf("%s: the plan has no property %q, which bind.plan_inputs requires", input.Pos, input.Name))
+			}
+			continue
+		}
+		template, err := expr.Parse(expr.Source{Text: fmt.Sprintf("${%s[%q]}", planProperties, input.Name), Pos: input.Pos})
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		failed = append(failed, s.assign(input.Name, input.Type, "plan properties", nil, template, input.Pos))
+	}
+	return errors.Join(failed...)
+}
+
+// planProperties is the constant that holds the properties of the plan in bind expressions.
+const planProperties = "request.plan_properties"

@@ -1,0 +1,306 @@
+// Package vars resolves the variables of an action: it merges the layers of values in the published order, evaluates defaults
+// and computed inputs, and remembers where each value came from.
+//
+// The order (brokerpak specification, "Resolution"), later wins: operator defaults, the user's parameters, the plan's
+// overrides, defaults of user inputs (only where nothing was set), plan properties, computed inputs.
+package vars
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+)
+
+// reference opens a reference to a BOSH variable. BOSH would resolve one that a user wrote.
+const reference = "(("
+
+// Layer is a set of values that one source supplies.
+type Layer struct {
+	// Name says where the values come from, for explanations: "parameters", "plan properties".
+	Name string
+	// Values are set as they are, never evaluated. A null counts as set.
+	Values map[string]any
+	// FromRequest marks values that a user controls.
+	FromRequest bool
+}
+
+// The names of the layers that expressions make.
+const (
+	DefaultLayer  = "default"
+	ComputedLayer = "computed"
+)
+
+// Annotations are the keys of a request's context that are not part of request.context: as published, they are left out,
+// because users write free text into them.
+func Annotations() []string {
+	return []string{
+		"organization_annotation", "organization_annotations", "space_annotation", "space_annotations", "instance_annotations",
+	}
+}
+
+// Origin tells where the value of a variable came from.
+type Origin struct {
+	// Layer is the name of the layer, "default" or "computed".
+	Layer string
+	// Pos is the place of the default or computed input.
+	Pos diag.Pos
+	// FromRequest tells that the value holds something that a user controls.
+	FromRequest bool
+}
+
+// Environment is what expressions may read of the operator's world. Both may be nil.
+type Environment struct {
+	Env    func(name string) (string, bool)
+	Config func(key string) (any, bool)
+}
+
+// Generated are the values that rand.base64, time.nano and counter.next made: input → call ("rand.base64#1") → value.
+type Generated map[string]map[string]any
+
+// Scope holds the variables of one request while they are resolved, and evaluates expressions over them afterwards.
+type Scope struct {
+	// Values are the variables resolved so far.
+	Values map[string]any
+	// Origins tell where each came from.
+	Origins map[string]Origin
+	// Generated are the generated values that the expressions used: carried ones and new ones.
+	Generated Generated
+
+	constants   map[string]any
+	functions   map[string]expr.Function
+	environment Environment
+	carried     Generated
+	counter     int64
+	guard       bool
+}
+
+// Options are what a Scope starts with.
+type Options struct {
+	// Constants are names that no variable overrides: "request.instance_id" → value.
+	Constants map[string]any
+	// Functions are those besides the standard library.
+	Functions   map[string]expr.Function
+	Environment Environment
+	// Carried are generated values of an earlier evaluation; they are used again instead of new ones.
+	Carried Generated
+	// GuardReferences refuses expressions over user-controlled values that give "((", because the result goes into a BOSH
+	// manifest, where it would be a reference to a credential.
+	GuardReferences bool
+}
+
+// NewScope returns a scope without variables.
+func NewScope(o Options) *Scope {
+	s := &Scope{
+		Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{},
+		constants: o.Constants, functions: o.Functions, environment: o.Environment, carried: o.Carried, guard: o.GuardReferences,
+	}
+	for _, calls := range o.Carried {
+		for call := range calls {
+			if strings.HasPrefix(call, "counter.next#") {
+				s.counter++
+			}
+		}
+	}
+	return s
+}
+
+// Set merges a layer.
+func (s *Scope) Set(layer Layer) {
+	for name, item := range layer.Values {
+		s.Values[name] = item
+		s.Origins[name] = Origin{Layer: layer.Name, FromRequest: layer.FromRequest}
+	}
+}
+
+// Defaults sets the defaults of inputs that no layer has set, in the order of the list. String defaults are evaluated and
+// cast. All failures are returned, joined; evaluation goes on after each.
+func (s *Scope) Defaults(inputs []brokerpak.Variable) error {
+	var failed []error
+	for _, input := range inputs {
+		if _, set := s.Values[input.Name]; set || !input.HasDefault {
+			continue
+		}
+		failed = append(failed, s.assign(input.Name, input.Type, DefaultLayer, input.Default, input.DefaultExpr, input.Pos))
+	}
+	return errors.Join(failed...)
+}
+
+// Computed sets the computed inputs, in the order of the list: those with overwrite always, the others where nothing is set.
+func (s *Scope) Computed(inputs []brokerpak.Computed) error {
+	var failed []error
+	for _, input := range inputs {
+		if _, set := s.Values[input.Name]; set && !input.Overwrite {
+			continue
+		}
+		failed = append(failed, s.assign(input.Name, input.Type, ComputedLayer, input.Default, input.Expr, input.Pos))
+	}
+	return errors.Join(failed...)
+}
+
+// assign sets a variable to a literal, or to the value of an expression.
+func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Template, pos diag.Pos) error {
+	if template == nil {
+		s.Values[name] = value.Clone(literal)
+		s.Origins[name] = Origin{Layer: layer, Pos: pos}
+		return nil
+	}
+	result, err := s.Eval(name, template)
+	if err == nil {
+		result, err = expr.Cast(result, typ)
+	}
+	if err != nil {
+		return fmt.Errorf("computing %q: %w", name, at(err, template))
+	}
+	s.Values[name] = result
+	s.Origins[name] = Origin{Layer: layer, Pos: template.Pos(), FromRequest: s.tainted(template)}
+	return nil
+}
+
+// Assign sets a variable to the value of an expression, cast to a type.
+func (s *Scope) Assign(name, typ string, template *expr.Template) error {
+	return s.assign(name, typ, ComputedLayer, nil, template, template.Pos())
+}
+
+// at adds the template's place to an error that does not name one.
+func at(err error, template *expr.Template) error {
+	if strings.Contains(err.Error(), template.Pos().File+":") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", template.Pos(), err)
+}
+
+// Eval evaluates an expression over the constants and the variables so far. Owner names the input or output it belongs to; it
+// is the key under which generated values are carried.
+func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
+	result, err := template.Eval(s.scope(owner, template))
+	if err != nil {
+		return nil, err
+	}
+	if s.guard && s.tainted(template) && HasReference(result) {
+		return nil, &fault.UserError{
+			Message: fmt.Sprintf("the value of %q would hold \"((\", which is not allowed", owner),
+			Err:     fmt.Errorf("%s: a value from the request would become a BOSH reference", template.Pos()),
+		}
+	}
+	return result, nil
+}
+
+// Holds evaluates a condition; nil always holds.
+func (s *Scope) Holds(owner string, condition *expr.Template) (bool, error) {
+	if condition == nil {
+		return true, nil
+	}
+	result, err := s.Eval(owner, condition)
+	if err != nil {
+		return false, err
+	}
+	holds, err := expr.Truthy(result)
+	if err != nil {
+		return false, at(err, condition)
+	}
+	return holds, nil
+}
+
+// Text evaluates an expression to a text.
+func (s *Scope) Text(owner string, template *expr.Template) (string, error) {
+	result, err := s.Eval(owner, template)
+	if err != nil {
+		return "", err
+	}
+	return value.Text(result), nil
+}
+
+// With returns a scope that sees further constants and functions besides those of s. Variables and generated values are shared.
+func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
+	extended := *s
+	extended.constants = merge(s.constants, constants)
+	extended.functions = merge(s.functions, functions)
+	return &extended
+}
+
+func merge[V any](base, over map[string]V) map[string]V {
+	merged := make(map[string]V, len(base)+len(over))
+	for name, item := range base {
+		merged[name] = item
+	}
+	for name, item := range over {
+		merged[name] = item
+	}
+	return merged
+}
+
+func (s *Scope) scope(owner string, template *expr.Template) *expr.Scope {
+	return &expr.Scope{
+		Variables: s.visible(template),
+		Functions: s.functions,
+		Env:       s.environment.Env,
+		Config:    s.environment.Config,
+		Counter:   func() int64 { s.counter++; return s.counter },
+		Generate:  func(call string, make func() (any, error)) (any, error) { return s.generate(owner, call, make) },
+	}
+}
+
+// visible returns the names that an expression refers to: constants win over variables. An expression sees nothing else, so
+// a scope with hundreds of inputs costs an expression nothing.
+func (s *Scope) visible(template *expr.Template) map[string]any {
+	names := map[string]any{}
+	for _, ref := range template.References() {
+		for name := ref.Name; name != ""; name = parent(name) {
+			if item, ok := s.constants[name]; ok {
+				names[name] = item
+			} else if item, ok := s.Values[name]; ok {
+				names[name] = item
+			}
+		}
+	}
+	return names
+}
+
+// parent cuts the last segment of a dotted name: "request.context.x" → "request.context".
+func parent(name string) string {
+	cut := strings.LastIndexByte(name, '.')
+	if cut < 0 {
+		return ""
+	}
+	return name[:cut]
+}
+
+// generate returns the carried value of a generating call, or a new one, and remembers it.
+func (s *Scope) generate(owner, call string, make func() (any, error)) (any, error) {
+	result, ok := s.carried[owner][call]
+	if !ok {
+		var err error
+		if result, err = make(); err != nil {
+			return nil, err
+		}
+	}
+	if s.Generated[owner] == nil {
+		s.Generated[owner] = map[string]any{}
+	}
+	s.Generated[owner][call] = result
+	return result, nil
+}
+
+// tainted tells whether an expression reads anything that a user controls.
+func (s *Scope) tainted(template *expr.Template) bool {
+	for _, ref := range template.References() {
+		if strings.HasPrefix(ref.Name, "request.") || strings.HasPrefix(ref.Name, "uaa_client.") || s.Origins[ref.Name].FromRequest {
+			return true
+		}
+	}
+	return false
+}
+
+// HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key.
+func HasReference(v any) bool {
+	return !value.Walk(v, func(_ string, leaf any) bool {
+		text, ok := leaf.(string)
+		return !ok || !strings.Contains(text, reference)
+	})
+}

@@ -1,0 +1,152 @@
+// Package record holds what the adapter remembers of an instance in its own BOSH manifest: one top-level key that BOSH and the
+// on-demand broker ignore. The broker sends old parameters never again, so everything that the next call needs to rebuild the
+// same manifest is in it.
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/value"
+)
+
+// Key is the top-level key of a BOSH manifest under which the record stands.
+const Key = "brokerpak"
+
+// format is the version of the record; it changes only when an older adapter could misread a newer record.
+const format = 1
+
+// Record is what an instance's manifest remembers. The zero values of its fields are left out of the text.
+type Record struct {
+	Format     int    `json:"format"`
+	Pak        string `json:"pak"`
+	PakVersion string `json:"pak_version"`
+	Service    string `json:"service"`
+	ServiceID  string `json:"service_id,omitempty"`
+	Plan       string `json:"plan,omitempty"`
+	Deployment string `json:"deployment"`
+	PlanID     string `json:"plan_id,omitempty"`
+	// Parameters are the user's, without those that are values of secrets.
+	Parameters map[string]any `json:"parameters,omitempty"`
+	// SecretParameters names the secret that holds a parameter's value: parameter → secret.
+	SecretParameters map[string]string `json:"secret_parameters,omitempty"`
+	// Context holds the keys of the request context that expressions use.
+	Context map[string]any `json:"context,omitempty"`
+	// OrganizationGUID and SpaceGUID are kept for request.default_labels where expressions use it.
+	OrganizationGUID string `json:"organization_guid,omitempty"`
+	SpaceGUID        string `json:"space_guid,omitempty"`
+	// UAAClient holds the fields of the UAA client that expressions use: the broker sends its secret only once.
+	UAAClient map[string]any `json:"uaa_client,omitempty"`
+	// PlanProperties are the plan properties that the bind action uses.
+	PlanProperties map[string]any `json:"plan_properties,omitempty"`
+	// Secrets by name.
+	Secrets map[string]Secret `json:"secrets,omitempty"`
+	// Generated are values of rand.base64, time.nano and counter.next: input → call → value.
+	Generated map[string]map[string]any `json:"generated,omitempty"`
+	// Outputs are the values of provision.bosh.outputs that do not wait for the deployment; they become instance.details.
+	Outputs map[string]any `json:"outputs,omitempty"`
+	// Variables are those that the outputs and the dashboard use which read the deployed manifest or BOSH.
+	Variables map[string]any `json:"variables,omitempty"`
+	// DashboardURL is the dashboard unless it reads the deployed manifest or BOSH.
+	DashboardURL string `json:"dashboard_url,omitempty"`
+}
+
+// Secret is what is remembered of a secret.
+type Secret struct {
+	// Version counts the values the secret has had, from 1. It numbers the secret's name in CredHub from 2 on.
+	Version int `json:"version"`
+	// Value is the value itself, only where the broker manages no secrets, so that it stands in the manifest anyway.
+	Value any `json:"value,omitempty"`
+	// Reference is a reference of a foreign manifest that is kept as it was, with its parentheses.
+	Reference string `json:"reference,omitempty"`
+}
+
+// StoredName is the secret's name in CredHub.
+func (s Secret) StoredName(name string) string {
+	if s.Version < 2 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, s.Version)
+}
+
+// Encode renders the record as one JSON text with sorted keys. Every "(" is escaped, so that neither the Director nor the
+// broker finds a reference in it.
+func (r Record) Encode() string {
+	r.Format = format
+	return strings.ReplaceAll(string(value.MustJSON(r)), "(", `\u0028`)
+}
+
+// Decode reads a text that Encode made.
+func Decode(text string) (*Record, error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var r Record
+	if err := decoder.Decode(&r); err != nil {
+		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, err)
+	}
+	if r.Format < 1 || r.Format > format {
+		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; was it made by a newer adapter?",
+			Key, r.Format)
+	}
+	r.normalise()
+	return &r, nil
+}
+
+// normalise turns the numbers that package json made into values.
+func (r *Record) normalise() {
+	for _, field := range []*map[string]any{&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Outputs, &r.Variables} {
+		if *field != nil {
+			*field, _ = value.Normalise(*field).(map[string]any)
+		}
+	}
+	for name, secret := range r.Secrets {
+		secret.Value = value.Normalise(secret.Value)
+		r.Secrets[name] = secret
+	}
+	for input, calls := range r.Generated {
+		r.Generated[input], _ = value.Normalise(calls).(map[string]any)
+	}
+}
+
+// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter.
+func FromManifest(manifest []byte) (*Record, error) {
+	text := string(manifest)
+	if line, ok := findLine(text); ok {
+		if found, ok := topLevel(line); ok {
+			return Decode(found)
+		}
+	}
+	if !strings.Contains(text, Key) {
+		return nil, nil
+	}
+	found, ok := topLevel(text)
+	if !ok {
+		return nil, nil
+	}
+	return Decode(found)
+}
+
+// findLine returns the line of the key. The adapter writes the record on one line, so that a large manifest need not be
+// parsed to find it.
+func findLine(text string) (string, bool) {
+	start := strings.LastIndex("\n"+text, "\n"+Key+": ")
+	if start < 0 {
+		return "", false
+	}
+	line, _, _ := strings.Cut(text[start:], "\n")
+	return line, true
+}
+
+// topLevel parses YAML and returns the record's text.
+func topLevel(text string) (string, bool) {
+	var document struct {
+		Record string `yaml:"brokerpak"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return "", false // not a manifest that the adapter made
+	}
+	return document.Record, document.Record != ""
+}
