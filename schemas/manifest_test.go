@@ -1,0 +1,145 @@
+package schemas_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cppforlife/go-patch/patch"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/schemas"
+)
+
+// goodManifest reads a manifest that uses most of what manifests can hold.
+func goodManifest(tb interface{ Fatal(args ...any) }) map[string]any {
+	text, err := os.ReadFile("testdata/manifest.yml")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tree := map[string]any{}
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		tb.Fatal(err)
+	}
+	return tree
+}
+
+var _ = Describe("CheckManifest", func() {
+	It("accepts a manifest", func() {
+		Expect(schemas.CheckManifest(goodManifest(GinkgoT()))).To(Succeed())
+	})
+
+	const group = "/instance_groups/name=redis-server"
+	const job = group + "/jobs/name=redis-server"
+
+	DescribeTable("names the place of a fault",
+		func(path, value, message string) {
+			tree := goodManifest(GinkgoT())
+			Expect(schemas.CheckManifest(set(tree, path, value))).To(MatchError("checking the BOSH manifest: " + message))
+		},
+		Entry("a number as text", group+"/instances", `"2"`, group+`/instances must be an integer, not a string`),
+		Entry("a misspelt key", group+"/vm_typ?", `small`, group+`/vm_typ is not allowed`),
+		Entry("a job without release", job+"/release", ``, job+`/release is required`),
+		Entry("no update block", "/update", ``, `/update is required`),
+		Entry("half an update block", "/update/max_in_flight", ``, `/update/max_in_flight is required`),
+		Entry("a placeholder where the broker wants a number", "/update/canaries", `((canaries))`,
+			`/update/canaries must be an integer, not a string`),
+		Entry("a null", group+"/azs", `null`, group+`/azs must be an array, not null`),
+		Entry("a list of wrong things", group+"/azs/0", `{}`, group+`/azs/0 must be a string, not an object`),
+		Entry("a word that is none", group+"/lifecycle?", `erand`, group+`/lifecycle must be one of "service", "errand"`),
+		Entry("a link that is not blocked this way", job+"/provides/redis", `nil`, job+`/provides/redis must be an object, not a string`),
+		Entry("a record that is no text", "/brokerpak", `{}`, `/brokerpak must be a string, not an object`),
+		Entry("a secret in the wrong place", group+"/jobs/name=redis-server/release", `[hunter2]`, job+`/release must be a string, not an array`),
+	)
+
+	It("lists several faults by place", func() {
+		tree := set(goodManifest(GinkgoT()), group+"/stemcell", "")
+		tree = set(tree, "/name", "")
+		for range 20 {
+			Expect(schemas.CheckManifest(tree)).To(MatchError(
+				`checking the BOSH manifest: ` + group + `/stemcell is required; /name is required`))
+		}
+	})
+
+	It("wants either a VM type or VM resources", func() {
+		tree := goodManifest(GinkgoT())
+		Expect(schemas.CheckManifest(set(tree, group+"/vm_type", ""))).To(MatchError(ContainSubstring(group + "/vm_type is required")))
+		tree = goodManifest(GinkgoT())
+		Expect(schemas.CheckManifest(set(tree, "/instance_groups/name=smoke-tests/vm_type?", "small"))).To(MatchError(
+			`checking the BOSH manifest: /instance_groups/name=smoke-tests must have exactly one of the allowed forms`))
+	})
+
+	It("refuses an empty manifest and names what is missing", func() {
+		Expect(schemas.CheckManifest(nil)).To(MatchError(ContainSubstring("manifest")))
+		Expect(schemas.CheckManifest(map[string]any{})).To(MatchError(ContainSubstring("/instance_groups is required; /name is required")))
+	})
+})
+
+// set replaces a value of a tree by a YAML text, or removes it when the text is empty.
+func set(tree map[string]any, path, text string) map[string]any {
+	GinkgoHelper()
+	pointer, err := patch.NewPointerFromString(path)
+	Expect(err).NotTo(HaveOccurred())
+	var op patch.Op = patch.RemoveOp{Path: pointer}
+	if text != "" {
+		var value any
+		Expect(yaml.Unmarshal([]byte(text), &value)).To(Succeed())
+		op = patch.ReplaceOp{Path: pointer, Value: loose(value)}
+	}
+	changed, err := op.Apply(loose(tree))
+	Expect(err).NotTo(HaveOccurred())
+	encoded, err := yaml.Marshal(changed)
+	Expect(err).NotTo(HaveOccurred())
+	result := map[string]any{}
+	Expect(yaml.Unmarshal(encoded, &result)).To(Succeed())
+	return result
+}
+
+// loose turns string maps into the maps that go-patch works on.
+func loose(node any) any {
+	switch node := node.(type) {
+	case map[string]any:
+		out := map[any]any{}
+		for key, value := range node {
+			out[key] = loose(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(node))
+		for i, value := range node {
+			out[i] = loose(value)
+		}
+		return out
+	default:
+		return node
+	}
+}
+
+func BenchmarkCheckManifest(b *testing.B) {
+	tree := goodManifest(b)
+	for b.Loop() {
+		if err := schemas.CheckManifest(tree); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzCheckManifest(f *testing.F) {
+	good, err := os.ReadFile("testdata/manifest.yml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(good))
+	f.Add("instance_groups: [{name: a, jobs: [{name: [], consumes: {x: nil}}], vm_type: 1, vm_resources: 2}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		var tree map[string]any
+		if yaml.Unmarshal([]byte(text), &tree) != nil {
+			t.Skip()
+		}
+		if err := schemas.CheckManifest(tree); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than one line: %v", err)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package schemas_test
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/schemas"
+)
+
+var _ = Describe("CheckParameters", func() {
+	action := &brokerpak.Action{
+		UserInputs: []brokerpak.Variable{
+			{Name: "size"},
+			{Name: "maxclients"},
+			{Name: "region", ProhibitUpdate: true},
+			{Name: "storage_gb"},
+		},
+		ImportInputs: []brokerpak.ImportInput{{Name: "existing_id"}},
+	}
+	plan := map[string]any{"storage_gb": int64(10), "cores": int64(2)}
+
+	DescribeTable("says what may be sent",
+		func(update bool, parameters, message string) {
+			Expect(userMessage(schemas.CheckParameters(schemas.Request{
+				Action: action, Plan: plan, Parameters: object(parameters), Update: update,
+			}))).To(Equal(message))
+		},
+		Entry("nothing", false, `{}`, ``),
+		Entry("declared inputs, whatever their values", false, `{"size": {}, "maxclients": "x", "region": null}`, ``),
+		Entry("an import input of a create", false, `{"existing_id": "db-1"}`, ``),
+		Entry("an import input of an update", true, `{"existing_id": "db-1"}`,
+			`parameter "existing_id" is not supported; supported parameters: maxclients, size`),
+		Entry("a misspelt name", false, `{"siez": 1}`,
+			`parameter "siez" is not supported (did you mean "size"?); supported parameters: existing_id, maxclients, region, size`),
+		Entry("a name that other brokers use to skip the provisioning", false, `{"vacant": true}`,
+			`parameter "vacant" is not supported; supported parameters: existing_id, maxclients, region, size`),
+		Entry("a plan property that is an input", false, `{"storage_gb": 10}`,
+			`parameter "storage_gb" is set by the plan and cannot be changed`),
+		Entry("a plan property that is none", false, `{"cores": 2}`,
+			`parameter "cores" is set by the plan and cannot be changed`),
+		Entry("prohibit_update in an update", true, `{"region": "eu"}`, `parameter "region" cannot be changed after creation`),
+		Entry("prohibit_update reset in an update", true, `{"region": null}`, `parameter "region" cannot be changed after creation`),
+		Entry("several faults, by name", true, `{"zzz": 1, "region": 1, "cores": 1, "size": 1}`,
+			`parameter "cores" is set by the plan and cannot be changed; parameter "region" cannot be changed after creation; `+
+				`parameter "zzz" is not supported; supported parameters: maxclients, size`),
+		Entry("a name with control characters", false, `{"a\n\u0007": 1}`,
+			`parameter "a\n\a" is not supported; supported parameters: existing_id, maxclients, region, size`),
+	)
+
+	It("lets a binding set what the plan sets", func() {
+		Expect(schemas.CheckParameters(schemas.Request{Action: action, Parameters: object(`{"storage_gb": 5}`)})).To(Succeed())
+	})
+
+	It("says so when there is nothing to send", func() {
+		request := schemas.Request{Action: &brokerpak.Action{}, Parameters: object(`{"a": 1}`)}
+		Expect(userMessage(schemas.CheckParameters(request))).To(
+			Equal(`parameter "a" is not supported; supported parameters: none`))
+	})
+
+	It("keeps the message short whatever is sent", func() {
+		parameters := map[string]any{}
+		for i := range 500 {
+			parameters[strings.Repeat("ä", 400+i)] = nil
+		}
+		message := userMessage(schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters}))
+		Expect(message).To(ContainSubstring(`; and 491 more; supported parameters: `))
+		Expect(len(message)).To(BeNumerically("<", 1500))
+	})
+})

@@ -1,0 +1,136 @@
+package schemas
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"service-adapter/brokerpak"
+)
+
+// draft04 is what the broker wants to read in `$schema`, to the letter.
+const draft04 = "http://json-schema.org/draft-04/schema#"
+
+// Supplied holds what sets inputs besides the user, by action: the operator's defaults and the overrides of the pak's plan.
+// Only the names count; a user need not give these.
+type Supplied struct {
+	Provision map[string]any
+	Bind      map[string]any
+}
+
+// ForPlan returns the JSON schemas of a plan, draft-04, for the parameters of creating an instance, updating it and binding
+// to it. Properties are the plan's: inputs that they set are left out. A constraint that draft-04 cannot express is left
+// out, one that is wrong is an error that names its place in the definition.
+func ForPlan(service *brokerpak.Service, properties map[string]any) (create, update, bind map[string]any, err error) {
+	return ForPlanWith(service, properties, Supplied{})
+}
+
+// ForPlanWith is ForPlan where others supply values, too.
+func ForPlanWith(service *brokerpak.Service, properties map[string]any, supplied Supplied) (create, update, bind map[string]any, err error) {
+	open := slices.DeleteFunc(lastOfEachName(service.Provision.UserInputs), func(v brokerpak.Variable) bool {
+		_, planOwned := properties[v.Name]
+		return planOwned
+	})
+	create, err = section{action: &service.Provision, inputs: open, supplied: supplied.Provision}.schema()
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the schema for creating instances of %q: %w", service.Name, err)
+	}
+	addImports(create, service.Provision.ImportInputs)
+
+	changeable := slices.DeleteFunc(slices.Clone(open), func(v brokerpak.Variable) bool { return v.ProhibitUpdate })
+	update, err = section{action: &service.Provision, inputs: changeable, supplied: supplied.Provision, update: true}.schema()
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the schema for updating instances of %q: %w", service.Name, err)
+	}
+
+	bound := maps.Clone(supplied.Bind)
+	for _, input := range service.Bind.PlanInputs { // take the plan's value, whatever the user sends
+		bound = with(bound, input.Name, nil)
+	}
+	bind, err = section{action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: bound}.schema()
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making the schema for bindings of %q: %w", service.Name, err)
+	}
+	return create, update, bind, nil
+}
+
+// section is one of the three schemas in the making.
+type section struct {
+	action   *brokerpak.Action
+	inputs   []brokerpak.Variable
+	supplied map[string]any
+	update   bool
+}
+
+func (s section) schema() (map[string]any, error) {
+	properties := make(map[string]any, len(s.inputs))
+	var required []string
+	var failed error
+	for _, input := range s.inputs {
+		property, err := s.property(input)
+		if err != nil {
+			failed = err
+		}
+		properties[input.Name] = property
+		if s.userMustGive(input) && !s.update {
+			required = append(required, input.Name)
+		}
+	}
+	schema := object(properties)
+	if len(required) > 0 {
+		slices.Sort(required)
+		schema["required"] = required
+	}
+	if failed == nil {
+		failed = compilePublished(schema)
+	}
+	if failed != nil {
+		return nil, faultyConstraints(s.inputs, s.compileAlone, failed)
+	}
+	return schema, nil
+}
+
+// property is the schema of one input. In an update, null resets an input to what supplies it otherwise.
+func (s section) property(input brokerpak.Variable) (map[string]any, error) {
+	return described(input, s.update && !s.userMustGive(input))
+}
+
+func (s section) compileAlone(input brokerpak.Variable) error {
+	property, err := s.property(input)
+	if err != nil {
+		return err
+	}
+	return compilePublished(object(map[string]any{input.Name: property}))
+}
+
+// userMustGive tells whether nothing but the user can supply a required input.
+func (s section) userMustGive(input brokerpak.Variable) bool {
+	_, supplied := s.supplied[input.Name]
+	computed := slices.ContainsFunc(s.action.ComputedInputs, func(c brokerpak.Computed) bool { return c.Name == input.Name })
+	hasDefault := input.HasDefault || input.DefaultExpr != nil
+	return input.Required && !supplied && !computed && !hasDefault
+}
+
+// addImports admits the parameters that name existing resources.
+func addImports(schema map[string]any, imports []brokerpak.ImportInput) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, input := range imports {
+		if _, ok := properties[input.Name]; ok {
+			continue
+		}
+		property := map[string]any{"title": title(input.Name), "description": input.Details}
+		if input.Type != "" {
+			property["type"] = input.Type
+		}
+		properties[input.Name] = property
+	}
+}
+
+func object(properties map[string]any) map[string]any {
+	return map[string]any{
+		"$schema":              draft04,
+		"type":                 "object",
+		"additionalProperties": false,
+		"properties":           properties,
+	}
+}

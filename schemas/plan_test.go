@@ -1,0 +1,203 @@
+package schemas_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/xeipuuv/gojsonschema"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/schemas"
+)
+
+var _ = Describe("ForPlan", func() {
+	const published = "http://json-schema.org/draft-04/schema#"
+
+	service := func(inputs ...brokerpak.Variable) *brokerpak.Service {
+		return &brokerpak.Service{Name: "redis", Provision: brokerpak.Action{UserInputs: inputs}}
+	}
+	create := func(s *brokerpak.Service) map[string]any {
+		GinkgoHelper()
+		schema, _, _, err := schemas.ForPlan(s, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return schema
+	}
+	update := func(s *brokerpak.Service) map[string]any {
+		GinkgoHelper()
+		_, schema, _, err := schemas.ForPlan(s, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return schema
+	}
+	// property returns the published schema of n in a create.
+	property := func(v brokerpak.Variable) map[string]any {
+		GinkgoHelper()
+		return create(service(v))["properties"].(map[string]any)["n"].(map[string]any)
+	}
+
+	It("returns empty schemas for a service without inputs", func() {
+		first, second, third, err := schemas.ForPlan(service(), map[string]any{"a": 1})
+		Expect(err).NotTo(HaveOccurred())
+		for _, schema := range []map[string]any{first, second, third} {
+			text, err := json.Marshal(schema)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(text).To(MatchJSON(`{"$schema": "` + published + `", "type": "object", "additionalProperties": false, "properties": {}}`))
+		}
+	})
+
+	It("describes an input", func() {
+		v := input("string", `{"maxLength": 8, "examples": ["a"], "nonsense": 1, "description": "replaced", "default": "replaced"}`)
+		v.ProhibitUpdate, v.Nullable = true, true
+		v.Enum = enum("small", "large")
+		v.HasDefault, v.Default, v.DefaultExpr = true, "$${x}", template("$${x}")
+		Expect(property(v)).To(BeComparableTo(map[string]any{
+			"title": "N", "description": "the details", "type": []any{"string", "null"}, "enum": []any{"small", "large", nil},
+			"default": "${x}", "maxLength": int64(8), "examples": []any{"a"}, "nonsense": int64(1), "prohibitUpdate": true,
+		}))
+	})
+
+	DescribeTable("titles", func(name, title string) {
+		v := brokerpak.Variable{Name: name}
+		Expect(create(service(v))["properties"]).To(HaveKeyWithValue(name, HaveKeyWithValue("title", title)))
+	},
+		Entry(nil, "max_disk_gb", "Max Disk GB"),
+		Entry(nil, "jdbc-url.id", "JDBC URL ID"),
+		Entry(nil, "émile", "Émile"),
+		Entry(nil, "__", ""),
+	)
+
+	DescribeTable("defaults", func(typeName string, value any, text, defaultValue, description any) {
+		v := input(typeName, "")
+		v.HasDefault, v.Default = true, value
+		if text != nil {
+			v.DefaultExpr = template(text.(string))
+		}
+		schema := property(v)
+		Expect(schema["description"]).To(Equal(description))
+		if defaultValue == nil {
+			Expect(schema).NotTo(HaveKey("default"))
+		} else {
+			Expect(schema).To(HaveKeyWithValue("default", defaultValue))
+		}
+	},
+		Entry("a number", "integer", int64(5), nil, int64(5), "the details"),
+		Entry("a list, whose strings are not evaluated", "array", []any{"${x}"}, nil, []any{"${x}"}, "the details"),
+		Entry("a text", "string", "x", "x", "x", "the details"),
+		Entry("an expression", "string", "${request.plan_id}", "${request.plan_id}", nil, "the details (computed when it is left out)"),
+		Entry("a text that is cast", "array", "[1]", "[1]", nil, "the details"),
+	)
+
+	It("lets the constraints say the title", func() {
+		Expect(property(input("string", `{"title": "Own"}`))).To(HaveKeyWithValue("title", "Own"))
+	})
+
+	It("says in draft-04 what constraints of later drafts say", func() {
+		Expect(property(input("array", `{"items": {"exclusiveMinimum": 5}, "additionalItems": true, "not": false, `+
+			`"contains": {"const": 1}, "propertyNames": {"pattern": "a"}, "const": []}`))).To(BeComparableTo(map[string]any{
+			"title": "N", "description": "the details", "type": "array",
+			"items":           map[string]any{"minimum": int64(5), "exclusiveMinimum": true},
+			"additionalItems": true,
+			"not":             map[string]any{"not": map[string]any{}},
+			"contains":        map[string]any{"const": int64(1)},
+			"enum":            []any{[]any{}},
+		}))
+	})
+
+	It("requires what nothing else supplies", func() {
+		required := func(name string) brokerpak.Variable { return brokerpak.Variable{Name: name, Required: true} }
+		withDefault := required("default")
+		withDefault.HasDefault, withDefault.Default = true, int64(1)
+		withExpr := required("expression")
+		withExpr.HasDefault, withExpr.DefaultExpr = true, template("${x}")
+		s := service(required("z"), required("a"), withDefault, withExpr, required("computed"), required("owned"), required("operator"),
+			brokerpak.Variable{Name: "optional"})
+		s.Provision.ComputedInputs = []brokerpak.Computed{{Name: "computed"}}
+		s.Provision.PlanInputs = []brokerpak.Variable{{Name: "a"}} // which this plan does not set
+		s.Bind.UserInputs = []brokerpak.Variable{required("owned"), required("from_plan"), required("operator")}
+		s.Bind.PlanInputs = []brokerpak.Variable{{Name: "from_plan"}}
+
+		properties := map[string]any{"owned": int64(1)}
+		supplied := schemas.Supplied{Provision: map[string]any{"operator": nil}, Bind: map[string]any{"operator": nil}}
+		first, second, third, err := schemas.ForPlanWith(s, properties, supplied)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(first["required"]).To(Equal([]string{"a", "z"}))
+		Expect(first["properties"]).NotTo(HaveKey("owned"))
+		Expect(second).NotTo(HaveKey("required"))
+		Expect(second["properties"]).NotTo(HaveKey("owned"))
+		Expect(third["required"]).To(Equal([]string{"owned"}))
+		Expect(third["properties"]).To(And(HaveKey("owned"), HaveKey("from_plan")))
+		Expect(supplied.Bind).To(HaveLen(1))
+
+		first, _, third, err = schemas.ForPlan(s, properties)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(first["required"]).To(Equal([]string{"a", "operator", "z"}))
+		Expect(third["required"]).To(Equal([]string{"operator", "owned"}))
+	})
+
+	It("admits import inputs in a create", func() {
+		s := service(brokerpak.Variable{Name: "size", Type: "string"})
+		s.Provision.ImportInputs = []brokerpak.ImportInput{
+			{Name: "existing_id", Type: "string", Details: "what to import"}, {Name: "size"}, {Name: "any"},
+		}
+		Expect(create(s)["properties"]).To(And(
+			HaveKeyWithValue("existing_id", map[string]any{"title": "Existing ID", "description": "what to import", "type": "string"}),
+			HaveKeyWithValue("any", Not(HaveKey("type"))),
+			HaveKeyWithValue("size", HaveKeyWithValue("type", "string")),
+		))
+		Expect(update(s)["properties"]).NotTo(HaveKey("existing_id"))
+	})
+
+	DescribeTable("an update resets with null what is optional",
+		func(change func(*brokerpak.Variable), given string, valid bool) {
+			v := input("string", "")
+			v.Enum = enum("a", "b")
+			change(&v)
+			Expect(validAsBroker(update(service(v)), `{"n": `+given+`}`)).To(Equal(valid))
+			Expect(validAsBroker(update(service(v)), `{}`)).To(BeTrue())
+		},
+		Entry("an optional one", func(*brokerpak.Variable) {}, `null`, true),
+		Entry("a required one", func(v *brokerpak.Variable) { v.Required = true }, `null`, false),
+		Entry("a required one with a default", func(v *brokerpak.Variable) { v.Required, v.HasDefault, v.Default = true, true, "a" }, `null`, true),
+		Entry("a nullable one", func(v *brokerpak.Variable) { v.Required, v.Nullable = true, true }, `null`, true),
+		Entry("another value", func(*brokerpak.Variable) {}, `"c"`, false),
+		Entry("one that may not change", func(v *brokerpak.Variable) { v.ProhibitUpdate = true }, `"a"`, false),
+	)
+
+	It("does not admit null in a create", func() {
+		Expect(validAsBroker(create(service(input("string", ""))), `{"n": null}`)).To(BeFalse())
+	})
+
+	DescribeTable("constraints that the platform would refuse",
+		func(constraints, message string) {
+			_, _, _, err := schemas.ForPlan(service(brokerpak.Variable{Name: "fine"}, input("string", constraints)), nil)
+			var faults diag.Errors
+			Expect(errors.As(err, &faults)).To(BeTrue(), "%v", err)
+			Expect(faults).To(HaveLen(1))
+			Expect(err).To(MatchError(HavePrefix(`making the schema for creating instances of "redis": definitions/redis.yml:7:5: ` + message)))
+		},
+		Entry(nil, `{"pattern": "["}`, "constraint pattern of input \"n\" cannot be used: error parsing regexp"),
+		Entry(nil, `{"enum": []}`, `constraint enum of input "n" cannot be used: `),
+		Entry(nil, `{"$ref": "http://example.com/schema"}`, `constraint $ref of input "n" cannot be used: $ref is not supported`),
+		Entry(nil, `{"exclusiveMaximum": true}`, `constraint exclusiveMaximum of input "n" cannot be used: `),
+		Entry(nil, `{"definitions": 5, "items": 5}`, `constraint items of input "n" cannot be used: `),
+	)
+})
+
+// validAsBroker does what the on-demand broker does with a plan schema: it wants the exact $schema, compiles it and holds
+// the parameters against it.
+func validAsBroker(schema map[string]any, parameters string) bool {
+	GinkgoHelper()
+	text, err := json.Marshal(schema)
+	Expect(err).NotTo(HaveOccurred())
+	var decoded map[string]any
+	Expect(json.Unmarshal(text, &decoded)).To(Succeed())
+	Expect(decoded["$schema"]).To(Equal("http://json-schema.org/draft-04/schema#"))
+	compiled, err := gojsonschema.NewSchema(gojsonschema.NewBytesLoader(text))
+	Expect(err).NotTo(HaveOccurred())
+	result, err := compiled.Validate(gojsonschema.NewStringLoader(strings.TrimSpace(parameters)))
+	Expect(err).NotTo(HaveOccurred())
+	return result.Valid()
+}

@@ -1,0 +1,127 @@
+package schemas
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/xeipuuv/gojsonschema"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/value"
+)
+
+// CheckValues checks the resolved variables against the declared inputs: required ones are there, and each has its type,
+// is one of its enum and keeps its constraints. Variables that are no inputs are not looked at. A value that does not fit
+// is a *fault.UserError, which shows no value; a constraint that cannot be used is an error for the operator that names
+// its place in the definition.
+func CheckValues(inputs []brokerpak.Variable, values map[string]any) error {
+	inputs = lastOfEachName(inputs)
+	if len(inputs) == 0 {
+		return nil
+	}
+	schema, err := compileInputs(inputs)
+	if err != nil {
+		return fmt.Errorf("reading the constraints of inputs: %w", err)
+	}
+	given := map[string]any{}
+	var failed findings
+	for _, input := range inputs {
+		one, ok := values[input.Name]
+		path := []string{input.Name}
+		switch {
+		case !ok && input.Required:
+			failed.add(path, "is required")
+		case !ok:
+		default:
+			if text := enumFault(input, one); text != "" {
+				failed.add(path, text) // says enough
+				continue
+			}
+			given[input.Name] = one
+		}
+	}
+	result, err := schema.Validate(gojsonschema.NewGoLoader(given))
+	if err != nil {
+		return fmt.Errorf("checking the values of inputs: %w", err)
+	}
+	failed.collect(result)
+	return userError(limit(failed.sentences(parameterSubject)))
+}
+
+// lastOfEachName drops inputs that a later one of the same name replaces.
+func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
+	last := make(map[string]int, len(inputs))
+	for i, input := range inputs {
+		last[input.Name] = i
+	}
+	var kept []brokerpak.Variable
+	for i, input := range inputs {
+		if last[input.Name] == i {
+			kept = append(kept, input)
+		}
+	}
+	return kept
+}
+
+func compileInputs(inputs []brokerpak.Variable) (*gojsonschema.Schema, error) {
+	properties := make(map[string]any, len(inputs))
+	var failed error
+	for _, input := range inputs {
+		property, err := validationSchema(input)
+		failed = errors.Join(failed, err)
+		properties[input.Name] = property
+	}
+	schema, err := compileOwn(map[string]any{"properties": properties})
+	if failed = errors.Join(failed, err); failed != nil {
+		return nil, faultyConstraints(inputs, compileAlone, failed)
+	}
+	return schema, nil
+}
+
+// validationSchema is the schema of an input without its enum, which enumFault checks.
+func validationSchema(input brokerpak.Variable) (map[string]any, error) {
+	t := &translator{validating: true}
+	schema := restrictions(input, input.Nullable, t)
+	if _, ok := schema["enum"].([]any); ok {
+		delete(schema, "enum")
+	}
+	return schema, t.err
+}
+
+func compileAlone(input brokerpak.Variable) error {
+	schema, err := validationSchema(input)
+	if err != nil {
+		return err
+	}
+	_, err = compileOwn(schema)
+	return err
+}
+
+// enumFault compares with the enum of an input. The library would compare numbers as floats, where 2⁵³+1 is 2⁵³.
+func enumFault(input brokerpak.Variable, given any) string {
+	schema := restrictions(input, input.Nullable, &translator{validating: true})
+	allowed := list(schema["enum"])
+	if len(allowed) == 0 || slices.ContainsFunc(allowed, func(a any) bool { return equal(a, given) }) {
+		return ""
+	}
+	shown := make([]string, len(allowed))
+	sameType := false
+	for i, one := range allowed {
+		shown[i] = string(value.MustJSON(one))
+		sameType = sameType || value.Kind(one) == value.Kind(given)
+	}
+	text := "must be one of " + strings.Join(shown, ", ")
+	if len(allowed) == 1 {
+		text = "must be " + shown[0]
+	}
+	if !sameType {
+		text += ", not " + value.Kind(given)
+	}
+	return text
+}
+
+// equal compares as JSON does, where 1 and 1.0 are one number.
+func equal(a, b any) bool { return bytes.Equal(value.MustJSON(a), value.MustJSON(b)) }
