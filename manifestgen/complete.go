@@ -1,0 +1,342 @@
+package manifestgen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// manifest renders the service's manifest and completes it from the broker's input.
+func (w *generation) manifest() (map[string]any, error) {
+	ops, err := w.selectOps()
+	if err != nil {
+		return nil, err
+	}
+	result, err := w.renderDocument(w.bosh.Manifest, ops)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkReferences(result); err != nil {
+		return nil, fmt.Errorf("%s: %w", w.bosh.Manifest.Pos.File, err)
+	}
+	tree := result.tree
+	tree["name"] = w.Deployment.DeploymentName
+	if tree["releases"], err = w.releases(tree["releases"]); err != nil {
+		return nil, err
+	}
+	stemcells, alias, err := w.stemcells(tree["stemcells"])
+	if err != nil {
+		return nil, err
+	}
+	tree["stemcells"] = stemcells
+	if tree["instance_groups"], err = w.instanceGroups(tree["instance_groups"], alias); err != nil {
+		return nil, err
+	}
+	if tree["update"], err = w.update(tree["update"]); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"variables", "addons"} {
+		if list, ok := tree[key].([]any); ok && len(list) == 0 {
+			delete(tree, key)
+		}
+	}
+	return tree, w.fillAddons(tree["addons"])
+}
+
+// releases lists the deployment's releases; further keys that the template has for one are kept.
+func (w *generation) releases(template any) ([]any, error) {
+	kept := byName(template, "name")
+	var all []any
+	var failed []error
+	for _, release := range w.Deployment.Releases {
+		if strings.HasSuffix(release.Version, "latest") {
+			failed = append(failed, fmt.Errorf("release %q has the version %q; the broker needs an exact version", release.Name, release.Version))
+		}
+		entry := kept[release.Name]
+		if entry == nil {
+			entry = map[string]any{}
+		}
+		entry["name"], entry["version"] = release.Name, release.Version
+		all = append(all, entry)
+	}
+	return all, errors.Join(failed...)
+}
+
+// stemcells gives the deployment's stemcells the aliases of the template: by operating system, else in order. It returns the
+// first alias, the default of instance groups.
+func (w *generation) stemcells(template any) ([]any, string, error) {
+	list, _ := template.([]any)
+	var all []any
+	for i, stemcell := range w.Deployment.Stemcells {
+		if strings.HasSuffix(stemcell.Version, "latest") {
+			return nil, "", fmt.Errorf("stemcell %q has the version %q; the broker needs an exact version", stemcell.OS, stemcell.Version)
+		}
+		entry := map[string]any{"alias": stemcellAlias(list, i, stemcell.OS), "version": stemcell.Version}
+		if stemcell.OS != "" {
+			entry["os"] = stemcell.OS
+		}
+		if stemcell.Name != "" {
+			entry["name"] = stemcell.Name
+		}
+		all = append(all, entry)
+	}
+	if len(all) == 0 {
+		return nil, "", errors.New("the deployment has no stemcells")
+	}
+	first, _ := all[0].(map[string]any)
+	return all, value.Text(first["alias"]), nil
+}
+
+func stemcellAlias(template []any, index int, os string) string {
+	for _, item := range template {
+		entry, _ := item.(map[string]any)
+		if entry["os"] == os && os != "" && entry["alias"] != nil {
+			return value.Text(entry["alias"])
+		}
+	}
+	if index < len(template) {
+		if entry, _ := template[index].(map[string]any); entry["alias"] != nil && entry["os"] == nil {
+			return value.Text(entry["alias"])
+		}
+	}
+	if index == 0 {
+		return "default"
+	}
+	return fmt.Sprintf("stemcell-%d", index+1)
+}
+
+// byName indexes a list of mappings.
+func byName(list any, key string) map[string]map[string]any {
+	index := map[string]map[string]any{}
+	items, _ := list.([]any)
+	for _, item := range items {
+		if entry, ok := item.(map[string]any); ok {
+			index[value.Text(entry[key])] = entry
+		}
+	}
+	return index
+}
+
+// instanceGroups completes the template's groups from the plan's, in the order of the template.
+func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
+	list, _ := template.([]any)
+	templates := byName(template, "name")
+	if err := w.checkGroups(templates); err != nil {
+		return nil, err
+	}
+	var all []any
+	var failed []error
+	for _, item := range list {
+		entry, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: every entry of instance_groups must be a mapping", w.bosh.Manifest.Pos.File)
+		}
+		group := findGroup(&w.BrokerPlan, value.Text(entry["name"]))
+		if group == nil {
+			continue // optional; checked
+		}
+		failed = append(failed, w.fillGroup(entry, group, alias))
+		all = append(all, entry)
+	}
+	failed = append(failed, w.colocateErrands(all, templates))
+	for _, item := range all {
+		entry, _ := item.(map[string]any)
+		failed = append(failed, w.fillJobs(entry["jobs"], "instance group "+value.Text(entry["name"])))
+	}
+	return all, errors.Join(failed...)
+}
+
+// checkGroups compares the plan's instance groups with the service's.
+func (w *generation) checkGroups(templates map[string]map[string]any) error {
+	known := value.Keys(templates)
+	var planned []string
+	for _, group := range w.BrokerPlan.InstanceGroups {
+		planned = append(planned, group.Name)
+	}
+	for _, name := range planned {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("the plan has an instance group %q that the service does not know%s; the plan has: %s; the service has: %s",
+				name, diag.Suggest(name, known), diag.Names(planned), diag.Names(known))
+		}
+	}
+	for _, name := range known {
+		if !slices.Contains(planned, name) && !slices.Contains(w.bosh.OptionalInstanceGroups, name) {
+			return fmt.Errorf("the plan lacks the instance group %q, which the service requires; the plan has: %s; the service has: %s",
+				name, diag.Names(planned), diag.Names(known))
+		}
+	}
+	return nil
+}
+
+// fillGroup sets what the plan says about an instance group.
+func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string) error {
+	entry["instances"] = int64(group.Instances)
+	entry["vm_type"] = group.VMType
+	delete(entry, "vm_resources")
+	entry["azs"] = texts(group.AZs)
+	entry["networks"] = networks(entry["networks"], group.Networks)
+	if len(group.VMExtensions) > 0 {
+		entry["vm_extensions"] = texts(group.VMExtensions)
+	}
+	if group.PersistentDiskType != "" {
+		entry["persistent_disk_type"] = group.PersistentDiskType
+		delete(entry, "persistent_disk")
+	}
+	if group.Lifecycle != "" {
+		entry["lifecycle"] = group.Lifecycle
+	}
+	if len(group.MigratedFrom) > 0 {
+		var from []any
+		for _, migration := range group.MigratedFrom {
+			from = append(from, map[string]any{"name": migration.Name})
+		}
+		entry["migrated_from"] = from
+	}
+	if entry["stemcell"] == nil {
+		entry["stemcell"] = alias
+	}
+	if entry["jobs"] == nil {
+		entry["jobs"] = []any{}
+	}
+	return nil
+}
+
+// networks lists the plan's networks. Attributes that the template has for a network of that name are kept; with several
+// networks and none marked, the first gets dns and gateway, because BOSH demands a choice.
+func networks(template any, names []string) []any {
+	kept := byName(template, "name")
+	var all []any
+	marked := false
+	for _, name := range names {
+		entry := kept[name]
+		if entry == nil {
+			entry = map[string]any{}
+		}
+		entry["name"] = name
+		marked = marked || entry["default"] != nil
+		all = append(all, entry)
+	}
+	if len(all) > 1 && !marked {
+		if first, ok := all[0].(map[string]any); ok {
+			first["default"] = []any{"dns", "gateway"}
+		}
+	}
+	return all
+}
+
+// colocateErrands adds the jobs of lifecycle errands that the plan places on instances of a group, and refuses errands that
+// the manifest does not have.
+func (w *generation) colocateErrands(groups []any, templates map[string]map[string]any) error {
+	index := byName(groups, "name")
+	var failed []error
+	for _, errand := range slices.Concat(w.BrokerPlan.LifecycleErrands.PreDelete, w.BrokerPlan.LifecycleErrands.PostDeploy) {
+		if len(errand.Instances) == 0 {
+			if !hasErrand(index, errand.Name) {
+				failed = append(failed, fmt.Errorf("the plan's lifecycle errand %q is neither an instance group nor a job of this plan", errand.Name))
+			}
+			continue
+		}
+		for _, instance := range errand.Instances {
+			name, _, _ := strings.Cut(instance, "/")
+			group := index[name]
+			if group == nil {
+				failed = append(failed, fmt.Errorf("the plan places the errand %q on %q, but has no such instance group", errand.Name, name))
+				continue
+			}
+			addErrandJob(group, errand.Name, templates)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func hasErrand(groups map[string]map[string]any, errand string) bool {
+	if groups[errand] != nil {
+		return true
+	}
+	for _, group := range groups {
+		if byName(group["jobs"], "name")[errand] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// addErrandJob adds the errand's job unless the group has it. Where the template has that job in a group of its own, its
+// properties come along.
+func addErrandJob(group map[string]any, errand string, templates map[string]map[string]any) {
+	jobs, _ := group["jobs"].([]any)
+	if byName(jobs, "name")[errand] != nil {
+		return
+	}
+	job := map[string]any{"name": errand}
+	for _, name := range value.Keys(templates) {
+		if declared := byName(templates[name]["jobs"], "name")[errand]; declared != nil {
+			job = value.CloneMap(declared)
+		}
+	}
+	group["jobs"] = append(jobs, job)
+}
+
+// fillJobs sets the release of each job: the one of the deployment that provides it, unless the template names one.
+func (w *generation) fillJobs(list any, where string) error {
+	jobs, _ := list.([]any)
+	var failed []error
+	for _, item := range jobs {
+		job, ok := item.(map[string]any)
+		if !ok {
+			failed = append(failed, fmt.Errorf("%s: every job must be a mapping", where))
+			continue
+		}
+		if job["release"] != nil {
+			continue
+		}
+		release, err := w.releaseOf(value.Text(job["name"]))
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", where, err))
+			continue
+		}
+		job["release"] = release
+	}
+	return errors.Join(failed...)
+}
+
+func (w *generation) fillAddons(list any) error {
+	addons, _ := list.([]any)
+	var failed []error
+	for _, item := range addons {
+		addon, _ := item.(map[string]any)
+		failed = append(failed, w.fillJobs(addon["jobs"], "addon "+value.Text(addon["name"])))
+	}
+	return errors.Join(failed...)
+}
+
+func (w *generation) releaseOf(job string) (string, error) {
+	var found []string
+	for _, release := range w.Deployment.Releases {
+		if slices.Contains(release.Jobs, job) {
+			found = append(found, release.Name)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fmt.Errorf("no release of the deployment provides the job %q", job)
+	default:
+		return "", fmt.Errorf("the job %q is provided by several releases: %s", job, diag.Names(found))
+	}
+}
+
+func texts(list []string) []any {
+	out := make([]any, len(list))
+	for i, text := range list {
+		out[i] = text
+	}
+	return out
+}

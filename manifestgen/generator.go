@@ -1,0 +1,215 @@
+// Package manifestgen makes the BOSH manifest of a service instance from its brokerpak: variables, ops files, interpolation,
+// completion from the broker's input, secrets, and the record from which the next call makes the same manifest again.
+//
+// The manifest's text is this package's own, because the SDK's struct drops what it does not know; but it always decodes with
+// that struct, since the broker compares manifests through it before every update.
+package manifestgen
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/record"
+)
+
+// Generator makes manifests. It holds no state between calls.
+type Generator struct {
+	// Secure tells whether the broker stores secrets (its enable_secure_manifests); nil: the operator has not said, and paks
+	// with secrets are refused.
+	Secure *bool
+	// AllowedReferences are absolute CredHub paths that manifests may refer to.
+	AllowedReferences []string
+	// GlobalLabels are part of request.default_labels.
+	GlobalLabels map[string]string
+	// Environment is what expressions may read of the operator's world.
+	Environment vars.Environment
+	// CheckParameters validates the parameters as sent, before anything is merged.
+	CheckParameters func(service *brokerpak.Service, plan map[string]any, parameters map[string]any, update bool) error
+	// CheckValues validates the resolved variables.
+	CheckValues vars.Check
+	// CheckManifest validates the finished manifest's structure.
+	CheckManifest func(manifest map[string]any) error
+	Logger        *slog.Logger
+}
+
+// Request is one generate-manifest call.
+type Request struct {
+	Pak     *brokerpak.Pak
+	Service *brokerpak.Service
+	// Plan is the pak's plan with the broker's properties laid over it.
+	Plan brokerpak.Plan
+	// ServiceID is the id of the service offering in the broker's catalog.
+	ServiceID string
+	// Defaults are the operator's for the provision action, general ones first.
+	Defaults []map[string]any
+
+	Deployment   serviceadapter.ServiceDeployment
+	BrokerPlan   serviceadapter.Plan
+	PreviousPlan *serviceadapter.Plan
+	// PreviousProperties are the plan properties of PreviousPlan.
+	PreviousProperties map[string]any
+	// PreviousManifest is the deployed manifest; empty on create.
+	PreviousManifest []byte
+	// PreviousSecrets maps references with their parentheses to values; nil when the broker sent none.
+	PreviousSecrets map[string]string
+	// Parameters are the user's; nil when the request has none.
+	Parameters map[string]any
+	// Body is the whole request; empty in the broker's check for pending changes.
+	Body map[string]any
+	// UAAClient are the fields of the instance's UAA client; nil when there is none.
+	UAAClient map[string]any
+}
+
+// Result is what the broker gets.
+type Result struct {
+	// Manifest is the YAML text.
+	Manifest string
+	// Secrets are the values of the manifest's ((odb_secret:NAME)) references.
+	Secrets map[string]any
+	// Configs are BOSH configs by type.
+	Configs map[string]string
+	// Labels are the instance's metadata labels.
+	Labels map[string]any
+}
+
+// generation is the work on one request.
+type generation struct {
+	*Generator
+	Request
+	bosh     *brokerpak.Bosh
+	previous *record.Record // nil on create and for manifests of other adapters
+	record   record.Record
+	scope    *vars.Scope
+	secrets  *secretSet
+	old      *oldManifest
+	carried  map[string]any // values of a foreign previous manifest
+}
+
+// Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
+// the service has no BOSH manifest.
+func (g *Generator) Generate(ctx context.Context, request Request) (*Result, error) {
+	if request.Service.Provision.Bosh == nil {
+		return nil, fmt.Errorf("service %q has no provision.bosh section: %w", request.Service.Name, fault.ErrNotImplemented)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w := &generation{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
+	if err := w.prepare(); err != nil {
+		return nil, err
+	}
+	if err := w.checkRequirements(); err != nil {
+		return nil, err
+	}
+	return w.render()
+}
+
+// prepare reads the previous manifest and resolves the variables and secrets.
+func (w *generation) prepare() error {
+	if w.Secure == nil && len(w.bosh.Secrets) > 0 {
+		return fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
+			"enable_secure_manifests says", w.Service.Name)
+	}
+	if err := w.readPrevious(); err != nil {
+		return err
+	}
+	if err := w.CheckParameters(w.Service, w.Plan.Properties, w.Parameters, len(w.PreviousManifest) > 0); err != nil {
+		return err
+	}
+	if err := w.resolve(); err != nil {
+		return err
+	}
+	return w.resolveSecrets()
+}
+
+// checkRequirements refuses what the definition's rules do not admit.
+func (w *generation) checkRequirements() error {
+	if err := w.checkReleases(); err != nil {
+		return err
+	}
+	if err := w.checkScaleIn(); err != nil {
+		return err
+	}
+	scope := w.withPrevious()
+	for _, check := range w.bosh.Checks {
+		holds, err := scope.Holds("checks", check.That)
+		if err != nil {
+			return fmt.Errorf("evaluating a check: %w", err)
+		}
+		if holds {
+			continue
+		}
+		message, err := scope.Text("checks", check.Message)
+		if err != nil {
+			return fmt.Errorf("evaluating the message of a check: %w", err)
+		}
+		if check.Audience == brokerpak.User {
+			return &fault.UserError{Message: message}
+		}
+		return fmt.Errorf("%s: %s", check.Pos, message)
+	}
+	return nil
+}
+
+// render makes the texts of the result.
+func (w *generation) render() (*Result, error) {
+	manifest, err := w.manifest()
+	if err != nil {
+		return nil, err
+	}
+	configs, err := w.configs()
+	if err != nil {
+		return nil, err
+	}
+	labels, err := w.labels()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.recordOutputs(); err != nil {
+		return nil, err
+	}
+	w.finishRecord()
+	manifest[record.Key] = w.record.Encode()
+	text, err := encodeManifest(manifest)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkResult(manifest, text); err != nil {
+		return nil, err
+	}
+	return &Result{Manifest: text, Secrets: w.secrets.returned(text, configs), Configs: configs, Labels: labels}, nil
+}
+
+func (w *generation) labels() (map[string]any, error) {
+	if len(w.bosh.Labels) == 0 {
+		return nil, nil
+	}
+	labels := map[string]any{}
+	for name, template := range w.bosh.Labels {
+		text, err := w.scope.Text("labels."+name, template)
+		if err != nil {
+			return nil, fmt.Errorf("evaluating label %q: %w", name, err)
+		}
+		labels[name] = text
+	}
+	return labels, nil
+}
+
+// plan group facts for expressions and rules.
+func findGroup(plan *serviceadapter.Plan, name string) *serviceadapter.InstanceGroup {
+	if plan == nil {
+		return nil
+	}
+	at := slices.IndexFunc(plan.InstanceGroups, func(g serviceadapter.InstanceGroup) bool { return g.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &plan.InstanceGroups[at]
+}

@@ -1,0 +1,86 @@
+package manifestgen
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v2"
+
+	"service-adapter/internal/value"
+)
+
+// oldManifest is the previous manifest. It is parsed only where something in it is needed: it may be large.
+type oldManifest struct {
+	text   []byte
+	tree   any
+	parsed bool
+}
+
+// yamlTree parses the manifest as the ops library wants it.
+func (o *oldManifest) yamlTree() (any, error) {
+	if !o.parsed {
+		if err := yaml.Unmarshal(o.text, &o.tree); err != nil {
+			return nil, fmt.Errorf("reading the previous manifest: %w", err)
+		}
+		o.parsed = true
+	}
+	return o.tree, nil
+}
+
+// carryOver reads values by their paths. A path that leads nowhere gives nothing: older versions of an adapter may not have
+// had the value.
+func (o *oldManifest) carryOver(paths map[string]string) (map[string]any, error) {
+	carried := map[string]any{}
+	for name, text := range paths {
+		pointer, err := patch.NewPointerFromString(text)
+		if err != nil {
+			return nil, fmt.Errorf("carry_over of %q: path %q: %w", name, text, err)
+		}
+		tree, err := o.yamlTree()
+		if err != nil {
+			return nil, err
+		}
+		found, err := patch.FindOp{Path: pointer}.Apply(tree)
+		if err != nil {
+			continue
+		}
+		if item := value.Normalise(found); item != nil {
+			carried[name] = item
+		}
+	}
+	return carried, nil
+}
+
+// releaseVersions returns the versions of the releases in the manifest.
+func (o *oldManifest) releaseVersions() (map[string]string, error) {
+	if len(o.text) == 0 {
+		return nil, nil
+	}
+	tree, err := o.yamlTree()
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	root, _ := value.Normalise(tree).(map[string]any)
+	releases, _ := root["releases"].([]any)
+	for _, item := range releases {
+		release, _ := item.(map[string]any)
+		versions[value.Text(release["name"])] = value.Text(release["version"])
+	}
+	return versions, nil
+}
+
+var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
+
+// storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
+// deployment and name. It returns name → reference with its parentheses.
+func (o *oldManifest) storedReferences(deployment string) map[string]string {
+	references := map[string]string{}
+	for _, found := range absoluteReference.FindAllSubmatch(o.text, -1) {
+		if string(found[2]) == deployment {
+			references[string(found[3])] = string(found[0])
+		}
+	}
+	return references
+}

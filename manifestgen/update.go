@@ -1,0 +1,71 @@
+package manifestgen
+
+import (
+	"fmt"
+	"strconv"
+
+	"service-adapter/internal/value"
+)
+
+// defaultUpdate completes an update block: the Director needs all four keys, and the broker max_in_flight.
+func defaultUpdate() map[string]any {
+	return map[string]any{
+		"canaries": int64(1), "max_in_flight": int64(1),
+		"canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
+	}
+}
+
+// update is the plan's update block, else that of the definition's `update`, else the template's; what is missing comes from
+// the default. The broker ignores update blocks when it compares manifests.
+func (w *generation) update(template any) (map[string]any, error) {
+	update := defaultUpdate()
+	if given, ok := template.(map[string]any); ok {
+		merge(update, given)
+	}
+	if err := w.evaluateUpdate(update); err != nil {
+		return nil, err
+	}
+	plan := w.BrokerPlan.Update
+	if plan == nil {
+		return update, nil
+	}
+	chosen := map[string]any{"canaries": int64(plan.Canaries), "max_in_flight": value.Normalise(plan.MaxInFlight)}
+	for key, text := range map[string]string{
+		"canary_watch_time": plan.CanaryWatchTime, "update_watch_time": plan.UpdateWatchTime,
+		"initial_deploy_az_update_strategy": string(plan.InitialDeployAZUpdateStrategy),
+	} {
+		if text != "" {
+			chosen[key] = text
+		}
+	}
+	if plan.Serial != nil {
+		chosen["serial"] = *plan.Serial
+	}
+	merge(update, chosen)
+	return update, nil
+}
+
+func (w *generation) evaluateUpdate(update map[string]any) error {
+	scope := w.withPrevious()
+	for key, template := range w.bosh.Update {
+		text, err := scope.Text("update."+key, template)
+		if err != nil {
+			return fmt.Errorf("evaluating update.%s: %w", key, err)
+		}
+		switch number, err := strconv.ParseInt(text, 10, 64); {
+		case err == nil:
+			update[key] = number
+		case text == "true", text == "false":
+			update[key] = text == "true"
+		default:
+			update[key] = text
+		}
+	}
+	return nil
+}
+
+func merge(base, over map[string]any) {
+	for key, item := range over {
+		base[key] = item
+	}
+}

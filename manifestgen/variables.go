@@ -1,0 +1,313 @@
+package manifestgen
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// readPrevious finds what the previous manifest remembers.
+func (w *generation) readPrevious() error {
+	w.old = &oldManifest{text: w.PreviousManifest}
+	if len(w.PreviousManifest) == 0 {
+		return nil
+	}
+	previous, err := record.FromManifest(w.PreviousManifest)
+	if err != nil {
+		return err
+	}
+	if previous != nil {
+		w.previous = previous
+		return nil
+	}
+	w.carried, err = w.old.carryOver(w.bosh.CarryOver)
+	return err
+}
+
+// resolve merges parameters and computes the variables.
+func (w *generation) resolve() error {
+	earlier := w.record // empty
+	if w.previous != nil {
+		earlier = *w.previous
+	}
+	w.record = record.Record{
+		Pak: w.Pak.Manifest.Name, PakVersion: w.Pak.Manifest.Version, Deployment: w.Deployment.DeploymentName,
+		Service: w.Service.Name, ServiceID: w.ServiceID, Plan: w.Plan.Name, PlanID: w.planID(earlier),
+		OrganizationGUID: firstText(w.contextText("organization_guid"), w.bodyText("organization_guid"), earlier.OrganizationGUID),
+		SpaceGUID:        firstText(w.contextText("space_guid"), w.bodyText("space_guid"), earlier.SpaceGUID),
+		Context:          w.context(earlier),
+		UAAClient:        w.uaaClient(earlier),
+	}
+	action := &w.Service.Provision
+	parameters := vars.MergeParameters(action.UserInputs, w.earlierParameters(earlier), w.Parameters)
+	w.splitSecretParameters(earlier, parameters)
+	w.scope = vars.NewScope(vars.Options{
+		Constants: w.constants(), Functions: w.functions(), Environment: w.Environment,
+		Carried: vars.Generated(earlier.Generated), GuardReferences: true,
+	})
+	provision := vars.Provision{
+		Service: w.Service, Plan: w.Plan, Defaults: w.Defaults, Parameters: parameters,
+		Secrets: w.secretInputs(), Check: w.checkValues,
+	}
+	if err := provision.Resolve(w.scope); err != nil {
+		return err
+	}
+	w.record.PlanProperties = pick(w.Plan.Properties, &w.Service.Bind, "request.plan_properties", inputNames(w.Service.Bind.PlanInputs))
+	return nil
+}
+
+// checkValues validates the variables. A secret's input whose value stays in CredHub counts as given.
+func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]any) error {
+	var present []brokerpak.Variable
+	for _, input := range inputs {
+		if _, kept := w.record.SecretParameters[input.Name]; kept && values[input.Name] == nil {
+			continue
+		}
+		present = append(present, input)
+	}
+	return w.CheckValues(present, values)
+}
+
+// earlierParameters are the user's parameters of earlier requests; for a manifest of another adapter those that carry_over
+// names.
+func (w *generation) earlierParameters(earlier record.Record) map[string]any {
+	if w.carried == nil {
+		return earlier.Parameters
+	}
+	parameters := map[string]any{}
+	for name, item := range w.carried {
+		if !w.isSecret(name) {
+			parameters[name] = item
+		}
+	}
+	return parameters
+}
+
+// splitSecretParameters moves parameters that are values of secrets out of what the record remembers.
+func (w *generation) splitSecretParameters(earlier record.Record, parameters map[string]any) {
+	w.record.Parameters = value.CloneMap(parameters)
+	for _, secret := range w.bosh.Secrets {
+		if secret.Input == "" {
+			continue
+		}
+		given, inRequest := w.Parameters[secret.Input]
+		_, remembered := earlier.SecretParameters[secret.Input]
+		delete(w.record.Parameters, secret.Input)
+		if (inRequest && given != nil) || (remembered && !inRequest) {
+			if w.record.SecretParameters == nil {
+				w.record.SecretParameters = map[string]string{}
+			}
+			w.record.SecretParameters[secret.Input] = secret.Name
+		}
+	}
+}
+
+func (w *generation) secretInputs() []string {
+	var names []string
+	for _, secret := range w.bosh.Secrets {
+		if secret.Input != "" {
+			names = append(names, secret.Input)
+		}
+	}
+	return names
+}
+
+func (w *generation) isSecret(name string) bool {
+	return slices.ContainsFunc(w.bosh.Secrets, func(s brokerpak.Secret) bool { return s.Name == name })
+}
+
+// constants are the published names of a provision call, and those of BOSH.
+func (w *generation) constants() map[string]any {
+	constants := map[string]any{
+		"request.service_id":                        w.record.ServiceID,
+		"request.plan_id":                           w.record.PlanID,
+		"request.instance_id":                       instance.InstanceID(w.Deployment.DeploymentName),
+		"request.default_labels":                    w.defaultLabels(),
+		"request.context":                           orEmpty(w.record.Context),
+		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
+		"bosh.deployment":                           w.Deployment.DeploymentName,
+		"uaa_client":                                orEmpty(w.record.UAAClient),
+	}
+	for _, field := range uaaFields {
+		constants["uaa_client."+field] = w.record.UAAClient[field]
+	}
+	return constants
+}
+
+// uaaFields are the fields of a UAA client as the broker sends it.
+var uaaFields = []string{ //nolint:gochecknoglobals // a constant table
+	"allowpublic", "authorities", "authorized_grant_types", "client_id", "client_secret", "name", "redirect_uri",
+	"resource_ids", "scopes",
+}
+
+func (w *generation) functions() map[string]expr.Function {
+	functions := planFunctions("plan", &w.BrokerPlan)
+	functions["release.version"] = expr.Function{
+		Args: []expr.Type{expr.String}, Result: expr.String,
+		Call: func(args []any) (any, error) {
+			name := value.Text(args[0])
+			for _, release := range w.Deployment.Releases {
+				if release.Name == name {
+					return release.Version, nil
+				}
+			}
+			return nil, fmt.Errorf("the deployment has no release %q", name)
+		},
+	}
+	return functions
+}
+
+// planFunctions are the functions over a plan's instance groups.
+func planFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
+	return map[string]expr.Function{
+		prefix + ".instance_count": {
+			Args: []expr.Type{expr.String}, Result: expr.Int,
+			Call: func(args []any) (any, error) {
+				if group := findGroup(plan, value.Text(args[0])); group != nil {
+					return int64(group.Instances), nil
+				}
+				return int64(0), nil
+			},
+		},
+		prefix + ".has_group": {
+			Args: []expr.Type{expr.String}, Result: expr.Bool,
+			Call: func(args []any) (any, error) { return findGroup(plan, value.Text(args[0])) != nil, nil },
+		},
+		prefix + ".has_disk": {
+			Args: []expr.Type{expr.String}, Result: expr.Bool,
+			Call: func(args []any) (any, error) {
+				group := findGroup(plan, value.Text(args[0]))
+				return group != nil && group.PersistentDiskType != "", nil
+			},
+		},
+	}
+}
+
+// withPrevious adds the names that only rules and the update block may use: in a value they would differ between the broker's
+// check for pending changes and the update itself.
+func (w *generation) withPrevious() *vars.Scope {
+	return w.scope.With(map[string]any{
+		"previous.exists":          len(w.PreviousManifest) > 0,
+		"previous_plan.properties": orEmpty(w.PreviousProperties),
+	}, planFunctions("previous_plan", w.PreviousPlan))
+}
+
+func (w *generation) planID(earlier record.Record) string {
+	return firstText(w.bodyText("plan_id"), w.Plan.ID, earlier.PlanID)
+}
+
+func (w *generation) bodyText(key string) string {
+	text, _ := w.Body[key].(string)
+	return text
+}
+
+func (w *generation) contextText(key string) string {
+	sent, _ := w.Body["context"].(map[string]any)
+	text, _ := sent[key].(string)
+	return text
+}
+
+// context returns the keys of the request context that expressions use: as sent now, else as remembered.
+func (w *generation) context(earlier record.Record) map[string]any {
+	sent, ok := w.Body["context"].(map[string]any)
+	if !ok {
+		return pick(earlier.Context, &w.Service.Provision, "request.context", nil)
+	}
+	sent = value.CloneMap(sent)
+	for _, name := range vars.Annotations() {
+		delete(sent, name)
+	}
+	return pick(sent, &w.Service.Provision, "request.context", nil)
+}
+
+// uaaClient keeps the fields that expressions use. The broker sends the client's secret only once, later it is empty: an empty
+// field never replaces a kept one.
+func (w *generation) uaaClient(earlier record.Record) map[string]any {
+	merged := value.CloneMap(earlier.UAAClient)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for name, item := range w.UAAClient {
+		if item != nil && item != "" {
+			merged[name] = item
+		}
+	}
+	return pick(merged, &w.Service.Provision, "uaa_client", nil)
+}
+
+// pick returns the entries that an action's expressions use through a map variable, and the named ones; nil when none.
+func pick(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
+	keys, whole := action.Uses(variable)
+	picked := map[string]any{}
+	for key, item := range all {
+		if whole || slices.Contains(keys, key) || slices.Contains(named, key) {
+			picked[key] = item
+		}
+	}
+	if len(picked) == 0 {
+		return nil
+	}
+	return picked
+}
+
+func inputNames(inputs []brokerpak.Variable) []string {
+	names := make([]string, len(inputs))
+	for i, input := range inputs {
+		names[i] = input.Name
+	}
+	return names
+}
+
+var labelText = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
+// defaultLabels are the published labels of an instance.
+func (w *generation) defaultLabels() map[string]any {
+	labels := map[string]any{}
+	for name, text := range w.GlobalLabels {
+		labels[name] = text
+	}
+	labels["pcf-organization-guid"] = labelText.ReplaceAllString(w.record.OrganizationGUID, "_")
+	labels["pcf-space-guid"] = labelText.ReplaceAllString(w.record.SpaceGUID, "_")
+	labels["pcf-instance-id"] = labelText.ReplaceAllString(instance.InstanceID(w.Deployment.DeploymentName), "_")
+	return labels
+}
+
+// finishRecord drops what no expression uses, so that the record holds no more of a request than it must.
+func (w *generation) finishRecord() {
+	w.record.Generated = w.scope.Generated
+	if keys, whole := w.Service.Provision.Uses("request.default_labels"); !whole && len(keys) == 0 {
+		w.record.OrganizationGUID, w.record.SpaceGUID = "", ""
+	}
+	w.record.Secrets = w.secrets.remembered
+	for _, secret := range w.bosh.Secrets {
+		if field, ok := strings.CutPrefix(secret.Input, "uaa_client."); ok && *w.Secure {
+			delete(w.record.UAAClient, field)
+		}
+	}
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+func firstText(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
