@@ -1,0 +1,242 @@
+// Package hclfile tells what the OpenTofu files of a template declare and use, without running OpenTofu: its variables,
+// outputs, resources, modules and providers. It reads native syntax only and is the only importer of hashicorp/hcl/v2.
+package hclfile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"service-adapter/internal/diag"
+)
+
+// Module is what the files of one template declare and use. All lists are sorted and hold each name once.
+type Module struct {
+	// Variables are the variable blocks by name.
+	Variables map[string]Variable
+	// Outputs are the names of the output blocks.
+	Outputs []string
+	// Resources are managed resources as "type.name", Data data sources as "data.type.name", Modules module calls as
+	// "module.name".
+	Resources []string
+	Data      []string
+	Modules   []string
+	// Protected are the resources whose lifecycle block sets prevent_destroy.
+	Protected []string
+	// RequiredProviders are the sources of required_providers by local name; "" where an entry gives none.
+	RequiredProviders map[string]string
+	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
+	Undeclared map[string]diag.Pos
+}
+
+// Variable is a variable block.
+type Variable struct {
+	HasDefault bool
+	Sensitive  bool
+	Pos        diag.Pos
+}
+
+// Inspect reads the files of a template, file name ("main.tf") → text. Syntax errors, files that are not in native syntax
+// and uses of the reserved names (those that begin with "_binding" or "_complete") are error diagnostics; the Module is
+// never nil and holds what could be read.
+func Inspect(files map[string]string) (*Module, *diag.List) {
+	in := &inspector{
+		module: &Module{
+			Variables:         map[string]Variable{},
+			RequiredProviders: map[string]string{},
+			Undeclared:        map[string]diag.Pos{},
+		},
+		diags: &diag.List{},
+		used:  map[string]diag.Pos{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		in.file(name, files[name])
+	}
+	in.finish()
+	return in.module, in.diags
+}
+
+// inspector collects a Module from one file after the other.
+type inspector struct {
+	module *Module
+	diags  *diag.List
+	used   map[string]diag.Pos // var.NAME → first use
+}
+
+func (in *inspector) file(name, text string) {
+	if !nativeSyntax(name) {
+		in.diags.Errorf(diag.Pos{File: name}, "template-name",
+			"a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported")
+		return
+	}
+	file, diags := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError {
+			in.diags.Errorf(position(d.Subject, name), "hcl-syntax", "%s: %s", d.Summary, strings.TrimSuffix(d.Detail, "."))
+		}
+	}
+	if file == nil {
+		return
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return
+	}
+	for _, block := range body.Blocks {
+		in.block(block)
+	}
+	in.uses(body)
+}
+
+// nativeSyntax tells whether a file name is plain (no directory) and of native syntax.
+func nativeSyntax(name string) bool {
+	return (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")) &&
+		!strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
+}
+
+// block records one top-level block.
+func (in *inspector) block(block *hclsyntax.Block) {
+	m := in.module
+	switch labels := block.Labels; {
+	case block.Type == "variable" && len(labels) == 1:
+		in.reserved(labels[0], block)
+		m.Variables[labels[0]] = merge(m.Variables[labels[0]], variable(block))
+	case block.Type == "output" && len(labels) == 1:
+		in.reserved(labels[0], block)
+		m.Outputs = append(m.Outputs, labels[0])
+	case block.Type == "resource" && len(labels) == 2:
+		in.reserved(labels[1], block)
+		m.Resources = append(m.Resources, labels[0]+"."+labels[1])
+		if protected(block.Body) {
+			m.Protected = append(m.Protected, labels[0]+"."+labels[1])
+		}
+	case block.Type == "data" && len(labels) == 2:
+		m.Data = append(m.Data, "data."+labels[0]+"."+labels[1])
+	case block.Type == "module" && len(labels) == 1:
+		m.Modules = append(m.Modules, "module."+labels[0])
+	case block.Type == "terraform":
+		in.providers(block.Body)
+	}
+}
+
+func (in *inspector) reserved(name string, block *hclsyntax.Block) {
+	if isReserved(name) {
+		in.diags.Errorf(position(block.LabelRanges[len(block.LabelRanges)-1].Ptr(), ""), "reserved-name",
+			"the name %q of this %s is reserved; names must not begin with _binding or _complete", name, block.Type)
+	}
+}
+
+// isReserved tells whether the adapter keeps a name for itself.
+func isReserved(name string) bool {
+	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
+}
+
+func variable(block *hclsyntax.Block) Variable {
+	v := Variable{Pos: position(block.DefRange().Ptr(), "")}
+	_, v.HasDefault = block.Body.Attributes["default"]
+	if sensitive, ok := block.Body.Attributes["sensitive"]; ok {
+		v.Sensitive = isTrue(sensitive.Expr)
+	}
+	return v
+}
+
+// merge joins a variable block and one of an override file.
+func merge(a, b Variable) Variable {
+	b.HasDefault = a.HasDefault || b.HasDefault
+	b.Sensitive = a.Sensitive || b.Sensitive
+	return b
+}
+
+func protected(body *hclsyntax.Body) bool {
+	return slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool {
+		_, set := b.Body.Attributes["prevent_destroy"]
+		return b.Type == "lifecycle" && set
+	})
+}
+
+// providers records the required_providers blocks of a terraform block.
+func (in *inspector) providers(body *hclsyntax.Body) {
+	for _, block := range body.Blocks {
+		if block.Type != "required_providers" {
+			continue
+		}
+		for name, attribute := range block.Body.Attributes {
+			in.module.RequiredProviders[name] = source(attribute.Expr)
+		}
+	}
+}
+
+// source returns the literal source of an entry of required_providers, "" when it has none.
+func source(expression hcl.Expression) string {
+	pairs, diags := hcl.ExprMap(expression)
+	if diags.HasErrors() {
+		return ""
+	}
+	for _, pair := range pairs {
+		if hcl.ExprAsKeyword(pair.Key) != "source" && literal(pair.Key) != "source" {
+			continue
+		}
+		return literal(pair.Value)
+	}
+	return ""
+}
+
+// uses records every var.NAME of a body and the bodies in it. Local names of for expressions hide "var" as they do in HCL.
+func (in *inspector) uses(body *hclsyntax.Body) {
+	for _, attribute := range body.Attributes {
+		for _, traversal := range hclsyntax.Variables(attribute.Expr) {
+			in.use(traversal)
+		}
+	}
+	for _, block := range body.Blocks {
+		in.uses(block.Body)
+	}
+}
+
+func (in *inspector) use(traversal hcl.Traversal) {
+	if traversal.RootName() != "var" || len(traversal) < 2 {
+		return
+	}
+	step, ok := traversal[1].(hcl.TraverseAttr)
+	if !ok {
+		return
+	}
+	pos := position(traversal.SourceRange().Ptr(), "")
+	if isReserved(step.Name) {
+		in.diags.Errorf(pos, "reserved-name", "the name %q is reserved", "var."+step.Name)
+		return
+	}
+	if first, seen := in.used[step.Name]; !seen || before(pos, first) {
+		in.used[step.Name] = pos
+	}
+}
+
+// before orders places of the same run: files are read in the order of their names.
+func before(a, b diag.Pos) bool {
+	return a.File == b.File && (a.Line < b.Line || a.Line == b.Line && a.Column < b.Column)
+}
+
+// finish sorts the lists and works out what is undeclared.
+func (in *inspector) finish() {
+	m := in.module
+	for _, list := range []*[]string{&m.Outputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	for name, pos := range in.used {
+		if _, declared := m.Variables[name]; !declared {
+			m.Undeclared[name] = pos
+		}
+	}
+}
+
+// position converts a range; a nil range stands for the whole file.
+func position(r *hcl.Range, file string) diag.Pos {
+	if r == nil {
+		return diag.Pos{File: file}
+	}
+	return diag.Pos{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
+}

@@ -1,0 +1,152 @@
+package hclfile_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
+)
+
+var _ = Describe("Inspect", func() {
+	It("tells what a template declares", func() {
+		module, diags := hclfile.Inspect(map[string]string{
+			"main.tf": `
+terraform {
+  required_providers {
+    random = {
+      source  = "registry.terraform.io/hashicorp/random"
+      version = ">= 3"
+    }
+    plain = "~> 1.0"
+    quoted = { "source" = "example.com/a/quoted" }
+  }
+}
+resource "random_string" "name" {
+  length = 8
+  lifecycle { prevent_destroy = true }
+}
+resource "random_string" "free" {
+  length = var.length
+  lifecycle { create_before_destroy = true }
+}
+data "http" "page" { url = "http://${var.host}:${var.port}" }
+module "sub" {
+  source = "./sub"
+  for_each = toset(var.names)
+}
+check "alive" { 
+  assert {
+    condition     = var.port > 0
+    error_message = "no"
+  }
+}
+`,
+			"outputs.tf": `
+output "url" { value = "x" }
+output "name" { value = random_string.name.result }
+`,
+			"variables.tf": `
+variable "host" { type = string }
+variable "port" {
+  default   = null
+  sensitive = true
+}
+variable "length" {
+  sensitive = false
+  default   = 3
+  validation {
+    condition     = var.length > 0
+    error_message = "length must be positive"
+  }
+}
+`,
+		})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module).To(Equal(&hclfile.Module{
+			Variables: map[string]hclfile.Variable{
+				"host":   {Pos: diag.Pos{File: "variables.tf", Line: 2, Column: 1}},
+				"port":   {Pos: diag.Pos{File: "variables.tf", Line: 3, Column: 1}, HasDefault: true, Sensitive: true},
+				"length": {Pos: diag.Pos{File: "variables.tf", Line: 7, Column: 1}, HasDefault: true},
+			},
+			Outputs:   []string{"name", "url"},
+			Resources: []string{"random_string.free", "random_string.name"},
+			Data:      []string{"data.http.page"},
+			Modules:   []string{"module.sub"},
+			Protected: []string{"random_string.name"},
+			RequiredProviders: map[string]string{
+				"random": "registry.terraform.io/hashicorp/random", "plain": "", "quoted": "example.com/a/quoted",
+			},
+			Undeclared: map[string]diag.Pos{"names": {File: "main.tf", Line: 23, Column: 20}},
+		}))
+	})
+
+	DescribeTable("finds names used without a variable block",
+		func(text string, names ...string) {
+			module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
+			Expect(diags.Err()).NotTo(HaveOccurred())
+			var found []string
+			for name := range module.Undeclared {
+				found = append(found, name)
+			}
+			Expect(found).To(ConsistOf(names))
+		},
+		Entry("in an attribute", `output "a" { value = var.x }`, "x"),
+		Entry("in a template", `output "a" { value = "a${var.x}b${var.y.z}" }`, "x", "y"),
+		Entry("in a heredoc", "output \"a\" {\n value = <<E\n${var.x}\nE\n}", "x"),
+		Entry("in a template directive", `output "a" { value = "%{ if var.x }1%{ endif }" }`, "x"),
+		Entry("in a function call", `output "a" { value = lookup(var.m, var.k, "") }`, "m", "k"),
+		Entry("in a for expression", `output "a" { value = [for v in var.list : v.a if v.b != var.c] }`, "list", "c"),
+		Entry("in an object key", `locals { a = { (var.k) = 1 } }`, "k"),
+		Entry("in a conditional, an index and a splat", `locals { a = var.c ? var.l[var.i] : var.s[*].id }`, "c", "l", "i", "s"),
+		Entry("in a nested block", `resource "a" "b" {
+  dynamic "c" {
+    for_each = var.cs
+    content { d = var.d }
+  }
+}`, "cs", "d"),
+		Entry("in a provider", `provider "a" { url = var.url }`, "url"),
+		Entry("not when declared", "variable \"x\" {}\noutput \"a\" { value = var.x }"),
+		Entry("not where a for expression hides var", `locals { a = [for var in [] : var.x] }`),
+		Entry("not in text", `locals { a = "var.x $${var.y}" }`),
+	)
+
+	It("gives the first place of a name that is used several times", func() {
+		module, _ := hclfile.Inspect(map[string]string{
+			"a.tf": "locals {\n  b = var.x\n  a = var.x\n}",
+			"b.tf": "locals { c = var.x }",
+		})
+		Expect(module.Undeclared).To(Equal(map[string]diag.Pos{"x": {File: "a.tf", Line: 2, Column: 7}}))
+	})
+
+	DescribeTable("reports errors",
+		func(name, text, want string) {
+			_, diags := hclfile.Inspect(map[string]string{name: text})
+			Expect(diags.Err()).To(MatchError(want))
+		},
+		Entry("syntax", "main.tf", "output \"a\" {\n  value = = 1\n}",
+			"main.tf:2:11: Invalid expression: Expected the start of an expression, but found an invalid expression token [hcl-syntax]"),
+		Entry("a reserved variable", "main.tf", `variable "_binding_record" {}`,
+			`main.tf:1:10: the name "_binding_record" of this variable is reserved; names must not begin with _binding or _complete [reserved-name]`),
+		Entry("a reserved output", "main.tf", `output "_complete" { value = 1 }`,
+			`main.tf:1:8: the name "_complete" of this output is reserved; names must not begin with _binding or _complete [reserved-name]`),
+		Entry("a reserved resource", "main.tf", `resource "terraform_data" "_binding" {}`,
+			`main.tf:1:27: the name "_binding" of this resource is reserved; names must not begin with _binding or _complete [reserved-name]`),
+		Entry("the use of a reserved variable", "main.tf", `locals { a = var._binding_nonce }`,
+			`main.tf:1:14: the name "var._binding_nonce" is reserved [reserved-name]`),
+		Entry("JSON syntax", "main.tf.json", `{}`,
+			"main.tf.json: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported [template-name]"),
+		Entry("a file in a directory", "../main.tf", ``,
+			"../main.tf: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported [template-name]"),
+	)
+
+	It("reads the rest of a file with an error", func() {
+		module, diags := hclfile.Inspect(map[string]string{
+			"a.tf": "variable \"a\" {}\noutput \"o\" { value = }\n",
+			"b.tf": "variable \"b\" {}",
+		})
+		Expect(diags.HasErrors()).To(BeTrue())
+		Expect(module.Variables).To(HaveKey("a"))
+		Expect(module.Variables).To(HaveKey("b"))
+	})
+})
