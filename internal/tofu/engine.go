@@ -1,0 +1,117 @@
+// Package tofu runs OpenTofu: it prepares initialised directories that many runs share, gives every run a scratch directory
+// of its own, reserves, applies, destroys and removes workspaces, and reads their state. It is the only package that starts
+// processes.
+//
+// One unit of work, a binding or an instance, is one workspace of one state backend. Its state holds a guard, the resource
+// terraform_data._binding, whose input is a record of the caller's and whose creation is the atomic "create if absent":
+//
+//	workspace, err := engine.Open(ctx, "b-1234")          // waits for other runs on this machine
+//	defer workspace.Close()
+//	err = workspace.Reserve(ctx, installation, record)    // ErrExists when somebody was first
+//	prepared, err := engine.Prepare(ctx, installation, template)
+//	err = workspace.Apply(ctx, prepared, variables)
+//	outputs, err := workspace.Outputs(ctx, prepared)
+//
+// A run is not tied to the life of this process: when the process is killed, OpenTofu goes on and saves its state, and the
+// next Open of that workspace waits for it.
+package tofu
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// ErrExists says that a workspace already holds a guard.
+var ErrExists = errors.New("workspace exists already")
+
+// ErrNotEmpty says that a workspace still tracks resources.
+var ErrNotEmpty = errors.New("workspace is not empty")
+
+// Options configure an Engine.
+type Options struct {
+	// CacheDir is a private directory for prepared directories and runs; it is created with mode 0700. It must be absolute
+	// and short, and may be mounted noexec. Required.
+	CacheDir string
+	// PreparedDir, which may be empty, is searched first and never written: the CacheDir of an engine that ran earlier.
+	PreparedDir string
+	// TempDir is where sockets go when a scratch directory's path is too long for them; "" means /tmp.
+	TempDir string
+	// Backend is where OpenTofu keeps its states. Required.
+	Backend Backend
+	// Env is what OpenTofu and its providers find in their environment besides the few variables the engine sets.
+	Env map[string]string
+	// Redact are secrets that must not appear in errors.
+	Redact []string
+	// Logger gets one event per run; nil discards.
+	Logger *slog.Logger
+	// Grace is how long a run may take to stop and save its state after it was interrupted; 0 means 10 seconds.
+	Grace time.Duration
+}
+
+// Engine runs OpenTofu with one state backend. It is safe for concurrent use.
+type Engine struct {
+	options Options
+	logger  *slog.Logger
+}
+
+// New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write,
+// and a local state directory that cannot be written. It sets the umask of this process to 077, because children inherit
+// it and OpenTofu writes its states with mode 0666.
+func New(options Options) (*Engine, error) {
+	syscall.Umask(0o077)
+	if options.Grace == 0 {
+		options.Grace = 10 * time.Second
+	}
+	if options.TempDir == "" {
+		options.TempDir = "/tmp"
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := privateDir(options.CacheDir); err != nil {
+		return nil, fmt.Errorf("checking cache directory %q: %w", options.CacheDir, err)
+	}
+	for _, name := range []string{"prepared", "runs"} {
+		if err := os.MkdirAll(filepath.Join(options.CacheDir, name), 0o700); err != nil {
+			return nil, fmt.Errorf("creating cache directory: %w", err)
+		}
+	}
+	if err := options.Backend.check(); err != nil {
+		return nil, err
+	}
+	return &Engine{options: options, logger: options.Logger}, nil
+}
+
+// privateDir creates a directory and makes sure that nobody else can put files into it.
+func privateDir(path string) error {
+	if !filepath.IsAbs(path) {
+		return errors.New("the path must be absolute")
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) != os.Geteuid() {
+		return errors.New("it belongs to another user; it must be a private directory of the adapter's user")
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("others may write it (mode %04o); it must be a private directory", info.Mode().Perm())
+	}
+	return nil
+}
+
+// redactor returns a redactor that knows the engine's secrets.
+func (e *Engine) redactor() *redactor {
+	r := &redactor{}
+	r.add(e.options.Redact...)
+	return r
+}

@@ -1,0 +1,142 @@
+package tofu
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"service-adapter/internal/hclfile"
+)
+
+// The variants of a configuration; each is a directory of a prepared directory.
+const (
+	baseVariant    = "base"    // the guard alone
+	applyVariant   = "apply"   // the template and the guard
+	destroyVariant = "destroy" // the template alone
+)
+
+// The names that the adapter keeps for itself in a configuration.
+const (
+	guardAddress    = "terraform_data._binding"
+	completeAddress = "terraform_data._complete"
+	recordVariable  = "_binding_record"
+	nonceVariable   = "_binding_nonce"
+)
+
+// object is a JSON object of OpenTofu's JSON configuration syntax.
+type object = map[string]any
+
+// backendFile chooses the state backend. It is an override, so a backend block of the template has no effect.
+func backendFile(b Backend) object {
+	return object{"terraform": object{"backend": object{b.Type: object{}}}}
+}
+
+// guardFile declares the guard. prevent_destroy and a nonce of its own in each reservation make OpenTofu refuse the plan of
+// a reservation when the workspace already has one.
+func guardFile() object {
+	return object{
+		"variable": object{
+			recordVariable: object{"type": "string", "sensitive": true},
+			nonceVariable:  object{"type": "string"},
+		},
+		"resource": object{"terraform_data": object{"_binding": object{
+			"input":            "${var." + recordVariable + "}",
+			"triggers_replace": "${var." + nonceVariable + "}",
+			"lifecycle":        object{"prevent_destroy": true},
+		}}},
+	}
+}
+
+// bindingFile declares the guard and a resource that is made last and destroyed first: it tells a finished apply of this
+// record from a failed one. It is no output, because outputs outlive a destroy that leaves the guard.
+func bindingFile(m *hclfile.Module) object {
+	file := guardFile()
+	resources := file["resource"].(object)["terraform_data"].(object) //nolint:forcetypeassert // made above
+	complete := object{"input": "${sha256(var." + recordVariable + ")}"}
+	if all := slices.Concat(m.Resources, m.Data, m.Modules); len(all) > 0 {
+		complete["depends_on"] = all
+	}
+	resources["_complete"] = complete
+	return file
+}
+
+// templateFiles are the generated files that the apply and the destroy variant share.
+func templateFiles(m *hclfile.Module, inputs []string, b Backend) map[string]object {
+	files := map[string]object{"_backend_override.tf.json": backendFile(b)}
+	declared := object{}
+	for _, name := range inputs {
+		if _, missing := m.Undeclared[name]; missing {
+			declared[name] = object{"type": "any"}
+		}
+	}
+	if len(declared) > 0 {
+		files["_declared.tf.json"] = object{"variable": declared}
+	}
+	outputs := object{}
+	for _, name := range m.Outputs {
+		outputs[name] = object{"sensitive": true}
+	}
+	if len(outputs) > 0 {
+		files["_sensitive_override.tf.json"] = object{"output": outputs}
+	}
+	return files
+}
+
+// unprotectFile lifts prevent_destroy from the resources of the template.
+func unprotectFile(resources []string) object {
+	types := map[string]object{}
+	for _, address := range resources {
+		kind, name := splitAddress(address)
+		if types[kind] == nil {
+			types[kind] = object{}
+		}
+		types[kind][name] = object{"lifecycle": object{"prevent_destroy": false}}
+	}
+	return object{"resource": types}
+}
+
+// variants returns the content of all files of a template's prepared directory, variant → file name → text.
+func variants(m *hclfile.Module, t Template, b Backend) (map[string]map[string][]byte, error) {
+	shared, err := encode(templateFiles(m, t.Inputs, b))
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range t.Files {
+		shared[name] = []byte(text)
+	}
+	guard, err := encode(map[string]object{"_binding.tf.json": bindingFile(m)})
+	if err != nil {
+		return nil, err
+	}
+	apply, destroy := maps.Clone(shared), maps.Clone(shared)
+	maps.Copy(apply, guard)
+	if len(m.Protected) > 0 {
+		lifted, err := encode(map[string]object{"_unprotect_override.tf.json": unprotectFile(m.Protected)})
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(destroy, lifted)
+	}
+	return map[string]map[string][]byte{applyVariant: apply, destroyVariant: destroy}, nil
+}
+
+// baseVariants returns the files of the directory that all templates share.
+func baseVariants(b Backend) (map[string]map[string][]byte, error) {
+	files, err := encode(map[string]object{
+		"_backend_override.tf.json": backendFile(b),
+		"_binding.tf.json":          guardFile(),
+	})
+	return map[string]map[string][]byte{baseVariant: files}, err
+}
+
+func encode(files map[string]object) (map[string][]byte, error) {
+	encoded := map[string][]byte{}
+	for name, content := range files {
+		text, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		encoded[name] = text
+	}
+	return encoded, nil
+}

@@ -1,0 +1,109 @@
+package tofu
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-version"
+)
+
+// Installation is an OpenTofu with the providers it may use, all executable files.
+type Installation struct {
+	Binary    string // absolute path of tofu
+	Version   string // its version, such as "1.12.6"
+	Providers []Provider
+	Path      []string // directories put before the system's on the PATH of OpenTofu
+}
+
+// Provider is a provider's executable. A provider of registry.terraform.io is found under registry.opentofu.org as well,
+// and the other way round.
+type Provider struct {
+	FQN     string // host/namespace/type
+	Version string
+	File    string // absolute path
+}
+
+// The registries whose providers are the same.
+const (
+	terraformRegistry = "registry.terraform.io"
+	opentofuRegistry  = "registry.opentofu.org"
+)
+
+// names returns the addresses under which the provider is installed.
+func (p Provider) names() ([]string, error) {
+	parts := strings.Split(p.FQN, "/")
+	if len(parts) != 3 || !filepath.IsLocal(p.FQN) || filepath.Clean(p.FQN) != p.FQN {
+		return nil, fmt.Errorf("provider %q must be named host/namespace/type", p.FQN)
+	}
+	rest := parts[1] + "/" + parts[2]
+	switch parts[0] {
+	case terraformRegistry, opentofuRegistry:
+		return []string{terraformRegistry + "/" + rest, opentofuRegistry + "/" + rest}, nil
+	default:
+		return []string{p.FQN}, nil
+	}
+}
+
+// mirror makes a filesystem mirror of the installation's providers: symlinks only, because the cache may be noexec.
+func (i Installation) mirror(dir string) error {
+	platform := runtime.GOOS + "_" + runtime.GOARCH
+	for _, p := range i.Providers {
+		names, err := p.names()
+		if err != nil {
+			return err
+		}
+		if _, err := version.NewSemver(p.Version); err != nil {
+			return fmt.Errorf("provider %q: %w", p.FQN, err)
+		}
+		for _, name := range names {
+			target := filepath.Join(dir, name, p.Version, platform)
+			if err := os.MkdirAll(target, 0o700); err != nil {
+				return err
+			}
+			link := filepath.Join(target, "terraform-provider-"+filepath.Base(name)+"_v"+p.Version)
+			if err := os.Symlink(p.File, link); err != nil {
+				return fmt.Errorf("installing provider %s %s: %w", name, p.Version, err)
+			}
+		}
+	}
+	return nil
+}
+
+// excludes tells whether this OpenTofu has the option -exclude.
+func (i Installation) excludes() bool {
+	have, err := version.NewVersion(i.Version)
+	if err != nil {
+		return false
+	}
+	numbers := have.Segments()
+	return numbers[0] > 1 || numbers[0] == 1 && numbers[1] >= 9
+}
+
+// executable is what identifies an executable file without reading it.
+type executable struct {
+	Path     string
+	Size     int64
+	Modified int64 // nanoseconds since 1970
+}
+
+// inspectExecutable refuses a file that cannot be executed by this process.
+func inspectExecutable(what, path string) (executable, error) {
+	const execute = 0x1
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || !filepath.IsAbs(path)) {
+		err = fmt.Errorf("%q is no absolute path of a regular file", path)
+	}
+	if err != nil {
+		return executable{}, fmt.Errorf("looking for %s: %w", what, err)
+	}
+	// Access says no for a file on a noexec file system, too.
+	if err := syscall.Access(path, execute); err != nil {
+		return executable{}, fmt.Errorf("%s %q cannot be executed: %w; it must be an executable file on a file system that is not mounted noexec",
+			what, path, err)
+	}
+	return executable{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
+}

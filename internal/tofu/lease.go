@@ -1,0 +1,136 @@
+package tofu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockInterval is how often a lock that somebody else holds is tried.
+const lockInterval = 20 * time.Millisecond
+
+// lockFile takes the lock of a file, creating it, and waits within the context while others hold it; waiting, which may be
+// nil, is called before each further try. The lock belongs to the open file: whoever inherits the descriptor holds it, too.
+func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil && sameFile(file, path) {
+			return file, nil
+		}
+		if closeErr := file.Close(); closeErr != nil {
+			return nil, closeErr
+		}
+		switch {
+		case err == nil:
+			continue // The former holder removed the file between our open and our lock.
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		if waiting != nil {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockInterval):
+		}
+	}
+}
+
+// sameFile tells whether the open file is still the one of this name.
+func sameFile(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, named)
+}
+
+// lease is the right to work on a workspace on this machine. OpenTofu and its providers inherit the lock, so it lasts until
+// the last process of a run is gone, whatever became of the adapter that started it.
+type lease struct {
+	file  *os.File
+	path  string // of the lock
+	owner string // path of the file that tells who holds it
+}
+
+// holder is what the owner's file holds.
+type holder struct {
+	Adapter process  `json:"adapter"`
+	Tofu    *process `json:"tofu,omitempty"` // the leader of the last run's process group
+}
+
+// takeLease waits for the lease. Providers that outlived both the adapter and the OpenTofu that started them are killed.
+func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
+	l := &lease{path: path + ".lock", owner: path + ".json"}
+	file, err := lockFile(ctx, l.path, func() { l.killOrphans(e) })
+	if err != nil {
+		return nil, err
+	}
+	l.file = file
+	if err := l.record(holder{Adapter: current()}); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return l, nil
+}
+
+// started records the run that works under the lease now.
+func (l *lease) started(tofu process) error {
+	return l.record(holder{Adapter: current(), Tofu: &tofu})
+}
+
+func (l *lease) record(h holder) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return writeFile(l.owner, text)
+}
+
+// killOrphans kills what is left of the holder's run when both the adapter and OpenTofu are dead.
+func (l *lease) killOrphans(e *Engine) {
+	text, err := os.ReadFile(l.owner)
+	if err != nil {
+		return
+	}
+	var h holder
+	if json.Unmarshal(text, &h) != nil || h.Tofu == nil || h.Adapter.alive() || !orphaned(*h.Tofu) {
+		return
+	}
+	e.logger.Warn("killing orphaned providers", "group", h.Tofu.PID)
+	if err := syscall.Kill(-h.Tofu.PID, syscall.SIGKILL); err != nil {
+		e.logger.Warn("killing orphaned providers", "group", h.Tofu.PID, "error", err)
+	}
+}
+
+// release removes the lease's files and gives the lock back.
+func (l *lease) release() error {
+	return errors.Join(remove(l.owner), remove(l.path), l.file.Close())
+}
+
+// remove removes a file that may be gone.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole, mode 0600.
+func writeFile(path string, content []byte) error {
+	temp := path + ".tmp"
+	if err := os.WriteFile(temp, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

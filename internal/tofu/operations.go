@@ -1,0 +1,203 @@
+package tofu
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
+func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
+	base, err := w.begin(ctx, i)
+	if err != nil {
+		return nil, w.failed("reading", err)
+	}
+	state, err := w.pull(ctx, base)
+	if err != nil {
+		return nil, w.failed("reading", err)
+	}
+	if state == nil {
+		// To look at a workspace creates it.
+		if err := w.deleteWorkspace(ctx, base); err != nil {
+			return nil, w.failed("reading", err)
+		}
+		return nil, nil
+	}
+	w.record, w.nonce = state.Record, state.Nonce
+	w.mask.addLeaves(state.Outputs)
+	return state, nil
+}
+
+// Reserve creates the workspace with a guard that holds the record. When the workspace has a guard already, nothing is
+// changed and the error is ErrExists.
+func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) error {
+	base, err := w.begin(ctx, i)
+	if err != nil {
+		return w.failed("reserving", err)
+	}
+	nonce := rand.Text()
+	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
+	// Only the guard: in a workspace that lost its guard nothing else may be touched.
+	_, runErr := w.run(ctx, base, reservePlace, vars, "apply", "-json", "-input=false", "-auto-approve", "-target="+guardAddress)
+	if runErr == nil {
+		w.record, w.nonce = record, nonce
+		return nil
+	}
+	// The state, not the text of the error, tells why.
+	state, err := w.afterFailure(ctx, base)
+	switch {
+	case err != nil:
+		return w.failed("reserving", errors.Join(runErr, err))
+	case state != nil && state.Nonce == nonce:
+		// Interrupted after all was done: it is ours, to be applied or removed.
+		w.record, w.nonce = record, nonce
+		return w.failed("reserving", runErr)
+	case state != nil && state.Nonce != "":
+		return w.failed("reserving", ErrExists)
+	default:
+		return w.failed("reserving", runErr)
+	}
+}
+
+// afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
+// empty workspace of a reservation that made nothing is removed.
+func (w *Workspace) afterFailure(ctx context.Context, base *Prepared) (*State, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
+	defer cancel()
+	if err := w.pushUnsaved(ctx, base); err != nil {
+		return nil, err
+	}
+	state, err := w.pull(ctx, base)
+	if err != nil || state != nil {
+		return state, err
+	}
+	return nil, w.deleteWorkspace(ctx, base)
+}
+
+// Apply applies the template with the guard that Reserve made or State found. Of the variables those are passed that the
+// template declares. A failed apply may leave resources; the state tells which.
+func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any) error {
+	if w.nonce == "" {
+		return w.failed("applying", errors.New("it is not reserved"))
+	}
+	declared := w.declared(p, vars)
+	declared[recordVariable], declared[nonceVariable] = string(w.record), w.nonce
+	return w.change(ctx, p, "applying", applyPlace, declared, "apply", "-json", "-input=false", "-auto-approve")
+}
+
+// Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
+// tells what made it. (OpenTofu before 1.9 cannot leave it out and destroys it in any order.)
+func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
+	args := []string{"destroy", "-json", "-input=false", "-auto-approve"}
+	if p.installation.excludes() {
+		args = append(args, "-exclude="+guardAddress)
+	}
+	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
+}
+
+// change runs a command that changes the state. A state that OpenTofu could not save is tried again at once.
+func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in place, vars map[string]any, args ...string) error {
+	base, err := w.begin(ctx, p.installation)
+	if err != nil {
+		return w.failed(doing, err)
+	}
+	w.mask.addLeaves(vars)
+	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
+	defer cancel()
+	return w.failed(doing, errors.Join(err, w.pushUnsaved(ctx, base)))
+}
+
+// declared returns the variables that the template declares.
+func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
+	declared := map[string]any{}
+	for name, v := range vars {
+		if _, ok := p.Variables[name]; ok {
+			declared[name] = v
+		}
+	}
+	return declared
+}
+
+// Outputs returns the values of the template's outputs, sensitive ones too; an output that is null is absent.
+func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, error) {
+	state, err := w.State(ctx, p.installation)
+	if err != nil {
+		return nil, err
+	}
+	if state == nil {
+		return nil, w.failed("reading", errors.New("it does not exist"))
+	}
+	return state.Outputs, nil
+}
+
+// Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty. A workspace that does not
+// exist is fine.
+func (w *Workspace) Remove(ctx context.Context, i Installation) error {
+	base, err := w.begin(ctx, i)
+	if err != nil {
+		return w.failed("removing", err)
+	}
+	state, err := w.pull(ctx, base)
+	switch {
+	case err != nil:
+		return w.failed("removing", err)
+	case state != nil && len(state.Resources) > 0:
+		return w.failed("removing", fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", ")))
+	case state != nil && (state.Nonce != "" || state.complete):
+		// The guard is dropped with the workspace, so that no moment is without it.
+		err = w.deleteWorkspace(ctx, base, "-force")
+	default:
+		err = w.deleteWorkspace(ctx, base)
+	}
+	if err != nil {
+		return w.failed("removing", err)
+	}
+	w.record, w.nonce = nil, ""
+	return nil
+}
+
+// begin returns the base directory and, before anything else, saves a state that an earlier run could not save.
+func (w *Workspace) begin(ctx context.Context, i Installation) (*Prepared, error) {
+	base, err := w.engine.base(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return base, w.pushUnsaved(ctx, base)
+}
+
+// pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
+func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
+	path, err := w.unsaved()
+	if err != nil || path == "" {
+		return err
+	}
+	if _, err := w.run(ctx, base, lookPlace, nil, "state", "push", path); err != nil {
+		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
+	}
+	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)
+	return os.Remove(path)
+}
+
+func (w *Workspace) pull(ctx context.Context, base *Prepared) (*State, error) {
+	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull")
+	if err != nil {
+		return nil, err
+	}
+	return parseState(text)
+}
+
+func (w *Workspace) deleteWorkspace(ctx context.Context, base *Prepared, options ...string) error {
+	args := append([]string{"workspace", "delete", "-no-color"}, options...)
+	_, err := w.run(ctx, base, outsidePlace, nil, append(args, w.name)...)
+	return err
+}
+
+func (w *Workspace) failed(doing string, err error) error {
+	return fmt.Errorf("%s workspace %q: %w", doing, w.name, err)
+}

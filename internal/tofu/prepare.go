@@ -1,0 +1,242 @@
+package tofu
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"service-adapter/internal/hclfile"
+)
+
+// layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so
+// that directories made by an older adapter are not used.
+const layout = 1
+
+// Template is the OpenTofu configuration of an action.
+type Template struct {
+	// Files are the files in native syntax, name ("main.tf") → text.
+	Files map[string]string
+	// Inputs are the names that are declared where the files use var.NAME without a variable block.
+	Inputs []string
+}
+
+// Variable is a variable of a prepared template.
+type Variable struct {
+	HasDefault bool
+	Sensitive  bool
+}
+
+// Interface is what a template takes and gives.
+type Interface struct {
+	Variables map[string]Variable
+	Outputs   []string // sorted
+}
+
+// Prepared is an initialised directory of one template for one installation. Nothing in it changes any more, and any number
+// of runs use it at the same time.
+type Prepared struct {
+	Interface
+	dir          string
+	installation Installation
+}
+
+// identity is everything that a prepared directory depends on.
+type identity struct {
+	Layout    int
+	Files     map[string]string
+	Inputs    []string
+	Backend   Backend
+	Tofu      executable
+	Version   string
+	Providers []providerIdentity
+}
+
+type providerIdentity struct {
+	FQN, Version string
+	File         executable
+}
+
+// Prepare returns the prepared directory of a template, and makes it when there is none. Errors in the template are
+// diag.Errors; what "tofu init" finds wrong is a *RunError.
+func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prepared, error) {
+	id, err := e.identity(i)
+	if err != nil {
+		return nil, err
+	}
+	id.Files, id.Inputs = t.Files, slices.Sorted(slices.Values(t.Inputs))
+	for _, p := range i.Providers {
+		file, err := inspectExecutable("provider "+p.FQN, p.File)
+		if err != nil {
+			return nil, err
+		}
+		id.Providers = append(id.Providers, providerIdentity{FQN: p.FQN, Version: p.Version, File: file})
+	}
+	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, Interface, error) {
+		module, diags := hclfile.Inspect(t.Files)
+		for name, pos := range module.Undeclared {
+			if !slices.Contains(t.Inputs, name) {
+				diags.Errorf(pos, "undeclared-variable", "var.%s is neither declared by a variable block nor an input of the action", name)
+			}
+		}
+		if err := diags.Err(); err != nil {
+			return nil, Interface{}, err
+		}
+		files, err := variants(module, t, e.options.Backend)
+		return files, interfaceOf(module), err
+	})
+}
+
+// base returns the prepared directory that holds only the guard.
+func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
+	id, err := e.identity(i)
+	if err != nil {
+		return nil, err
+	}
+	i.Providers = nil
+	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, Interface, error) {
+		files, err := baseVariants(e.options.Backend)
+		return files, Interface{}, err
+	})
+}
+
+func (e *Engine) identity(i Installation) (identity, error) {
+	binary, err := inspectExecutable("OpenTofu", i.Binary)
+	if err != nil {
+		return identity{}, err
+	}
+	return identity{Layout: layout, Backend: e.options.Backend, Tofu: binary, Version: i.Version}, nil
+}
+
+func interfaceOf(m *hclfile.Module) Interface {
+	face := Interface{Variables: map[string]Variable{}, Outputs: m.Outputs}
+	for name, v := range m.Variables {
+		face.Variables[name] = Variable{HasDefault: v.HasDefault, Sensitive: v.Sensitive}
+	}
+	for name := range m.Undeclared {
+		face.Variables[name] = Variable{}
+	}
+	return face
+}
+
+// interfaceFile keeps the interface of a template, so that a prepared one need not be parsed.
+const interfaceFile = "interface.json"
+
+// prepared looks for the directory of an identity, in the read-only place first, and builds it where there is none.
+func (e *Engine) prepared(ctx context.Context, i Installation, id identity, files fileMaker) (*Prepared, error) {
+	text, err := json.Marshal(id)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	key := hex.EncodeToString(sum[:])
+	for _, root := range []string{e.options.PreparedDir, e.options.CacheDir} {
+		if root == "" {
+			continue
+		}
+		p, err := load(filepath.Join(root, "prepared", key), i)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return p, err
+		}
+	}
+	dir := filepath.Join(e.options.CacheDir, "prepared", key)
+	if err := e.build(ctx, i, dir, files); err != nil {
+		return nil, fmt.Errorf("preparing OpenTofu: %w", err)
+	}
+	return load(dir, i)
+}
+
+func load(dir string, i Installation) (*Prepared, error) {
+	text, err := os.ReadFile(filepath.Join(dir, interfaceFile))
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepared{dir: dir, installation: i}
+	if err := json.Unmarshal(text, &p.Interface); err != nil {
+		return nil, fmt.Errorf("reading prepared directory %s: %w", dir, err)
+	}
+	return p, nil
+}
+
+// fileMaker makes the files of a prepared directory, variant → name → text, and the interface of its template.
+type fileMaker func() (map[string]map[string][]byte, Interface, error)
+
+// build makes a prepared directory in a temporary one beside it and renames it, one at a time.
+func (e *Engine) build(ctx context.Context, i Installation, dir string, make fileMaker) (err error) {
+	parent := filepath.Dir(dir)
+	lock, err := lockFile(ctx, filepath.Join(parent, ".lock"), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if _, err := os.Stat(dir); err == nil {
+		return nil // Somebody else built it while we waited.
+	}
+	// What an interrupted build left behind: nobody else builds now.
+	abandoned, err := filepath.Glob(filepath.Join(parent, ".new-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range abandoned {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	files, face, err := make()
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(parent, ".new-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	if err := e.fill(ctx, i, temp, files, lock); err != nil {
+		return err
+	}
+	text, err := json.Marshal(face)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(temp, interfaceFile), text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, dir)
+}
+
+// fill writes the variants and initialises the first of them; the second one uses the same plugins and lock file.
+func (e *Engine) fill(ctx context.Context, i Installation, dir string, files map[string]map[string][]byte, lock *os.File) error {
+	names := slices.Sorted(maps.Keys(files))
+	for _, variant := range names {
+		if err := os.Mkdir(filepath.Join(dir, variant), 0o700); err != nil {
+			return err
+		}
+		for name, text := range files[variant] {
+			if err := os.WriteFile(filepath.Join(dir, variant, name), text, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	if err := i.mirror(filepath.Join(dir, "mirror")); err != nil {
+		return err
+	}
+	if err := e.initialise(ctx, i, dir, names[0], lock); err != nil {
+		return err
+	}
+	for _, variant := range names[1:] {
+		for _, name := range []string{dataDir, lockName} {
+			target := filepath.Join("..", names[0], name)
+			if err := os.Symlink(target, filepath.Join(dir, variant, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package tofu
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// process identifies a process for ever: process ids are used again, together with the start time they are not.
+type process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot
+}
+
+// status is what /proc tells about a process.
+type status struct {
+	dead  bool // it ended and nobody waited for it yet
+	group int
+	start uint64
+}
+
+// current returns this process.
+func current() process { return identify(os.Getpid()) }
+
+// identify returns the process with this id; its Start is 0 when there is none.
+func identify(pid int) process {
+	s, err := statusOf(pid)
+	if err != nil {
+		return process{PID: pid}
+	}
+	return process{PID: pid, Start: s.start}
+}
+
+// alive tells whether the process still runs.
+func (p process) alive() bool {
+	s, err := statusOf(p.PID)
+	return err == nil && !s.dead && s.start == p.Start
+}
+
+// statusOf reads /proc/PID/stat. Its second field, the program's name, may hold anything, so fields count from its end.
+func statusOf(pid int) (status, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return status{}, err
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const state, group, start = 0, 2, 19
+	if len(fields) <= start {
+		return status{}, fmt.Errorf("reading process %d: unknown format", pid)
+	}
+	s := status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X'}
+	if s.group, err = strconv.Atoi(string(fields[group])); err != nil {
+		return status{}, fmt.Errorf("reading process %d: %w", pid, err)
+	}
+	if s.start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
+		return status{}, fmt.Errorf("reading process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// orphaned tells whether the leader of a process group is dead while members of it still run. As long as it has members the
+// kernel gives its number to no other process.
+func orphaned(leader process) bool {
+	if s, err := statusOf(leader.PID); err == nil && (!s.dead || s.start != leader.Start) {
+		return false
+	}
+	entries, err := fs.ReadDir(os.DirFS("/proc"), ".")
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := statusOf(pid); err == nil && !s.dead && s.group == leader.PID {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package tofu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is one run of OpenTofu.
+type command struct {
+	args      []string
+	dir       string            // working directory
+	output    string            // prefix of the files that keep its stdout and stderr
+	env       map[string]string // what differs between runs
+	lock      *os.File          // inherited by OpenTofu and its providers
+	started   func(process) error
+	mask      *redactor
+	workspace string // for the log
+}
+
+// run starts OpenTofu and waits for it. When the context ends, OpenTofu alone is interrupted, once, and has the grace to stop
+// and save its state; then its process group is killed. It returns stdout; a failure is a *RunError.
+func (e *Engine) run(ctx context.Context, i Installation, c command) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	stdout, err := os.OpenFile(c.output+".stdout", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close() //nolint:errcheck // read back below
+	stderr, err := os.OpenFile(c.output+".stderr", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close() //nolint:errcheck // read back below
+
+	// Files, not pipes, and no context of ours: the run goes on when this process is killed.
+	cmd := exec.Command(i.Binary, c.args...) //nolint:gosec // the binary is the operator's
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, stdout, stderr
+	cmd.Env = e.environment(i, c.env)
+	cmd.ExtraFiles = []*os.File{c.lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting OpenTofu: %w", err)
+	}
+	if c.started != nil {
+		if err := c.started(identify(cmd.Process.Pid)); err != nil {
+			e.logger.Warn("recording the run", "workspace", c.workspace, "error", err)
+		}
+	}
+	waitErr := e.wait(ctx, cmd)
+	e.logger.Debug("opentofu ended", "command", c.args[0], "workspace", c.workspace,
+		"exit", cmd.ProcessState.ExitCode(), "took", time.Since(begin))
+	return e.result(ctx, c, waitErr)
+}
+
+// wait waits for the command and passes the end of the context on to it.
+func (e *Engine) wait(ctx context.Context, cmd *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		// Only one interrupt and only to OpenTofu: on a second one it would exit without saving its state, and a provider
+		// must finish what it is doing. An error means that OpenTofu ended already.
+		_ = cmd.Process.Signal(os.Interrupt)
+		grace := time.NewTimer(e.options.Grace)
+		defer grace.Stop()
+		select {
+		case err = <-ended:
+		case <-grace.C:
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			err = <-ended
+		}
+	}
+	if cmd.ProcessState.ExitCode() < 0 && orphaned(process{PID: cmd.Process.Pid}) {
+		// OpenTofu was killed and could not stop its providers.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	return err
+}
+
+// result reads the output of a run that ended.
+func (e *Engine) result(ctx context.Context, c command, waitErr error) ([]byte, error) {
+	stdout, err := os.ReadFile(c.output + ".stdout")
+	if err != nil {
+		return nil, err
+	}
+	var exit *exec.ExitError
+	switch {
+	case waitErr == nil:
+		return stdout, nil
+	case !errors.As(waitErr, &exit):
+		return nil, fmt.Errorf("waiting for OpenTofu: %w", waitErr)
+	}
+	stderr, err := os.ReadFile(c.output + ".stderr")
+	if err != nil {
+		return nil, err
+	}
+	failure := &RunError{Command: commandName(c.args), ExitCode: exit.ExitCode(), cause: ctx.Err()}
+	failure.explain(stdout, stderr, c.mask)
+	return nil, failure
+}
+
+// commandName returns the words of the arguments before the first option: "state pull".
+func commandName(args []string) string {
+	end := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if end < 0 {
+		end = len(args)
+	}
+	return strings.Join(args[:min(end, 2)], " ")
+}
+
+// environment is the whole environment of a run.
+func (e *Engine) environment(i Installation, run map[string]string) []string {
+	env := maps.Clone(e.options.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, map[string]string{
+		"PATH":               strings.Join(append(slices.Clone(i.Path), "/usr/local/bin", "/usr/bin", "/bin"), string(filepath.ListSeparator)),
+		"LANG":               "C.UTF-8",
+		"TF_IN_AUTOMATION":   "1",
+		"TF_INPUT":           "0",
+		"CHECKPOINT_DISABLE": "1",
+	})
+	maps.Copy(env, run)
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}

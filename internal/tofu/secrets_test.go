@@ -1,0 +1,124 @@
+package tofu_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+var _ = Describe("secrets", func() {
+	const secret = `s3cret"pass word`
+
+	It("are masked in errors", func(ctx context.Context) {
+		s := newSite()
+		options := s.options()
+		options.Redact = []string{"engine-secret"}
+		engine, err := tofu.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		prepared := prepare(ctx, engine, oneEntry+`resource "directory_entry" "other" {
+  path = "/nowhere"
+  name = "x"
+  fail = "engine-secret and later-secret and ${jsonencode(var.content)}"
+}`)
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		workspace.Redact("later-secret")
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		vars := s.vars()
+		vars["content"] = secret
+		err = workspace.Apply(ctx, prepared, vars)
+		Expect(err).To(MatchError(ContainSubstring(`Entry refused: [redacted] and [redacted] and "[redacted]"`)))
+		Expect(fmt.Sprintf("%+v", err)).NotTo(ContainSubstring("s3cret"))
+	})
+
+	It("are in no argument, no environment, no log and no file that others may read", func(ctx context.Context) {
+		s := newSite()
+		var log bytes.Buffer
+		options := s.options()
+		options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		engine, err := tofu.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		prepared := prepare(ctx, engine, oneEntry)
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte(`{"password":"s3cret"}`))).To(Succeed())
+		s.hold("after-create")
+		vars := s.vars()
+		vars["content"] = secret
+		applied := make(chan error)
+		go func() { applied <- workspace.Apply(ctx, prepared, vars) }()
+		provider := s.at("after-create")
+		for _, pid := range []int{provider, parent(provider)} {
+			for _, name := range []string{"cmdline", "environ"} {
+				Expect(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))).NotTo(ContainSubstring("s3cret"))
+			}
+		}
+		for _, dir := range []string{s.cache, s.state} {
+			expectPrivate(dir)
+		}
+		s.release("after-create")
+		Eventually(applied).Should(Receive(BeNil()))
+		Expect(log.String()).To(And(ContainSubstring("command=apply"), Not(ContainSubstring("s3cret"))))
+	})
+
+	It("of the adapter's environment do not reach OpenTofu", func(ctx context.Context) {
+		GinkgoT().Setenv("TF_VAR_path", "/nowhere")
+		GinkgoT().Setenv("BROKER_PASSWORD", "s3cret")
+		s := newSite()
+		options := s.options()
+		options.Env = map[string]string{"ALLOWED": "yes", "TF_INPUT": "1"}
+		engine, err := tofu.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		i := installation()
+		i.Path = []string{"/var/other/binaries"}
+		prepared := prepare(ctx, engine, oneEntry)
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+		s.hold("before-create")
+		applied := make(chan error)
+		go func() { applied <- workspace.Apply(ctx, prepared, s.vars()) }()
+		provider := s.at("before-create")
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", parent(provider)))
+		Expect(err).NotTo(HaveOccurred())
+		scratch := filepath.Join(s.cache, "runs", "b-1")
+		Expect(bytes.Split(bytes.TrimRight(text, "\x00"), []byte{0})).To(ConsistOf(
+			BeEquivalentTo("ALLOWED=yes"),
+			BeEquivalentTo("CHECKPOINT_DISABLE=1"),
+			BeEquivalentTo("HOME="+scratch),
+			BeEquivalentTo("LANG=C.UTF-8"),
+			BeEquivalentTo("PATH=/usr/local/bin:/usr/bin:/bin"),
+			BeEquivalentTo("TF_CLI_CONFIG_FILE=/dev/null"),
+			BeEquivalentTo("TF_INPUT=0"),
+			BeEquivalentTo("TF_IN_AUTOMATION=1"),
+			BeEquivalentTo("TF_WORKSPACE=b-1"),
+			BeEquivalentTo("TMPDIR="+filepath.Join(scratch, "tmp")),
+		))
+		s.release("before-create")
+		Eventually(applied).Should(Receive(BeNil()))
+	})
+})
+
+// expectPrivate asserts that nobody else can read anything below a directory.
+func expectPrivate(dir string) {
+	GinkgoHelper()
+	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type() == fs.ModeSymlink {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = fmt.Errorf("%s has mode %s", path, info.Mode())
+		}
+		return err
+	})).To(Succeed())
+}

@@ -1,0 +1,73 @@
+package tofu_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+// tofuVersion is the OpenTofu that the specs run.
+const tofuVersion = "1.12.6"
+
+func TestMain(m *testing.M) {
+	if scenario := os.Getenv(scenarioVariable); scenario != "" {
+		os.Exit(adapterProcess(scenario))
+	}
+	os.Exit(m.Run())
+}
+
+func TestTofu(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	RunSpecs(t, "internal/tofu")
+}
+
+var _ = BeforeSuite(func() {
+	i := installation()
+	files := []string{i.Binary}
+	for _, p := range i.Providers {
+		files = append(files, p.File)
+	}
+	for _, file := range files {
+		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
+	}
+})
+
+// root is the repository's directory.
+func root() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(missing, fs.ErrNotExist) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	panic(err)
+}
+
+// installation is OpenTofu with the test providers.
+func installation() tofu.Installation {
+	build := filepath.Join(root(), "build")
+	return tofu.Installation{
+		Binary:  filepath.Join(build, "tofu", tofuVersion, "tofu"),
+		Version: tofuVersion,
+		Providers: []tofu.Provider{
+			{
+				FQN: "registry.terraform.io/service-adapter/directory", Version: "1.0.0",
+				File: filepath.Join(build, "providers", "terraform-provider-directory"),
+			},
+			{
+				FQN: "registry.terraform.io/hashicorp/random", Version: "3.6.0",
+				File: filepath.Join(build, "providers", "terraform-provider-random"),
+			},
+		},
+	}
+}

@@ -1,0 +1,192 @@
+package tofu
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// workspaceName is what a workspace's name may look like: a plain file name and, in OpenTofu, no escapes.
+var workspaceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+
+// longestTempDir is the length in bytes of a directory in which providers can make their sockets.
+const longestTempDir = 80
+
+// Workspace is one workspace with the right to work on it. Its methods must not be called concurrently.
+type Workspace struct {
+	engine *Engine
+	name   string
+	dir    string // scratch directory
+	lease  *lease
+	temp   string // directory outside of dir that holds sockets, "" when there is none
+	mask   *redactor
+
+	// What the guard holds, once Reserve made it or State found it.
+	record []byte
+	nonce  string
+}
+
+// Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the
+// context, for a run that is under way, even when the adapter that started it is dead.
+func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error) {
+	if !workspaceName.MatchString(workspace) || workspace == "default" {
+		return nil, fmt.Errorf("opening workspace %q: the name must consist of letters, digits, - and _", workspace)
+	}
+	dir := filepath.Join(e.options.CacheDir, "runs", workspace)
+	l, err := e.takeLease(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening workspace %q: waiting for other runs: %w", workspace, err)
+	}
+	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.redactor()}
+	if err := w.makeScratch(); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
+	}
+	return w, nil
+}
+
+// Redact adds secrets that must not appear in errors of this workspace.
+func (w *Workspace) Redact(values ...string) { w.mask.add(values...) }
+
+// Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
+func (w *Workspace) Close() error {
+	var failures []error
+	if unsaved, err := w.unsaved(); err != nil || unsaved == "" {
+		failures = append(failures, err, os.RemoveAll(w.dir))
+	}
+	if w.temp != "" {
+		failures = append(failures, os.RemoveAll(w.temp))
+	}
+	if err := errors.Join(append(failures, w.lease.release())...); err != nil {
+		return fmt.Errorf("closing workspace %q: %w", w.name, err)
+	}
+	return nil
+}
+
+// makeScratch makes the scratch directory. What an earlier run left is removed, except a state that it could not save.
+func (w *Workspace) makeScratch() error {
+	unsaved, err := w.unsaved()
+	if err != nil {
+		return err
+	}
+	if unsaved == "" {
+		if err := os.RemoveAll(w.dir); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(filepath.Join(w.dir, "tmp"), 0o700)
+}
+
+// unsaved returns the path of a state that an earlier run could not save in the backend, "" when there is none.
+func (w *Workspace) unsaved() (string, error) {
+	for _, in := range []place{reservePlace, applyPlace, destroyPlace} {
+		path := filepath.Join(w.dir, string(in), "errored.tfstate")
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// tempDir is where OpenTofu and its providers put sockets, whose paths the kernel limits to about 100 bytes.
+func (w *Workspace) tempDir() (string, error) {
+	if own := filepath.Join(w.dir, "tmp"); len(own) <= longestTempDir {
+		return own, nil
+	}
+	if w.temp == "" {
+		temp, err := os.MkdirTemp(w.engine.options.TempDir, "tofu-")
+		if err != nil {
+			return "", err
+		}
+		w.temp = temp
+	}
+	return w.temp, nil
+}
+
+// run runs OpenTofu in a directory of the scratch directory that links to a variant of a prepared one.
+func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[string]any, args ...string) ([]byte, error) {
+	dir := filepath.Join(w.dir, string(in))
+	if err := link(filepath.Join(p.dir, in.variant()), dir); err != nil {
+		return nil, fmt.Errorf("making scratch directory: %w", err)
+	}
+	if vars != nil {
+		text, err := json.Marshal(vars)
+		if err != nil {
+			return nil, fmt.Errorf("encoding variables: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "terraform.tfvars.json"), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	temp, err := w.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{"HOME": w.dir, "TMPDIR": temp, "TF_CLI_CONFIG_FILE": os.DevNull}
+	if in != outsidePlace {
+		env["TF_WORKSPACE"] = w.name
+	}
+	return w.engine.run(ctx, p.installation, command{
+		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
+		lock: w.lease.file, started: w.lease.started, mask: w.mask, workspace: w.name,
+	})
+}
+
+// place is where a command runs, a directory of the scratch directory. Runs that change the state have directories of their
+// own, because they may leave an errored.tfstate.
+type place string
+
+// The places.
+const (
+	lookPlace    place = "look"    // commands that do not change resources
+	outsidePlace place = "outside" // the same, in the default workspace
+	reservePlace place = baseVariant
+	applyPlace   place = applyVariant
+	destroyPlace place = destroyVariant
+)
+
+// variant is the part of a prepared directory that a place links to.
+func (p place) variant() string {
+	if p == lookPlace || p == outsidePlace {
+		return baseVariant
+	}
+	return string(p)
+}
+
+// link makes a working directory of symlinks to a prepared variant.
+func link(from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	data := filepath.Join(to, dataDir)
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	if err := linkEntries(from, to); err != nil {
+		return err
+	}
+	return linkEntries(filepath.Join(from, dataDir), data)
+}
+
+// linkEntries links every entry of a directory into another one, except the data directory, which runs need for themselves.
+func linkEntries(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == dataDir {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package tofu_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+var _ = Describe("a workspace", func() {
+	var (
+		s        site
+		engine   *tofu.Engine
+		prepared *tofu.Prepared
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		s = newSite()
+		engine = s.engine()
+		prepared = prepare(ctx, engine, oneEntry)
+	})
+
+	It("is reserved, applied, read, destroyed and removed, and leaves nothing", func(ctx context.Context) {
+		workspace := open(ctx, engine, "b-1")
+		Expect(workspace.Reserve(ctx, installation(), []byte(`{"plan":"small"}`))).To(Succeed())
+
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(state.Record)).To(Equal(`{"plan":"small"}`))
+		Expect(state.TofuVersion).To(Equal(tofuVersion))
+		Expect(state.Complete).To(BeFalse())
+		Expect(state.Resources).To(BeEmpty())
+
+		Expect(workspace.Apply(ctx, prepared, map[string]any{"path": s.entries, "unknown": "x"})).To(Succeed())
+		Expect(filepath.Join(s.entries, "account")).To(BeARegularFile())
+		outputs, err := workspace.Outputs(ctx, prepared)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outputs).To(HaveLen(2))
+		Expect(outputs).To(HaveKeyWithValue("ports", []any{int64(1000000), 5.5}))
+		Expect(outputs["secret"]).To(HaveLen(26))
+		Expect(workspace.Close()).To(Succeed())
+
+		workspace = open(ctx, engine, "b-1")
+		state, err = workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeTrue())
+		Expect(state.Resources).To(Equal([]string{"directory_entry.account"}))
+		Expect(state.Providers).To(Equal([]string{"registry.terraform.io/service-adapter/directory"}))
+		Expect(workspace.Remove(ctx, installation())).To(MatchError(tofu.ErrNotEmpty))
+
+		Expect(workspace.Destroy(ctx, prepared, s.vars())).To(Succeed())
+		Expect(filepath.Join(s.entries, "account")).NotTo(BeAnExistingFile())
+		state, err = workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(state.Record)).To(Equal(`{"plan":"small"}`), "the record outlives the resources")
+		Expect(state.Complete).To(BeFalse())
+		Expect(workspace.Remove(ctx, installation())).To(Succeed())
+		Expect(workspace.Remove(ctx, installation())).To(Succeed())
+		Expect(workspace.Close()).To(Succeed())
+		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.runs()).To(BeEmpty())
+	})
+
+	It("is reserved once", func(ctx context.Context) {
+		first := open(ctx, engine, "b-1")
+		Expect(first.Reserve(ctx, installation(), []byte("first"))).To(Succeed())
+		Expect(first.Reserve(ctx, installation(), []byte("second"))).To(MatchError(tofu.ErrExists))
+		Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
+		Expect(first.Close()).To(Succeed())
+		before, err := os.ReadFile(filepath.Join(s.state, "workspaces", "b-1", "terraform.tfstate"))
+		Expect(err).NotTo(HaveOccurred())
+
+		second := open(ctx, engine, "b-1")
+		DeferCleanup(second.Close)
+		Expect(second.Reserve(ctx, installation(), []byte("second"))).To(MatchError(tofu.ErrExists))
+		Expect(os.ReadFile(filepath.Join(s.state, "workspaces", "b-1", "terraform.tfstate"))).To(Equal(before))
+		Expect(second.Apply(ctx, prepared, s.vars())).To(MatchError(ContainSubstring("not reserved")))
+	})
+
+	It("keeps what it holds when it lost its guard and is reserved", func(ctx context.Context) {
+		// The resource needs no provider of the installation, so only the target protects it.
+		builtin := prepare(ctx, engine, `resource "terraform_data" "kept" { input = "kept" }`)
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("first"))).To(Succeed())
+		Expect(workspace.Apply(ctx, builtin, nil)).To(Succeed())
+		dropFromState(filepath.Join(s.state, "workspaces", "b-1", "terraform.tfstate"), "_binding")
+
+		Expect(workspace.Reserve(ctx, installation(), []byte("second"))).To(Succeed())
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Resources).To(Equal([]string{"terraform_data.kept"}))
+		Expect(state.Complete).To(BeFalse())
+	})
+
+	It("that is missing stays missing when somebody looks", func(ctx context.Context) {
+		workspace := open(ctx, engine, "b-1")
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state).To(BeNil())
+		Expect(workspace.Close()).To(Succeed())
+		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.runs()).To(BeEmpty())
+	})
+
+	It("is not complete after a failed apply, and after one that succeeds it is", func(ctx context.Context) {
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		err := workspace.Apply(ctx, prepared, map[string]any{"path": s.entries, "fail": "no"})
+		var failure *tofu.RunError
+		Expect(err).To(MatchError(ContainSubstring(`applying workspace "b-1": OpenTofu apply ended with exit status 1: ` +
+			`directory_entry.account (main.tf:17): Entry refused: no`)))
+		Expect(errors.As(err, &failure)).To(BeTrue())
+		Expect(failure.Address).To(Equal("directory_entry.account"))
+
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeFalse())
+		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+		state, err = workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeTrue())
+	})
+
+	It("keeps its record when a destroy fails", func(ctx context.Context) {
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+		// A directory with something in it cannot be removed as a file.
+		Expect(os.Remove(filepath.Join(s.entries, "account"))).To(Succeed())
+		Expect(os.MkdirAll(filepath.Join(s.entries, "account", "x"), 0o700)).To(Succeed())
+		Expect(workspace.Destroy(ctx, prepared, s.vars())).NotTo(Succeed())
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(state.Record)).To(Equal("record"))
+		Expect(state.Resources).To(Equal([]string{"directory_entry.account"}))
+	})
+
+	It("is destroyed although the template protects its resources", func(ctx context.Context) {
+		protected := prepare(ctx, engine, providers+`
+variable "path" { type = string }
+resource "directory_entry" "account" {
+  path = var.path
+  name = "account"
+  lifecycle { prevent_destroy = true }
+}`)
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		Expect(workspace.Apply(ctx, protected, s.vars())).To(Succeed())
+		Expect(workspace.Destroy(ctx, protected, s.vars())).To(Succeed())
+		Expect(workspace.Remove(ctx, installation())).To(Succeed())
+	})
+
+	It("is destroyed with its guard by an OpenTofu that cannot leave it out", func(ctx context.Context) {
+		i := installation()
+		i.Version = "1.8.9"
+		old, err := engine.Prepare(ctx, i, tofu.Template{Files: map[string]string{"main.tf": oneEntry}})
+		Expect(err).NotTo(HaveOccurred())
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+		Expect(workspace.Apply(ctx, old, s.vars())).To(Succeed())
+		Expect(workspace.Destroy(ctx, old, s.vars())).To(Succeed())
+		Expect(workspace.Remove(ctx, i)).To(Succeed())
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("is held by one at a time", func(ctx context.Context) {
+		first := open(ctx, engine, "b-1")
+		hurry, cancel := impatient(ctx)
+		defer cancel()
+		_, err := engine.Open(hurry, "b-1")
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		other := open(ctx, engine, "b-2")
+		Expect(other.Close()).To(Succeed())
+
+		opened := make(chan *tofu.Workspace)
+		go func() {
+			defer GinkgoRecover()
+			opened <- open(ctx, engine, "b-1")
+		}()
+		Consistently(opened, "100ms").ShouldNot(Receive())
+		Expect(first.Close()).To(Succeed())
+		var second *tofu.Workspace
+		Eventually(opened).Should(Receive(&second))
+		Expect(second.Close()).To(Succeed())
+		Expect(s.runs()).To(BeEmpty())
+	})
+
+	It("gets a state back that an earlier run could not save", func(ctx context.Context) {
+		workspace := open(ctx, engine, "b-1")
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		file := filepath.Join(s.state, "workspaces", "b-1", "terraform.tfstate")
+		reserved, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+		Expect(workspace.Close()).To(Succeed())
+		// As a run leaves it that could not write the backend.
+		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
+		Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
+		Expect(os.Rename(file, unsaved)).To(Succeed())
+		Expect(os.WriteFile(file, reserved, 0o600)).To(Succeed())
+
+		workspace = open(ctx, engine, "b-1")
+		Expect(workspace.Close()).To(Succeed())
+		Expect(unsaved).To(BeARegularFile(), "closing keeps it")
+
+		workspace = open(ctx, engine, "b-1")
+		state, err := workspace.State(ctx, installation())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeTrue())
+		Expect(unsaved).NotTo(BeAnExistingFile())
+		Expect(workspace.Close()).To(Succeed())
+		Expect(s.runs()).To(BeEmpty())
+	})
+
+	It("keeps a state that cannot be saved", func(ctx context.Context) {
+		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
+		Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
+		Expect(os.WriteFile(unsaved, []byte("damaged"), 0o600)).To(Succeed())
+		workspace := open(ctx, engine, "b-1")
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(MatchError(ContainSubstring(unsaved)))
+		Expect(workspace.Close()).To(Succeed())
+		Expect(os.ReadFile(unsaved)).To(BeEquivalentTo("damaged"))
+	})
+
+	It("is one of ten that are made at the same time", func(ctx context.Context) {
+		var group sync.WaitGroup
+		for n := range 10 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				path := filepath.Join(s.entries, fmt.Sprint(n))
+				Expect(os.Mkdir(path, 0o700)).To(Succeed())
+				workspace := open(ctx, engine, fmt.Sprintf("b-%d", n))
+				Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+				Expect(workspace.Apply(ctx, prepared, map[string]any{"path": path})).To(Succeed())
+				Expect(workspace.Close()).To(Succeed())
+				Expect(filepath.Join(path, "account")).To(BeARegularFile())
+			})
+		}
+		group.Wait()
+		Expect(s.workspaces()).To(HaveLen(10))
+	})
+
+	DescribeTable("has a plain name",
+		func(ctx context.Context, name string) {
+			_, err := engine.Open(ctx, name)
+			Expect(err).To(MatchError(ContainSubstring("the name must consist of")))
+		},
+		Entry("not empty", ""), Entry("no directory", "../b-1"), Entry("no dots", "b-1.lock"), Entry("not the default one", "default"),
+	)
+})
+
+// dropFromState removes the resources of a name from a state file.
+func dropFromState(path, name string) {
+	GinkgoHelper()
+	text, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	var state map[string]any
+	Expect(json.Unmarshal(text, &state)).To(Succeed())
+	var kept []any
+	for _, r := range state["resources"].([]any) {
+		if r.(map[string]any)["name"] != name {
+			kept = append(kept, r)
+		}
+	}
+	state["resources"] = kept
+	text, err = json.Marshal(state)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
+}

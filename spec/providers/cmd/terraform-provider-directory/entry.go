@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+)
+
+// entry is the resource directory_entry: the file <path>/<name>.
+type entry struct{}
+
+// entryModel is the configuration and state of a directory_entry.
+type entryModel struct {
+	Path    types.String `tfsdk:"path"`    // directory, must exist
+	Name    types.String `tfsdk:"name"`    // file in it
+	Content types.String `tfsdk:"content"` // kept in the file
+	Fail    types.String `tfsdk:"fail"`    // not empty: create and update fail with this message
+	Secret  types.String `tfsdk:"secret"`  // random, made once, kept in the file
+}
+
+// file is what the file of an entry holds, as JSON.
+type file struct {
+	Content string `json:"content"`
+	Secret  string `json:"secret"`
+}
+
+func (e *entry) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = "directory_entry"
+}
+
+func (e *entry) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
+	keep := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	resp.Schema = schema.Schema{Attributes: map[string]schema.Attribute{
+		"path":    schema.StringAttribute{Required: true, PlanModifiers: replace},
+		"name":    schema.StringAttribute{Required: true, PlanModifiers: replace},
+		"content": schema.StringAttribute{Optional: true},
+		"fail":    schema.StringAttribute{Optional: true},
+		"secret":  schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: keep},
+	}}
+}
+
+// Create writes the file. A file that is there already is adopted: its secret is kept.
+func (e *entry) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var m entryModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if err := hold(m.Path.ValueString(), "before-create"); err != nil {
+		resp.Diagnostics.AddError("Waiting before create", err.Error())
+		return
+	}
+	resp.Diagnostics.Append(m.put()...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if err := hold(m.Path.ValueString(), "after-create"); err != nil {
+		resp.Diagnostics.AddError("Waiting after create", err.Error())
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// Read refreshes content and secret; an entry whose file is gone leaves the state.
+func (e *entry) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var m entryModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	f, err := m.get()
+	if errors.Is(err, fs.ErrNotExist) {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	if err != nil {
+		resp.Diagnostics.AddError("Reading entry", err.Error())
+		return
+	}
+	if !m.Content.IsNull() || f.Content != "" {
+		m.Content = types.StringValue(f.Content)
+	}
+	m.Secret = types.StringValue(f.Secret)
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// Update writes the new content.
+func (e *entry) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var m entryModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(m.put()...)
+	if !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	}
+}
+
+// Delete removes the file; a file that is gone already is fine.
+func (e *entry) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var m entryModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if err := hold(m.Path.ValueString(), "before-destroy"); err != nil {
+		resp.Diagnostics.AddError("Waiting before destroy", err.Error())
+		return
+	}
+	if err := os.Remove(m.filename()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		resp.Diagnostics.AddError("Removing entry", err.Error())
+		return
+	}
+	if err := hold(m.Path.ValueString(), "after-destroy"); err != nil {
+		resp.Diagnostics.AddError("Waiting after destroy", err.Error())
+	}
+}
+
+func (m *entryModel) filename() string {
+	return filepath.Join(m.Path.ValueString(), m.Name.ValueString())
+}
+
+func (m *entryModel) get() (file, error) {
+	var f file
+	text, err := os.ReadFile(m.filename())
+	if err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(text, &f); err != nil {
+		return f, fmt.Errorf("decoding %s: %w", m.filename(), err)
+	}
+	return f, nil
+}
+
+// put writes the entry's file, with the secret of the file that is there already, and sets the secret of the model.
+func (m *entryModel) put() diag.Diagnostics {
+	var diags diag.Diagnostics
+	if text := m.Fail.ValueString(); text != "" {
+		diags.AddError("Entry refused", text)
+		return diags
+	}
+	f, err := m.get()
+	if errors.Is(err, fs.ErrNotExist) {
+		f.Secret, err = rand.Text(), nil
+	}
+	if err != nil {
+		diags.AddError("Reading entry", err.Error())
+		return diags
+	}
+	f.Content = m.Content.ValueString()
+	text, err := json.Marshal(f)
+	if err == nil {
+		err = os.WriteFile(m.filename(), text, 0o600)
+	}
+	if err != nil {
+		diags.AddError("Writing entry", err.Error())
+		return diags
+	}
+	m.Secret = types.StringValue(f.Secret)
+	return diags
+}

@@ -1,0 +1,49 @@
+// Command terraform-provider-random is a test double of the provider hashicorp/random. It answers under that name where the
+// real one cannot be fetched, has its resources random_string and random_password with the arguments that paks use, and is
+// no replacement for it: it has no min_* arguments, no keepers, no bcrypt hash and no other resources.
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+)
+
+// address is the name that the double answers under.
+const address = "registry.terraform.io/hashicorp/random"
+
+func main() {
+	serve := func() provider.Provider { return &randomProvider{} }
+	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// randomProvider has no configuration.
+type randomProvider struct{}
+
+func (p *randomProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName = "random"
+	resp.Version = "3.6.0"
+}
+
+func (p *randomProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = schema.Schema{Description: "A test double of hashicorp/random."}
+}
+
+func (p *randomProvider) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {
+}
+
+func (p *randomProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
+
+func (p *randomProvider) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{
+		func() resource.Resource { return &randomString{name: "random_string"} },
+		func() resource.Resource { return &randomString{name: "random_password", sensitive: true} },
+	}
+}
