@@ -1,0 +1,207 @@
+// Package binding creates and deletes bindings: it resolves the variables of the bind action, runs the bind template through
+// OpenTofu, and sees to it that whatever a run created is either returned to the user or can be found and destroyed.
+//
+// A binding is one OpenTofu workspace. Before any resource exists, the workspace is reserved with a record of everything that
+// is needed to finish or undo the binding; an output tells a finished binding from an interrupted one.
+package binding
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// Binder creates and deletes bindings. It holds no state between calls.
+type Binder struct {
+	// Engine runs OpenTofu.
+	Engine *tofu.Engine
+	// Installation finds a pak's OpenTofu and providers as executable files.
+	Installation func(ctx context.Context, pak *brokerpak.Pak) (tofu.Installation, error)
+	// Paks are all paks of the adapter; an older pak may hold the provider of an older binding.
+	Paks []*brokerpak.Pak
+	// Budget is how long one command may take, rollback included.
+	Budget time.Duration
+	// CheckParameters validates the parameters as sent.
+	CheckParameters func(action *brokerpak.Action, parameters map[string]any) error
+	// CheckValues validates the resolved variables.
+	CheckValues vars.Check
+	Logger      *slog.Logger
+}
+
+// Request is a create-binding or delete-binding call.
+type Request struct {
+	Pak     *brokerpak.Pak
+	Service *brokerpak.Service
+	// Plan is the plan with the properties that the instance's record keeps.
+	Plan        brokerpak.Plan
+	ServiceID   string
+	PlanID      string
+	BindingID   string
+	Instance    *instance.View
+	Environment vars.Environment
+	// Defaults are the operator's for the bind action.
+	Defaults map[string]any
+	// Body is the whole request, Parameters its parameters.
+	Body       map[string]any
+	Parameters map[string]any
+}
+
+// Binding is what the user gets. Its JSON is the broker's.
+type Binding struct {
+	Credentials     map[string]any `json:"credentials,omitempty"`
+	SyslogDrainURL  string         `json:"syslog_drain_url,omitempty"`
+	RouteServiceURL string         `json:"route_service_url,omitempty"`
+	BackupAgentURL  string         `json:"backup_agent_url,omitempty"`
+}
+
+// The outputs that are fields of the binding instead of credentials.
+const (
+	syslogDrainURL  = "syslog_drain_url"
+	routeServiceURL = "route_service_url"
+	backupAgentURL  = "backup_agent_url"
+	statusOutput    = "status"
+)
+
+// rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.
+const rollbackShare = 3
+
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// workspace names the workspace of a binding. An id that is no plain name is represented by its hash; the record has the id.
+func workspace(bindingID string) string {
+	if plainID.MatchString(bindingID) {
+		return "b-" + bindingID
+	}
+	sum := sha256.Sum256([]byte(bindingID))
+	return "bh-" + hex.EncodeToString(sum[:])
+}
+
+// Create makes a binding. The error is fault.ErrBindingExists when a complete one of this id exists,
+// fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
+func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
+	if backup, _ := bindResource(r.Body)["backup_agent"].(bool); backup {
+		return b.backupAgent(r)
+	}
+	action := &r.Service.Bind
+	if action.RequiresAppGUID && appGUID(r.Body) == "" {
+		return nil, fault.ErrAppGUIDMissing
+	}
+	if err := b.CheckParameters(action, r.Parameters); err != nil {
+		return nil, err
+	}
+	details, err := r.Instance.Details(r.Service, r.Environment)
+	if err != nil {
+		return nil, err
+	}
+	scope := r.scope(details, nil)
+	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: b.CheckValues}
+	if err := bind.Resolve(scope); err != nil {
+		return nil, err
+	}
+	if err := checkRequirements(action, scope); err != nil {
+		return nil, err
+	}
+	outputs, err := b.create(ctx, &r, scope)
+	if err != nil {
+		return nil, meaning(action.Errors, err)
+	}
+	return newBinding(details, outputs), nil
+}
+
+// backupAgent answers a request for a backup agent from the instance's outputs; no template runs.
+func (b *Binder) backupAgent(r Request) (*Binding, error) {
+	details, err := r.Instance.Details(r.Service, r.Environment)
+	if err != nil {
+		return nil, err
+	}
+	url, _ := details[backupAgentURL].(string)
+	if url == "" {
+		return nil, fault.Userf("service %q has no backup agent", r.Service.Name)
+	}
+	return &Binding{BackupAgentURL: url}, nil
+}
+
+// newBinding makes credentials of the instance's outputs overlaid with the binding's.
+func newBinding(details, outputs map[string]any) *Binding {
+	credentials := map[string]any{}
+	for _, layer := range []map[string]any{details, outputs} {
+		for name, item := range layer {
+			credentials[name] = item
+		}
+	}
+	result := &Binding{
+		SyslogDrainURL: value.Text(outputs[syslogDrainURL]), RouteServiceURL: value.Text(outputs[routeServiceURL]),
+		BackupAgentURL: value.Text(outputs[backupAgentURL]),
+	}
+	for _, name := range []string{statusOutput, syslogDrainURL, routeServiceURL, backupAgentURL} {
+		delete(credentials, name)
+	}
+	result.Credentials = credentials
+	return result
+}
+
+// checkRequirements holds bind.requires.
+func checkRequirements(action *brokerpak.Action, scope *vars.Scope) error {
+	for _, check := range action.Requires {
+		holds, err := scope.Holds("requires", check.That)
+		if err != nil {
+			return fmt.Errorf("evaluating bind.requires: %w", err)
+		}
+		if holds {
+			continue
+		}
+		message, err := scope.Text("requires", check.Message)
+		if err != nil {
+			return fmt.Errorf("evaluating the message of bind.requires: %w", err)
+		}
+		if check.Audience == brokerpak.User {
+			return &fault.UserError{Message: message}
+		}
+		return fmt.Errorf("%s: %s", check.Pos, message)
+	}
+	return nil
+}
+
+// meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu are looked at: the rules
+// are about what providers and commands answer.
+func meaning(rules []brokerpak.ErrorRule, err error) error {
+	var run *tofu.RunError
+	if !errors.As(err, &run) {
+		return err
+	}
+	for _, rule := range rules {
+		pattern, compileErr := regexp.Compile(rule.Match)
+		if compileErr != nil || !pattern.MatchString(run.Error()) {
+			continue
+		}
+		switch rule.Exit {
+		case "41":
+			return fmt.Errorf("%w: %w", fault.ErrBindingNotFound, err)
+		case "49":
+			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+		default:
+			return &fault.UserError{Message: sentence(run), Err: err}
+		}
+	}
+	return err
+}
+
+// sentence is what OpenTofu reported, for a user.
+func sentence(run *tofu.RunError) string {
+	if run.Detail == "" {
+		return run.Summary
+	}
+	return run.Summary + ": " + run.Detail
+}

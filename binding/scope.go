@@ -1,0 +1,65 @@
+package binding
+
+import (
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/value"
+)
+
+// bindResource is the object of that name in a request.
+func bindResource(body map[string]any) map[string]any {
+	resource, _ := body["bind_resource"].(map[string]any)
+	return resource
+}
+
+func appGUID(body map[string]any) string {
+	if guid, ok := bindResource(body)["app_guid"].(string); ok && guid != "" {
+		return guid
+	}
+	guid, _ := body["app_guid"].(string)
+	return guid
+}
+
+// scope has the published names of a bind call, and those of BOSH.
+func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Scope {
+	constants := r.Instance.Constants()
+	for name, item := range map[string]any{
+		"request.binding_id":                        r.BindingID,
+		"request.instance_id":                       r.Instance.InstanceID(),
+		"request.service_id":                        r.ServiceID,
+		"request.plan_id":                           r.PlanID,
+		"request.app_guid":                          appGUID(r.Body),
+		"request.plan_properties":                   r.Plan.Properties,
+		"request.context":                           requestContext(r.Body),
+		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
+		"instance.name":                             instanceName(r.Body),
+		"instance.details":                          details,
+	} {
+		constants[name] = item
+	}
+	resource := bindResource(r.Body)
+	for _, field := range []string{"app_guid", "space_guid", "route", "credential_client_id", "backup_agent"} {
+		constants["request.bind_resource."+field] = resource[field]
+	}
+	return vars.NewScope(vars.Options{
+		Constants: constants, Functions: r.Instance.Functions(), Environment: r.Environment, Carried: carried,
+	})
+}
+
+// requestContext is the request's context without annotations: as published, they are not part of it.
+func requestContext(body map[string]any) map[string]any {
+	sent, _ := body["context"].(map[string]any)
+	context := value.CloneMap(sent)
+	for _, name := range vars.Annotations() {
+		delete(context, name)
+	}
+	if context == nil {
+		context = map[string]any{}
+	}
+	return context
+}
+
+func instanceName(body map[string]any) string {
+	context, _ := body["context"].(map[string]any)
+	name, _ := context["instance_name"].(string)
+	return name
+}
