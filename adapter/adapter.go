@@ -1,0 +1,157 @@
+// Package adapter is the boundary to the on-demand broker: it reads a command's input, has the other packages do the work, and
+// turns the outcome into standard output, standard error and an exit code as the service adapter protocol defines them.
+//
+// Standard output carries the product of the command and nothing else, written once at the end; where a command fails, it
+// carries a sentence for the cf user or nothing, in which case the broker composes a text of its own. Everything for the
+// operator goes to standard error, with secrets replaced.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/fault"
+)
+
+// The commands of the protocol.
+const (
+	generateManifest    = "generate-manifest"
+	createBinding       = "create-binding"
+	deleteBinding       = "delete-binding"
+	dashboardURL        = "dashboard-url"
+	generatePlanSchemas = "generate-plan-schemas"
+)
+
+// Commands returns the names of the protocol's commands, sorted.
+func Commands() []string {
+	return []string{createBinding, dashboardURL, deleteBinding, generateManifest, generatePlanSchemas}
+}
+
+// Invocation is one run of the adapter.
+type Invocation struct {
+	// Args are the program's name and its arguments.
+	Args   []string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	// Getenv looks up environment variables.
+	Getenv func(name string) (string, bool)
+}
+
+// Run executes a command of the protocol and returns the exit code: 0, 10 (not implemented), 41 (no such binding), 42 (app
+// required), 49 (binding exists) or 1.
+func Run(ctx context.Context, invocation Invocation) int {
+	if len(invocation.Args) < 2 || !slices.Contains(Commands(), invocation.Args[1]) {
+		usage(invocation)
+		return serviceadapter.ErrorExitCode
+	}
+	mask := &redactor{out: invocation.Stderr}
+	call := &call{
+		Invocation: invocation, command: invocation.Args[1], redact: mask,
+		logger: slog.New(slog.NewTextHandler(mask, nil)),
+	}
+	product, err := call.execute(ctx)
+	return call.finish(product, err)
+}
+
+func usage(invocation Invocation) {
+	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ")
+	if len(invocation.Args) > 1 {
+		text = fmt.Sprintf("unknown subcommand: %s\n%s", invocation.Args[1], text)
+	}
+	_, _ = fmt.Fprintln(invocation.Stderr, text) // nobody is left to tell
+}
+
+// call is one command being executed.
+type call struct {
+	Invocation
+	command string
+	redact  *redactor
+	logger  *slog.Logger
+}
+
+// execute runs the command and returns its product. A panic becomes an error without the values it may hold.
+func (c *call) execute(ctx context.Context) (product []byte, err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			product, err = nil, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
+		}
+	}()
+	in, err := readInput(c.Args, c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	session, err := newSession(c)
+	if err != nil {
+		return nil, err
+	}
+	defer session.close()
+	c.logger = session.logger
+	return c.handle(ctx, session, in)
+}
+
+// panicPlace is the function and line of this program where a panic began.
+func panicPlace() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for {
+		frame, more := frames.Next()
+		if !strings.HasPrefix(frame.Function, "runtime.") {
+			return fmt.Sprintf("%s:%d", frame.Function, frame.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// finish writes the outcome and returns the exit code.
+func (c *call) finish(product []byte, err error) int {
+	if err == nil {
+		if _, err := c.Stdout.Write(product); err != nil {
+			c.logger.Error("writing the result", "command", c.command, "error", err)
+			return serviceadapter.ErrorExitCode
+		}
+		return 0
+	}
+	code, message := outcome(err)
+	level := slog.LevelError
+	if code != serviceadapter.ErrorExitCode || message != "" {
+		level = slog.LevelWarn
+	}
+	c.logger.Log(context.Background(), level, "command ended without a result", "command", c.command, "exit", code, "error", err)
+	if message != "" {
+		if _, err := io.WriteString(c.Stdout, message); err != nil {
+			c.logger.Error("writing the message for the user", "command", c.command, "error", err)
+		}
+	}
+	return code
+}
+
+// outcome maps an error to the exit code and the text that the cf user reads. It is the only place that does.
+func outcome(err error) (code int, message string) {
+	var user *fault.UserError
+	if errors.As(err, &user) {
+		message = user.Message
+	}
+	switch {
+	case errors.Is(err, fault.ErrNotImplemented):
+		return serviceadapter.NotImplementedExitCode, ""
+	case errors.Is(err, fault.ErrBindingNotFound):
+		return serviceadapter.BindingNotFoundErrorExitCode, ""
+	case errors.Is(err, fault.ErrAppGUIDMissing):
+		return serviceadapter.AppGuidNotProvidedErrorExitCode, ""
+	case errors.Is(err, fault.ErrBindingExists):
+		return serviceadapter.BindingAlreadyExistsErrorExitCode, ""
+	default:
+		return serviceadapter.ErrorExitCode, message
+	}
+}

@@ -1,0 +1,176 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
+	"service-adapter/schemas"
+)
+
+// planProperties returns the properties of the broker's plan JSON, with integers as integers.
+func planProperties(what, text string) (map[string]any, error) {
+	plan, err := object(what, text)
+	if err != nil {
+		return nil, err
+	}
+	properties, _ := plan["properties"].(map[string]any)
+	return properties, nil
+}
+
+// generateManifest is the command of that name.
+func (s *session) generateManifest(
+	ctx context.Context, in *input, params serviceadapter.GenerateManifestParams,
+) (*serviceadapter.MarshalledGenerateManifest, error) {
+	raw := in.params.GenerateManifest
+	request, err := s.manifestRequest(raw)
+	if err != nil {
+		return nil, err
+	}
+	request.Deployment, request.BrokerPlan, request.PreviousPlan = params.ServiceDeployment, params.Plan, params.PreviousPlan
+	ctx, cancel := context.WithTimeout(ctx, s.config.Budget)
+	defer cancel()
+	result, err := s.generator(request.Pak).Generate(ctx, *request)
+	if err != nil {
+		return nil, err
+	}
+	return &serviceadapter.MarshalledGenerateManifest{
+		Manifest: result.Manifest, ODBManagedSecrets: result.Secrets, Configs: result.Configs, Labels: result.Labels,
+	}, nil
+}
+
+// manifestRequest decodes the input and chooses service and plan.
+func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams) (*manifestgen.Request, error) {
+	var request manifestgen.Request
+	properties, err := planProperties("the plan", raw.Plan)
+	if err != nil {
+		return nil, err
+	}
+	var errs [5]error
+	request.PreviousProperties, errs[0] = planProperties("the previous plan", raw.PreviousPlan)
+	request.Body, errs[1] = object("the request parameters", raw.RequestParameters)
+	request.PreviousSecrets, errs[2] = texts("the previous secrets", raw.PreviousSecrets)
+	request.UAAClient, errs[3] = object("the UAA client", raw.ServiceInstanceUAAClient)
+	request.PreviousManifest = []byte(raw.PreviousManifest)
+	known, err := record.FromManifest(request.PreviousManifest)
+	errs[4] = err
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	s.redact.add(secretValues(request.PreviousSecrets)...)
+	s.redact.add(request.UAAClient["client_secret"])
+	if request.Parameters, err = parameters(request.Body); err != nil {
+		return nil, err
+	}
+	chosen, err := s.choose(hints{properties: properties, body: request.Body, record: known})
+	if err != nil {
+		return nil, err
+	}
+	request.Pak, request.Service, request.Plan, request.ServiceID = chosen.pak, chosen.service, chosen.plan, chosen.serviceID
+	request.Defaults, err = s.provisionDefaults(chosen.service)
+	return &request, err
+}
+
+func secretValues(secrets map[string]string) []any {
+	values := make([]any, 0, len(secrets))
+	for _, name := range value.Keys(secrets) {
+		values = append(values, secrets[name])
+	}
+	return values
+}
+
+func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
+	return &manifestgen.Generator{
+		Secure: s.config.SecureManifests, AllowedReferences: s.config.AllowedReferences, GlobalLabels: s.config.GlobalLabels,
+		Environment: s.environment(pak),
+		CheckParameters: func(service *brokerpak.Service, plan, parameters map[string]any, update bool) error {
+			return schemas.CheckParameters(schemas.Request{
+				Action: &service.Provision, Plan: plan, Parameters: parameters, Update: update,
+			})
+		},
+		CheckValues:   schemas.CheckValues,
+		CheckManifest: schemas.CheckManifest,
+		Logger:        s.logger,
+	}
+}
+
+// dashboardURL is the command of that name.
+func (s *session) dashboardURL(in *input, params serviceadapter.DashboardUrlParams) (string, error) {
+	raw := in.params.DashboardUrl
+	properties, err := planProperties("the plan", raw.Plan)
+	if err != nil {
+		return "", err
+	}
+	known, err := record.FromManifest([]byte(raw.Manifest))
+	if err != nil {
+		return "", err
+	}
+	chosen, err := s.choose(hints{properties: properties, record: known})
+	if err != nil {
+		return "", err
+	}
+	view := &instance.View{Manifest: []byte(raw.Manifest), Record: known}
+	url, err := view.DashboardURL(chosen.service, s.environment(chosen.pak), map[string]any{
+		"request.instance_id": params.InstanceID, "request.service_id": chosen.serviceID, "request.plan_id": chosen.planID,
+	})
+	if err != nil {
+		return "", err
+	}
+	if url == "" {
+		return "", fmt.Errorf("service %q has no dashboard: %w", chosen.service.Name, fault.ErrNotImplemented)
+	}
+	return url, nil
+}
+
+// planSchemas is the command generate-plan-schemas.
+func (s *session) planSchemas(in *input) (serviceadapter.PlanSchema, error) {
+	var schema serviceadapter.PlanSchema
+	properties, err := planProperties("the plan", in.params.GeneratePlanSchemas.Plan)
+	if err != nil {
+		return schema, err
+	}
+	chosen, err := s.choose(hints{properties: properties})
+	if err != nil {
+		return schema, err
+	}
+	supplied, err := s.supplied(chosen)
+	if err != nil {
+		return schema, err
+	}
+	create, update, bind, err := schemas.ForPlanWith(chosen.service, chosen.plan.Properties, supplied)
+	if err != nil {
+		return schema, err
+	}
+	schema.ServiceInstance.Create.Parameters = create
+	schema.ServiceInstance.Update.Parameters = update
+	schema.ServiceBinding.Create.Parameters = bind
+	return schema, nil
+}
+
+// supplied are the variables that the operator and the plan set, so that a user need not.
+func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
+	supplied := schemas.Supplied{Provision: map[string]any{}, Bind: map[string]any{}}
+	provision, err := s.provisionDefaults(chosen.service)
+	if err != nil {
+		return supplied, err
+	}
+	bind, err := s.bindDefaults(chosen.service)
+	if err != nil {
+		return supplied, err
+	}
+	for _, layer := range append(provision, chosen.plan.ProvisionOverrides) {
+		maps.Copy(supplied.Provision, layer)
+	}
+	maps.Copy(supplied.Bind, bind)
+	maps.Copy(supplied.Bind, chosen.plan.BindOverrides)
+	return supplied, nil
+}

@@ -1,0 +1,229 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// planProperty is the plan property with which an operator says which service and plan of the paks a plan is.
+const planProperty = "brokerpak"
+
+// hints are what a request tells about the service and plan it means.
+type hints struct {
+	// properties are the broker's plan properties; nil where the broker sends no plan.
+	properties map[string]any
+	// body is the request.
+	body map[string]any
+	// record is that of the instance's manifest.
+	record *record.Record
+}
+
+// selection is the service and plan of a request.
+type selection struct {
+	pak     *brokerpak.Pak
+	service *brokerpak.Service
+	// plan is the pak's or the operator's plan with the broker's properties laid over it.
+	plan brokerpak.Plan
+	// serviceID and planID are the ids in the broker's catalog, "" where nothing told them.
+	serviceID, planID string
+}
+
+func (h hints) property(key string) string {
+	property, _ := h.properties[planProperty].(map[string]any)
+	text, _ := property[key].(string)
+	return text
+}
+
+func (h hints) request(key string) string {
+	text, _ := h.body[key].(string)
+	return text
+}
+
+// choose finds the service and plan, in this order: the plan property, the request's ids, the record of the instance, the
+// configuration, the only service there is.
+func (s *session) choose(h hints) (*selection, error) {
+	chosen := &selection{serviceID: h.request("service_id"), planID: h.request("plan_id")}
+	if err := s.chooseService(h, chosen); err != nil {
+		return nil, err
+	}
+	plans, err := s.operatorPlans(chosen.service)
+	if err != nil {
+		return nil, err
+	}
+	service := *chosen.service
+	service.Plans = slices.Concat(service.Plans, plans)
+	chosen.service = &service
+	if err := choosePlan(h, chosen); err != nil {
+		return nil, err
+	}
+	if h.record != nil {
+		chosen.serviceID = first(chosen.serviceID, h.record.ServiceID)
+		chosen.planID = first(chosen.planID, h.record.PlanID)
+	}
+	chosen.serviceID = first(chosen.serviceID, service.ID)
+	return chosen, nil
+}
+
+func (s *session) chooseService(h hints, chosen *selection) error {
+	find := func(match func(*brokerpak.Service) bool) bool {
+		for _, pak := range s.paks {
+			for _, service := range pak.Services {
+				if match(service) {
+					chosen.pak, chosen.service = pak, service
+					return true
+				}
+			}
+		}
+		return false
+	}
+	named := func(name string) bool {
+		return name != "" && find(func(service *brokerpak.Service) bool { return service.Name == name })
+	}
+	if name := h.property("service"); name != "" {
+		if !named(name) {
+			return fmt.Errorf("the plan property %s names the service %q%s; the paks have: %s",
+				planProperty, name, diag.Suggest(name, s.serviceNames()), diag.Names(s.serviceNames()))
+		}
+		return nil
+	}
+	if id := chosen.serviceID; id != "" && find(func(service *brokerpak.Service) bool { return service.ID == id }) {
+		return nil
+	}
+	if h.record != nil && named(h.record.Service) {
+		return nil
+	}
+	if s.config.Service != "" {
+		if !named(s.config.Service) {
+			return fmt.Errorf("the configuration names the service %q%s; the paks have: %s",
+				s.config.Service, diag.Suggest(s.config.Service, s.serviceNames()), diag.Names(s.serviceNames()))
+		}
+		return nil
+	}
+	if names := s.serviceNames(); len(names) != 1 {
+		return fmt.Errorf("which service is meant? set `service` in the configuration or the plan property "+
+			"%s: {service: NAME}; the paks have: %s", planProperty, diag.Names(names))
+	}
+	find(func(*brokerpak.Service) bool { return true })
+	return nil
+}
+
+func (s *session) serviceNames() []string {
+	var names []string
+	for _, pak := range s.paks {
+		for _, service := range pak.Services {
+			names = append(names, service.Name)
+		}
+	}
+	return names
+}
+
+// choosePlan finds the plan and lays the broker's properties over the pak's. A plan that nobody knows has no base.
+func choosePlan(h hints, chosen *selection) error {
+	var base *brokerpak.Plan
+	if name := h.property("plan"); name != "" {
+		if base = chosen.service.Plan(name); base == nil {
+			var names []string
+			for _, plan := range chosen.service.Plans {
+				names = append(names, plan.Name)
+			}
+			return fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
+				planProperty, name, diag.Suggest(name, names), chosen.service.Name, diag.Names(names))
+		}
+	} else if chosen.planID != "" {
+		base = chosen.service.Plan(chosen.planID)
+	} else if h.record != nil {
+		base = chosen.service.Plan(first(h.record.PlanID, h.record.Plan))
+	}
+	if base != nil {
+		chosen.plan = *base
+	}
+	properties := value.CloneMap(chosen.plan.Properties)
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	for name, item := range h.properties {
+		if name != planProperty {
+			properties[name] = item
+		}
+	}
+	chosen.plan.Properties = properties
+	return nil
+}
+
+// planKeys are the keys of an operator's plan that describe it; all others are its properties, as published.
+var planKeys = []string{ //nolint:gochecknoglobals // a constant table
+	"id", "name", "description", "free", "bindable", "metadata", "plan_updateable", "provision_overrides", "bind_overrides",
+	"schemas", "maintenance_info", "maximum_polling_duration", "service_properties",
+}
+
+// operatorPlans are the plans that the configuration or GSB_SERVICE_<NAME>_PLANS add to a service.
+func (s *session) operatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, error) {
+	entries := slices.Clone(s.config.Services[service.Name].Plans)
+	variable := "GSB_SERVICE_" + service.EnvName() + "_PLANS"
+	if text, ok := s.getenv(variable); ok && text != "" {
+		decoded, err := value.DecodeJSON([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", variable, jsonError(err))
+		}
+		list, ok := decoded.([]any)
+		if !ok {
+			return nil, fmt.Errorf("environment variable %s must be a JSON array of plans, not %s", variable, value.Kind(decoded))
+		}
+		for _, item := range list {
+			entry, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("environment variable %s: a plan must be an object, not %s", variable, value.Kind(item))
+			}
+			entries = append(entries, entry)
+		}
+	}
+	var plans []brokerpak.Plan
+	var failed []error
+	for _, entry := range entries {
+		plan, err := operatorPlan(service, entry)
+		failed = append(failed, err)
+		plans = append(plans, plan)
+	}
+	return plans, errors.Join(failed...)
+}
+
+func operatorPlan(service *brokerpak.Service, raw map[string]any) (brokerpak.Plan, error) {
+	entry, _ := value.Normalise(raw).(map[string]any)
+	plan := brokerpak.Plan{Properties: map[string]any{}}
+	plan.ID, _ = entry["id"].(string)
+	plan.Name, _ = entry["name"].(string)
+	plan.Description, _ = entry["description"].(string)
+	plan.ProvisionOverrides, _ = entry["provision_overrides"].(map[string]any)
+	plan.BindOverrides, _ = entry["bind_overrides"].(map[string]any)
+	for name, item := range entry {
+		if !slices.Contains(planKeys, name) {
+			plan.Properties[name] = item
+		}
+	}
+	if plan.ID == "" || plan.Name == "" {
+		return plan, fmt.Errorf("a plan that the operator adds to service %q needs id and name", service.Name)
+	}
+	var failed []error
+	for _, input := range slices.Concat(service.Provision.PlanInputs, service.Bind.PlanInputs) {
+		if _, ok := plan.Properties[input.Name]; input.Required && !ok {
+			failed = append(failed, fmt.Errorf("plan %q that the operator adds to service %q lacks the required property %q",
+				plan.Name, service.Name, input.Name))
+		}
+	}
+	return plan, errors.Join(failed...)
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/value"
+)
+
+// session is what every command works with: configuration, paks and environment.
+type session struct {
+	config Config
+	paks   []*brokerpak.Pak
+	getenv func(string) (string, bool)
+	logger *slog.Logger
+	redact *redactor
+}
+
+// newSession loads the configuration and opens the paks.
+func newSession(c *call) (*session, error) {
+	config, err := LoadConfig(c.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{config: config, getenv: c.Getenv, redact: c.redact}
+	s.logger = slog.New(slog.NewTextHandler(c.redact, &slog.HandlerOptions{Level: logLevel(config.LogLevel)}))
+	var failed []error
+	for _, path := range config.Paks {
+		pak, err := brokerpak.Open(path)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		s.paks = append(s.paks, pak)
+	}
+	if err := errors.Join(failed...); err != nil {
+		s.close()
+		return nil, fmt.Errorf("loading the paks: %w", err)
+	}
+	return s, nil
+}
+
+func logLevel(name string) slog.Level {
+	switch name {
+	case "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	default:
+		return slog.LevelInfo
+	}
+}
+
+func (s *session) close() {
+	for _, pak := range s.paks {
+		_ = pak.Close() // opened for reading: closing cannot lose anything
+	}
+}
+
+// provisionDefaults are the operator's default variables of a service, general ones first; the environment wins over the file.
+func (s *session) provisionDefaults(service *brokerpak.Service) ([]map[string]any, error) {
+	general, err := s.jsonVariable("GSB_PROVISION_DEFAULTS")
+	if err != nil {
+		return nil, err
+	}
+	own, err := s.jsonVariable("GSB_SERVICE_" + service.EnvName() + "_PROVISION_DEFAULTS")
+	if err != nil {
+		return nil, err
+	}
+	return []map[string]any{
+		normalised(s.config.ProvisionDefaults), general,
+		normalised(s.config.Services[service.Name].ProvisionDefaults), own,
+	}, nil
+}
+
+// bindDefaults are the operator's default variables of a service's bind action.
+func (s *session) bindDefaults(service *brokerpak.Service) (map[string]any, error) {
+	own, err := s.jsonVariable("GSB_SERVICE_" + service.EnvName() + "_BIND_DEFAULTS")
+	if err != nil {
+		return nil, err
+	}
+	defaults := map[string]any{}
+	for name, item := range normalised(s.config.Services[service.Name].BindDefaults) {
+		defaults[name] = item
+	}
+	for name, item := range own {
+		defaults[name] = item
+	}
+	return defaults, nil
+}
+
+func normalised(m map[string]any) map[string]any {
+	out, _ := value.Normalise(m).(map[string]any)
+	return out
+}
+
+// jsonVariable reads an environment variable that holds a JSON object; unset and empty are nil.
+func (s *session) jsonVariable(name string) (map[string]any, error) {
+	text, ok := s.getenv(name)
+	if !ok || text == "" {
+		return nil, nil
+	}
+	decoded, err := value.DecodeObject([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("environment variable %s: %w", name, jsonError(err))
+	}
+	return decoded, nil
+}
+
+// environment is what expressions of a pak may read: environment variables, and configuration values by key. For a key the
+// variable GSB_<KEY> wins, then a variable that the pak's env_config_mapping maps to it, then the configuration. An empty
+// variable counts as unset.
+func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
+	return vars.Environment{
+		Env: s.getenv,
+		Config: func(key string) (any, bool) {
+			names := []string{"GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))}
+			for _, variable := range value.Keys(pak.Manifest.EnvConfigMapping) {
+				if pak.Manifest.EnvConfigMapping[variable] == key {
+					names = append(names, variable)
+				}
+			}
+			for _, name := range names {
+				if text, ok := s.getenv(name); ok && text != "" {
+					return text, true
+				}
+			}
+			return lookup(normalised(s.config.Config), key)
+		},
+	}
+}
+
+// lookup finds a dotted key: as it is, or segment by segment.
+func lookup(config map[string]any, key string) (any, bool) {
+	if item, ok := config[key]; ok {
+		return item, true
+	}
+	head, rest, found := strings.Cut(key, ".")
+	if below, ok := config[head].(map[string]any); ok && found {
+		return lookup(below, rest)
+	}
+	return nil, false
+}

@@ -1,0 +1,34 @@
+variable "host" {
+  type = string
+}
+
+variable "scheme" {
+  type = string
+}
+
+variable "password" {
+  type      = string
+  sensitive = true
+}
+
+locals {
+  port = 6379
+}
+
+output "host" {
+  value = var.host
+}
+
+output "port" {
+  value = local.port
+}
+
+output "password" {
+  value     = var.password
+  sensitive = true
+}
+
+output "uri" {
+  value     = "${var.scheme}://:${urlencode(var.password)}@${var.host}:${local.port}"
+  sensitive = true
+}
