@@ -1,0 +1,165 @@
+// Package arch_test asserts the structure of the module, for all files of the product: who may import what, package
+// comments and the size of files.
+package arch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "service-adapter/"
+
+// maxLines is the size of a source file from which it is better split.
+const maxLines = 400
+
+// layers are the packages of the module from the bottom to the top. A package may import those of lower layers, never one
+// of its own. Every package below cmd is in the top layer.
+var layers = [][]string{
+	{"internal/diag", "internal/fault", "internal/value"},
+	{"internal/hclfile", "internal/record"},
+	{"internal/tofu", "brokerpak/expr"},
+	{"brokerpak"},
+	{"brokerpak/vars"},
+	{"brokerpak/instance"},
+	{"manifestgen", "binding", "schemas"},
+	{"adapter"},
+	{"cmd"},
+}
+
+// onlyImporters narrows the layers: these packages are for some of those above them.
+var onlyImporters = map[string][]string{"internal/tofu": {"binding", "adapter", "cmd"}}
+
+// onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package.
+var onlyImporter = map[string]string{
+	"os/exec":                  "internal/tofu",
+	"github.com/hashicorp/hil": "brokerpak/expr",
+	"github.com/hashicorp/hcl": "internal/hclfile",
+	"github.com/xeipuuv":       "schemas",
+	"github.com/spf13/cobra":   "cmd",
+	"github.com/spf13/pflag":   "cmd",
+	"github.com/onsi":          "tests",
+	"github.com/rogpeppe":      "tests",
+}
+
+// goPackage is what `go list -json` says of a package, without its tests.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	Doc        string
+	GoFiles    []string
+	Imports    []string
+}
+
+// name is the path within the module.
+func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+// packages lists the packages of the module that have product code.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	list := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,GoFiles,Imports", module+"...")
+	list.Stderr = os.Stderr
+	output, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		found = append(found, p)
+		// The list comes from another process: read the directory here as well, so that the result of this test is not taken
+		// from the cache of go test after a change in it.
+		if _, err := os.ReadDir(p.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) < len(layers) {
+		t.Fatalf("go list found only %d packages", len(found))
+	}
+	return found
+}
+
+func TestImportDirection(t *testing.T) {
+	for _, p := range packages(t) {
+		height := layer(p.name())
+		if height < 0 {
+			t.Errorf("%s is in no layer; give it a place in this test", p.name())
+			continue
+		}
+		for _, imported := range p.Imports {
+			target, ours := strings.CutPrefix(imported, module)
+			if !ours || layer(target) < 0 { // the latter is reported above
+				continue
+			}
+			ownPart := under(p.name(), "cmd") && under(target, p.name()) // of one command
+			if layer(target) >= height && !ownPart {
+				t.Errorf("%s must not import %s: it is not in a lower layer", p.name(), target)
+			}
+			users, narrow := onlyImporters[target]
+			if narrow && !slices.ContainsFunc(users, func(user string) bool { return under(p.name(), user) }) {
+				t.Errorf("%s must not import %s, only %s may", p.name(), target, strings.Join(users, ", "))
+			}
+		}
+	}
+}
+
+// layer returns the height of a package, -1 when it has no place.
+func layer(name string) int {
+	if under(name, "cmd") {
+		name = "cmd"
+	}
+	return slices.IndexFunc(layers, func(names []string) bool { return slices.Contains(names, name) })
+}
+
+func TestLibrariesHaveOneImporter(t *testing.T) {
+	for _, p := range packages(t) {
+		for library, owner := range onlyImporter {
+			imports := slices.ContainsFunc(p.Imports, func(imported string) bool { return under(imported, library) })
+			if imports && !under(p.name(), owner) {
+				t.Errorf("%s must not import %s, only %s may", p.name(), library, owner)
+			}
+		}
+	}
+}
+
+// under tells whether a path is another one or below it.
+func under(path, tree string) bool {
+	return path == tree || strings.HasPrefix(path, tree+"/")
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", p.name())
+		}
+	}
+}
+
+func TestFileSizes(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, file := range p.GoFiles {
+			source, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(source, []byte("\n")); lines > maxLines {
+				t.Errorf("%s/%s has %d lines; split it, the limit is %d", p.name(), file, lines, maxLines)
+			}
+		}
+	}
+}
