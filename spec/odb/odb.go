@@ -1,0 +1,162 @@
+// Package odb plays the on-demand broker for tests and the demo: it runs an adapter binary with the broker's exact JSON, keeps
+// the deployed manifest and the secrets as BOSH and CredHub would, and compares manifests as the broker does.
+package odb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"reflect"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+	"gopkg.in/yaml.v2"
+)
+
+// Adapter is an adapter binary and the environment that the broker gives it.
+type Adapter struct {
+	Path string
+	Env  []string
+	// Dir is the working directory.
+	Dir string
+}
+
+// Answer is what one run of an adapter gave.
+type Answer struct {
+	Input  string
+	Exit   int
+	Stdout string
+	Stderr string
+}
+
+// Call runs a command with its parameters: strings are sent as they are, anything else as the JSON text that the broker puts
+// into a string. All five objects are sent, as the broker does, and a final newline.
+func (a Adapter) Call(ctx context.Context, command string, parameters map[string]any) (Answer, error) {
+	input := map[string]map[string]string{
+		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {}, "generate_plan_schemas": {},
+	}
+	for name, parameter := range parameters {
+		text, ok := parameter.(string)
+		if !ok {
+			encoded, err := json.Marshal(parameter)
+			if err != nil {
+				return Answer{}, fmt.Errorf("encoding %s: %w", name, err)
+			}
+			text = string(encoded)
+		}
+		input[strings.ReplaceAll(command, "-", "_")][name] = text
+	}
+	encoded, err := json.Marshal(input)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encoding the input: %w", err)
+	}
+	return a.Run(ctx, string(encoded)+"\n", command)
+}
+
+// Run runs the adapter with a text on standard input. A non-zero exit code is no error.
+func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (Answer, error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, a.Path, arguments...) //nolint:gosec // the binary under test
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	command.Env, command.Dir = a.Env, a.Dir
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return Answer{}, fmt.Errorf("running the adapter: %w", err)
+	}
+	return Answer{Input: stdin, Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, nil
+}
+
+// Instance is a service instance as broker, BOSH and CredHub know it.
+type Instance struct {
+	ID        string
+	ServiceID string
+	PlanID    string
+	// Deployment and Plan are what the broker's configuration says.
+	Deployment serviceadapter.ServiceDeployment
+	Plan       map[string]any
+	// Manifest is the deployed manifest, Secrets the values of its references, Configs the BOSH configs.
+	Manifest string
+	Secrets  map[string]string
+	Configs  map[string]string
+	// VMs and DNS are what BOSH tells.
+	VMs map[string][]string
+	DNS map[string]string
+}
+
+// DeploymentName is the name of the instance's deployment.
+func (i *Instance) DeploymentName() string { return "service-instance_" + i.ID }
+
+// Generate returns the parameters of a generate-manifest call: of a creation when nothing is deployed, else of an update.
+func (i *Instance) Generate(body map[string]any) map[string]any {
+	parameters := map[string]any{
+		"service_deployment": i.Deployment, "plan": i.Plan, "request_parameters": body,
+		"previous_plan": "null", "previous_manifest": "", "previous_secrets": "null", "previous_configs": "null", "uaa_client": "null",
+	}
+	if i.Manifest != "" {
+		parameters["previous_plan"], parameters["previous_manifest"] = i.Plan, i.Manifest
+		parameters["previous_secrets"], parameters["previous_configs"] = i.Secrets, i.Configs
+	}
+	return parameters
+}
+
+// Deploy stores what generate-manifest returned: secrets in CredHub, and the manifest with the references to them.
+func (i *Instance) Deploy(stdout string) error {
+	var product serviceadapter.MarshalledGenerateManifest
+	if err := json.Unmarshal([]byte(stdout), &product); err != nil {
+		return fmt.Errorf("decoding the product of generate-manifest: %w", err)
+	}
+	if i.Secrets == nil {
+		i.Secrets = map[string]string{}
+	}
+	i.Manifest, i.Configs = product.Manifest, product.Configs
+	for name, secret := range product.ODBManagedSecrets {
+		placeholder := "((" + serviceadapter.ODBSecretPrefix + ":" + name + "))"
+		if !strings.Contains(i.Manifest, placeholder) {
+			continue
+		}
+		reference := "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
+		i.Manifest = strings.ReplaceAll(i.Manifest, placeholder, reference)
+		text, ok := secret.(string)
+		if !ok {
+			encoded, err := json.Marshal(secret)
+			if err != nil {
+				return fmt.Errorf("encoding secret %s: %w", name, err)
+			}
+			text = string(encoded)
+		}
+		i.Secrets[reference] = text
+	}
+	return nil
+}
+
+// Bind returns the parameters of create-binding and delete-binding.
+func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
+	parameters := map[string]any{
+		"binding_id": bindingID, "bosh_vms": i.VMs, "manifest": i.Manifest, "request_parameters": body,
+		"secrets": i.Secrets, "dns_addresses": "null",
+	}
+	if i.DNS != nil {
+		parameters["dns_addresses"] = i.DNS
+	}
+	return parameters
+}
+
+// SameManifests compares two manifests as the broker does before an update: through the SDK's struct, update blocks ignored.
+func SameManifests(deployed, generated string) (bool, error) {
+	var manifests [2]bosh.BoshManifest
+	for i, text := range []string{deployed, generated} {
+		if err := yaml.Unmarshal([]byte(text), &manifests[i]); err != nil {
+			return false, fmt.Errorf("decoding a manifest as the broker does: %w", err)
+		}
+		manifests[i].Update = nil
+		for group := range manifests[i].InstanceGroups {
+			manifests[i].InstanceGroups[group].Update = nil
+		}
+	}
+	return reflect.DeepEqual(manifests[0], manifests[1]), nil
+}
