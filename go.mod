@@ -1,6 +1,6 @@
 module service-adapter
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/cloudfoundry/bosh-cli/v7 v7.10.1
@@ -51,7 +51,8 @@ require (
 	golang.org/x/mod v0.40.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
 )

@@ -7,7 +7,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"service-adapter/adapter"
+	"service-adapter/internal/pakcli"
 )
 
 func main() { os.Exit(run()) }
@@ -16,6 +19,11 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 1 && pakcli.Has(os.Args[1]) {
+		return pakcli.Run(ctx, pakcli.Streams{
+			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv, Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		}, os.Args[1:])
+	}
 	return adapter.Run(ctx, adapter.Invocation{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv,
 	})

@@ -1,0 +1,128 @@
+// Package pakcli holds the commands for authors and operators, `service-adapter pak …` and its neighbours. It is the only
+// importer of cobra; the commands of the service adapter protocol do not come here.
+//
+// Exit codes: 0 clean, 1 findings (something in the pak or the request is wrong and was reported), 2 wrong usage, 3 anything
+// else. Standard output carries the product that was asked for; progress, summaries and errors go to standard error.
+package pakcli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+)
+
+// The exit codes of the commands.
+const (
+	exitClean = iota
+	exitFindings
+	exitUsage
+	exitInternal
+)
+
+// Streams are the outside of the commands.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+	// Getenv looks up environment variables.
+	Getenv func(name string) (string, bool)
+	// Terminal tells whether Out is one, so that colours help.
+	Terminal bool
+}
+
+// errFindings ends a command that has reported its findings already.
+var errFindings = errors.New("findings were reported")
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// Has tells whether the first argument of a command line is for Run. Anything else is for the protocol, whose answer to what
+// it does not know is fixed.
+func Has(argument string) bool {
+	switch argument {
+	case "pak", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run executes a command line without the program's name and returns the exit code.
+func Run(ctx context.Context, streams Streams, args []string) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	return finish(streams, command, err)
+}
+
+func newRoot(streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "service-adapter",
+		Short:         "A service adapter for the on-demand broker, made from a brokerpak",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newPak(streams))
+	return root
+}
+
+func newPak(_ Streams) *cobra.Command {
+	pak := &cobra.Command{
+		Use:   "pak",
+		Short: "Create, check, build and test brokerpaks",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	return pak
+}
+
+// arguments makes a wrong number of arguments a usage error.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// finish reports an error and maps it to an exit code.
+func finish(streams Streams, command *cobra.Command, err error) int {
+	var usage usageError
+	var user *fault.UserError
+	var findings diag.Errors
+	switch {
+	case err == nil:
+		return exitClean
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case errors.As(err, &findings), errors.As(err, &user):
+		say(streams, err.Error())
+		return exitFindings
+	case errors.As(err, &usage):
+		say(streams, fmt.Sprintf("service-adapter: %s\nrun '%s --help' for usage", err, command.CommandPath()))
+		return exitUsage
+	default:
+		say(streams, "service-adapter: "+err.Error())
+		return exitInternal
+	}
+}
+
+func say(streams Streams, text string) {
+	_, _ = fmt.Fprintln(streams.Err, text) // nobody is left to tell
+}
