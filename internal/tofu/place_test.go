@@ -108,7 +108,7 @@ func (s site) release(point string) {
 	Expect(os.WriteFile(filepath.Join(s.entries, ".go-"+point), nil, 0o600)).To(Succeed())
 }
 
-// tofu returns the process id of the OpenTofu that started a provider.
+// parent returns the process id of the OpenTofu that started a provider.
 func parent(pid int) int {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	Expect(err).NotTo(HaveOccurred())

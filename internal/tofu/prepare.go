@@ -169,7 +169,7 @@ func load(dir string, i Installation) (*Prepared, error) {
 type fileMaker func() (map[string]map[string][]byte, Interface, error)
 
 // build makes a prepared directory in a temporary one beside it and renames it, one at a time.
-func (e *Engine) build(ctx context.Context, i Installation, dir string, make fileMaker) (err error) {
+func (e *Engine) build(ctx context.Context, i Installation, dir string, content fileMaker) (err error) {
 	parent := filepath.Dir(dir)
 	lock, err := lockFile(ctx, filepath.Join(parent, ".lock"), nil)
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, make fil
 			return err
 		}
 	}
-	files, face, err := make()
+	files, face, err := content()
 	if err != nil {
 		return err
 	}

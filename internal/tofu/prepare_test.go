@@ -109,7 +109,7 @@ locals { x = var.extra }
 	})
 
 	It("uses a directory that was prepared elsewhere and changes nothing in it", func(ctx context.Context) {
-		prepared := prepare(ctx, engine, oneEntry)
+		prepare(ctx, engine, oneEntry)
 		workspace := open(ctx, engine, "warm")
 		_, err := workspace.State(ctx, installation()) // prepares the base directory
 		Expect(err).NotTo(HaveOccurred())
@@ -120,7 +120,7 @@ locals { x = var.extra }
 		options.CacheDir, options.PreparedDir = s.cache+"-2", s.cache
 		second, err := tofu.New(options)
 		Expect(err).NotTo(HaveOccurred())
-		prepared = prepare(ctx, second, oneEntry)
+		prepared := prepare(ctx, second, oneEntry)
 		workspace = open(ctx, second, "b-1")
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
 		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())

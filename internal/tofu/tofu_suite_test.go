@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 func TestTofu(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
-	RunSpecs(t, "internal/tofu")
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "internal/tofu", suite, reporter)
 }
 
 var _ = BeforeSuite(func() {

@@ -15,7 +15,8 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
-	"service-adapter/spec/odb"
+	"service-adapter/internal/odb"
+	"service-adapter/spec/broker"
 )
 
 func main() {
@@ -47,7 +48,7 @@ func run(ctx context.Context, out io.Writer, binary, pak string) (err error) {
 	}
 	show := &session{
 		ctx: ctx, out: out, instance: redis(),
-		adapter: odb.Adapter{Path: binary, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file}},
+		adapter: broker.Adapter{Path: binary, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file}},
 	}
 	show.title("The adapter's configuration")
 	show.print(config)
@@ -84,7 +85,7 @@ func redis() *odb.Instance {
 type session struct {
 	ctx      context.Context //nolint:containedctx // one process is one session
 	out      io.Writer
-	adapter  odb.Adapter
+	adapter  broker.Adapter
 	instance *odb.Instance
 	step     int
 }
@@ -95,7 +96,7 @@ type step struct {
 	parameters     map[string]any
 	exit           int
 	// after looks at the answer.
-	after func(odb.Answer) error
+	after func(broker.Answer) error
 }
 
 func (s *session) play() error {
@@ -152,7 +153,7 @@ func (s *session) create() step {
 }
 
 // deploy shows the manifest and stores it as the broker and BOSH do.
-func (s *session) deploy(answer odb.Answer) error {
+func (s *session) deploy(answer broker.Answer) error {
 	var product serviceadapter.MarshalledGenerateManifest
 	if err := json.Unmarshal([]byte(answer.Stdout), &product); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (s *session) check() step {
 	return step{
 		title:   "Before any update the broker generates the manifest again, without parameters, and refuses the update if it differs",
 		command: "generate-manifest", parameters: s.instance.Generate(map[string]any{}),
-		after: func(answer odb.Answer) error {
+		after: func(answer broker.Answer) error {
 			var product serviceadapter.MarshalledGenerateManifest
 			if err := json.Unmarshal([]byte(answer.Stdout), &product); err != nil {
 				return err

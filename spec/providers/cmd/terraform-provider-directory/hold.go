@@ -10,8 +10,9 @@ import (
 )
 
 // hold waits at a point (before-create, after-create, before-destroy, after-destroy) while a test wants it to: when the
-// file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and returns once <dir>/.go-<point> exists.
-// It looks at nothing else, so a cancelled run waits as a slow service would.
+// file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and returns once <dir>/.go-<point> exists
+// or the first file is gone, as it is when the test ended. It looks at nothing else, so a cancelled run waits as a slow
+// service would.
 func hold(dir, point string) error {
 	if !exists(filepath.Join(dir, ".hold-"+point)) {
 		return nil
@@ -23,7 +24,7 @@ func hold(dir, point string) error {
 	if err := os.Rename(temp, filepath.Join(dir, ".at-"+point)); err != nil {
 		return err
 	}
-	for !exists(filepath.Join(dir, ".go-"+point)) {
+	for exists(filepath.Join(dir, ".hold-"+point)) && !exists(filepath.Join(dir, ".go-"+point)) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return nil

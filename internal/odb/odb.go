@@ -1,14 +1,10 @@
-// Package odb plays the on-demand broker for tests and the demo: it runs an adapter binary with the broker's exact JSON, keeps
-// the deployed manifest and the secrets as BOSH and CredHub would, and compares manifests as the broker does.
+// Package odb is the on-demand broker as far as an adapter meets it: it builds the broker's exact input, keeps the deployed
+// manifest and the secrets as BOSH and CredHub would, and compares manifests as the broker does before an update.
 package odb
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"reflect"
 	"strings"
 
@@ -17,25 +13,9 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Adapter is an adapter binary and the environment that the broker gives it.
-type Adapter struct {
-	Path string
-	Env  []string
-	// Dir is the working directory.
-	Dir string
-}
-
-// Answer is what one run of an adapter gave.
-type Answer struct {
-	Input  string
-	Exit   int
-	Stdout string
-	Stderr string
-}
-
-// Call runs a command with its parameters: strings are sent as they are, anything else as the JSON text that the broker puts
+// Input is the standard input of a command: strings are sent as they are, anything else as the JSON text that the broker puts
 // into a string. All five objects are sent, as the broker does, and a final newline.
-func (a Adapter) Call(ctx context.Context, command string, parameters map[string]any) (Answer, error) {
+func Input(command string, parameters map[string]any) (string, error) {
 	input := map[string]map[string]string{
 		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {}, "generate_plan_schemas": {},
 	}
@@ -44,7 +24,7 @@ func (a Adapter) Call(ctx context.Context, command string, parameters map[string
 		if !ok {
 			encoded, err := json.Marshal(parameter)
 			if err != nil {
-				return Answer{}, fmt.Errorf("encoding %s: %w", name, err)
+				return "", fmt.Errorf("encoding %s: %w", name, err)
 			}
 			text = string(encoded)
 		}
@@ -52,23 +32,9 @@ func (a Adapter) Call(ctx context.Context, command string, parameters map[string
 	}
 	encoded, err := json.Marshal(input)
 	if err != nil {
-		return Answer{}, fmt.Errorf("encoding the input: %w", err)
+		return "", fmt.Errorf("encoding the input: %w", err)
 	}
-	return a.Run(ctx, string(encoded)+"\n", command)
-}
-
-// Run runs the adapter with a text on standard input. A non-zero exit code is no error.
-func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (Answer, error) {
-	var stdout, stderr bytes.Buffer
-	command := exec.CommandContext(ctx, a.Path, arguments...) //nolint:gosec // the binary under test
-	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	command.Env, command.Dir = a.Env, a.Dir
-	err := command.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return Answer{}, fmt.Errorf("running the adapter: %w", err)
-	}
-	return Answer{Input: stdin, Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, nil
+	return string(encoded) + "\n", nil
 }
 
 // Instance is a service instance as broker, BOSH and CredHub know it.

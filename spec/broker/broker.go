@@ -1,0 +1,52 @@
+// Package broker runs an adapter binary as the on-demand broker does, for tests and the demo.
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"service-adapter/internal/odb"
+)
+
+// Adapter is an adapter binary and the environment that the broker gives it.
+type Adapter struct {
+	Path string
+	Env  []string
+	// Dir is the working directory.
+	Dir string
+}
+
+// Answer is what one run of an adapter gave.
+type Answer struct {
+	Input  string
+	Exit   int
+	Stdout string
+	Stderr string
+}
+
+// Call runs a command with its parameters, as internal/odb encodes them.
+func (a Adapter) Call(ctx context.Context, command string, parameters map[string]any) (Answer, error) {
+	input, err := odb.Input(command, parameters)
+	if err != nil {
+		return Answer{}, err
+	}
+	return a.Run(ctx, input, command)
+}
+
+// Run runs the adapter with a text on standard input. A non-zero exit code is no error.
+func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (Answer, error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, a.Path, arguments...) //nolint:gosec // the binary under test
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	command.Env, command.Dir = a.Env, a.Dir
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return Answer{}, fmt.Errorf("running the adapter: %w", err)
+	}
+	return Answer{Input: stdin, Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, nil
+}
