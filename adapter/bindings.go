@@ -107,15 +107,19 @@ func (s *session) view(raw bindInput) (*instance.View, error) {
 	return view, errors.Join(errs[:]...)
 }
 
+// graceShare is the part of the budget, as a divisor, that an interrupted OpenTofu has to save its state.
+const graceShare = 5
+
 // binder wires the bindings to OpenTofu and the checks.
 func (s *session) binder() (*binding.Binder, error) {
 	environment, err := s.tofuEnvironment()
 	if err != nil {
 		return nil, err
 	}
+	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Env: environment, Logger: s.logger,
-		Redact: s.redact.list(),
+		Redact: s.redact.list(), TempDir: temporary, Grace: s.config.Budget / graceShare,
 	})
 	if err != nil {
 		return nil, err

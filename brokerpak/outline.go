@@ -1,0 +1,43 @@
+package brokerpak
+
+import (
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// InstanceGroup is what a manifest template says about an instance group.
+type InstanceGroup struct {
+	Name      string
+	Jobs      []string
+	Lifecycle string // "" or "service", or "errand"
+	Optional  bool   // a plan may leave it out
+}
+
+// InstanceGroups reads the instance groups of the manifest template, in its order. What is no manifest has none; whether it
+// is one is checked where it is rendered.
+func (b *Bosh) InstanceGroups() []InstanceGroup {
+	var manifest struct {
+		Groups []struct {
+			Name      string `yaml:"name"`
+			Lifecycle string `yaml:"lifecycle"`
+			Jobs      []struct {
+				Name string `yaml:"name"`
+			} `yaml:"jobs"`
+		} `yaml:"instance_groups"`
+	}
+	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
+		return nil
+	}
+	var groups []InstanceGroup
+	for _, raw := range manifest.Groups {
+		group := InstanceGroup{
+			Name: raw.Name, Lifecycle: raw.Lifecycle, Optional: slices.Contains(b.OptionalInstanceGroups, raw.Name),
+		}
+		for _, job := range raw.Jobs {
+			group.Jobs = append(group.Jobs, job.Name)
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}

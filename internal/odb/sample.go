@@ -1,0 +1,53 @@
+package odb
+
+import (
+	"slices"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak"
+)
+
+// Sample returns an instance of a service as a plausible operator would configure it: one release that provides every job of
+// the manifest template, one instance of each group on a small VM with a disk, and the plan named by the property that tells
+// the adapter which one is meant. Nothing is deployed yet.
+func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instance {
+	instance := &Instance{ID: id, ServiceID: service.ID, VMs: map[string][]string{}}
+	properties := map[string]any{"brokerpak": map[string]any{"service": service.Name}}
+	if plan != nil {
+		instance.PlanID = plan.ID
+		properties["brokerpak"] = map[string]any{"service": service.Name, "plan": plan.Name}
+	}
+	groups := []any{}
+	var jobs []string
+	if service.Provision.Bosh != nil {
+		for _, group := range service.Provision.Bosh.InstanceGroups() {
+			groups = append(groups, sampleGroup(group))
+			jobs = append(jobs, group.Jobs...)
+			instance.VMs[group.Name] = []string{"10.0.0.10"}
+		}
+	}
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	if len(jobs) == 0 {
+		jobs = []string{"none"} // a release has at least one job
+	}
+	instance.Plan = map[string]any{"properties": properties, "lifecycle_errands": map[string]any{}, "instance_groups": groups}
+	instance.Deployment = serviceadapter.ServiceDeployment{
+		DeploymentName: instance.DeploymentName(),
+		Releases:       serviceadapter.ServiceReleases{{Name: service.Name, Version: "1.0.0", Jobs: jobs}},
+		Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+	}
+	return instance
+}
+
+func sampleGroup(group brokerpak.InstanceGroup) map[string]any {
+	sample := map[string]any{
+		"name": group.Name, "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+		"persistent_disk_type": "10GB",
+	}
+	if group.Lifecycle != "" {
+		sample["lifecycle"] = group.Lifecycle
+	}
+	return sample
+}
