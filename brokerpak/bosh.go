@@ -1,6 +1,7 @@
 package brokerpak
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,9 +17,9 @@ func (d *definition) bosh(target **Bosh) field {
 		if isNull(node) {
 			return
 		}
-		bosh := &Bosh{Pos: d.pos(resolve(node))}
+		bosh := &Bosh{Pos: d.pos(node)}
 		*target = bosh
-		d.mapping(node, "provision.bosh", true, map[string]field{
+		at := d.mapping(node, "provision.bosh", true, map[string]field{
 			"manifest_ref":             d.documentRef("manifest_ref", &bosh.Manifest),
 			"manifest":                 d.documentInline("manifest", &bosh.Manifest),
 			"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups),
@@ -29,13 +30,11 @@ func (d *definition) bosh(target **Bosh) field {
 			"update":                   d.expressions("update", &bosh.Update),
 			"requires":                 d.requires(&bosh.Requires),
 			"checks":                   d.checks("checks", &bosh.Checks),
-			"carry_over":               d.textMap("carry_over", &bosh.CarryOver),
+			"carry_over":               d.carryOver(bosh),
 			"outputs":                  d.outputs(&bosh.Outputs),
 			"dashboard_url":            d.expression("dashboard_url", &bosh.DashboardURL),
 		})
-		if bosh.Manifest.Text == "" {
-			d.errorf(resolve(node), "required", "provision.bosh needs manifest_ref or manifest")
-		}
+		d.oneOf(at, "provision.bosh", "manifest_ref", "manifest")
 	}
 }
 
@@ -43,46 +42,76 @@ func (d *definition) documentRef(what string, target *Document) field {
 	return func(node *yaml.Node) {
 		var ref string
 		if d.text(what, &ref)(node); ref == "" {
+			d.required(places{self: d.pos(node)}, "", what, ref)
 			return
 		}
-		if text, ok := d.readRef(node, what, ref); ok {
-			*target = Document{Text: text, Pos: diag.Pos{File: d.pak.display(ref), Line: 1, Column: 1}}
+		document, ok := d.readRef(node, what, ref)
+		if ok && strings.TrimSpace(document.Text) == "" {
+			d.errorf(node, "required", "%s %q is an empty file", what, ref)
 		}
+		*target = document
 	}
 }
 
 // documentInline takes a YAML text that stands in the definition as a block scalar, or as YAML of its own.
 func (d *definition) documentInline(what string, target *Document) field {
 	return func(node *yaml.Node) {
-		node = resolve(node)
-		if node.Kind == yaml.ScalarNode {
-			pos := d.pos(node)
-			if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-				pos.Line++ // the text begins after the "|"
+		content := resolve(node)
+		if content.Kind == yaml.ScalarNode {
+			var text string
+			d.text(what, &text)(content)
+			*target = d.inlineDocument(content, text)
+			if target.Text == "" {
+				d.errorf(node, "required", "%s must not be empty", what)
 			}
-			pos.Column = 1
-			target.Pos = pos
-			d.text(what, &target.Text)(node)
 			return
 		}
-		text, err := yaml.Marshal(node)
+		text, err := yaml.Marshal(d.expanded(content, 0))
 		if err != nil {
 			d.errorf(node, "yaml-syntax", "%s is not usable YAML: %s", what, err)
 			return
 		}
-		*target = Document{Text: string(text), Pos: d.pos(node)}
+		*target = Document{Text: string(text), Pos: d.pos(content), Folded: true}
+	}
+}
+
+// expanded copies YAML without aliases and merges: their anchors may stand outside of it.
+func (d *definition) expanded(node *yaml.Node, depth int) *yaml.Node {
+	node = resolve(node)
+	flat := &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value}
+	if !d.spend(node, depth) {
+		return flat
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for _, p := range d.pairs(node, "the document") {
+			flat.Content = append(flat.Content, d.expanded(p.key, depth+1), d.expanded(p.value, depth+1))
+		}
+	case yaml.SequenceNode:
+		for _, element := range node.Content {
+			flat.Content = append(flat.Content, d.expanded(element, depth+1))
+		}
+	}
+	return flat
+}
+
+// oneOf reports a mapping that has none or both of two keys.
+func (d *definition) oneOf(at places, what, first, second string) {
+	switch {
+	case !at.has(first) && !at.has(second):
+		d.failf(at.self, "required", "%s needs %s or %s", what, first, second)
+	case at.has(first) && at.has(second):
+		d.failf(at.at(second), "conflict", "%s may have only one of %s and %s", what, first, second)
 	}
 }
 
 func (d *definition) conditional(element *yaml.Node, what string, document *Document, condition **expr.Template) {
-	d.mapping(element, what, true, map[string]field{
+	at := d.mapping(element, what, true, map[string]field{
 		"ref":    d.documentRef("ref", document),
 		"inline": d.documentInline("inline", document),
 		"if":     d.expression("if", condition),
 	})
-	if document.Text == "" {
-		d.errorf(resolve(element), "required", "%s needs ref or inline", what)
-	}
+	d.oneOf(at, what, "ref", "inline")
 }
 
 func (d *definition) ops(target *[]Ops) field {
@@ -112,8 +141,8 @@ func (d *definition) configs(target *map[string]Config) field {
 func (d *definition) secrets(target *[]Secret) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "secrets", func(element *yaml.Node) {
-			secret := Secret{Pos: d.pos(resolve(element))}
-			d.mapping(element, "a secret", true, map[string]field{
+			secret := Secret{Pos: d.pos(element)}
+			at := d.mapping(element, "a secret", true, map[string]field{
 				"name":   d.text("name", &secret.Name),
 				"length": d.integer("length", &secret.Length),
 				"value":  d.expression("value", &secret.Value),
@@ -121,7 +150,7 @@ func (d *definition) secrets(target *[]Secret) field {
 			if secret.Value != nil {
 				secret.Input, _ = secret.Value.Whole()
 			}
-			d.checkSecret(element, secret)
+			d.checkSecret(at, secret)
 			*target = append(*target, secret)
 		})
 	}
@@ -130,17 +159,14 @@ func (d *definition) secrets(target *[]Secret) field {
 // secretLength bounds generated passwords: shorter ones can be guessed, longer ones break many programs.
 const minSecretLength, maxSecretLength = 8, 4096
 
-func (d *definition) checkSecret(node *yaml.Node, secret Secret) {
-	node = resolve(node)
+func (d *definition) checkSecret(at places, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
-		d.errorf(node, "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
+		d.failf(at.at("name"), "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
 			"and may not end with a hyphen and a number", secret.Name)
 	}
-	if (secret.Length != 0) == (secret.Value != nil) {
-		d.errorf(node, "required", "secret %q needs either length or value", secret.Name)
-	}
-	if secret.Value == nil && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
-		d.errorf(node, "secret-length", "length of secret %q must be %d to %d", secret.Name, minSecretLength, maxSecretLength)
+	d.oneOf(at, fmt.Sprintf("secret %q", secret.Name), "length", "value")
+	if at.has("length") && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
+		d.failf(at.at("length"), "secret-length", "length of secret %q must be %d to %d", secret.Name, minSecretLength, maxSecretLength)
 	}
 }
 
@@ -161,15 +187,29 @@ func (d *definition) outputs(target *map[string]Output) field {
 	return func(node *yaml.Node) {
 		*target = map[string]Output{}
 		for _, p := range d.pairs(node, "outputs") {
-			output := Output{Pos: d.pos(resolve(p.value))}
+			output := Output{Pos: d.pos(p.value)}
 			output.Literal, output.Expr = d.defaultValue(p.value)
 			(*target)[p.key.Value] = output
 		}
 	}
 }
 
+func (d *definition) carryOver(bosh *Bosh) field {
+	return func(node *yaml.Node) {
+		var entries map[string]located
+		d.locatedMap("carry_over", &entries)(node)
+		bosh.CarryOver, bosh.carryOverAt = map[string]string{}, map[string]diag.Pos{}
+		for name, entry := range entries {
+			bosh.CarryOver[name], bosh.carryOverAt[name] = entry.text, d.pos(entry.key)
+		}
+	}
+}
+
 func (d *definition) requires(target *Requires) field {
 	return func(node *yaml.Node) {
+		if isNull(node) {
+			return
+		}
 		d.mapping(node, "requires", true, map[string]field{
 			"releases":     d.constraints("requires.releases", &target.Releases),
 			"stemcells":    d.constraints("requires.stemcells", &target.Stemcells),
@@ -182,10 +222,10 @@ func (d *definition) requires(target *Requires) field {
 func (d *definition) constraints(what string, target *[]Constraint) field {
 	return func(node *yaml.Node) {
 		for _, p := range d.pairs(node, what) {
-			constraint := Constraint{Name: p.key.Value, Pos: d.pos(resolve(p.value))}
-			d.text(what, &constraint.Constraint)(p.value)
-			if _, err := ParseConstraint(constraint.Constraint); err != nil {
-				d.errorf(resolve(p.value), "constraint", "%s", err)
+			constraint := Constraint{Name: p.key.Value, Pos: d.pos(p.value)}
+			d.text(what+"."+p.key.Value, &constraint.Constraint)(p.value)
+			if _, err := ParseConstraint(constraint.Constraint); err != nil && resolve(p.value).Kind == yaml.ScalarNode {
+				d.errorf(p.value, "constraint", "%s", err)
 			}
 			*target = append(*target, constraint)
 		}
@@ -195,22 +235,24 @@ func (d *definition) constraints(what string, target *[]Constraint) field {
 func (d *definition) checks(what string, target *[]Check) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, what, func(element *yaml.Node) {
-			check := Check{Pos: d.pos(resolve(element))}
+			check := Check{Pos: d.pos(element)}
 			audience := "operator"
-			d.mapping(element, "an entry of "+what, true, map[string]field{
+			at := d.mapping(element, "an entry of "+what, true, map[string]field{
 				"that":     d.expression("that", &check.That),
 				"message":  d.expression("message", &check.Message),
 				"audience": d.text("audience", &audience),
 			})
-			switch strings.TrimSpace(audience) {
+			switch audience {
 			case "operator":
 			case "user":
 				check.Audience = User
 			default:
-				d.errorf(resolve(element), "audience", "audience %q must be operator or user", audience)
+				d.failf(at.at("audience"), "audience", "audience %q must be operator or user", audience)
+			}
+			if !at.has("that") || !at.has("message") {
+				d.failf(at.self, "required", "an entry of %s needs that and message", what)
 			}
 			if check.That == nil || check.Message == nil {
-				d.errorf(resolve(element), "required", "an entry of %s needs that and message", what)
 				return
 			}
 			*target = append(*target, check)

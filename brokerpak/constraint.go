@@ -27,7 +27,7 @@ func ParseConstraint(text string) (Constraints, error) {
 		if found == nil {
 			return nil, fmt.Errorf("constraint %q must have the form \">= 4.1, < 6\"", text)
 		}
-		parsed, err := version.NewVersionFromString(found[2])
+		parsed, err := version.NewVersionFromString(withoutCommit(found[2]))
 		if err != nil {
 			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, found[2])
 		}
@@ -36,9 +36,9 @@ func ParseConstraint(text string) (Constraints, error) {
 	return all, nil
 }
 
-// Match tells whether a version meets all conditions; the error says that it is no version.
+// Match tells whether a version meets all conditions, compared as CompareVersions does; the error says that it is no version.
 func (c Constraints) Match(text string) (bool, error) {
-	parsed, err := version.NewVersionFromString(text)
+	parsed, err := version.NewVersionFromString(withoutCommit(text))
 	if err != nil {
 		return false, fmt.Errorf("%q is not a version", text)
 	}

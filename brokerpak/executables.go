@@ -36,10 +36,13 @@ type ProviderFile struct {
 }
 
 // Executables finds the pak's binaries below bin/OS/ARCH. Those of a zip are unpacked into a directory of cacheDir, once for
-// each content; cacheDir must allow execution.
+// each content; cacheDir must allow execution. The error names all binaries that are missing.
 func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir string) (*Executables, error) {
+	if err := p.checkPlatform(platform); err != nil {
+		return nil, err
+	}
 	root := p.Path
-	if p.isZip {
+	if p.IsZip() {
 		var err error
 		if root, err = p.unpackBinaries(ctx, platform, cacheDir); err != nil {
 			return nil, fmt.Errorf("unpacking the binaries of pak %s: %w", p.Path, err)
@@ -61,11 +64,27 @@ func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir strin
 	return found, nil
 }
 
+// checkPlatform tells what is wrong when the pak has no binaries for a platform at all.
+func (p *Pak) checkPlatform(platform Platform) error {
+	dir := path.Join("bin", platform.OS, platform.Arch)
+	if info, err := fs.Stat(p.files, dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if !slices.Contains(p.Manifest.Platforms, platform) {
+		names := make([]string, len(p.Manifest.Platforms))
+		for i, known := range p.Manifest.Platforms {
+			names[i] = known.String()
+		}
+		return fmt.Errorf("pak %s has no binaries for %s; it is made for %s", p.Path, platform, strings.Join(names, ", "))
+	}
+	return fmt.Errorf("pak %s has no binaries for %s: there is no directory %s in it; was it built?", p.Path, platform, dir)
+}
+
 func (e *Executables) add(dir string, binary Binary) error {
 	switch binary.Kind() {
 	case Tofu:
-		for _, file := range []string{filepath.Join(dir, binary.Version, "tofu"), filepath.Join(dir, "tofu")} {
-			if isFile(file) {
+		for _, sub := range []string{binary.Version, normalVersion(binary.Version), ""} {
+			if file := filepath.Join(dir, sub, "tofu"); isFile(file) {
 				e.Tofu[binary.Version] = file
 				return nil
 			}
@@ -79,10 +98,7 @@ func (e *Executables) add(dir string, binary Binary) error {
 		e.Providers = append(e.Providers, ProviderFile{FQN: binary.ProviderFQN, Version: normalVersion(binary.Version), File: file})
 		return nil
 	default:
-		if _, err := oneFile(dir, binary.Name); err != nil {
-			return err
-		}
-		e.Path = dir
+		e.Path = dir // its archive decides how the files are called
 		return nil
 	}
 }
@@ -105,7 +121,7 @@ func oneFile(dir, name string) (string, error) {
 	var found []string
 	for _, entry := range entries {
 		rest, ok := strings.CutPrefix(entry.Name(), name)
-		if ok && (rest == "" || rest[0] == '_' || rest == ".exe") {
+		if ok && isFile(filepath.Join(dir, entry.Name())) && (rest == "" || rest[0] == '_' || rest == ".exe") {
 			found = append(found, filepath.Join(dir, entry.Name()))
 		}
 	}
@@ -138,14 +154,10 @@ const maxBinary = 4 << 30
 
 // unpackBinaries unpacks bin/OS/ARCH of the zip and returns the directory that stands for the pak's root.
 func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir string) (string, error) {
-	archive, ok := p.files.(*zip.ReadCloser)
-	if !ok {
-		return "", errors.New("not a zip")
-	}
 	prefix := path.Join("bin", platform.OS, platform.Arch) + "/"
 	var wanted []*zip.File
-	for _, file := range archive.File {
-		if strings.HasPrefix(file.Name, prefix) && !strings.HasSuffix(file.Name, "/") {
+	for _, file := range p.archive.File {
+		if strings.HasPrefix(entryName(file), prefix) && file.Mode().IsRegular() { // no directories and links
 			wanted = append(wanted, file)
 		}
 	}
@@ -196,13 +208,10 @@ func contentKey(files []*zip.File) string {
 }
 
 func unpackFile(file *zip.File, root string) (err error) {
-	if !fs.ValidPath(file.Name) || !file.Mode().IsRegular() {
-		return errors.New("only plain files inside the pak are allowed")
-	}
 	if file.UncompressedSize64 > maxBinary {
 		return fmt.Errorf("larger than %d GB", maxBinary>>30)
 	}
-	name := filepath.Join(root, filepath.FromSlash(file.Name))
+	name := filepath.Join(root, filepath.FromSlash(entryName(file)))
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -216,6 +225,7 @@ func unpackFile(file *zip.File, root string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	_, err = io.CopyN(target, source, int64(file.UncompressedSize64)) //nolint:gosec // bounded above
+	// The reader ends after the size in the index, and there it verifies the checksum: it must be read to its end.
+	_, err = io.Copy(target, source) //nolint:gosec // bounded above
 	return err
 }

@@ -39,7 +39,7 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 		return manifest
 	}
 	var upgradePath []Path
-	doc.mapping(root, "the manifest", true, map[string]field{
+	at := doc.mapping(root, "the manifest", true, map[string]field{
 		"packversion":            doc.integer("packversion", &manifest.PackVersion),
 		"name":                   doc.text("name", &manifest.Name),
 		"version":                doc.text("version", &manifest.Version),
@@ -54,31 +54,32 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 		"terraform_state_provider_replacements": doc.textMap(
 			"terraform_state_provider_replacements", &manifest.ProviderReplacements),
 	})
-	if root.Kind == yaml.MappingNode {
-		doc.checkManifest(root, &manifest)
-	}
-	checkBinaries(manifest.Binaries, diags)
-	checkUpgradePath(upgradePath, manifest.Binaries, diags)
 	for _, step := range upgradePath {
 		manifest.UpgradePath = append(manifest.UpgradePath, step.Name)
 	}
+	if root.Kind != yaml.MappingNode || doc.exhausted {
+		return manifest
+	}
+	doc.checkManifest(at, &manifest)
+	checkBinaries(manifest.Binaries, diags)
+	checkUpgradePath(upgradePath, manifest.Binaries, diags)
 	return manifest
 }
 
-func (d *document) checkManifest(root *yaml.Node, manifest *Manifest) {
+func (d *document) checkManifest(at places, manifest *Manifest) {
 	if manifest.PackVersion != packVersion {
-		d.errorf(root, "packversion", "packversion must be %d", packVersion)
+		d.failf(at.at("packversion"), "packversion", "packversion must be %d", packVersion)
 	}
-	d.required(root, "name", manifest.Name)
-	d.required(root, "version", manifest.Version)
+	d.required(at, "name", "name", manifest.Name)
+	d.required(at, "version", "version", manifest.Version)
 	if len(manifest.Platforms) == 0 {
-		d.errorf(root, "required", "platforms must have at least one entry, such as {os: linux, arch: amd64}")
+		d.failf(at.at("platforms"), "required", "platforms must have at least one entry, such as {os: linux, arch: amd64}")
 	}
 	if len(manifest.Binaries) == 0 {
-		d.errorf(root, "required", "terraform_binaries must have at least one entry, an OpenTofu named \"tofu\"")
+		d.failf(at.at("terraform_binaries"), "required", "terraform_binaries must have at least one entry, an OpenTofu named \"tofu\"")
 	}
 	if len(manifest.Definitions) == 0 {
-		d.errorf(root, "required", "service_definitions must name at least one file")
+		d.failf(at.at("service_definitions"), "required", "service_definitions must name at least one file")
 	}
 }
 
@@ -91,7 +92,7 @@ func (d *document) platforms(target *[]Platform) field {
 				"arch": d.text("arch", &platform.Arch),
 			})
 			if !slices.Contains(platforms, platform.String()) {
-				d.errorf(resolve(element), "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
+				d.errorf(element, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
 			}
 			*target = append(*target, platform)
 		})
@@ -101,9 +102,9 @@ func (d *document) platforms(target *[]Platform) field {
 func (d *document) binaries(target *[]Binary) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "terraform_binaries", func(element *yaml.Node) {
-			binary := Binary{Pos: d.pos(resolve(element))}
+			binary := Binary{Pos: d.pos(element)}
 			var provider string
-			d.mapping(element, "an entry of terraform_binaries", true, map[string]field{
+			at := d.mapping(element, "an entry of terraform_binaries", true, map[string]field{
 				"name":         d.text("name", &binary.Name),
 				"version":      d.text("version", &binary.Version),
 				"source":       d.text("source", &binary.Source),
@@ -111,10 +112,10 @@ func (d *document) binaries(target *[]Binary) field {
 				"url_template": d.text("url_template", &binary.URLTemplate),
 				"default":      d.boolean("default", &binary.Default),
 			})
-			d.required(element, "name", binary.Name)
-			d.required(element, "version", binary.Version)
+			d.required(at, "name", "name of an entry of terraform_binaries", binary.Name)
+			d.required(at, "version", "version of an entry of terraform_binaries", binary.Version)
 			if binary.Kind() == Provider {
-				binary.ProviderFQN = d.providerFQN(element, binary.Name, provider)
+				binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, provider)
 			}
 			*target = append(*target, binary)
 		})
@@ -122,14 +123,14 @@ func (d *document) binaries(target *[]Binary) field {
 }
 
 // providerFQN derives host/namespace/type. The default host is the one that published paks were made for.
-func (d *document) providerFQN(node *yaml.Node, name, provider string) string {
+func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	const host, namespace = "registry.terraform.io", "hashicorp"
 	if provider == "" {
 		return host + "/" + namespace + "/" + strings.TrimPrefix(name, "terraform-provider-")
 	}
 	parts := strings.Split(provider, "/")
 	if len(parts) > 3 || slices.Contains(parts, "") || slices.Contains(parts, "..") {
-		d.errorf(resolve(node), "provider", "provider %q must have the form [[HOSTNAME/]NAMESPACE/]TYPE", provider)
+		d.failf(pos, "provider", "provider %q must have the form [[HOSTNAME/]NAMESPACE/]TYPE", provider)
 		return ""
 	}
 	return strings.Join(append([]string{host, namespace}[:3-len(parts)], parts...), "/")
@@ -138,12 +139,10 @@ func (d *document) providerFQN(node *yaml.Node, name, provider string) string {
 func (d *document) paths(what string, target *[]Path) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, what, func(element *yaml.Node) {
-			at := Path{Pos: d.pos(resolve(element))}
-			d.text("an entry of "+what, &at.Name)(element)
-			d.required(element, "an entry of "+what, at.Name)
-			if at.Name != "" {
-				*target = append(*target, at)
-			}
+			file := Path{Pos: d.pos(element)}
+			d.text("an entry of "+what, &file.Name)(element)
+			d.required(places{self: file.Pos}, "", "an entry of "+what, file.Name)
+			*target = append(*target, file)
 		})
 	}
 }
@@ -152,12 +151,12 @@ func (d *document) parameters(target *[]Parameter) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "parameters", func(element *yaml.Node) {
 			var parameter Parameter
-			d.mapping(element, "a parameter", true, map[string]field{
+			at := d.mapping(element, "a parameter", true, map[string]field{
 				"name":        d.text("name", &parameter.Name),
 				"description": d.text("description", &parameter.Description),
 			})
-			d.required(element, "name", parameter.Name)
-			d.required(element, "description", parameter.Description)
+			d.required(at, "name", "name of a parameter", parameter.Name)
+			d.required(at, "description", "description of a parameter", parameter.Description)
 			*target = append(*target, parameter)
 		})
 	}
@@ -166,8 +165,9 @@ func (d *document) parameters(target *[]Parameter) field {
 func (d *document) upgradePath(target *[]Path) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "terraform_upgrade_path", func(element *yaml.Node) {
-			step := Path{Pos: d.pos(resolve(element))}
-			d.mapping(element, "a step of terraform_upgrade_path", true, map[string]field{"version": d.text("version", &step.Name)})
+			var step Path
+			at := d.mapping(element, "a step of terraform_upgrade_path", true, map[string]field{"version": d.text("version", &step.Name)})
+			step.Pos = at.at("version")
 			*target = append(*target, step)
 		})
 	}
@@ -209,11 +209,14 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 	case 0:
 		diags.Errorf(tofus[0].Pos, "default", "there are %d versions of tofu; mark the highest with default: true", len(tofus))
 	case 1:
+		highest := defaults[0]
 		for _, other := range tofus {
-			if olderThan(defaults[0].Version, other.Version) {
-				diags.Errorf(defaults[0].Pos, "default", "the default tofu must be the highest version, which is %s", other.Version)
-				return
+			if olderThan(highest.Version, other.Version) {
+				highest = other
 			}
+		}
+		if highest.Version != defaults[0].Version {
+			diags.Errorf(defaults[0].Pos, "default", "the default tofu must be the highest version, which is %s", highest.Version)
 		}
 	default:
 		diags.Errorf(defaults[1].Pos, "default", "only one tofu may be marked with default: true")

@@ -115,8 +115,10 @@ type Action struct {
 	ComputedInputs []Computed
 	Outputs        []Variable
 	// Templates are the OpenTofu files of the action, name ("main.tf") → text, whatever of template, template_ref,
-	// templates and template_refs they came from. An inline `template` is the file "template.tf".
-	Templates map[string]string
+	// templates and template_refs they came from. An inline `template` is the file "template.tf". TemplateSources tell where
+	// each text stands.
+	Templates       map[string]string
+	TemplateSources map[string]Document
 
 	ImportInputs             []ImportInput
 	ImportParameterMappings  []ImportMapping
@@ -227,12 +229,29 @@ type Bosh struct {
 	Outputs                map[string]Output // instance.details of the bind action
 	DashboardURL           *expr.Template    // nil: no dashboard
 	Pos                    diag.Pos
+
+	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
 }
 
-// Document is a YAML text of the pak and where it begins.
+// Document is a text of the pak and where it begins.
 type Document struct {
 	Text string
 	Pos  diag.Pos
+	// Indent is the number of columns before every line, where the text is a block of another file.
+	Indent int
+	// Folded says that the line breaks of the file are lost; every place in the text is then Pos.
+	Folded bool
+}
+
+// At is the place of a line and a column of the text, both counted from 1.
+func (d Document) At(line, column int) diag.Pos {
+	if d.Folded || line < 1 {
+		return d.Pos
+	}
+	if line == 1 {
+		column += d.Pos.Column - 1
+	}
+	return diag.Pos{File: d.Pos.File, Line: d.Pos.Line + line - 1, Column: column + d.Indent}
 }
 
 // Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"service-adapter/internal/diag"
 )
@@ -21,9 +20,9 @@ import (
 // manifestName is the file every pak has in its root.
 const manifestName = "manifest.yml"
 
-// maxTextFile bounds the YAML and HCL files of a pak in bytes. Templates are a few kilobytes; the bound keeps a crafted zip
-// from filling the memory.
-const maxTextFile = 16 << 20
+// maxTextFile bounds the YAML and HCL files of a pak in bytes. Templates are a few kilobytes, definitions with images in them
+// some hundred; the bound keeps a crafted zip from filling the memory.
+const maxTextFile = 4 << 20
 
 // Pak is an opened brokerpak. It is read only and safe for concurrent use.
 type Pak struct {
@@ -36,32 +35,44 @@ type Pak struct {
 	// Warnings are diagnostics that do not keep the pak from being used, such as unknown keys in definitions.
 	Warnings []diag.Diagnostic
 
-	files  fs.FS
-	isZip  bool
-	closer io.Closer
+	files   fs.FS
+	archive *zip.Reader // nil: a directory
+	closer  io.Closer
 }
 
 // Open reads the manifest and the service definitions of a pak: a directory, or a zip file, of which it reads the index and
 // those files only. The error is a diag.Errors when the files were readable and their content is wrong. Close releases it.
 func Open(name string) (*Pak, error) {
-	info, err := os.Stat(name)
+	pak, diags, err := Inspect(name)
 	if err != nil {
-		return nil, fmt.Errorf("opening pak: %w", err)
+		return nil, err
 	}
-	pak := &Pak{Path: name}
-	if info.IsDir() {
-		pak.files = os.DirFS(name)
-	} else {
-		archive, err := zip.OpenReader(name)
-		if err != nil {
-			return nil, fmt.Errorf("opening pak %s: it is neither a directory nor a brokerpak zip: %w", name, err)
-		}
-		pak.files, pak.isZip, pak.closer = archive, true, archive
-	}
-	if err := pak.load(); err != nil {
-		return nil, errors.Join(err, pak.Close())
+	if err := diags.Err(); err != nil {
+		_ = pak.Close() // opened for reading: closing cannot lose anything
+		return nil, err
 	}
 	return pak, nil
+}
+
+// Inspect is Open for those who look at a pak with faults as well: it returns what could be read, and all diagnostics, also
+// those in Pak.Warnings. An error means that the pak's files cannot be read.
+func Inspect(name string) (*Pak, *diag.List, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening pak: %w", err)
+	}
+	if info.IsDir() {
+		return load(&Pak{Path: name, files: os.DirFS(name)})
+	}
+	archive, err := zip.OpenReader(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening pak %s: it is neither a directory nor a brokerpak zip: %w", name, err)
+	}
+	pak, diags, err := load(&Pak{Path: name, files: archive, archive: &archive.Reader, closer: archive})
+	if err != nil {
+		_ = archive.Close() // opened for reading: closing cannot lose anything
+	}
+	return pak, diags, err
 }
 
 // Close releases the pak's file.
@@ -73,7 +84,7 @@ func (p *Pak) Close() error {
 }
 
 // IsZip tells whether the pak is a zip, whose binaries must be unpacked before they can run.
-func (p *Pak) IsZip() bool { return p.isZip }
+func (p *Pak) IsZip() bool { return p.archive != nil }
 
 // Service returns the service of a name, or nil.
 func (p *Pak) Service(name string) *Service {
@@ -85,14 +96,23 @@ func (p *Pak) Service(name string) *Service {
 	return nil
 }
 
-func (p *Pak) load() error {
+// load reads the pak of which the files are known.
+func load(p *Pak) (*Pak, *diag.List, error) {
+	if p.archive != nil {
+		if err := checkEntries(p.archive.File); err != nil {
+			return nil, nil, fmt.Errorf("opening pak %s: %w", p.Path, err)
+		}
+	}
 	text, err := p.readText(manifestName)
 	if err != nil {
-		return fmt.Errorf("reading the manifest of the pak: %w", err)
+		return nil, nil, fmt.Errorf("opening pak %s: %s cannot be read: %s", p.Path, manifestName, reason(err))
 	}
 	diags := &diag.List{}
-	manifest := parseManifest(p.display(manifestName), text, diags)
+	manifest := parseManifest(p.Display(manifestName), text, diags)
 	for _, definition := range manifest.Definitions {
+		if definition.Name == "" {
+			continue // reported already
+		}
 		text, err := p.readText(definition.Name)
 		if err != nil {
 			diags.Errorf(definition.Pos, "missing-file", "service definition %q cannot be read: %s", definition.Name, reason(err))
@@ -107,14 +127,24 @@ func (p *Pak) load() error {
 		}
 	}
 	p.Manifest = manifest
-	return diags.Err()
+	return p, diags, nil
 }
+
+// Files are the files of the pak, by their path in it.
+func (p *Pak) Files() fs.FS { return p.files }
 
 // readText reads a text file of the pak. The name is relative to the pak's root, "./" is tolerated, ".." is not.
 func (p *Pak) readText(name string) (string, error) {
 	clean := path.Clean(filepath.ToSlash(name))
 	if !fs.ValidPath(clean) {
-		return "", fmt.Errorf("the path must be relative and inside the pak")
+		return "", errors.New("the path must be relative and inside the pak")
+	}
+	info, err := fs.Stat(p.files, clean)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is not a plain file")
 	}
 	file, err := p.files.Open(clean)
 	if err != nil {
@@ -131,10 +161,10 @@ func (p *Pak) readText(name string) (string, error) {
 	return string(data), nil
 }
 
-// display is how a file of the pak is called in messages: "redis/redis.yml", or "redis.brokerpak!/redis.yml" in a zip.
-func (p *Pak) display(name string) string {
-	if p.isZip {
-		return p.Path + "!/" + name
+// Display is how a file of the pak is called in messages: "redis/redis.yml", or "redis.brokerpak!/redis.yml" in a zip.
+func (p *Pak) Display(name string) string {
+	if p.IsZip() {
+		return p.Path + "!/" + path.Clean(filepath.ToSlash(name))
 	}
 	return filepath.Join(p.Path, name)
 }
@@ -143,7 +173,7 @@ func (p *Pak) display(name string) string {
 func reason(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
-		return strings.TrimPrefix(pathError.Err.Error(), "open ")
+		return pathError.Err.Error()
 	}
 	return err.Error()
 }

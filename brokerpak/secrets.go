@@ -2,10 +2,13 @@ package brokerpak
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 var (
@@ -15,41 +18,83 @@ var (
 	numberedName = regexp.MustCompile(`-[0-9]+$`)
 )
 
-// checkSecrets holds the rules about secrets that concern the whole definition. An input that is a secret's value stays out
-// of the manifest and of the record in it, so nothing else may use it: it would be lost, or leak, at the next update.
-func checkSecrets(service *Service, diags *diag.List) {
-	bosh := service.Provision.Bosh
-	if bosh == nil {
-		return
-	}
+// checkSecrets holds the rules about secrets that concern the whole action. An input that is a secret's value stays out of the
+// manifest and of the record in it, so nothing else may use it: it would be lost, or leak, at the next update.
+func checkSecrets(action *Action, diags *diag.List) {
 	names := map[string]bool{}
-	bound := map[string]Secret{}
-	for _, secret := range bosh.Secrets {
+	for _, secret := range action.Bosh.Secrets {
 		if names[secret.Name] {
 			diags.Errorf(secret.Pos, "duplicate", "secret %q is declared twice", secret.Name)
 		}
 		names[secret.Name] = true
-		if secret.Input != "" {
-			bound[secret.Input] = secret
-		}
 		if secret.Value != nil && generates(secret.Value) {
 			diags.Errorf(secret.Pos, "secret-generated", "secret %q must not use generating functions; give it a length instead", secret.Name)
 		}
 	}
-	for _, template := range service.Provision.expressions() {
+	for _, secret := range action.Bosh.Secrets {
+		checkSecretName(action, secret, diags)
+		if secret.Input != "" {
+			checkSecretInput(action, secret, names, diags)
+		}
+	}
+}
+
+// checkSecretName: ((name)) in the manifest is the secret, which would hide an input of the same name.
+func checkSecretName(action *Action, secret Secret, diags *diag.List) {
+	if secret.Name != secret.Input && slices.Contains(action.InputNames(), secret.Name) {
+		diags.Errorf(secret.Pos, "secret-name", "there is an input %q as well; the secret would hide it", secret.Name)
+	}
+}
+
+// checkSecretInput looks for other uses of the input that is a secret's value.
+func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, diags *diag.List) {
+	for _, template := range action.expressions() {
 		for _, reference := range template.References() {
-			if secret, ok := bound[reference.Name]; ok && template != secret.Value {
-				diags.Errorf(reference.Pos, "secret-input", "input %q is the value of secret %q and may not be used elsewhere",
-					reference.Name, secret.Name)
+			if template != secret.Value && reads(reference, secret.Input) {
+				diags.Errorf(reference.Pos, "secret-input", "%q is the value of secret %q and may not be used elsewhere",
+					secret.Input, secret.Name)
 			}
 		}
 	}
-	for _, computed := range service.Provision.ComputedInputs {
-		if secret, ok := bound[computed.Name]; ok && computed.Expr != nil && generates(computed.Expr) {
+	for _, computed := range action.ComputedInputs {
+		if computed.Name == secret.Input && computed.Expr != nil && generates(computed.Expr) {
 			diags.Errorf(computed.Pos, "secret-generated", "computed input %q is the value of secret %q and must not use generating "+
 				"functions; give the secret a length instead", computed.Name, secret.Name)
 		}
 	}
+	if secrets[secret.Input] {
+		return // ((name)) is that secret
+	}
+	for _, document := range action.Bosh.documents() {
+		for _, found := range documentVariable.FindAllStringSubmatchIndex(document.Text, -1) {
+			if document.Text[found[2]:found[3]] == secret.Input {
+				diags.Errorf(place(document, found[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
+					secret.Input, secret.Name, secret.Name)
+			}
+		}
+	}
+}
+
+// documentVariable matches a variable of a BOSH manifest.
+var documentVariable = regexp.MustCompile(`\(\(!?([-/\w]+)`)
+
+// documents returns the YAML texts that are interpolated.
+func (b *Bosh) documents() []Document {
+	all := []Document{b.Manifest}
+	for _, ops := range b.Ops {
+		all = append(all, ops.Document)
+	}
+	for _, name := range value.Keys(b.Configs) {
+		all = append(all, b.Configs[name].Document)
+	}
+	return all
+}
+
+// place is where a byte of a document stands.
+func place(document Document, offset int) diag.Pos {
+	before := document.Text[:offset]
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return document.At(strings.Count(before, "\n")+1, column)
 }
 
 // generates tells whether an expression makes a new value at each evaluation.
@@ -61,67 +106,4 @@ func generates(template *expr.Template) bool {
 		}
 	}
 	return false
-}
-
-// expressions returns all expressions of an action except the conditions that decide nothing rendered.
-func (a *Action) expressions() []*expr.Template {
-	var all []*expr.Template
-	add := func(templates ...*expr.Template) {
-		for _, template := range templates {
-			if template != nil {
-				all = append(all, template)
-			}
-		}
-	}
-	for _, variable := range a.UserInputs {
-		add(variable.DefaultExpr)
-	}
-	for _, computed := range a.ComputedInputs {
-		add(computed.Expr)
-	}
-	if a.Bosh == nil {
-		return all
-	}
-	for _, ops := range a.Bosh.Ops {
-		add(ops.If)
-	}
-	for _, config := range a.Bosh.Configs {
-		add(config.If)
-	}
-	for _, secret := range a.Bosh.Secrets {
-		add(secret.Value)
-	}
-	for _, check := range a.Bosh.Checks {
-		add(check.That, check.Message)
-	}
-	for _, template := range a.Bosh.Labels {
-		add(template)
-	}
-	for _, template := range a.Bosh.Update {
-		add(template)
-	}
-	for _, output := range a.Bosh.Outputs {
-		add(output.Expr)
-	}
-	add(a.Bosh.DashboardURL)
-	return all
-}
-
-// Uses tells which keys of a map variable, such as "request.context", the action's expressions read, and whether one reads it
-// in a way that needs all of them.
-func (a *Action) Uses(variable string) (keys []string, all bool) {
-	for _, template := range a.expressions() {
-		for _, reference := range template.References() {
-			rest, below := strings.CutPrefix(reference.Name, variable+".")
-			switch {
-			case below:
-				keys = append(keys, rest)
-			case reference.Name == variable && reference.Indexed && reference.Key != "":
-				keys = append(keys, reference.Key)
-			case reference.Name == variable:
-				all = true
-			}
-		}
-	}
-	return keys, all
 }

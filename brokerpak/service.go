@@ -23,15 +23,15 @@ type definition struct {
 
 // parseService reads a service definition; name is its path in the pak.
 func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
-	service := &Service{File: name, Pos: diag.Pos{File: pak.display(name), Line: 1, Column: 1}}
-	doc, root := parseDocument(pak.display(name), text, diags)
+	service := &Service{File: name, Pos: diag.Pos{File: pak.Display(name), Line: 1, Column: 1}}
+	doc, root := parseDocument(pak.Display(name), text, diags)
 	if root == nil {
 		return service
 	}
 	d := &definition{document: doc, pak: pak}
-	var packVersion int
-	d.mapping(root, "the service definition", false, map[string]field{
-		"version":               d.integer("version", &packVersion),
+	var version int
+	at := d.mapping(root, "the service definition", false, map[string]field{
+		"version":               d.integer("version", &version),
 		"name":                  d.text("name", &service.Name),
 		"id":                    d.text("id", &service.ID),
 		"description":           d.text("description", &service.Description),
@@ -47,30 +47,35 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 		"provision":             d.action("provision", &service.Provision),
 		"bind":                  d.action("bind", &service.Bind),
 	})
-	if root.Kind == yaml.MappingNode {
-		if packVersion != 1 {
-			d.errorf(root, "version", "version of a service definition must be 1")
-		}
-		d.checkService(root, service)
+	if root.Kind != yaml.MappingNode || d.exhausted {
+		return service
 	}
-	checkSecrets(service, diags)
+	service.Pos = at.at("name")
+	if version != packVersion {
+		d.failf(at.at("version"), "version", "version of a service definition must be %d", packVersion)
+	}
+	d.checkService(at, service)
+	checkBosh(service, diags)
 	return service
 }
 
-func (d *definition) checkService(root *yaml.Node, service *Service) {
+func (d *definition) checkService(at places, service *Service) {
 	if !namePattern.MatchString(service.Name) {
-		d.errorf(root, "name", "name %q must not be empty and may only hold letters, digits, periods and hyphens", service.Name)
+		d.failf(at.at("name"), "name", "name %q must not be empty and may only hold letters, digits, periods and hyphens", service.Name)
 	}
 	if !uuidPattern.MatchString(service.ID) {
-		d.errorf(root, "id", "id %q must be a UUID", service.ID)
+		d.failf(at.at("id"), "id", "id %q must be a UUID", service.ID)
 	}
-	d.required(root, "description", service.Description)
-	d.required(root, "display_name", service.DisplayName)
+	d.required(at, "description", "description", service.Description)
+	d.required(at, "display_name", "display_name", service.DisplayName)
 	for _, link := range []struct{ field, text string }{
 		{"image_url", service.ImageURL}, {"documentation_url", service.DocumentationURL}, {"support_url", service.SupportURL},
 	} {
+		if link.field == "image_url" && strings.HasPrefix(link.text, "file://") {
+			continue // a path, which becomes the image itself when the pak is built
+		}
 		if parsed, err := url.ParseRequestURI(link.text); err != nil || parsed.Scheme == "" {
-			d.errorf(root, "url", "%s must be a URL with a scheme such as https", link.field)
+			d.failf(at.at(link.field), "url", "%s must be a URL with a scheme such as https", link.field)
 		}
 	}
 }
@@ -79,8 +84,8 @@ func (d *definition) plans(target *[]Plan) field {
 	return func(node *yaml.Node) {
 		names := map[string]bool{}
 		d.sequence(node, "plans", func(element *yaml.Node) {
-			plan := Plan{Pos: d.pos(resolve(element))}
-			d.mapping(element, "a plan", false, map[string]field{
+			plan := Plan{Pos: d.pos(element)}
+			at := d.mapping(element, "a plan", false, map[string]field{
 				"name":                d.text("name", &plan.Name),
 				"id":                  d.text("id", &plan.ID),
 				"description":         d.text("description", &plan.Description),
@@ -91,14 +96,14 @@ func (d *definition) plans(target *[]Plan) field {
 				"provision_overrides": d.object("provision_overrides", &plan.ProvisionOverrides),
 				"bind_overrides":      d.object("bind_overrides", &plan.BindOverrides),
 			})
-			d.required(element, "name of a plan", plan.Name)
+			d.required(at, "name", "name of a plan", plan.Name)
 			if !uuidPattern.MatchString(plan.ID) {
-				d.errorf(resolve(element), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
+				d.failf(at.at("id"), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
 			}
-			d.required(element, "description of a plan", plan.Description)
-			d.required(element, "display_name of a plan", plan.DisplayName)
-			if names[plan.Name] {
-				d.errorf(resolve(element), "duplicate", "plan name %q is used twice in this service", plan.Name)
+			d.required(at, "description", "description of a plan", plan.Description)
+			d.required(at, "display_name", "display_name of a plan", plan.DisplayName)
+			if names[plan.Name] && plan.Name != "" {
+				d.failf(at.at("name"), "duplicate", "plan name %q is used twice in this service", plan.Name)
 			}
 			names[plan.Name] = true
 			*target = append(*target, plan)
@@ -109,8 +114,8 @@ func (d *definition) plans(target *[]Plan) field {
 func (d *definition) examples(target *[]Example) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "examples", func(element *yaml.Node) {
-			example := Example{Pos: d.pos(resolve(element))}
-			d.mapping(element, "an example", false, map[string]field{
+			example := Example{Pos: d.pos(element)}
+			at := d.mapping(element, "an example", false, map[string]field{
 				"name":             d.text("name", &example.Name),
 				"description":      d.text("description", &example.Description),
 				"plan_id":          d.text("plan_id", &example.PlanID),
@@ -118,22 +123,22 @@ func (d *definition) examples(target *[]Example) field {
 				"bind_params":      d.object("bind_params", &example.BindParams),
 				"bind_can_fail":    d.boolean("bind_can_fail", &example.BindCanFail),
 			})
-			d.required(element, "name of an example", example.Name)
-			d.required(element, "description of an example", example.Description)
-			d.required(element, "plan_id of an example", example.PlanID)
+			d.required(at, "name", "name of an example", example.Name)
+			d.required(at, "description", "description of an example", example.Description)
+			d.required(at, "plan_id", "plan_id of an example", example.PlanID)
 			*target = append(*target, example)
 		})
 	}
 }
 
-// readRef reads a file that a definition refers to; "" and a diagnostic when it cannot be read.
-func (d *definition) readRef(node *yaml.Node, what, name string) (string, bool) {
+// readRef reads a file that a definition refers to; false and a diagnostic when it cannot be read.
+func (d *definition) readRef(node *yaml.Node, what, name string) (Document, bool) {
 	text, err := d.pak.readText(name)
 	if err != nil {
 		d.errorf(node, "missing-file", "%s %q cannot be read: %s", what, name, reason(err))
-		return "", false
+		return Document{}, false
 	}
-	return text, true
+	return Document{Text: text, Pos: diag.Pos{File: d.pak.Display(name), Line: 1, Column: 1}}, true
 }
 
 // Plan returns the plan with the given id or name, or nil.

@@ -1,43 +1,68 @@
 package brokerpak
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
-	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
-	"service-adapter/internal/value"
 )
 
-// maxNodes bounds the nodes visited in one file: merges and aliases can multiply a small text without end.
-const maxNodes = 1_000_000
+// maxNodes bounds the nodes visited in one file: merges and aliases can multiply a small text without end. The largest
+// published definitions have a few thousand.
+const maxNodes = 200_000
 
-// maxNesting bounds how deep merges and nested lists are followed.
+// maxNesting bounds how deep merges, aliases and values are followed. It also ends those that contain themselves.
 const maxNesting = 200
 
 // document decodes one YAML file node by node, so that every fault keeps its place and none hides another.
 type document struct {
-	file    string
-	lines   []string
-	diags   *diag.List
-	visited int
+	file      string
+	lines     []string
+	diags     *diag.List
+	visited   int
+	exhausted bool
+	mistyped  map[diag.Pos]bool // where something of the wrong type stands
 }
 
 // field decodes the value of one key of a mapping.
 type field func(node *yaml.Node)
 
-// syntaxLine finds the line in a message of the YAML library.
-var syntaxLine = regexp.MustCompile(`^yaml: line (\d+): (.*)$`)
+// places tells where a mapping and the values of its keys stand.
+type places struct {
+	self  diag.Pos
+	keys  map[string]diag.Pos
+	nulls map[string]bool
+}
 
-// parseDocument returns the root of the only document of a text, or nil when a diagnostic was added.
+// at is the place of a key's value, or of the whole mapping when it has no such key.
+func (p places) at(key string) diag.Pos {
+	if pos, ok := p.keys[key]; ok {
+		return pos
+	}
+	return p.self
+}
+
+// has tells whether a key has a value other than null.
+func (p places) has(key string) bool {
+	_, ok := p.keys[key]
+	return ok && !p.nulls[key]
+}
+
+// libraryPrefix is how messages of the YAML library begin. Its line is where the construct begins that is at fault, or the
+// one before it.
+var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
+
+// parseDocument returns the root of the first document of a text, or nil when a diagnostic was added. Other brokers read no
+// further documents either.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
-	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags}
+	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, mistyped: map[diag.Pos]bool{}}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var root yaml.Node
 	if err := decoder.Decode(&root); err != nil {
@@ -45,22 +70,42 @@ func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) 
 		return doc, nil
 	}
 	var second yaml.Node
-	if err := decoder.Decode(&second); err == nil {
-		diags.Errorf(doc.pos(&second), "yaml-syntax", "the file holds more than one YAML document; only one is allowed")
+	if err := decoder.Decode(&second); err == nil && !isNull(second.Content[0]) {
+		diags.Warnf(doc.pos(second.Content[0]), "yaml-documents",
+			"the file holds more than one YAML document; only the first is read")
 	}
 	return doc, root.Content[0]
 }
 
 func (d *document) syntaxError(err error) {
-	pos, message := diag.Pos{File: d.file}, strings.TrimPrefix(err.Error(), "yaml: ")
-	if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
-		pos.Line, _ = strconv.Atoi(found[1]) // the expression admits digits only; an overflow leaves the file as place
-		message = found[2] + " (near this line)"
+	if errors.Is(err, io.EOF) {
+		d.failf(diag.Pos{File: d.file}, "yaml-syntax", "the file is empty")
+		return
 	}
-	if message == "EOF" {
-		message = "the file is empty"
+	line, message := syntaxFault(d.lines, err)
+	d.failf(diag.Pos{File: d.file, Line: line}, "yaml-syntax", "not valid YAML: %s", message)
+}
+
+// syntaxFault finds the line that causes an error of the YAML library: the last one of a beginning of the text that gives the
+// same error, while without this line it does not. For other errors, and in very long texts, the line is 0.
+func syntaxFault(lines []string, err error) (line int, message string) {
+	prefix := libraryPrefix.FindString(err.Error())
+	const searched = 50_000 // lines; each try parses the text again
+	if prefix == "" || len(lines) > searched {
+		return 0, strings.TrimPrefix(err.Error(), "yaml: ")
 	}
-	d.diags.Errorf(pos, "yaml-syntax", "not valid YAML: %s", message)
+	low, high := 0, len(lines)
+	for high-low > 1 {
+		middle := (low + high) / 2
+		var root yaml.Node
+		again := yaml.NewDecoder(strings.NewReader(strings.Join(lines[:middle], "\n") + "\n")).Decode(&root)
+		if again != nil && again.Error() == err.Error() {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, strings.TrimPrefix(err.Error(), prefix)
 }
 
 func (d *document) pos(node *yaml.Node) diag.Pos {
@@ -68,50 +113,78 @@ func (d *document) pos(node *yaml.Node) diag.Pos {
 }
 
 func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
-	d.diags.Errorf(d.pos(node), rule, format, args...)
+	d.failf(d.pos(node), rule, format, args...)
 }
 
-// resolve follows aliases.
+// failf adds an error, unless it follows from another one: what has the wrong type, or was not read after the bound on the
+// file's size was met, would seem missing or wrong once more.
+func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
+	if d.exhausted || d.mistyped[pos] {
+		return
+	}
+	d.mistyped[pos] = rule == "type"
+	d.diags.Errorf(pos, rule, format, args...)
+}
+
+// spend counts visited nodes and tells whether the file is still within its bounds.
+func (d *document) spend(node *yaml.Node, depth int) bool {
+	d.visited += 1 + len(node.Content)
+	if depth > maxNesting {
+		d.errorf(node, "yaml-aliases", "nested more than %d levels deep, or an alias or merge that contains itself", maxNesting)
+		d.exhausted = true
+	}
+	if d.visited > maxNodes {
+		d.errorf(node, "yaml-aliases", "the file has more than %d nodes with its aliases and merges followed", maxNodes)
+		d.exhausted = true
+	}
+	return !d.exhausted
+}
+
+// resolve follows an alias.
 func resolve(node *yaml.Node) *yaml.Node {
-	for range maxNesting {
-		if node.Kind != yaml.AliasNode {
-			return node
-		}
-		node = node.Alias
+	if node.Kind == yaml.AliasNode {
+		return node.Alias // never an alias itself
 	}
 	return node
 }
 
 func isNull(node *yaml.Node) bool {
 	node = resolve(node)
-	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
 // pair is a key of a mapping and its value.
 type pair struct{ key, value *yaml.Node }
 
 // pairs returns the keys of a mapping with YAML merges applied: a key of the mapping itself wins over merged ones, the
-// first merged mapping over later ones. What is no mapping is reported.
+// first merged mapping over later ones. What is no mapping is reported; null has no keys.
 func (d *document) pairs(node *yaml.Node, what string) []pair {
+	if isNull(node) {
+		return nil
+	}
 	return d.merged(node, what, 0)
 }
 
 func (d *document) merged(node *yaml.Node, what string, depth int) []pair {
-	node = resolve(node)
-	if node.Kind != yaml.MappingNode {
-		d.errorf(node, "type", "%s must be a mapping, not %s", what, kindOf(node))
+	mapping := resolve(node)
+	if mapping.Kind != yaml.MappingNode {
+		d.errorf(node, "type", "%s must be a mapping, not %s", what, kindOf(mapping))
 		return nil
 	}
-	if d.visited += len(node.Content); d.visited > maxNodes || depth > maxNesting {
-		d.errorf(node, "yaml-aliases", "too many nested aliases or merges")
+	if !d.spend(mapping, depth) {
 		return nil
 	}
-	var own, merges []pair
+	var own []pair
+	var merges []*yaml.Node
 	seen := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, item := node.Content[i], node.Content[i+1]
-		if key.Tag == "!!merge" {
-			merges = append(merges, pair{key, item})
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, item := resolve(mapping.Content[i]), mapping.Content[i+1]
+		if key.ShortTag() == "!!merge" {
+			merges = append(merges, item)
+			continue
+		}
+		if key.Kind != yaml.ScalarNode {
+			d.errorf(key, "type", "a key of %s must be a scalar, not %s", what, kindOf(key))
 			continue
 		}
 		if first, ok := seen[key.Value]; ok {
@@ -122,7 +195,7 @@ func (d *document) merged(node *yaml.Node, what string, depth int) []pair {
 		own = append(own, pair{key, item})
 	}
 	for _, merge := range merges {
-		for _, source := range mergeSources(merge.value) {
+		for _, source := range mergeSources(merge) {
 			for _, inherited := range d.merged(source, "the value of <<", depth+1) {
 				if _, ok := seen[inherited.key.Value]; !ok {
 					seen[inherited.key.Value] = inherited.key
@@ -135,17 +208,22 @@ func (d *document) merged(node *yaml.Node, what string, depth int) []pair {
 }
 
 func mergeSources(node *yaml.Node) []*yaml.Node {
-	if node = resolve(node); node.Kind == yaml.SequenceNode {
-		return node.Content
+	if list := resolve(node); list.Kind == yaml.SequenceNode {
+		return list.Content
 	}
 	return []*yaml.Node{node}
 }
 
 // mapping decodes a mapping by its fields. Unknown keys are errors where strict, else warnings.
-func (d *document) mapping(node *yaml.Node, what string, strict bool, fields map[string]field) {
+func (d *document) mapping(node *yaml.Node, what string, strict bool, fields map[string]field) places {
+	found := places{self: d.pos(node), keys: map[string]diag.Pos{}, nulls: map[string]bool{}}
+	if isNull(node) {
+		d.errorf(node, "type", "%s must be a mapping, not null", what)
+		return found
+	}
 	for _, p := range d.pairs(node, what) {
-		decode, ok := fields[p.key.Value]
-		if ok {
+		if decode, ok := fields[p.key.Value]; ok {
+			found.keys[p.key.Value], found.nulls[p.key.Value] = d.pos(p.value), isNull(p.value)
 			decode(p.value)
 			continue
 		}
@@ -160,148 +238,31 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, fields map
 			d.diags.Warnf(d.pos(p.key), "unknown-key", "unknown key %q in %s is ignored%s", p.key.Value, what, hint)
 		}
 	}
+	return found
 }
 
 // sequence calls item for each element of a list. Null is an empty list.
 func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.Node)) {
-	node = resolve(node)
-	if isNull(node) {
+	list := resolve(node)
+	if isNull(list) {
 		return
 	}
-	if node.Kind != yaml.SequenceNode {
-		d.errorf(node, "type", "%s must be a list, not %s", what, kindOf(node))
+	if list.Kind != yaml.SequenceNode {
+		d.errorf(node, "type", "%s must be a list, not %s", what, kindOf(list))
 		return
 	}
-	if d.visited += len(node.Content); d.visited > maxNodes {
-		d.errorf(node, "yaml-aliases", "too many nested aliases or merges")
+	if !d.spend(list, 0) {
 		return
 	}
-	for _, element := range node.Content {
+	for _, element := range list.Content {
 		item(element)
 	}
 }
 
-// text decodes any scalar as the text that stands in the file, so that "version: 1.20" keeps its zero.
-func (d *document) text(what string, target *string) field {
-	return func(node *yaml.Node) {
-		node = resolve(node)
-		if node.Kind != yaml.ScalarNode {
-			d.errorf(node, "type", "%s must be a string, not %s", what, kindOf(node))
-			return
-		}
-		if node.Tag != "!!null" {
-			*target = node.Value
-		}
-	}
-}
-
-func (d *document) texts(what string, target *[]string) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
-			var text string
-			d.text("an entry of "+what, &text)(element)
-			*target = append(*target, text)
-		})
-	}
-}
-
-func (d *document) boolean(what string, target *bool) field {
-	return func(node *yaml.Node) {
-		node = resolve(node)
-		if isNull(node) {
-			return
-		}
-		if node.Kind != yaml.ScalarNode || node.Tag != "!!bool" {
-			d.errorf(node, "type", "%s must be true or false, not %s", what, kindOf(node))
-			return
-		}
-		*target = strings.EqualFold(node.Value, "true")
-	}
-}
-
-func (d *document) integer(what string, target *int) field {
-	return func(node *yaml.Node) {
-		node = resolve(node)
-		parsed, err := strconv.Atoi(node.Value)
-		if node.Kind != yaml.ScalarNode || err != nil {
-			d.errorf(node, "type", "%s must be an integer, not %s", what, kindOf(node))
-			return
-		}
-		*target = parsed
-	}
-}
-
-// value decodes any YAML as a value of package value.
-func (d *document) value(node *yaml.Node) any {
-	var raw any
-	if err := resolve(node).Decode(&raw); err != nil {
-		d.errorf(node, "yaml-syntax", "not a usable value: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-		return nil
-	}
-	return value.Normalise(raw)
-}
-
-// object decodes a mapping of any content; null gives an empty one.
-func (d *document) object(what string, target *map[string]any) field {
-	return func(node *yaml.Node) {
-		if isNull(node) {
-			return
-		}
-		if kind := resolve(node); kind.Kind != yaml.MappingNode {
-			d.errorf(kind, "type", "%s must be a mapping, not %s", what, kindOf(kind))
-			return
-		}
-		if object, ok := d.value(node).(map[string]any); ok {
-			*target = object
-		}
-	}
-}
-
-func (d *document) textMap(what string, target *map[string]string) field {
-	return func(node *yaml.Node) {
-		if isNull(node) {
-			return
-		}
-		*target = map[string]string{}
-		for _, p := range d.pairs(node, what) {
-			var text string
-			d.text(what+"."+p.key.Value, &text)(p.value)
-			(*target)[p.key.Value] = text
-		}
-	}
-}
-
-// expression parses a scalar as an expression template; other scalars than strings are their text.
-func (d *document) expression(what string, target **expr.Template) field {
-	return func(node *yaml.Node) {
-		node = resolve(node)
-		if node.Kind != yaml.ScalarNode {
-			d.errorf(node, "type", "%s must be a string with an expression such as ${name}, not %s", what, kindOf(node))
-			return
-		}
-		parsed, err := expr.Parse(expr.SourceOf(node, d.file, d.lines))
-		if err != nil {
-			d.reportExpression(node, err)
-			return
-		}
-		*target = parsed
-	}
-}
-
-func (d *document) reportExpression(node *yaml.Node, err error) {
-	if found, ok := err.(diag.Errors); ok { //nolint:errorlint // Parse documents the bare type
-		for _, item := range found {
-			d.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
-		}
-		return
-	}
-	d.errorf(node, "expression", "%s", err)
-}
-
-// required reports a missing text at the place of its mapping.
-func (d *document) required(node *yaml.Node, what, text string) {
-	if strings.TrimSpace(text) == "" {
-		d.errorf(resolve(node), "required", "%s is required and must not be empty", what)
+// required reports a missing text. Blanks are a text: other brokers take them.
+func (d *document) required(at places, key, what, text string) {
+	if text == "" {
+		d.failf(at.at(key), "required", "%s is required and must not be empty", what)
 	}
 }
 
@@ -312,9 +273,9 @@ func kindOf(node *yaml.Node) string {
 		return "a mapping"
 	case node.Kind == yaml.SequenceNode:
 		return "a list"
-	case node.Tag == "!!null":
+	case node.ShortTag() == "!!null":
 		return "null"
-	case node.Tag == "!!str":
+	case node.ShortTag() == "!!str":
 		return "a string"
 	default:
 		return fmt.Sprintf("%q", node.Value)

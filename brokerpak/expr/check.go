@@ -14,10 +14,13 @@ type Known struct {
 	// beforehand: "request.context" admits "request.context" and "request.context.platform".
 	Prefixes  []string
 	Functions map[string]Function
+	// Types are the types of those variables that always have the same: String for every scalar, since a variable's scalars
+	// are texts, List or Map.
+	Types map[string]Type
 }
 
-// Check reports what the template uses and is not known, without evaluating it: variables, functions, and calls with the
-// wrong number of arguments.
+// Check reports what the template uses and is not known, without evaluating it: variables, functions, calls with the wrong
+// number of arguments, and what has a type that cannot be used where it stands.
 func (t *Template) Check(known Known) *diag.List {
 	list := &diag.List{}
 	variables := slices.Concat(known.Variables, known.Prefixes)
@@ -41,6 +44,8 @@ func (t *Template) Check(known Known) *diag.List {
 			list.Errorf(call.Pos, "function-arguments", "%s; its arguments are %s", err, function.Signature())
 		}
 	}
+	types := &typeCheck{template: t, known: known, standard: standard, list: list}
+	types.infer(t.root)
 	return list
 }
 

@@ -125,6 +125,15 @@ func (v *View) Functions() map[string]expr.Function {
 
 // get returns the value at a path of the manifest, with references replaced by the secrets' values.
 func (v *View) get(path string) (any, error) {
+	found, err := v.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	return v.resolve(found, path)
+}
+
+// Find returns the value at a path of the manifest, with references as they stand there.
+func (v *View) Find(path string) (any, error) {
 	pointer, err := patch.NewPointerFromString(path)
 	if err != nil {
 		return nil, fmt.Errorf("path %q: %w", path, err)
@@ -137,7 +146,7 @@ func (v *View) get(path string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the manifest has nothing at %q: %w", path, err)
 	}
-	return v.resolve(value.Normalise(found), path)
+	return value.Normalise(found), nil
 }
 
 func (v *View) yamlTree() (any, error) {

@@ -3,6 +3,7 @@ package vars
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"service-adapter/brokerpak"
@@ -101,7 +102,7 @@ func checkParameters(parameters map[string]any, secrets []string, guard bool) er
 		if value.Depth(item) > value.MaxDepth {
 			return fault.Userf("parameter %q is nested more than %d levels deep", name, value.MaxDepth)
 		}
-		if err := value.CheckNumbers(item); err != nil {
+		if err := checkNumbers(name, item, guard); err != nil {
 			return fault.Userf("parameter %q cannot be used: %s", name, err)
 		}
 		if guard && !slices.Contains(secrets, name) && (HasReference(item) || HasReference(name)) {
@@ -109,6 +110,22 @@ func checkParameters(parameters map[string]any, secrets []string, guard bool) er
 		}
 	}
 	return nil
+}
+
+// checkNumbers refuses numbers that nothing can hold. Into a manifest no integer of more than 64 bits may go either: BOSH would
+// read it as a text. OpenTofu reads it as a number.
+func checkNumbers(name string, item any, manifest bool) error {
+	if manifest {
+		return value.CheckNumbers(map[string]any{name: item})
+	}
+	var failed error
+	value.Walk(map[string]any{name: item}, func(path string, leaf any) bool {
+		if f, ok := leaf.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+			failed = fmt.Errorf("the number at %q is too large", path)
+		}
+		return failed == nil
+	})
+	return failed
 }
 
 // planInputs sets the plan inputs of a bind action from the plan's properties, as an expression would read them.

@@ -101,9 +101,9 @@ func NewScope(o Options) *Scope {
 		constants: o.Constants, functions: o.Functions, environment: o.Environment, carried: o.Carried, guard: o.GuardReferences,
 	}
 	for _, calls := range o.Carried {
-		for call := range calls {
-			if strings.HasPrefix(call, "counter.next#") {
-				s.counter++
+		for call, made := range calls {
+			if count, ok := made.(int64); ok && strings.HasPrefix(call, "counter.next#") {
+				s.counter = max(s.counter, count)
 			}
 		}
 	}
@@ -290,8 +290,13 @@ func (s *Scope) generate(owner, call string, make func() (any, error)) (any, err
 // tainted tells whether an expression reads anything that a user controls.
 func (s *Scope) tainted(template *expr.Template) bool {
 	for _, ref := range template.References() {
-		if strings.HasPrefix(ref.Name, "request.") || strings.HasPrefix(ref.Name, "uaa_client.") || s.Origins[ref.Name].FromRequest {
+		if strings.HasPrefix(ref.Name, "request.") || ref.Name == "uaa_client" || strings.HasPrefix(ref.Name, "uaa_client.") {
 			return true
+		}
+		for name := ref.Name; name != ""; name = parent(name) {
+			if s.Origins[name].FromRequest {
+				return true
+			}
 		}
 	}
 	return false

@@ -89,7 +89,7 @@ func (l *List) Append(other *List) {
 	}
 }
 
-// All returns the diagnostics sorted by file, line, column and rule.
+// All returns the diagnostics sorted by file, line, column and rule, each once.
 func (l *List) All() []Diagnostic {
 	sorted := slices.Clone(l.items)
 	slices.SortStableFunc(sorted, func(a, b Diagnostic) int {
@@ -98,9 +98,10 @@ func (l *List) All() []Diagnostic {
 			cmp.Compare(a.Pos.Line, b.Pos.Line),
 			cmp.Compare(a.Pos.Column, b.Pos.Column),
 			strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.Message, b.Message),
 		)
 	})
-	return sorted
+	return slices.Compact(sorted)
 }
 
 // HasErrors tells whether at least one diagnostic is an error.

@@ -5,7 +5,9 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -84,7 +86,11 @@ func Decode(text string) (*Record, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var r Record
-	if err := decoder.Decode(&r); err != nil {
+	err := decoder.Decode(&r)
+	if _, end := decoder.Token(); err == nil && end != io.EOF { //nolint:errorlint // Token returns io.EOF bare
+		err = errors.New("there is text after it")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, err)
 	}
 	if r.Format < 1 || r.Format > format {
@@ -111,20 +117,23 @@ func (r *Record) normalise() {
 	}
 }
 
-// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter.
+// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter. The error
+// says that there is one and it cannot be used, or that the manifest, which seems to have one, cannot be parsed.
 func FromManifest(manifest []byte) (*Record, error) {
 	text := string(manifest)
 	if line, ok := findLine(text); ok {
-		if found, ok := topLevel(line); ok {
-			return Decode(found)
+		if found, err := topLevel(line); err == nil && found != "" {
+			if r, err := Decode(found); err == nil {
+				return r, nil
+			}
 		}
 	}
 	if !strings.Contains(text, Key) {
 		return nil, nil
 	}
-	found, ok := topLevel(text)
-	if !ok {
-		return nil, nil
+	found, err := topLevel(text)
+	if err != nil || found == "" {
+		return nil, err
 	}
 	return Decode(found)
 }
@@ -132,21 +141,32 @@ func FromManifest(manifest []byte) (*Record, error) {
 // findLine returns the line of the key. The adapter writes the record on one line, so that a large manifest need not be
 // parsed to find it.
 func findLine(text string) (string, bool) {
-	start := strings.LastIndex("\n"+text, "\n"+Key+": ")
-	if start < 0 {
-		return "", false
+	start := 0
+	if !strings.HasPrefix(text, Key+": ") {
+		start = strings.LastIndex(text, "\n"+Key+": ") + 1
+		if start == 0 {
+			return "", false
+		}
 	}
 	line, _, _ := strings.Cut(text[start:], "\n")
 	return line, true
 }
 
-// topLevel parses YAML and returns the record's text.
-func topLevel(text string) (string, bool) {
-	var document struct {
-		Record string `yaml:"brokerpak"`
-	}
+// topLevel parses YAML and returns the record's text, "" when there is none.
+func topLevel(text string) (string, error) {
+	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return "", false // not a manifest that the adapter made
+		return "", fmt.Errorf("looking for the record %q in the manifest: %w", Key, err)
 	}
-	return document.Record, document.Record != ""
+	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
+		return "", nil
+	}
+	root := document.Content[0]
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, item := root.Content[i], root.Content[i+1]
+		if key.Value == Key && item.Kind == yaml.ScalarNode && item.ShortTag() == "!!str" {
+			return item.Value, nil
+		}
+	}
+	return "", nil
 }

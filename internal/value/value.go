@@ -11,16 +11,18 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MaxDepth is how deep a value from outside may be nested.
 const MaxDepth = 100
 
-// exactFloat is the magnitude below which every integral float64 is exactly one integer.
-const exactFloat = 1 << 53
+// wide and widest are 2 to the power of 63 and 64, where the integers of 64 bits end.
+const wide, widest = 1 << 63, 1 << 64
 
 // DecodeJSON reads exactly one JSON document.
 func DecodeJSON(data []byte) (any, error) {
@@ -98,6 +100,8 @@ func scalar(raw any) any {
 		return float(v)
 	case json.Number:
 		return number(v.String())
+	case time.Time: // a YAML timestamp
+		return v.Format(time.RFC3339Nano)
 	default:
 		return fmt.Sprint(v)
 	}
@@ -111,10 +115,16 @@ func unsigned(v uint64) any {
 }
 
 func float(v float64) any {
-	if v == math.Trunc(v) && math.Abs(v) < exactFloat {
+	switch {
+	case v != math.Trunc(v): // NaN as well
+		return v
+	case v >= -wide && v < wide:
 		return int64(v)
+	case v >= wide && v < widest:
+		return uint64(v)
+	default:
+		return v
 	}
-	return v
 }
 
 func number(text string) any {
@@ -124,12 +134,32 @@ func number(text string) any {
 	if u, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return u
 	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		// Beyond float64; infinity is refused by CheckNumbers, so the number is never used.
-		return math.Inf(1)
+	// Beyond float64 the result is infinite, which CheckNumbers refuses, so that the number is never used.
+	f, _ := strconv.ParseFloat(text, 64)
+	if f == math.Trunc(f) && math.Abs(f) < widest && len(text) <= longestExact {
+		return integral(text, f)
 	}
 	return float(f)
+}
+
+// longestExact bounds in bytes the numbers that are read exactly; the time to read one grows with the square of its length.
+const longestExact = 64
+
+// integral returns an integer that is written with a fraction or an exponent, such as 9007199254740993.0, which a float64
+// would round.
+func integral(text string, rounded float64) any {
+	const precision = 128 // bits; 64 for the integer, the others show a fraction
+	exact, _, err := big.ParseFloat(text, 10, precision, big.ToNearestEven)
+	if err != nil || !exact.IsInt() {
+		return float(rounded)
+	}
+	if i, accuracy := exact.Int64(); accuracy == big.Exact {
+		return i
+	}
+	if u, accuracy := exact.Uint64(); accuracy == big.Exact {
+		return u
+	}
+	return float(rounded)
 }
 
 // Kind names the JSON type of a value with its article, for messages: "a string", "an integer", "null".

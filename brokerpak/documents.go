@@ -1,0 +1,70 @@
+package brokerpak
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/diag"
+)
+
+// ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
+// take for different things: y and on, octal and base-60 numbers, digit groups, dates.
+var ambiguous = regexp.MustCompile(
+	`^(?i:y|n|yes|no|on|off)$|^[-+]?0[0-7_]+$|^0o[0-7]+$|^[-+]?[0-9]+(_[0-9]+)+$|^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|` +
+		`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
+// AmbiguousYAML tells whether readers of YAML disagree about a plain scalar.
+func AmbiguousYAML(text string) bool { return ambiguous.MatchString(text) }
+
+// CheckYAML reports what is no YAML, and what readers of YAML disagree about, with its place in the pak.
+func (d Document) CheckYAML() *diag.List {
+	diags := &diag.List{}
+	root, err := d.Node()
+	if err != nil {
+		line, message := syntaxFault(strings.Split(d.Text, "\n"), err)
+		diags.Errorf(d.At(line, 0), "yaml-syntax", "not valid YAML: %s", message)
+		return diags
+	}
+	d.checkNode(root, diags)
+	return diags
+}
+
+// Node parses the text, which must be exactly one YAML document; its root is the first content of the node.
+func (d Document) Node() (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(strings.NewReader(d.Text))
+	var root, second yaml.Node
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the document is empty")
+	case err != nil:
+		return nil, err
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, errors.New("only one YAML document is allowed")
+	}
+	return &root, nil
+}
+
+func (d Document) checkNode(node *yaml.Node, diags *diag.List) {
+	if node.Kind == yaml.ScalarNode && node.Style == 0 && ambiguous.MatchString(node.Value) {
+		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous", "%s means different things to different YAML readers; "+
+			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
+	}
+	if node.Kind == yaml.MappingNode {
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Tag != "!!merge" && key.Kind == yaml.ScalarNode && seen[key.Value] {
+				diags.Errorf(d.At(key.Line, key.Column), "duplicate-key", "key %q is there twice", key.Value)
+			}
+			seen[key.Value] = true
+		}
+	}
+	for _, child := range node.Content {
+		d.checkNode(child, diags)
+	}
+}

@@ -1,0 +1,181 @@
+package brokerpak
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// text decodes any scalar as the text that stands in the file, so that "version: 1.20" keeps its zero.
+func (d *document) text(what string, target *string) field {
+	return func(node *yaml.Node) {
+		scalar := resolve(node)
+		if scalar.Kind != yaml.ScalarNode {
+			d.errorf(node, "type", "%s must be a string, not %s", what, kindOf(scalar))
+			return
+		}
+		if !isNull(scalar) {
+			*target = scalar.Value
+		}
+	}
+}
+
+func (d *document) texts(what string, target *[]string) field {
+	return func(node *yaml.Node) {
+		d.sequence(node, what, func(element *yaml.Node) {
+			var text string
+			d.text("an entry of "+what, &text)(element)
+			*target = append(*target, text)
+		})
+	}
+}
+
+// The words that other brokers take for a boolean besides true and false.
+var (
+	trueWords  = []string{"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"} //nolint:gochecknoglobals // a constant table
+	falseWords = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"} //nolint:gochecknoglobals // a constant table
+)
+
+func (d *document) boolean(what string, target *bool) field {
+	return func(node *yaml.Node) {
+		scalar := resolve(node)
+		isBool, isText := scalar.ShortTag() == "!!bool", scalar.ShortTag() == "!!str"
+		switch {
+		case isNull(scalar):
+		case isBool:
+			*target = strings.EqualFold(scalar.Value, "true")
+		case isText && slices.Contains(trueWords, scalar.Value):
+			*target = true
+		case isText && slices.Contains(falseWords, scalar.Value):
+			*target = false
+		default:
+			d.errorf(node, "type", "%s must be true or false, not %s", what, kindOf(scalar))
+		}
+	}
+}
+
+// integer decodes an integer; null leaves the target.
+func (d *document) integer(what string, target *int) field {
+	return func(node *yaml.Node) {
+		if isNull(node) {
+			return
+		}
+		number, ok := d.value(node).(int64)
+		if !ok || number < math.MinInt32 || number > math.MaxInt32 {
+			d.errorf(node, "type", "%s must be an integer, not %s", what, kindOf(node))
+			return
+		}
+		*target = int(number)
+	}
+}
+
+// value decodes any YAML as a value of package value.
+func (d *document) value(node *yaml.Node) any {
+	return d.nested(node, 0)
+}
+
+func (d *document) nested(node *yaml.Node, depth int) any {
+	target := resolve(node)
+	if !d.spend(target, depth) {
+		return nil
+	}
+	switch target.Kind {
+	case yaml.MappingNode:
+		object := map[string]any{}
+		for _, p := range d.pairs(target, "the value") {
+			object[value.Text(d.scalar(p.key))] = d.nested(p.value, depth+1)
+		}
+		return object
+	case yaml.SequenceNode:
+		list := make([]any, len(target.Content))
+		for i, element := range target.Content {
+			list[i] = d.nested(element, depth+1)
+		}
+		return list
+	default:
+		return d.scalar(target)
+	}
+}
+
+func (d *document) scalar(node *yaml.Node) any {
+	if node.ShortTag() == "!!timestamp" {
+		return node.Value // a value knows no dates, and authors mean the text
+	}
+	var raw any
+	if err := node.Decode(&raw); err != nil {
+		d.errorf(node, "yaml-syntax", "not a usable value: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil
+	}
+	if number, ok := raw.(float64); ok && (math.IsInf(number, 0) || math.IsNaN(number)) {
+		d.errorf(node, "type", "%s is no number that JSON can hold", node.Value)
+		return nil
+	}
+	return value.Normalise(raw)
+}
+
+// object decodes a mapping of any content; null gives none.
+func (d *document) object(what string, target *map[string]any) field {
+	return func(node *yaml.Node) {
+		if isNull(node) {
+			return
+		}
+		if mapping := resolve(node); mapping.Kind != yaml.MappingNode {
+			d.errorf(node, "type", "%s must be a mapping, not %s", what, kindOf(mapping))
+			return
+		}
+		if object, ok := d.value(node).(map[string]any); ok {
+			*target = object
+		}
+	}
+}
+
+// textMap decodes a mapping of texts; null gives none.
+func (d *document) textMap(what string, target *map[string]string) field {
+	return func(node *yaml.Node) {
+		if isNull(node) {
+			return
+		}
+		*target = map[string]string{}
+		for _, p := range d.pairs(node, what) {
+			var text string
+			d.text(what+"."+p.key.Value, &text)(p.value)
+			(*target)[p.key.Value] = text
+		}
+	}
+}
+
+// expression parses a scalar as an expression template; other scalars than strings are their text, null is none.
+func (d *document) expression(what string, target **expr.Template) field {
+	return func(node *yaml.Node) {
+		scalar := resolve(node)
+		if isNull(scalar) {
+			return
+		}
+		if scalar.Kind != yaml.ScalarNode {
+			d.errorf(node, "type", "%s must be a string with an expression such as ${name}, not %s", what, kindOf(scalar))
+			return
+		}
+		parsed, err := expr.Parse(expr.SourceOf(scalar, d.file, d.lines))
+		if err != nil {
+			d.reportExpression(scalar, err)
+			return
+		}
+		*target = parsed
+	}
+}
+
+func (d *document) reportExpression(node *yaml.Node, err error) {
+	if found, ok := err.(diag.Errors); ok { //nolint:errorlint // Parse documents the bare type
+		for _, item := range found {
+			d.failf(item.Pos, item.Rule, "%s", item.Message)
+		}
+		return
+	}
+	d.errorf(node, "expression-syntax", "%s", err)
+}

@@ -1,0 +1,1 @@
+output "uri" { value = "smtp://mail.example.com" }

@@ -1,0 +1,181 @@
+package vars_test
+
+import (
+	"errors"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
+)
+
+var _ = Describe("the variables of a bind request", func() {
+	bind := func(service *brokerpak.Service, parameters map[string]any, properties map[string]any) (map[string]any, error) {
+		scope := vars.NewScope(vars.Options{Constants: values{"request.plan_properties": properties}, GuardReferences: false})
+		err := vars.Bind{
+			Service: service, Plan: brokerpak.Plan{Properties: properties, BindOverrides: values{"override": "plan"}},
+			Defaults: values{"operator": "operator", "user": "operator", "override": "operator"}, Parameters: parameters, Check: accept,
+		}.Resolve(scope)
+		return scope.Values, err
+	}
+	property := func(name, typ string, required bool) brokerpak.Variable {
+		return brokerpak.Variable{Name: name, Type: typ, Required: required, Pos: definition}
+	}
+
+	It("come from operator, user, plan overrides, defaults, plan inputs and computed inputs, in this order", func() {
+		service := &brokerpak.Service{}
+		service.Bind.UserInputs = []brokerpak.Variable{input("user", "", "default"), input("default", "", "${user}!"), input("size", "", "default")}
+		service.Bind.PlanInputs = []brokerpak.Variable{property("size", "", false), property("flag", "boolean", true), property("lost", "", false)}
+		service.Bind.ComputedInputs = []brokerpak.Computed{computed("flag", "", true, "${flag} of ${size}")}
+		result, err := bind(service, values{"user": "user", "override": "user"}, values{"size": "plan", "flag": true, "other": []any{}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result).To(Equal(values{
+			"operator": "operator", "user": "user", "override": "plan", "default": "user!", "size": "plan", "flag": "1 of plan",
+		}))
+	})
+
+	It("casts plan inputs as expressions give them", func() {
+		service := &brokerpak.Service{}
+		service.Bind.PlanInputs = []brokerpak.Variable{
+			property("number", "integer", true), property("text", "string", true), property("list", "array", true), property(`a"b`, "", true),
+		}
+		result, err := bind(service, nil, values{"number": int64(5), "text": true, "list": []any{int64(1)}, `a"b`: "quoted"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result).To(HaveKeyWithValue("number", int64(5)))
+		Expect(result).To(HaveKeyWithValue("text", "1"))
+		Expect(result).To(HaveKeyWithValue("list", []any{"1"}))
+		Expect(result).To(HaveKeyWithValue(`a"b`, "quoted"))
+	})
+
+	It("lack required plan inputs", func() {
+		service := &brokerpak.Service{}
+		service.Bind.PlanInputs = []brokerpak.Variable{property("size", "", true), property("flag", "boolean", false)}
+		_, err := bind(service, nil, values{"flag": "maybe"})
+		Expect(err).To(MatchError(And(
+			ContainSubstring(`redis.yml:7:14: the plan has no property "size", which bind.plan_inputs requires`),
+			ContainSubstring(`computing "flag"`),
+		)))
+	})
+
+	It("do not hold the plan's properties as such", func() {
+		result, err := bind(&brokerpak.Service{}, nil, values{"size": "plan"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result).NotTo(HaveKey("size"))
+	})
+})
+
+var _ = Describe("Scope", func() {
+	It("lets constants win over variables", func() {
+		scope := vars.NewScope(vars.Options{Constants: values{"request.instance_id": "real", "request.context": values{"a": "real"}}})
+		scope.Set(vars.Layer{Values: values{"request.instance_id": "fake", "request.context": values{"a": "fake"}, "own": "variable"}})
+		for text, expected := range map[string]string{
+			"${request.instance_id}": "real", `${request.context["a"]}`: "real", "${request.context.a}": "real", "${own}": "variable",
+		} {
+			Expect(scope.Text("o", template(text))).To(Equal(expected), text)
+		}
+	})
+
+	It("reads the environment and the configuration that it is given", func() {
+		scope := vars.NewScope(vars.Options{Environment: vars.Environment{
+			Env:    func(name string) (string, bool) { return "env " + name, true },
+			Config: func(key string) (any, bool) { return "config " + key, true },
+		}})
+		Expect(scope.Text("o", template(`${env("A")}, ${config("b.c")}`))).To(Equal("env A, config b.c"))
+	})
+
+	DescribeTable("evaluates conditions",
+		func(text string, expected bool) {
+			Expect(vars.NewScope(vars.Options{Constants: values{"empty": nil}}).Holds("o", template(text))).To(Equal(expected))
+		},
+		Entry("true", "${1 == 1}", true), Entry("false", "${1 == 2}", false), Entry("null", "${empty}", false), Entry("empty", "", false),
+	)
+
+	It("takes no condition for one that holds, and places the error of another", func() {
+		scope := vars.NewScope(vars.Options{})
+		Expect(scope.Holds("o", nil)).To(BeTrue())
+		_, err := scope.Holds("o", template("perhaps"))
+		Expect(err).To(MatchError(HavePrefix("redis.yml:7:14: ")))
+	})
+
+	It("is extended with names for single expressions", func() {
+		scope := vars.NewScope(vars.Options{Constants: values{"a": "a"}})
+		more := scope.With(values{"b": "b"}, map[string]expr.Function{
+			"f": {Result: expr.String, Call: func([]any) (any, error) { return "f", nil }},
+		})
+		Expect(more.Text("o", template("${a}${b}${f()}"))).To(Equal("abf"))
+		for _, text := range []string{"${b}", "${f()}"} {
+			_, err := scope.Eval("o", template(text))
+			Expect(err).To(HaveOccurred(), text)
+		}
+	})
+})
+
+var _ = Describe("generated values", func() {
+	It("are remembered by input and call, and carried", func() {
+		first := vars.NewScope(vars.Options{})
+		password, err := first.Text("password", template("${rand.base64(9)}.${rand.base64(9)}"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(first.Text("other", template("${rand.base64(9)}"))).NotTo(Equal(password))
+		Expect(first.Generated["password"]).To(And(HaveKey("rand.base64#1"), HaveKey("rand.base64#2")))
+
+		second := vars.NewScope(vars.Options{Carried: first.Generated})
+		Expect(second.Text("password", template("now ${rand.base64(9)}.${rand.base64(9)}"))).To(Equal("now " + password))
+		Expect(second.Generated).To(Equal(vars.Generated{"password": first.Generated["password"]}), "what is not used any more is dropped")
+		Expect(second.Text("renamed", template("${rand.base64(9)}.${rand.base64(9)}"))).NotTo(Equal(password))
+	})
+
+	It("count on from the carried ones", func() {
+		scope := vars.NewScope(vars.Options{Carried: vars.Generated{"b": {"counter.next#1": int64(2)}, "gone": {"rand.base64#1": "x"}}})
+		Expect(scope.Text("new", template("${counter.next()} ${counter.next()}"))).To(Equal("3 4"))
+		Expect(scope.Text("b", template("${counter.next()}"))).To(Equal("2"))
+	})
+})
+
+var _ = Describe("references to credentials", func() {
+	scope := func(guard bool) *vars.Scope {
+		s := vars.NewScope(vars.Options{
+			GuardReferences: guard,
+			Constants: values{
+				"request.context": values{"name": "(x))"}, "bosh.deployment": "(d))", "uaa_client": values{"name": "(u))"},
+			},
+		})
+		s.Set(vars.Layer{Values: values{"operator": "(o))"}})
+		s.Set(vars.Layer{Values: values{"user": "(u))", "object": values{"key": "(k))"}}, FromRequest: true})
+		return s
+	}
+
+	DescribeTable("are not made of what a user controls",
+		func(text string) {
+			_, err := scope(true).Eval("out", template(text))
+			var user *fault.UserError
+			Expect(errors.As(err, &user)).To(BeTrue(), "%v", err)
+			Expect(user.Message).To(Equal(`the value of "out" would hold "((", which is not allowed`))
+			Expect(err).To(MatchError(ContainSubstring("redis.yml:7:14")))
+			Expect(scope(false).Eval("out", template(text))).To(HavePrefix("(("))
+		},
+		Entry("a parameter", "(${user}"),
+		Entry("a key of a parameter", `(${object["key"]}`),
+		Entry("a key of a parameter, dotted", "(${object.key}"),
+		Entry("the request", `(${request.context["name"]}`),
+		Entry("the request, dotted", "(${request.context.name}"),
+		Entry("the UAA client", `(${uaa_client["name"]}`),
+		Entry("by a function", `${str.truncate(9, "(${user}")}`),
+	)
+
+	It("are not made by way of another variable", func() {
+		s := scope(true)
+		Expect(s.Computed([]brokerpak.Computed{computed("inner", "", false, "${user}")})).To(Succeed())
+		Expect(s.Origins["inner"].FromRequest).To(BeTrue())
+		_, err := s.Eval("out", template("(${inner}"))
+		Expect(err).To(HaveOccurred())
+	})
+
+	It("may be made of the operator's and the author's values", func() {
+		Expect(scope(true).Text("out", template("(${operator}"))).To(Equal("((o))"))
+		Expect(scope(true).Text("out", template("(${bosh.deployment}"))).To(Equal("((d))"))
+		Expect(scope(true).Text("out", template("((author)) ${operator}"))).To(Equal("((author)) (o))"))
+	})
+})

@@ -1,0 +1,168 @@
+package brokerpak_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+)
+
+// link adds a symbolic link to a zip.
+func link(name, target string) func(*zip.Writer) {
+	return func(writer *zip.Writer) {
+		GinkgoHelper()
+		header := &zip.FileHeader{Name: name}
+		header.SetMode(fs.ModeSymlink | 0o777)
+		file, err := writer.CreateHeader(header)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = file.Write([]byte(target))
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+var _ = Describe("the zip of a pak", func() {
+	It("is opened without reading what it does not need", func() {
+		dir := newPak(nil)
+		marker := []byte("the binary begins here")
+		name := zipped(dir, func(writer *zip.Writer) {
+			file, err := writer.CreateHeader(&zip.FileHeader{Name: "bin/linux/amd64/terraform-provider-x_v1.0.0", Method: zip.Store})
+			Expect(err).NotTo(HaveOccurred())
+			for _, block := range [][]byte{marker, make([]byte, 1<<20)} {
+				_, err = file.Write(block)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		})
+		data, err := os.ReadFile(name)
+		Expect(err).NotTo(HaveOccurred())
+		start := bytes.Index(data, marker)
+		Expect(start).To(BeNumerically(">", 0))
+		for i := range 1 << 19 { // neither the checksum nor the compression of the binary is right from here on
+			data[start+i] ^= 0xA5
+		}
+		Expect(os.WriteFile(name, data, 0o600)).To(Succeed())
+
+		Expect(outcome(name)).To(Equal(outcome(dir)))
+	})
+
+	It("may name its files with a leading ./", func() {
+		name := filepath.Join(GinkgoT().TempDir(), "dots.brokerpak")
+		file, err := os.Create(name)
+		Expect(err).NotTo(HaveOccurred())
+		writer := zip.NewWriter(file)
+		for _, inside := range []string{"manifest.yml", "service.yml"} {
+			text, err := os.ReadFile(filepath.Join(basePak, inside))
+			Expect(err).NotTo(HaveOccurred())
+			entry("./"+inside, string(text))(writer)
+		}
+		Expect(writer.Close()).To(Succeed())
+		Expect(file.Close()).To(Succeed())
+		Expect(open(name).Service("mail")).NotTo(BeNil())
+	})
+
+	It("names its files in messages", func() {
+		_, err := brokerpak.Open(zipped(newPak(map[string]string{"service.yml": "version: 1\nname: [a]\n"})))
+		Expect(err).To(MatchError(ContainSubstring("test.brokerpak!/service.yml:2:7: name must be a string")))
+	})
+
+	DescribeTable("is refused", func(prepare func() string, message string) {
+		pak, err := brokerpak.Open(prepare())
+		Expect(err).To(MatchError(ContainSubstring(message)))
+		Expect(pak).To(BeNil())
+	},
+		Entry("when it is no zip", func() string {
+			name := filepath.Join(GinkgoT().TempDir(), "text.brokerpak")
+			write(name, "no zip at all")
+			return name
+		}, "it is neither a directory nor a brokerpak zip"),
+		Entry("when it is empty", func() string {
+			name := filepath.Join(GinkgoT().TempDir(), "empty.brokerpak")
+			write(name, "")
+			return name
+		}, "it is neither a directory nor a brokerpak zip"),
+		Entry("when it was cut off", func() string {
+			name := zipped(newPak(nil))
+			Expect(os.Truncate(name, 400)).To(Succeed())
+			return name
+		}, "it is neither a directory nor a brokerpak zip"),
+		Entry("when it does not exist", func() string { return filepath.Join(GinkgoT().TempDir(), "none") }, "no such file or directory"),
+		Entry("without a manifest", func() string { return zipped(newPak(map[string]string{"manifest.yml": ""})) },
+			"test.brokerpak: manifest.yml cannot be read: file does not exist"),
+		Entry("with a file above its root", func() string { return zipped(newPak(nil), entry("../manifest.yml", "x")) },
+			`the zip holds a file "../manifest.yml", which leads outside of the pak`),
+		Entry("with a file that leads out by the middle", func() string {
+			return zipped(newPak(nil), entry("bin/linux/amd64/../../../../evil", "x"))
+		}, "which leads outside of the pak"),
+		Entry("with backslashes that lead out", func() string { return zipped(newPak(nil), entry(`bin\..\..\evil`, "x")) },
+			"which leads outside of the pak"),
+		Entry("with an absolute file", func() string { return zipped(newPak(nil), entry("/etc/passwd", "x")) },
+			"which leads outside of the pak"),
+		Entry("with a file twice", func() string { return zipped(newPak(nil), entry("service.yml", "name: other")) },
+			`the zip holds two files "service.yml"`),
+		Entry("with a file twice by another spelling", func() string { return zipped(newPak(nil), entry("./bosh//mail.yml", "x")) },
+			`the zip holds two files "bosh/mail.yml"`),
+		Entry("when its manifest is a link", func() string {
+			return zipped(newPak(map[string]string{"manifest.yml": ""}), entry("real.yml", "packversion: 1"), link("manifest.yml", "real.yml"))
+		}, "manifest.yml cannot be read: it is not a plain file"),
+		Entry("when a definition is a link", func() string {
+			return zipped(newPak(map[string]string{"service.yml": ""}), link("service.yml", "/etc/passwd"))
+		}, `service definition "service.yml" cannot be read: it is not a plain file`),
+		Entry("when a file unpacks to more than a text can be", func() string {
+			return zipped(newPak(map[string]string{"service.yml": ""}), entry("service.yml", strings.Repeat("#\n", 4<<20)))
+		}, "the file is larger than 4 MB"),
+		Entry("when a text has another checksum", func() string {
+			name := zipped(newPak(map[string]string{"service.yml": ""}), func(writer *zip.Writer) {
+				file, err := writer.CreateHeader(&zip.FileHeader{Name: "service.yml", Method: zip.Store})
+				Expect(err).NotTo(HaveOccurred())
+				_, err = file.Write([]byte("# changed later\n"))
+				Expect(err).NotTo(HaveOccurred())
+			})
+			data, err := os.ReadFile(name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.WriteFile(name, bytes.Replace(data, []byte("changed"), []byte("CHANGED"), 1), 0o600)).To(Succeed())
+			return name
+		}, "checksum error"),
+	)
+})
+
+var _ = Describe("the directory of a pak", func() {
+	It("is refused without a manifest", func() {
+		dir := newPak(map[string]string{"manifest.yml": ""})
+		_, err := brokerpak.Open(dir)
+		Expect(err).To(MatchError("opening pak " + dir + ": manifest.yml cannot be read: no such file or directory"))
+	})
+
+	It("bounds its texts", func() {
+		_, err := brokerpak.Open(newPak(map[string]string{"service.yml": strings.Repeat("#\n", 4<<20)}))
+		Expect(err).To(MatchError(ContainSubstring("the file is larger than 4 MB")))
+	})
+
+	It("finds services and plans by name or id", func() {
+		pak := open(newPak(nil, "testdata/ok/service-everything"))
+		service := pak.Service("everything.mail-1")
+		Expect(service.EnvName()).To(Equal("EVERYTHING_MAIL_1"))
+		Expect(service.Plan("large")).To(BeIdenticalTo(service.Plan("3f9e4a52-2a55-4d0b-8a3c-5d9a1f0c7e12")))
+		Expect(service.Plan("")).To(BeNil())
+		Expect(service.Plan("huge")).To(BeNil())
+		Expect(pak.Service("mail")).To(BeNil())
+	})
+
+	It("tells what expressions use", func() {
+		service := open(newPak(nil, "testdata/ok/service-everything")).Service("everything.mail-1")
+		keys, all := service.Bind.Uses("request.plan_properties")
+		Expect(keys).To(Equal([]string{"size"}), "a condition of bind reads it")
+		Expect(all).To(BeFalse())
+		keys, all = service.Provision.Uses("request.default_labels")
+		Expect(keys).To(BeEmpty())
+		Expect(all).To(BeTrue())
+		Expect(service.Provision.InputNames()).To(Equal([]string{
+			"anything", "database", "hour", "labels", "port", "role", "since", "size", "unchecked",
+		}))
+	})
+})

@@ -1,0 +1,157 @@
+package diag
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The sequences that colour text on a terminal.
+const (
+	red, yellow, bold, reset = "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
+)
+
+// WriteText renders each diagnostic as "file:line:column: message [rule]", with the line of the file and a mark under what is
+// meant where the source is known.
+func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours bool) error {
+	out := bufio.NewWriter(w)
+	for _, d := range diagnostics {
+		paint := func(_, text string) string { return text }
+		if colours {
+			paint = func(colour, text string) string { return colour + text + reset }
+		}
+		colour := red
+		if d.Severity == Warning {
+			colour = yellow
+		}
+		place := d.Pos.String()
+		fmt.Fprintf(out, "%s%s\n", paint(bold, place), strings.TrimPrefix(d.String(), place))
+		if found, ok := source.find(d.Pos); ok {
+			line, start, end := found.shown()
+			number := strconv.Itoa(d.Pos.Line)
+			margin := strings.Repeat(" ", len(number))
+			fmt.Fprintf(out, "%s |\n%s | %s\n%s | %s%s\n", margin, number, line, margin,
+				indentation(line, start), paint(colour, "^"+strings.Repeat("~", max(end-start-1, 0))))
+		}
+	}
+	return out.Flush()
+}
+
+// indentation is as wide as the first characters of a line.
+func indentation(line string, characters int) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string([]rune(line)[:characters]))
+}
+
+// report is the document of WriteJSON, in the shape of `terraform validate -json`.
+type report struct {
+	FormatVersion string       `json:"format_version"`
+	Valid         bool         `json:"valid"`
+	ErrorCount    int          `json:"error_count"`
+	WarningCount  int          `json:"warning_count"`
+	Diagnostics   []jsonRecord `json:"diagnostics"`
+}
+
+type jsonRecord struct {
+	Severity string       `json:"severity"`
+	Summary  string       `json:"summary"`
+	Detail   string       `json:"detail"`
+	Rule     string       `json:"rule"`
+	Hint     string       `json:"hint,omitempty"`
+	Range    *jsonRange   `json:"range,omitempty"`
+	Snippet  *jsonSnippet `json:"snippet,omitempty"`
+}
+
+type jsonRange struct {
+	Filename string    `json:"filename"`
+	Start    jsonPlace `json:"start"`
+	End      jsonPlace `json:"end"`
+}
+
+// jsonPlace is a place; Byte counts from 0.
+type jsonPlace struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+type jsonSnippet struct {
+	Context              *string  `json:"context"`
+	Code                 string   `json:"code"`
+	StartLine            int      `json:"start_line"`
+	HighlightStartOffset int      `json:"highlight_start_offset"`
+	HighlightEndOffset   int      `json:"highlight_end_offset"`
+	Values               []string `json:"values"`
+}
+
+// WriteJSON renders one document in the shape of `terraform validate -json`; each diagnostic has its rule and, where there is
+// one, the hint of its message besides.
+func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source) error {
+	document := report{FormatVersion: "1.0", Valid: true, Diagnostics: []jsonRecord{}}
+	for _, d := range diagnostics {
+		if d.Severity == Warning {
+			document.WarningCount++
+		} else {
+			document.ErrorCount++
+			document.Valid = false
+		}
+		document.Diagnostics = append(document.Diagnostics, record(d, source))
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
+}
+
+// hintPattern finds what Suggest appends to a message.
+var hintPattern = regexp.MustCompile(`; (did you mean "[^"]*"\?)`)
+
+func record(d Diagnostic, source Source) jsonRecord {
+	out := jsonRecord{Severity: d.Severity.String(), Summary: d.Message, Rule: d.Rule}
+	if hint := hintPattern.FindStringSubmatchIndex(d.Message); hint != nil {
+		out.Hint = d.Message[hint[2]:hint[3]]
+		out.Summary = d.Message[:hint[0]] + d.Message[hint[1]:]
+	}
+	if d.Pos.File == "" {
+		return out
+	}
+	start := jsonPlace{Line: max(d.Pos.Line, 1), Column: max(d.Pos.Column, 1)}
+	out.Range = &jsonRange{Filename: d.Pos.File, Start: start, End: start}
+	if found, ok := source.find(d.Pos); ok {
+		out.Range.Start.Byte = found.byteAt(found.start)
+		out.Range.End = jsonPlace{Line: start.Line, Column: found.end + 1, Byte: found.byteAt(found.end)}
+		line, from, to := found.shown()
+		characters := []rune(line)
+		out.Snippet = &jsonSnippet{
+			Code: line, StartLine: d.Pos.Line, Values: []string{},
+			HighlightStartOffset: len(string(characters[:from])), HighlightEndOffset: len(string(characters[:to])),
+		}
+	}
+	return out
+}
+
+// WriteGitHub renders each diagnostic as a workflow command, which GitHub shows as an annotation of the line.
+func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
+	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	out := bufio.NewWriter(w)
+	for _, d := range diagnostics {
+		fmt.Fprintf(out, "::%s file=%s", d.Severity, property.Replace(d.Pos.File))
+		if d.Pos.Line > 0 {
+			fmt.Fprintf(out, ",line=%d", d.Pos.Line)
+		}
+		if d.Pos.Column > 0 {
+			fmt.Fprintf(out, ",col=%d", d.Pos.Column)
+		}
+		fmt.Fprintf(out, ",title=%s::%s\n", property.Replace(d.Rule), message.Replace(d.Message))
+	}
+	return out.Flush()
+}

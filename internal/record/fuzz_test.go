@@ -1,0 +1,45 @@
+package record_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"service-adapter/internal/record"
+)
+
+func FuzzFromManifest(f *testing.F) {
+	encoded := strings.ReplaceAll(full().Encode(), "'", "''")
+	for _, seed := range []string{
+		"", "name: x\n", "name: x\nbrokerpak: '" + encoded + "'\n", "brokerpak: '" + encoded + "'\nname: [", "brokerpak: {a: b}",
+		"x: |\n  brokerpak: '{}'\n", "brokerpak: &a\n  <<: *a", "brokerpak: '{\"format\":1,\"parameters\":{\"a\":1e400}}'",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, manifest []byte) {
+		r, err := record.FromManifest(manifest)
+		if (r == nil) && err == nil {
+			return
+		}
+		if (r == nil) == (err == nil) {
+			t.Fatalf("got %+v and %v", r, err)
+		}
+		if err != nil {
+			return
+		}
+		text := r.Encode()
+		if text == "null" {
+			return // an infinite number, which is refused before it gets into a record
+		}
+		if strings.Contains(text, "(") {
+			t.Errorf("%q holds a parenthesis", text)
+		}
+		again, err := record.Decode(text)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if got := again.Encode(); got != text || reflect.TypeOf(again) != reflect.TypeOf(r) {
+			t.Errorf("%q comes back as %q", text, got)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package record_test
+
+import (
+	"math"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/record"
+)
+
+type object = map[string]any
+
+// full is a record with every field, and values that could be read as references.
+func full() record.Record {
+	return record.Record{
+		Format: 1, Pak: "redis", PakVersion: "1.20", Service: "redis", ServiceID: "sid", Plan: "small", PlanID: "pid",
+		Deployment:       "service-instance_1",
+		Parameters:       object{"maxclients": int64(math.MaxInt64), "ratio": 2.5, "label": `((evil)) \( "(" (`, "list": []any{uint64(1 << 63), nil, true}},
+		SecretParameters: map[string]string{"license": "license_key"},
+		Context:          object{"platform": "cloudfoundry", "annotations": object{"a": "line\nbreak: \u2028 <ä>"}},
+		OrganizationGUID: "org", SpaceGUID: "space",
+		UAAClient: object{"client_id": "((x))"}, PlanProperties: object{"size": int64(5)},
+		Secrets: map[string]record.Secret{
+			"a": {Version: 1}, "b": {Version: 2, Value: "literal (1)"}, "c": {Version: 1, Reference: "((/odb/sid/service-instance_1/c))"},
+			"d": {Version: 3, Value: object{"port": int64(1)}},
+		},
+		Generated: map[string]map[string]any{"id": {"rand.base64#1": "x==", "counter.next#1": int64(7)}},
+		Outputs:   object{"port": int64(6379), "deep": object{"list": []any{}}}, Variables: object{"v": nil}, DashboardURL: "https://example.com/(a)",
+	}
+}
+
+var _ = Describe("the record", func() {
+	DescribeTable("is read as it was written", func(r record.Record) {
+		text := r.Encode()
+		Expect(text).NotTo(ContainSubstring("("))
+		Expect(text).NotTo(ContainSubstring("\n"))
+		Expect(r.Encode()).To(Equal(text), "is the same at every call")
+		r.Format = 1
+		got, err := record.Decode(text)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(*got).To(Equal(r))
+		Expect(got.Encode()).To(Equal(text))
+	},
+		Entry("with every field", full()),
+		Entry("with next to none", record.Record{Pak: "p", PakVersion: "1", Service: "s", Deployment: "d"}),
+		Entry("of an instance of nothing", record.Record{}),
+	)
+
+	DescribeTable("is found in a manifest", func(manifest func(text string) string) {
+		got, err := record.FromManifest([]byte(manifest(full().Encode())))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got).To(HaveValue(Equal(full())))
+	},
+		Entry("on the last line", func(text string) string { return "name: x\nbrokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\n" }),
+		Entry("on the only line", func(text string) string { return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'" }),
+		Entry("with line ends of another system", func(text string) string {
+			return "name: x\r\nbrokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\r\n"
+		}),
+		Entry("before others", func(text string) string {
+			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\nproperties:\n  x: |\n    brokerpak: other\n"
+		}),
+		Entry("as any YAML library writes it", func(text string) string {
+			out, err := yaml.Marshal(object{"brokerpak": text, "name": "x", "zone": "brokerpak: no"})
+			Expect(err).NotTo(HaveOccurred())
+			return string(out)
+		}),
+		Entry("folded over several lines", func(text string) string {
+			return "brokerpak: >-\n  " + strings.Replace(text, `"pak":`, "\n  "+`"pak":`, 1) + "\nname: x\n"
+		}),
+		Entry("with a quoted key", func(text string) string {
+			return "name: x\n\"brokerpak\": '" + strings.ReplaceAll(text, "'", "''") + "'\n"
+		}),
+		Entry("in JSON", func(text string) string {
+			out, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{
+				{Kind: yaml.ScalarNode, Value: "brokerpak"}, {Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: text},
+			}})
+			Expect(err).NotTo(HaveOccurred())
+			return string(out)
+		}),
+		Entry("beside a text that looks like one", func(text string) string {
+			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\nname: \"x\nbrokerpak: y\"\n"
+		}),
+	)
+
+	It("is found without parsing the rest of the manifest", func() {
+		got, err := record.FromManifest([]byte("a: [\nbrokerpak: '" + strings.ReplaceAll(full().Encode(), "'", "''") + "'\n"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got).To(HaveValue(Equal(full())))
+	})
+
+	DescribeTable("is not found", func(manifest string) {
+		got, err := record.FromManifest([]byte(manifest))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got).To(BeNil())
+	},
+		Entry("in no manifest", ""),
+		Entry("in null", "~"),
+		Entry("in the manifest of another adapter", "name: service-instance_1\ninstance_groups: []\n"),
+		Entry("in what is no manifest", "{[not yaml"),
+		Entry("in a list", "- brokerpak: x\n"),
+		Entry("in a text", "brokerpak\n"),
+		Entry("below the top level", "properties:\n  brokerpak: '{\"format\":1}'\n"),
+		Entry("in a block scalar", "properties:\n  x: |\n    brokerpak: '{\"format\":1}'\n"),
+		Entry("in a quoted scalar without indentation", "name: \"x\nbrokerpak: y\"\n"),
+		Entry("in a comment", "# brokerpak: x\nname: x\n"),
+		Entry("in another key", "brokerpak_version: '{\"format\":1}'\nmy-brokerpak: x\n"),
+		Entry("when the key is something else", "brokerpak: {format: 1}\n"),
+		Entry("when the key is null", "brokerpak:\n"),
+	)
+
+	DescribeTable("is refused", func(manifest, message string) {
+		got, err := record.FromManifest([]byte(manifest))
+		Expect(err).To(MatchError(ContainSubstring(message)))
+		Expect(got).To(BeNil())
+	},
+		Entry("when it is newer", `brokerpak: '{"format":2}'`, `reading the record "brokerpak" of the manifest: format 2 is not supported; was it made by a newer adapter?`),
+		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
+		Entry("when it is cut off", `brokerpak: '{"format":1'`, `reading the record "brokerpak" of the manifest: unexpected EOF`),
+		Entry("when it goes on", `brokerpak: '{"format":1}}'`, `reading the record "brokerpak" of the manifest: there is text after it`),
+		Entry("when it is no record", `brokerpak: hello`, `reading the record "brokerpak" of the manifest: invalid character`),
+		Entry("when a field has another type", `brokerpak: '{"format":1,"pak":5}'`, `reading the record "brokerpak" of the manifest: `),
+		Entry("when the manifest around it is broken", "brokerpak: '\nx: [", `looking for the record "brokerpak" in the manifest: yaml: `),
+	)
+})
+
+var _ = DescribeTable("a secret's name in CredHub", func(version int, want string) {
+	Expect(record.Secret{Version: version}.StoredName("password")).To(Equal(want))
+},
+	Entry(nil, 0, "password"),
+	Entry(nil, 1, "password"),
+	Entry(nil, 2, "password-2"),
+	Entry(nil, 10, "password-10"),
+)
