@@ -17,8 +17,9 @@ import (
 type Module struct {
 	// Variables are the variable blocks by name.
 	Variables map[string]Variable
-	// Outputs are the names of the output blocks.
-	Outputs []string
+	// Outputs are the names of the output blocks, OutputPlaces where each stands.
+	Outputs      []string
+	OutputPlaces map[string]diag.Pos
 	// Resources are managed resources as "type.name", Data data sources as "data.type.name", Modules module calls as
 	// "module.name".
 	Resources []string
@@ -28,6 +29,9 @@ type Module struct {
 	Protected []string
 	// RequiredProviders are the sources of required_providers by local name; "" where an entry gives none.
 	RequiredProviders map[string]string
+	// Providers are the local names of all providers, and where each is used first: in required_providers, in a provider block,
+	// or by a resource or data source.
+	Providers map[string]diag.Pos
 	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
 	Undeclared map[string]diag.Pos
 }
@@ -46,7 +50,9 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 	in := &inspector{
 		module: &Module{
 			Variables:         map[string]Variable{},
+			OutputPlaces:      map[string]diag.Pos{},
 			RequiredProviders: map[string]string{},
+			Providers:         map[string]diag.Pos{},
 			Undeclared:        map[string]diag.Pos{},
 		},
 		diags: &diag.List{},
@@ -107,14 +113,19 @@ func (in *inspector) block(block *hclsyntax.Block) {
 	case block.Type == "output" && len(labels) == 1:
 		in.reserved(labels[0], block)
 		m.Outputs = append(m.Outputs, labels[0])
+		first(m.OutputPlaces, labels[0], position(block.DefRange().Ptr(), ""))
 	case block.Type == "resource" && len(labels) == 2:
 		in.reserved(labels[1], block)
 		m.Resources = append(m.Resources, labels[0]+"."+labels[1])
+		in.provider(block)
 		if protected(block.Body) {
 			m.Protected = append(m.Protected, labels[0]+"."+labels[1])
 		}
 	case block.Type == "data" && len(labels) == 2:
 		m.Data = append(m.Data, "data."+labels[0]+"."+labels[1])
+		in.provider(block)
+	case block.Type == "provider" && len(labels) == 1:
+		first(m.Providers, labels[0], position(block.DefRange().Ptr(), ""))
 	case block.Type == "module" && len(labels) == 1:
 		m.Modules = append(m.Modules, "module."+labels[0])
 	case block.Type == "terraform":
@@ -165,7 +176,26 @@ func (in *inspector) providers(body *hclsyntax.Body) {
 		}
 		for name, attribute := range block.Body.Attributes {
 			in.module.RequiredProviders[name] = source(attribute.Expr)
+			first(in.module.Providers, name, position(attribute.NameRange.Ptr(), ""))
 		}
+	}
+}
+
+// provider records the provider of a resource or data source: that of its provider argument, else the first word of its type.
+func (in *inspector) provider(block *hclsyntax.Block) {
+	name, _, _ := strings.Cut(block.Labels[0], "_")
+	if argument, ok := block.Body.Attributes["provider"]; ok {
+		if traversal, diags := hcl.AbsTraversalForExpr(argument.Expr); !diags.HasErrors() {
+			name = traversal.RootName()
+		}
+	}
+	first(in.module.Providers, name, position(block.DefRange().Ptr(), ""))
+}
+
+// first notes a place unless an earlier one is known; files are read in the order of their names.
+func first(places map[string]diag.Pos, name string, pos diag.Pos) {
+	if known, ok := places[name]; !ok || before(pos, known) {
+		places[name] = pos
 	}
 }
 
@@ -209,9 +239,7 @@ func (in *inspector) use(traversal hcl.Traversal) {
 		in.diags.Errorf(pos, "reserved-name", "the name %q is reserved", "var."+step.Name)
 		return
 	}
-	if first, seen := in.used[step.Name]; !seen || before(pos, first) {
-		in.used[step.Name] = pos
-	}
+	first(in.used, step.Name, pos)
 }
 
 // before orders places of the same run: files are read in the order of their names.

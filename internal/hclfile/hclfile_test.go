@@ -69,7 +69,10 @@ variable "length" {
 				"port":   {Pos: diag.Pos{File: "variables.tf", Line: 3, Column: 1}, HasDefault: true, Sensitive: true},
 				"length": {Pos: diag.Pos{File: "variables.tf", Line: 7, Column: 1}, HasDefault: true},
 			},
-			Outputs:   []string{"name", "url"},
+			Outputs: []string{"name", "url"},
+			OutputPlaces: map[string]diag.Pos{
+				"url": {File: "outputs.tf", Line: 2, Column: 1}, "name": {File: "outputs.tf", Line: 3, Column: 1},
+			},
 			Resources: []string{"random_string.free", "random_string.name"},
 			Data:      []string{"data.http.page"},
 			Modules:   []string{"module.sub"},
@@ -77,9 +80,26 @@ variable "length" {
 			RequiredProviders: map[string]string{
 				"random": "registry.terraform.io/hashicorp/random", "plain": "", "quoted": "example.com/a/quoted",
 			},
+			Providers: map[string]diag.Pos{
+				"random": {File: "main.tf", Line: 4, Column: 5}, "plain": {File: "main.tf", Line: 8, Column: 5},
+				"quoted": {File: "main.tf", Line: 9, Column: 5}, "http": {File: "main.tf", Line: 20, Column: 1},
+			},
 			Undeclared: map[string]diag.Pos{"names": {File: "main.tf", Line: 23, Column: 20}},
 		}))
 	})
+
+	DescribeTable("tells the provider that is used",
+		func(text, name string) {
+			module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
+			Expect(diags.Err()).NotTo(HaveOccurred())
+			Expect(module.Providers).To(Equal(map[string]diag.Pos{name: {File: "main.tf", Line: 1, Column: 1}}))
+		},
+		Entry("by the type of a resource", `resource "null_resource" "a" {}`, "null"),
+		Entry("by the type of a data source", `data "http" "a" {}`, "http"),
+		Entry("by the argument of a resource", `resource "aws_thing" "a" { provider = beta }`, "beta"),
+		Entry("by the argument with an alias", `resource "aws_thing" "a" { provider = beta.east }`, "beta"),
+		Entry("by a provider block", `provider "aws" { region = "x" }`, "aws"),
+	)
 
 	DescribeTable("finds names used without a variable block",
 		func(text string, names ...string) {

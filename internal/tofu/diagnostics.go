@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"service-adapter/internal/redact"
 )
 
 // longestMessage is the length in bytes at which an error's detail is cut.
@@ -87,7 +89,7 @@ type diagnostic struct {
 }
 
 // explain finds the first error diagnostic in the output of a run: in its -json messages, else in its text for people.
-func (e *RunError) explain(stdout, stderr []byte, mask *redactor) {
+func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 	found := false
 	lines := bufio.NewReader(bytes.NewReader(stdout))
 	for {
@@ -111,7 +113,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redactor) {
 			e.Summary, e.Detail = errorText(stdout)
 		}
 	}
-	e.Summary, e.Detail, e.Address = sentence(e.Summary, mask), sentence(e.Detail, mask), mask.clean(e.Address)
+	e.Summary, e.Detail, e.Address = sentence(e.Summary, mask), sentence(e.Detail, mask), mask.Clean(e.Address)
 }
 
 func (e *RunError) take(d *diagnostic) {
@@ -148,8 +150,8 @@ func errorText(output []byte) (summary, detail string) {
 }
 
 // sentence masks secrets, puts a text on one line, cuts it and takes its final period away.
-func sentence(text string, mask *redactor) string {
-	text = strings.Join(strings.Fields(mask.clean(text)), " ")
+func sentence(text string, mask *redact.Secrets) string {
+	text = strings.Join(strings.Fields(mask.Clean(text)), " ")
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
 	}

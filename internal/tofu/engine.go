@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"service-adapter/internal/redact"
 )
 
 // ErrExists says that a workspace already holds a guard.
@@ -109,9 +111,9 @@ func privateDir(path string) error {
 	return nil
 }
 
-// redactor returns a redactor that knows the engine's secrets.
-func (e *Engine) redactor() *redactor {
-	r := &redactor{}
-	r.add(e.options.Redact...)
-	return r
+// mask knows the engine's secrets.
+func (e *Engine) mask() *redact.Secrets {
+	mask := &redact.Secrets{}
+	mask.Add(e.options.Redact...)
+	return mask
 }

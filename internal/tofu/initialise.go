@@ -44,7 +44,7 @@ func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant st
 		output: filepath.Join(dir, "init"),
 		env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
 		lock:   lock,
-		mask:   e.redactor(),
+		mask:   e.mask(),
 	})
 	if err != nil {
 		return err

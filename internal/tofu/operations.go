@@ -27,7 +27,7 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 		return nil, nil
 	}
 	w.record, w.nonce = state.Record, state.Nonce
-	w.mask.addLeaves(state.Outputs)
+	w.mask.AddLeaves(state.Outputs)
 	return state, nil
 }
 
@@ -104,7 +104,7 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err != nil {
 		return w.failed(doing, err)
 	}
-	w.mask.addLeaves(vars)
+	w.mask.AddLeaves(vars)
 	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
 		return nil
 	}
@@ -113,11 +113,11 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	return w.failed(doing, errors.Join(err, w.pushUnsaved(ctx, base)))
 }
 
-// declared returns the variables that the template declares.
+// declared returns the variables that the template declares: null for one that nobody set and that has no default.
 func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
 	declared := map[string]any{}
-	for name, v := range vars {
-		if _, ok := p.Variables[name]; ok {
+	for name, variable := range p.Variables {
+		if v, ok := vars[name]; ok || !variable.HasDefault {
 			declared[name] = v
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"service-adapter/internal/redact"
 )
 
 // command is one run of OpenTofu.
@@ -22,7 +24,7 @@ type command struct {
 	env       map[string]string // what differs between runs
 	lock      *os.File          // inherited by OpenTofu and its providers
 	started   func(process) error
-	mask      *redactor
+	mask      *redact.Secrets
 	workspace string // for the log
 }
 

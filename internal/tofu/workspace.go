@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"service-adapter/internal/redact"
 )
 
 // workspaceName is what a workspace's name may look like: a plain file name and, in OpenTofu, no escapes.
@@ -24,7 +26,7 @@ type Workspace struct {
 	dir    string // scratch directory
 	lease  *lease
 	temp   string // directory outside of dir that holds sockets, "" when there is none
-	mask   *redactor
+	mask   *redact.Secrets
 
 	// What the guard holds, once Reserve made it or State found it.
 	record []byte
@@ -42,7 +44,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs: %w", workspace, err)
 	}
-	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.redactor()}
+	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
 	if err := w.makeScratch(); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
 	}
@@ -50,7 +52,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 }
 
 // Redact adds secrets that must not appear in errors of this workspace.
-func (w *Workspace) Redact(values ...string) { w.mask.add(values...) }
+func (w *Workspace) Redact(values ...string) { w.mask.Add(values...) }
 
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
 func (w *Workspace) Close() error {
