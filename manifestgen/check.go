@@ -15,53 +15,82 @@ import (
 	"service-adapter/internal/value"
 )
 
-// checkReferences refuses every ((reference)) that nothing will resolve, or that would resolve to another's credential.
+// checkReferences refuses every ((reference)) of the manifest that nothing will resolve, or that would resolve to another's
+// credential. The error is a diag.Errors.
 func (w *generation) checkReferences(result *rendered) error {
-	var failed []error
+	return w.eachReference(result, func(found string) string {
+		for _, chosen := range w.secrets {
+			if found == chosen.reference {
+				return ""
+			}
+		}
+		return w.unresolved(found, result.declared)
+	})
+}
+
+// checkConfig does the same for a BOSH config. It cannot refer to a secret, because the broker stores those that the manifest
+// refers to, and replaces references only there.
+func (w *generation) checkConfig(kind string, result *rendered) error {
+	return w.eachReference(result, func(found string) string {
+		for name, chosen := range w.secrets {
+			if found == chosen.reference {
+				return fmt.Sprintf("is secret %q, which the %s config cannot refer to: the broker manages secrets of the manifest only", name, kind)
+			}
+		}
+		return w.unresolved(found, result.declared)
+	})
+}
+
+// eachReference collects the faults of all references; fault ends a sentence and is "" for none.
+func (w *generation) eachReference(result *rendered, fault func(found string) string) error {
+	diags := &diag.List{}
 	value.Walk(result.tree, func(path string, leaf any) bool {
 		text, ok := leaf.(string)
 		if !ok || !strings.Contains(text, "((") {
 			return true
 		}
 		for _, found := range anyReference.FindAllString(text, -1) {
-			if !w.allowed(found, result.declared) {
-				failed = append(failed, w.unresolved(found, path, result.declared))
+			if wrong := fault(found); wrong != "" {
+				diags.Errorf(result.places.of(found), "bosh-variable", "%s at /%s %s", found, path, wrong)
 			}
 		}
 		return true
 	})
-	return errors.Join(failed...)
+	return diags.Err()
 }
 
-func (w *generation) allowed(found string, declared []string) bool {
-	if slices.Contains(w.secrets.references, found) {
-		return true
-	}
-	name := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(found, "(("), "))"), "!")
-	slash := strings.LastIndexByte(name, '/')
+// unresolved says what is wrong with a reference that BOSH is to resolve.
+func (w *generation) unresolved(found string, declared []string) string {
+	name := strings.TrimSpace(strings.TrimPrefix(strings.Trim(found, "()"), "!"))
+	whole, slash := name, strings.LastIndexByte(name, '/')
 	if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
-		name = name[:slash+1+dot]
+		whole = name[:slash+1+dot]
 	}
-	if strings.HasPrefix(name, "/") {
-		return slices.Contains(w.AllowedReferences, name)
+	if slices.Contains(declared, whole) {
+		return ""
 	}
-	return slices.Contains(declared, name)
-}
-
-func (w *generation) unresolved(found, path string, declared []string) error {
-	name := strings.Trim(found, "()")
-	if strings.HasPrefix(name, "/") {
-		return fmt.Errorf("%s at /%s is an absolute reference; the operator must allow it with allowed_references", found, path)
+	if strings.HasPrefix(whole, "/") {
+		if slices.Contains(w.AllowedReferences, whole) {
+			return ""
+		}
+		return "is an absolute reference; the operator must allow it with allowed_references"
 	}
-	known := slices.Concat(w.Service.Provision.InputNames(), declared, value.Keys(w.secrets.variables))
-	return fmt.Errorf("%s at /%s is neither an input, a secret nor declared under variables%s; known: %s",
-		found, path, diag.Suggest(strings.TrimSpace(name), known), diag.Names(known))
+	for _, secret := range w.bosh.Secrets {
+		if secret.Input == whole {
+			return fmt.Sprintf("is the value of secret %q; write ((%s))", secret.Name, secret.Name)
+		}
+	}
+	known := slices.Concat(value.Keys(w.variables.values), declared)
+	return fmt.Sprintf("is neither an input, a secret nor declared under variables%s; known: %s", diag.Suggest(whole, known), diag.Names(known))
 }
 
 // checkResult validates the finished manifest: its structure, and that the broker's own struct can read it, without which
 // every later update would fail.
 func (w *generation) checkResult(manifest map[string]any, text string) error {
 	if err := w.CheckManifest(manifest); err != nil {
+		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
+	}
+	if err := checkNames(manifest); err != nil {
 		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
 	}
 	var decoded bosh.BoshManifest

@@ -22,9 +22,6 @@ func (w *generation) manifest() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.checkReferences(result); err != nil {
-		return nil, fmt.Errorf("%s: %w", w.bosh.Manifest.Pos.File, err)
-	}
 	tree := result.tree
 	tree["name"] = w.Deployment.DeploymentName
 	if tree["releases"], err = w.releases(tree["releases"]); err != nil {
@@ -41,12 +38,16 @@ func (w *generation) manifest() (map[string]any, error) {
 	if tree["update"], err = w.update(tree["update"]); err != nil {
 		return nil, err
 	}
+	completeUpdates(tree)
 	for _, key := range []string{"variables", "addons"} {
 		if list, ok := tree[key].([]any); ok && len(list) == 0 {
 			delete(tree, key)
 		}
 	}
-	return tree, w.fillAddons(tree["addons"])
+	if err := w.fillAddons(tree["addons"]); err != nil {
+		return nil, err
+	}
+	return tree, w.checkReferences(result)
 }
 
 // releases lists the deployment's releases; further keys that the template has for one are kept.
@@ -68,57 +69,11 @@ func (w *generation) releases(template any) ([]any, error) {
 	return all, errors.Join(failed...)
 }
 
-// stemcells gives the deployment's stemcells the aliases of the template: by operating system, else in order. It returns the
-// first alias, the default of instance groups.
-func (w *generation) stemcells(template any) ([]any, string, error) {
-	list, _ := template.([]any)
-	var all []any
-	for i, stemcell := range w.Deployment.Stemcells {
-		if strings.HasSuffix(stemcell.Version, "latest") {
-			return nil, "", fmt.Errorf("stemcell %q has the version %q; the broker needs an exact version", stemcell.OS, stemcell.Version)
-		}
-		entry := map[string]any{"alias": stemcellAlias(list, i, stemcell.OS), "version": stemcell.Version}
-		if stemcell.OS != "" {
-			entry["os"] = stemcell.OS
-		}
-		if stemcell.Name != "" {
-			entry["name"] = stemcell.Name
-		}
-		all = append(all, entry)
-	}
-	if len(all) == 0 {
-		return nil, "", errors.New("the deployment has no stemcells")
-	}
-	first, _ := all[0].(map[string]any)
-	return all, value.Text(first["alias"]), nil
-}
-
-func stemcellAlias(template []any, index int, os string) string {
-	for _, item := range template {
-		entry, _ := item.(map[string]any)
-		if entry["os"] == os && os != "" && entry["alias"] != nil {
-			return value.Text(entry["alias"])
-		}
-	}
-	if index < len(template) {
-		if entry, _ := template[index].(map[string]any); entry["alias"] != nil && entry["os"] == nil {
-			return value.Text(entry["alias"])
-		}
-	}
-	if index == 0 {
-		return "default"
-	}
-	return fmt.Sprintf("stemcell-%d", index+1)
-}
-
 // byName indexes a list of mappings.
 func byName(list any, key string) map[string]map[string]any {
 	index := map[string]map[string]any{}
-	items, _ := list.([]any)
-	for _, item := range items {
-		if entry, ok := item.(map[string]any); ok {
-			index[value.Text(entry[key])] = entry
-		}
+	for _, entry := range mappings(list) {
+		index[value.Text(entry[key])] = entry
 	}
 	return index
 }
@@ -192,9 +147,14 @@ func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.Insta
 		entry["lifecycle"] = group.Lifecycle
 	}
 	if len(group.MigratedFrom) > 0 {
+		kept := byName(entry["migrated_from"], "name")
 		var from []any
 		for _, migration := range group.MigratedFrom {
-			from = append(from, map[string]any{"name": migration.Name})
+			source := kept[migration.Name]
+			if source == nil {
+				source = map[string]any{"name": migration.Name}
+			}
+			from = append(from, source)
 		}
 		entry["migrated_from"] = from
 	}
@@ -207,24 +167,26 @@ func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.Insta
 	return nil
 }
 
-// networks lists the plan's networks. Attributes that the template has for a network of that name are kept; with several
-// networks and none marked, the first gets dns and gateway, because BOSH demands a choice.
+// networks lists the plan's networks. Attributes that the template has for a network of that name are kept. With several
+// networks the first gets what none is marked for, dns or gateway, because BOSH demands a choice.
 func networks(template any, names []string) []any {
 	kept := byName(template, "name")
-	var all []any
-	marked := false
+	var all, marked []any
 	for _, name := range names {
 		entry := kept[name]
 		if entry == nil {
 			entry = map[string]any{}
 		}
 		entry["name"] = name
-		marked = marked || entry["default"] != nil
+		defaults, _ := entry["default"].([]any)
+		marked = append(marked, defaults...)
 		all = append(all, entry)
 	}
-	if len(all) > 1 && !marked {
-		if first, ok := all[0].(map[string]any); ok {
-			first["default"] = []any{"dns", "gateway"}
+	first, _ := all[0].(map[string]any)
+	for _, purpose := range []any{"dns", "gateway"} {
+		if len(all) > 1 && !slices.Contains(marked, purpose) {
+			defaults, _ := first["default"].([]any)
+			first["default"] = append(defaults, purpose)
 		}
 	}
 	return all
@@ -278,6 +240,7 @@ func addErrandJob(group map[string]any, errand string, templates map[string]map[
 	for _, name := range value.Keys(templates) {
 		if declared := byName(templates[name]["jobs"], "name")[errand]; declared != nil {
 			job = value.CloneMap(declared)
+			break
 		}
 	}
 	group["jobs"] = append(jobs, job)

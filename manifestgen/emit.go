@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -75,15 +77,24 @@ func decimal(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// text is a string in a style that no reader takes for another type. SetString chooses a block style for texts of several
-// lines; the encoder quotes what looks like a number, a date or a YAML 1.1 boolean.
+// plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
+// a reader or the encoder takes for a space or a line break of its own.
+var plainBlock = regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
+
+// plain are strings that every reader takes for strings without quotes, unless they are one of the words. Ruby's reader knows
+// more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with something else.
+var (
+	plain = regexp.MustCompile(`^[A-Za-z_/(]`)
+	words = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
+)
+
+// text is a string in a style that no reader takes for another type. Texts of several lines become blocks.
 func text(s string) *yaml.Node {
-	scalar := &yaml.Node{}
-	scalar.SetString(s)
-	if scalar.Tag != "!!str" { // not valid UTF-8: never from JSON or YAML
-		return scalar
-	}
-	if ambiguous.MatchString(s) {
+	scalar := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	switch {
+	case strings.Contains(s, "\n") && plainBlock.MatchString(s):
+		scalar.Style = yaml.LiteralStyle
+	case !plain.MatchString(s) || words.MatchString(s) || strings.Contains(s, "\n"):
 		scalar.Style = yaml.DoubleQuotedStyle
 	}
 	return scalar

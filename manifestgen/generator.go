@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -17,6 +18,7 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
+	"service-adapter/internal/value"
 )
 
 // Generator makes manifests. It holds no state between calls.
@@ -61,7 +63,7 @@ type Request struct {
 	PreviousSecrets map[string]string
 	// Parameters are the user's; nil when the request has none.
 	Parameters map[string]any
-	// Body is the whole request; empty in the broker's check for pending changes.
+	// Body is the whole request; empty, but not nil, in the broker's check for pending changes.
 	Body map[string]any
 	// UAAClient are the fields of the instance's UAA client; nil when there is none.
 	UAAClient map[string]any
@@ -87,9 +89,11 @@ type generation struct {
 	previous *record.Record // nil on create and for manifests of other adapters
 	record   record.Record
 	scope    *vars.Scope
-	secrets  *secretSet
-	old      *oldManifest
-	carried  map[string]any // values of a foreign previous manifest
+	secrets  map[string]decision
+	// variables are what ((NAME)) stands for in the templates.
+	variables documentVariables
+	old       *oldManifest
+	carried   map[string]any // values of a foreign previous manifest
 }
 
 // Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
@@ -120,13 +124,34 @@ func (w *generation) prepare() error {
 	if err := w.readPrevious(); err != nil {
 		return err
 	}
+	if err := w.checkRequest(); err != nil {
+		return err
+	}
 	if err := w.CheckParameters(w.Service, w.Plan.Properties, w.Parameters, len(w.PreviousManifest) > 0); err != nil {
 		return err
 	}
 	if err := w.resolve(); err != nil {
 		return err
 	}
-	return w.resolveSecrets()
+	if err := w.resolveSecrets(); err != nil {
+		return err
+	}
+	var err error
+	w.variables, err = w.templateVariables()
+	return err
+}
+
+// checkRequest refuses what would become a reference to a credential, or would not come out as it is.
+func (w *generation) checkRequest() error {
+	if strings.ContainsAny(w.Deployment.DeploymentName, "()"+maskRunes) {
+		return fmt.Errorf("the deployment name %q must not hold parentheses", w.Deployment.DeploymentName)
+	}
+	for _, name := range value.Keys(w.Parameters) {
+		if err := checkReserved(name, map[string]any{name: w.Parameters[name]}, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkRequirements refuses what the definition's rules do not admit.
@@ -175,7 +200,8 @@ func (w *generation) render() (*Result, error) {
 	if err := w.recordOutputs(); err != nil {
 		return nil, err
 	}
-	w.finishRecord()
+	used := references(manifest)
+	w.finishRecord(used)
 	manifest[record.Key] = w.record.Encode()
 	text, err := encodeManifest(manifest)
 	if err != nil {
@@ -184,7 +210,7 @@ func (w *generation) render() (*Result, error) {
 	if err := w.checkResult(manifest, text); err != nil {
 		return nil, err
 	}
-	return &Result{Manifest: text, Secrets: w.secrets.returned(text, configs), Configs: configs, Labels: labels}, nil
+	return &Result{Manifest: text, Secrets: w.returnedSecrets(used), Configs: configs, Labels: labels}, nil
 }
 
 func (w *generation) labels() (map[string]any, error) {
@@ -192,8 +218,8 @@ func (w *generation) labels() (map[string]any, error) {
 		return nil, nil
 	}
 	labels := map[string]any{}
-	for name, template := range w.bosh.Labels {
-		text, err := w.scope.Text("labels."+name, template)
+	for _, name := range value.Keys(w.bosh.Labels) {
+		text, err := w.scope.Text("labels."+name, w.bosh.Labels[name])
 		if err != nil {
 			return nil, fmt.Errorf("evaluating label %q: %w", name, err)
 		}

@@ -2,6 +2,7 @@ package manifestgen
 
 import (
 	"fmt"
+	"strings"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
@@ -48,13 +49,23 @@ func (w *generation) recordDashboard() error {
 	return nil
 }
 
+// recordVariables keeps the variables that an expression of a later call refers to. Constants are in the record anyway, but for
+// the labels.
 func (w *generation) recordVariables(template *expr.Template) {
 	for _, reference := range template.References() {
-		if item, ok := w.scope.Values[reference.Name]; ok {
+		for name := reference.Name; name != ""; name = name[:max(strings.LastIndexByte(name, '.'), 0)] {
+			item, ok := w.scope.Values[name]
+			if name == defaultLabels {
+				item, ok = w.defaultLabels(), true
+			}
+			if !ok {
+				continue
+			}
 			if w.record.Variables == nil {
 				w.record.Variables = map[string]any{}
 			}
-			w.record.Variables[reference.Name] = item
+			w.record.Variables[name] = item
+			break
 		}
 	}
 }

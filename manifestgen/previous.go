@@ -32,10 +32,10 @@ func (o *oldManifest) yamlTree() (any, error) {
 // had the value.
 func (o *oldManifest) carryOver(paths map[string]string) (map[string]any, error) {
 	carried := map[string]any{}
-	for name, text := range paths {
-		pointer, err := patch.NewPointerFromString(text)
+	for _, name := range value.Keys(paths) {
+		pointer, err := patch.NewPointerFromString(paths[name])
 		if err != nil {
-			return nil, fmt.Errorf("carry_over of %q: path %q: %w", name, text, err)
+			return nil, fmt.Errorf("carry_over of %q: path %q: %w", name, paths[name], err)
 		}
 		tree, err := o.yamlTree()
 		if err != nil {
@@ -74,12 +74,16 @@ func (o *oldManifest) releaseVersions() (map[string]string, error) {
 var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
 
 // storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
-// deployment and name. It returns name → reference with its parentheses.
-func (o *oldManifest) storedReferences(deployment string) map[string]string {
+// deployment and name. It returns name → reference with its parentheses. Of several for one name, that of this service wins.
+func (o *oldManifest) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
 	for _, found := range absoluteReference.FindAllSubmatch(o.text, -1) {
-		if string(found[2]) == deployment {
-			references[string(found[3])] = string(found[0])
+		reference, name := string(found[0]), string(found[3])
+		if string(found[2]) != deployment {
+			continue
+		}
+		if _, taken := references[name]; !taken || string(found[1]) == "/odb/"+serviceID {
+			references[name] = reference
 		}
 	}
 	return references

@@ -1,46 +1,108 @@
 package manifestgen
 
 import (
-	"crypto/rand"
 	"fmt"
-	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
-// secretSet is what becomes of the service's secrets in this call.
-type secretSet struct {
-	// variables are what ((NAME)) stands for in the manifest template: a reference, or the value itself.
-	variables map[string]any
-	// values are those that the broker is to store, by stored name.
-	values map[string]any
-	// references are all references that the manifest may hold for secrets, with their parentheses.
-	references []string
-	// remembered goes into the record.
-	remembered map[string]record.Secret
+// decision is what becomes of a secret in this call.
+type decision struct {
+	// reference is what the manifest holds, with its parentheses; "" where it holds the value itself.
+	reference string
+	// literal is the value that the manifest holds.
+	literal any
+	// stored is the value that the broker is to store, under the name that the reference tells; nil for none.
+	stored any
+	// before and after are what the record knows and will know of the secret.
+	before, after record.Secret
 }
 
-// placeholder is the reference that the broker replaces by that of the stored secret.
-func placeholder(storedName string) string { return "((odb_secret:" + storedName + "))" }
+// storedPrefix opens the reference that the broker replaces by that of the stored secret.
+const storedPrefix, storedSuffix = "((odb_secret:", "))"
 
-// returned are the secrets that the texts refer to by placeholder. The broker stores no others.
-func (s *secretSet) returned(manifest string, configs map[string]string) map[string]any {
+// returnedSecrets are the values that the manifest asks the broker to store. It stores no others.
+func (w *generation) returnedSecrets(used []string) map[string]any {
 	returned := map[string]any{}
-	for name, item := range s.values {
-		used := strings.Contains(manifest, placeholder(name))
-		for _, config := range configs {
-			used = used || strings.Contains(config, placeholder(name))
-		}
-		if used {
-			returned[name] = item
+	for _, chosen := range w.secrets {
+		if chosen.stored != nil && slices.Contains(used, chosen.reference) {
+			name := strings.TrimSuffix(strings.TrimPrefix(chosen.reference, storedPrefix), storedSuffix)
+			returned[name] = chosen.stored
 		}
 	}
 	return returned
 }
+
+// rememberedSecrets is what the record says of the secrets. One that the manifest does not use for the moment keeps its
+// reference, because no later call would find it.
+func (w *generation) rememberedSecrets(used []string) map[string]record.Secret {
+	remembered := map[string]record.Secret{}
+	for name, chosen := range w.secrets {
+		after := chosen.after
+		if chosen.reference != "" && !slices.Contains(used, chosen.reference) {
+			after = record.Secret{Version: chosen.before.Version}
+			if chosen.stored == nil {
+				after.Reference = chosen.reference
+			}
+		}
+		if after.Version > 0 || after.Value != nil {
+			remembered[name] = after
+		}
+	}
+	return remembered
+}
+
+// resolveSecrets decides for each secret between its stored reference, a new reference and its value.
+func (w *generation) resolveSecrets() error {
+	w.secrets = map[string]decision{}
+	if len(w.bosh.Secrets) == 0 {
+		return nil
+	}
+	stored := w.old.storedReferences(w.Deployment.DeploymentName, w.ServiceID)
+	for _, secret := range w.bosh.Secrets {
+		before, err := w.rememberedSecret(secret)
+		if err != nil {
+			return err
+		}
+		reference := firstText(before.Reference, stored[before.StoredName(secret.Name)])
+		if w.secrets[secret.Name], err = w.decide(secret, before, reference); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rememberedSecret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a
+// reference, or the value.
+func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, error) {
+	if w.previous != nil {
+		return w.previous.Secrets[secret.Name], nil
+	}
+	item, ok := w.carried[secret.Name]
+	if !ok {
+		item, ok = w.carried[secret.Input]
+	}
+	text, _ := item.(string)
+	switch {
+	case !ok:
+		return record.Secret{}, nil
+	case wholeReference.MatchString(text):
+		return record.Secret{Version: 1, Reference: text}, nil
+	case vars.HasReference(item):
+		return record.Secret{}, fmt.Errorf("carry_over of secret %q: the previous manifest has a reference within a text there", secret.Name)
+	default:
+		return record.Secret{Value: item}, nil
+	}
+}
+
+var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
 
 // candidate is the value of a secret as far as this call knows it.
 type candidate struct {
@@ -51,135 +113,143 @@ type candidate struct {
 	requested bool
 }
 
-// resolveSecrets decides for each secret between its stored reference, a new reference and its value.
-func (w *generation) resolveSecrets() error {
-	w.secrets = &secretSet{
-		variables: map[string]any{}, values: map[string]any{}, remembered: map[string]record.Secret{},
+// decide makes the decision about one secret.
+func (w *generation) decide(secret brokerpak.Secret, before record.Secret, reference string) (decision, error) {
+	keep := decision{reference: reference, before: before, after: before}
+	if w.pendingCheck() {
+		switch {
+		case reference != "":
+			return keep, nil
+		case before.Value != nil:
+			return keep.withLiteral(before.Value), nil
+		}
 	}
-	if len(w.bosh.Secrets) == 0 {
-		return nil
+	current, err := w.candidate(secret, before)
+	if err != nil {
+		return keep, err
 	}
-	stored := w.old.storedReferences(w.Deployment.DeploymentName)
-	for _, secret := range w.bosh.Secrets {
-		before := record.Secret{Version: 1}
-		if w.previous != nil {
-			if known, ok := w.previous.Secrets[secret.Name]; ok {
-				before = known
-			}
+	if !current.known && reference != "" {
+		taken, ok := w.PreviousSecrets[reference]
+		if *w.Secure || !ok {
+			return keep, w.warnKept(secret)
 		}
-		current, err := w.secretCandidate(secret, before)
-		if err != nil {
-			return err
+		current = candidate{item: taken, known: true} // the feature was switched off
+	}
+	if !current.known {
+		if current.item, err = newSecret(secret); err != nil {
+			return keep, err
 		}
-		reference := firstText(before.Reference, stored[before.StoredName(secret.Name)])
-		if *w.Secure {
-			err = w.secureSecret(secret, before, current, reference)
-		} else {
-			err = w.literalSecret(secret, before, current, reference)
-		}
-		if err != nil {
-			return err
-		}
+	}
+	switch {
+	case !*w.Secure || current.item == nil || current.item == "": // CredHub stores no empty value
+		return keep.withLiteral(current.item), w.checkLiteral(secret, current)
+	case reference != "" && w.unchanged(current, reference):
+		return keep, nil
+	default:
+		return keep.withNewValue(secret.Name, current.item), nil
+	}
+}
+
+// withLiteral puts the value itself into the manifest, as adapters do whose broker manages no secrets.
+func (d decision) withLiteral(item any) decision {
+	d.reference, d.literal = "", item
+	d.after = record.Secret{Version: d.before.Version, Value: item}
+	return d
+}
+
+// withNewValue asks the broker to store a value. A changed one gets a new name, because the broker stores secrets before it
+// deploys: a failed deployment must not find a new value under the name that the running one uses.
+func (d decision) withNewValue(name string, item any) decision {
+	d.after = record.Secret{Version: d.before.Version + 1}
+	d.stored, d.reference = credential(item), storedPrefix+d.after.StoredName(name)+storedSuffix
+	return d
+}
+
+func (w *generation) warnKept(secret brokerpak.Secret) error {
+	if !*w.Secure {
+		w.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
 	}
 	return nil
 }
 
-// secretCandidate finds the value: supplied, remembered as a literal, or newly generated.
-func (w *generation) secretCandidate(secret brokerpak.Secret, before record.Secret) (candidate, error) {
-	if carried, ok := w.carried[secret.Name]; ok {
-		return candidate{item: carried, known: true}, nil
-	}
+// pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
+// are: a new value is applied by the update that follows, and would block that update if the check saw it.
+func (w *generation) pendingCheck() bool {
+	return w.Body != nil && len(w.Body) == 0 && len(w.PreviousManifest) > 0
+}
+
+// candidate finds the value: supplied, remembered as a literal, or unknown.
+func (w *generation) candidate(secret brokerpak.Secret, before record.Secret) (candidate, error) {
+	kept := candidate{item: before.Value, known: before.Value != nil}
 	if secret.Value == nil {
-		if before.Value != nil {
-			return candidate{item: before.Value, known: true}, nil
-		}
-		return candidate{}, nil
+		return kept, nil
 	}
 	_, requested := w.Parameters[secret.Input]
-	if !requested && w.record.SecretParameters[secret.Input] == secret.Name {
-		return candidate{item: before.Value, known: before.Value != nil}, nil
+	_, remembered := w.record.SecretParameters[secret.Input]
+	if !requested && remembered && w.scope.Origins[secret.Input].FromRequest && w.scope.Values[secret.Input] == nil {
+		return kept, nil
 	}
 	item, err := w.suppliedValue(secret)
 	if err != nil {
-		return candidate{}, fmt.Errorf("evaluating secret %q: %w", secret.Name, err)
+		return kept, fmt.Errorf("evaluating secret %q: %w", secret.Name, err)
 	}
-	if item == nil && strings.HasPrefix(secret.Input, "uaa_client.") {
-		return candidate{}, nil
+	if item == nil && strings.HasPrefix(secret.Input, uaaPrefix) {
+		return kept, nil // the broker sends it only once
 	}
 	return candidate{item: item, known: true, requested: requested}, nil
 }
 
+const uaaPrefix = "uaa_client."
+
 // suppliedValue evaluates a secret's value; an input as a whole keeps its type.
 func (w *generation) suppliedValue(secret brokerpak.Secret) (any, error) {
-	if secret.Input == "" {
-		text, err := w.scope.Text("secrets."+secret.Name, secret.Value)
-		return text, err
-	}
-	if field, ok := strings.CutPrefix(secret.Input, "uaa_client."); ok {
+	if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok {
 		return w.record.UAAClient[field], nil
 	}
-	return credential(w.scope.Values[secret.Input]), nil
+	if item, ok := w.scope.Values[secret.Input]; ok || slices.Contains(w.Service.Provision.InputNames(), secret.Input) {
+		return item, nil
+	}
+	return w.scope.Eval("secrets."+secret.Name, secret.Value)
 }
 
 // credential turns a value into what the broker can store: a text or an object.
 func credential(item any) any {
 	switch item.(type) {
-	case nil, string, map[string]any:
+	case string, map[string]any:
 		return item
 	default:
 		return value.Text(item)
 	}
 }
 
-// secureSecret keeps the stored reference while the value is the same, else asks the broker to store the value. A changed
-// value gets a new name, because the broker stores secrets before it deploys: a failed deployment must not find a new value
-// under the name that the running one uses.
-func (w *generation) secureSecret(secret brokerpak.Secret, before record.Secret, current candidate, reference string) error {
-	keep := record.Secret{Version: before.Version, Reference: before.Reference}
-	if text, ok := current.item.(string); ok && wholeReference.MatchString(text) && w.carried != nil {
-		// Another adapter kept it in CredHub already.
-		w.use(secret.Name, record.Secret{Version: 1, Reference: text}, text)
-		return nil
+// newSecret generates a secret, or explains why there is none.
+func newSecret(secret brokerpak.Secret) (any, error) {
+	if secret.Value == nil {
+		return generatePassword(secret.Length)
 	}
-	if reference != "" && (!current.known || w.unchanged(current, reference)) {
-		w.use(secret.Name, keep, reference)
-		return nil
+	lost := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest nor among the "+
+		"previous secrets", secret.Name)
+	if secret.Input == "" || strings.Contains(secret.Input, ".") {
+		return nil, lost
 	}
-	if !current.known {
-		if secret.Value != nil {
-			return w.lost(secret)
-		}
-		password, err := generatePassword(secret.Length)
-		if err != nil {
-			return err
-		}
-		current.item = password
-	}
-	if current.item == nil {
-		w.secrets.variables[secret.Name] = nil // an optional value that nobody supplied
-		return nil
-	}
-	next := record.Secret{Version: before.Version}
-	if reference != "" {
-		next.Version++
-	}
-	w.secrets.values[next.StoredName(secret.Name)] = current.item
-	w.use(secret.Name, next, placeholder(next.StoredName(secret.Name)))
-	return nil
+	return nil, &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: lost}
 }
 
-func (w *generation) lost(secret brokerpak.Secret) error {
-	return fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest nor among the "+
-		"previous secrets; supply it again", secret.Name)
+// checkLiteral refuses a value that BOSH would take for a reference.
+func (w *generation) checkLiteral(secret brokerpak.Secret, current candidate) error {
+	switch {
+	case !vars.HasReference(current.item):
+		return nil
+	case current.requested:
+		return fault.Userf("parameter %q must not hold \"((\", which would be a reference to a credential", secret.Input)
+	default:
+		return fmt.Errorf("secret %q: its value holds \"((\", which BOSH would take for a reference", secret.Name)
+	}
 }
 
-// unchanged tells whether the stored value is the current one. Without previous secrets (the broker sends none on upgrades)
-// only a value in this very request counts as changed. In the broker's check for pending changes nothing does: a plan's new
-// value is applied by the update that follows, and would block that update if the check saw it.
+// unchanged tells whether the stored value is the current one. Without its previous value (the broker sends none on upgrades) only
+// a value in this very request counts as changed.
 func (w *generation) unchanged(current candidate, reference string) bool {
-	if len(w.Body) == 0 {
-		return true
-	}
 	before, ok := w.PreviousSecrets[reference]
 	if !ok {
 		return !current.requested
@@ -189,58 +259,4 @@ func (w *generation) unchanged(current candidate, reference string) bool {
 		return err == nil && string(value.MustJSON(decoded)) == string(value.MustJSON(object))
 	}
 	return before == value.Text(current.item)
-}
-
-func (w *generation) use(name string, remembered record.Secret, reference string) {
-	w.secrets.variables[name] = reference
-	w.secrets.references = append(w.secrets.references, reference)
-	w.secrets.remembered[name] = remembered
-}
-
-// literalSecret puts the value itself into the manifest, as adapters do whose broker manages no secrets.
-func (w *generation) literalSecret(secret brokerpak.Secret, before record.Secret, current candidate, reference string) error {
-	if !current.known && reference != "" {
-		// The feature was switched off: take the value back while the broker still tells it.
-		if text, ok := w.PreviousSecrets[reference]; ok {
-			current = candidate{item: text, known: true}
-		} else {
-			w.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
-			w.use(secret.Name, before, reference)
-			return nil
-		}
-	}
-	if !current.known {
-		if secret.Value != nil {
-			return w.lost(secret)
-		}
-		password, err := generatePassword(secret.Length)
-		if err != nil {
-			return err
-		}
-		current.item = password
-	}
-	w.secrets.variables[secret.Name] = current.item
-	if current.item != nil {
-		w.secrets.remembered[secret.Name] = record.Secret{Version: before.Version, Value: current.item}
-	}
-	return nil
-}
-
-var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
-
-// passwordLetters need no quoting in shells, URLs and configuration files.
-const passwordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-// generatePassword returns a password of letters and digits, about 5.95 bits a letter.
-func generatePassword(length int) (string, error) {
-	password := make([]byte, length)
-	most := big.NewInt(int64(len(passwordLetters)))
-	for i := range password {
-		index, err := rand.Int(rand.Reader, most)
-		if err != nil {
-			return "", fmt.Errorf("generating a password: %w", err)
-		}
-		password[i] = passwordLetters[index.Int64()]
-	}
-	return string(password), nil
 }

@@ -3,7 +3,6 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,30 +11,39 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
-
-// anyReference finds what the Director takes for a reference.
-var anyReference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
 
 // rendered is the result of interpolating one document.
 type rendered struct {
 	tree map[string]any
 	// declared are the names under `variables:`, which BOSH generates.
 	declared []string
+	places   places
 }
 
-// renderDocument applies ops to a document and interpolates it with the variables and secrets.
-func (w *generation) renderDocument(document brokerpak.Document, ops patch.Ops) (*rendered, error) {
-	if err := checkYAML(document); err != nil {
+// renderDocument applies ops files to a document and interpolates it with the variables and secrets.
+func (w *generation) renderDocument(document brokerpak.Document, files []brokerpak.Document) (*rendered, error) {
+	if err := document.CheckYAML().Err(); err != nil {
 		return nil, err
 	}
-	variables := w.templateVariables()
-	if err := w.checkNames(document, variables); err != nil {
+	result := &rendered{places: append(places{document}, files...)}
+	var ops patch.Ops
+	for _, file := range files {
+		more, err := readOps(file)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
+	}
+	ops = append(ops, inspection{variables: w.variables, places: result.places})
+	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(w.variables, ops, template.EvaluateOpts{})
+	var placed diag.Errors
+	if errors.As(err, &placed) {
 		return nil, err
 	}
-	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(variables, ops, template.EvaluateOpts{})
 	if err != nil {
 		return nil, fmt.Errorf("interpolating %s: %w", document.Pos.File, err)
 	}
@@ -43,8 +51,7 @@ func (w *generation) renderDocument(document brokerpak.Document, ops patch.Ops) 
 	if err := yaml.Unmarshal(out, &raw); err != nil {
 		return nil, fmt.Errorf("reading %s after interpolation: %w", document.Pos.File, err)
 	}
-	masked := value.Normalise(raw)
-	trusted := unmask(masked, trustedOpen, trustedClose)
+	trusted := unmask(value.Normalise(raw), trustedOpen, trustedClose)
 	final := unmask(trusted, userOpen, userClose)
 	if !slices.Equal(references(trusted), references(final)) {
 		return nil, &fault.UserError{
@@ -54,9 +61,10 @@ func (w *generation) renderDocument(document brokerpak.Document, ops patch.Ops) 
 	}
 	tree, ok := final.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s must be a mapping, not %s", document.Pos, value.Kind(final))
+		return nil, fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(final))
 	}
-	return &rendered{tree: tree, declared: declaredVariables(tree)}, nil
+	result.tree, result.declared = tree, declaredVariables(tree)
+	return result, nil
 }
 
 // references returns all references in a value, in order, with repetitions.
@@ -82,26 +90,6 @@ func declaredVariables(tree map[string]any) []string {
 	return names
 }
 
-// checkNames refuses a declared variable with the name of an input or secret: interpolation would drop its declaration.
-func (w *generation) checkNames(document brokerpak.Document, variables documentVariables) error {
-	var declaration struct {
-		Variables []struct {
-			Name string `yaml:"name"`
-		} `yaml:"variables"`
-	}
-	if err := yaml.Unmarshal([]byte(document.Text), &declaration); err != nil {
-		return fmt.Errorf("reading %s: %w", document.Pos.File, err)
-	}
-	var failed []error
-	for _, variable := range declaration.Variables {
-		if _, ok := variables.values[variable.Name]; ok {
-			failed = append(failed, fmt.Errorf("%s: variable %q under `variables:` has the name of an input or secret; rename one",
-				document.Pos.File, variable.Name))
-		}
-	}
-	return errors.Join(failed...)
-}
-
 // documentVariables are the variables of a template, as the BOSH library asks for them. It knows no dotted names: the library
 // looks below a variable itself.
 type documentVariables struct {
@@ -118,25 +106,32 @@ func (v documentVariables) Get(definition template.VariableDefinition) (any, boo
 func (v documentVariables) List() ([]template.VariableDefinition, error) { return nil, nil }
 
 // templateVariables are all variables, null for declared inputs that nobody set, and the secrets.
-func (w *generation) templateVariables() documentVariables {
+func (w *generation) templateVariables() (documentVariables, error) {
 	values := map[string]any{}
 	for _, name := range w.Service.Provision.InputNames() {
 		values[name] = nil
 	}
 	for name, item := range w.scope.Values {
-		open, end := trustedOpen, trustedClose
-		if w.scope.Origins[name].FromRequest {
-			open, end = userOpen, userClose
+		fromRequest := w.scope.Origins[name].FromRequest
+		if err := checkReserved(name, item, fromRequest); err != nil {
+			return documentVariables{}, err
 		}
-		values[name] = masked(item, open, end)
+		values[name] = masked(item, fromRequest)
 	}
 	for _, secret := range w.bosh.Secrets {
 		delete(values, secret.Input)
 	}
-	for name, item := range w.secrets.variables {
-		values[name] = masked(item, trustedOpen, trustedClose)
+	for name, chosen := range w.secrets {
+		if chosen.reference != "" {
+			values[name] = masked(chosen.reference, false)
+			continue
+		}
+		if err := checkReserved(name, chosen.literal, false); err != nil {
+			return documentVariables{}, err
+		}
+		values[name] = masked(chosen.literal, true)
 	}
-	return documentVariables{values: values}
+	return documentVariables{values: values}, nil
 }
 
 // Parentheses of values are replaced by private characters while the library interpolates, which would otherwise interpolate
@@ -144,23 +139,48 @@ func (w *generation) templateVariables() documentVariables {
 const (
 	trustedOpen, trustedClose = '\uE0F0', '\uE0F1'
 	userOpen, userClose       = '\uE0F2', '\uE0F3'
+	maskRunes                 = "\uE0F0\uE0F1\uE0F2\uE0F3"
 )
 
+// checkReserved refuses a value that holds one of the private characters: it would become a parenthesis.
+func checkReserved(name string, item any, fromRequest bool) error {
+	clean := value.Walk(item, func(_ string, leaf any) bool {
+		text, ok := leaf.(string)
+		return !ok || !strings.ContainsAny(text, maskRunes)
+	})
+	switch {
+	case clean:
+		return nil
+	case fromRequest:
+		return fault.Userf("%q must not hold the characters U+E0F0 to U+E0F3", name)
+	default:
+		return fmt.Errorf("the value of %q holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves", name)
+	}
+}
+
 // masked turns a value into what the library can look into, with its parentheses replaced.
-func masked(v any, open, end rune) any {
+func masked(v any, fromRequest bool) any {
+	open, end := trustedOpen, trustedClose
+	if fromRequest {
+		open, end = userOpen, userClose
+	}
+	return libraryValue(v, strings.NewReplacer("(", string(open), ")", string(end)))
+}
+
+func libraryValue(v any, replacer *strings.Replacer) any {
 	switch item := v.(type) {
 	case string:
-		return strings.NewReplacer("(", string(open), ")", string(end)).Replace(item)
+		return replacer.Replace(item)
 	case []any:
 		out := make([]any, len(item))
 		for i, element := range item {
-			out[i] = masked(element, open, end)
+			out[i] = libraryValue(element, replacer)
 		}
 		return out
 	case map[string]any:
 		out := make(map[any]any, len(item))
 		for key, element := range item {
-			out[masked(key, open, end)] = masked(element, open, end)
+			out[replacer.Replace(key)] = libraryValue(element, replacer)
 		}
 		return out
 	default:
@@ -170,25 +190,24 @@ func masked(v any, open, end rune) any {
 
 // unmask puts the parentheses back.
 func unmask(v any, open, end rune) any {
-	replacer := strings.NewReplacer(string(open), "(", string(end), ")")
-	return mapStrings(v, replacer.Replace)
+	return mapStrings(v, strings.NewReplacer(string(open), "(", string(end), ")"))
 }
 
 // mapStrings returns a copy of a value with every string and key changed.
-func mapStrings(v any, change func(string) string) any {
+func mapStrings(v any, replacer *strings.Replacer) any {
 	switch item := v.(type) {
 	case string:
-		return change(item)
+		return replacer.Replace(item)
 	case []any:
 		out := make([]any, len(item))
 		for i, element := range item {
-			out[i] = mapStrings(element, change)
+			out[i] = mapStrings(element, replacer)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(item))
 		for key, element := range item {
-			out[change(key)] = mapStrings(element, change)
+			out[replacer.Replace(key)] = mapStrings(element, replacer)
 		}
 		return out
 	default:
@@ -196,29 +215,17 @@ func mapStrings(v any, change func(string) string) any {
 	}
 }
 
-// selectOps parses the ops files whose condition holds, in order.
-func (w *generation) selectOps() (patch.Ops, error) {
-	var all patch.Ops
+// selectOps returns the ops files whose condition holds, in order.
+func (w *generation) selectOps() ([]brokerpak.Document, error) {
+	var all []brokerpak.Document
 	for i, entry := range w.bosh.Ops {
 		applies, err := w.scope.Holds(fmt.Sprintf("ops.%d", i), entry.If)
 		if err != nil {
 			return nil, fmt.Errorf("evaluating the condition of ops: %w", err)
 		}
-		if !applies {
-			continue
+		if applies {
+			all = append(all, entry.Document)
 		}
-		if err := checkYAML(entry.Document); err != nil {
-			return nil, err
-		}
-		var definitions []patch.OpDefinition
-		if err := yaml.Unmarshal([]byte(entry.Document.Text), &definitions); err != nil {
-			return nil, fmt.Errorf("%s: an ops file must be a list of operations: %w", entry.Document.Pos, err)
-		}
-		ops, err := patch.NewOpsFromDefinitions(definitions)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", entry.Document.Pos, err)
-		}
-		all = append(all, patch.DescriptiveOp{Op: ops, ErrorMsg: "applying " + entry.Document.Pos.File})
 	}
 	return all, nil
 }
@@ -239,8 +246,8 @@ func (w *generation) configs() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.checkReferences(result); err != nil {
-			return nil, fmt.Errorf("%s: %w", config.Document.Pos.File, err)
+		if err := w.checkConfig(kind, result); err != nil {
+			return nil, err
 		}
 		if configs[kind], err = encodeManifest(result.tree); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package manifestgen
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 
 	"service-adapter/internal/value"
@@ -20,7 +21,7 @@ func defaultUpdate() map[string]any {
 func (w *generation) update(template any) (map[string]any, error) {
 	update := defaultUpdate()
 	if given, ok := template.(map[string]any); ok {
-		merge(update, given)
+		maps.Copy(update, given)
 	}
 	if err := w.evaluateUpdate(update); err != nil {
 		return nil, err
@@ -41,18 +42,19 @@ func (w *generation) update(template any) (map[string]any, error) {
 	if plan.Serial != nil {
 		chosen["serial"] = *plan.Serial
 	}
-	merge(update, chosen)
+	maps.Copy(update, chosen)
 	return update, nil
 }
 
 func (w *generation) evaluateUpdate(update map[string]any) error {
 	scope := w.withPrevious()
-	for key, template := range w.bosh.Update {
-		text, err := scope.Text("update."+key, template)
+	for _, key := range value.Keys(w.bosh.Update) {
+		text, err := scope.Text("update."+key, w.bosh.Update[key])
 		if err != nil {
 			return fmt.Errorf("evaluating update.%s: %w", key, err)
 		}
 		switch number, err := strconv.ParseInt(text, 10, 64); {
+		case text == "":
 		case err == nil:
 			update[key] = number
 		case text == "true", text == "false":
@@ -64,8 +66,13 @@ func (w *generation) evaluateUpdate(update map[string]any) error {
 	return nil
 }
 
-func merge(base, over map[string]any) {
-	for key, item := range over {
-		base[key] = item
+// completeUpdates gives the update blocks of instance groups the max_in_flight of the deployment where they have none: the
+// Director takes that anyway, but the broker cannot read such a block.
+func completeUpdates(tree map[string]any) {
+	general, _ := tree["update"].(map[string]any)
+	for _, group := range mappings(tree["instance_groups"]) {
+		if update, ok := group["update"].(map[string]any); ok && update["max_in_flight"] == nil {
+			update["max_in_flight"] = general["max_in_flight"]
+		}
 	}
 }

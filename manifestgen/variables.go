@@ -2,6 +2,7 @@ package manifestgen
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,8 +31,15 @@ func (w *generation) readPrevious() error {
 		w.previous = previous
 		return nil
 	}
-	w.carried, err = w.old.carryOver(w.bosh.CarryOver)
-	return err
+	if w.carried, err = w.old.carryOver(w.bosh.CarryOver); err != nil {
+		return err
+	}
+	for _, name := range value.Keys(w.carried) {
+		if !w.isSecret(name) && vars.HasReference(w.carried[name]) {
+			return fmt.Errorf("carry_over of %q: the previous manifest has a reference there; make the input a secret", name)
+		}
+	}
+	return nil
 }
 
 // resolve merges parameters and computes the variables.
@@ -93,23 +101,33 @@ func (w *generation) earlierParameters(earlier record.Record) map[string]any {
 	return parameters
 }
 
-// splitSecretParameters moves parameters that are values of secrets out of what the record remembers.
+// splitSecretParameters moves parameters that are values of secrets out of what the record remembers. Those of earlier requests
+// then are null, which counts as set, so that no default takes their place.
 func (w *generation) splitSecretParameters(earlier record.Record, parameters map[string]any) {
 	w.record.Parameters = value.CloneMap(parameters)
+	w.record.SecretParameters = map[string]string{}
 	for _, secret := range w.bosh.Secrets {
 		if secret.Input == "" {
 			continue
 		}
-		given, inRequest := w.Parameters[secret.Input]
-		_, remembered := earlier.SecretParameters[secret.Input]
-		delete(w.record.Parameters, secret.Input)
-		if (inRequest && given != nil) || (remembered && !inRequest) {
-			if w.record.SecretParameters == nil {
-				w.record.SecretParameters = map[string]string{}
-			}
+		_, requested := w.Parameters[secret.Input]
+		_, kept := earlier.SecretParameters[secret.Input]
+		kept = (kept || w.carries(secret)) && !requested
+		given := parameters[secret.Input] != nil
+		if given || kept {
 			w.record.SecretParameters[secret.Input] = secret.Name
+			delete(w.record.Parameters, secret.Input)
+		}
+		if kept && !given {
+			parameters[secret.Input] = nil
 		}
 	}
+}
+
+// carries tells whether the manifest of another adapter had the value of a secret that is a parameter.
+func (w *generation) carries(secret brokerpak.Secret) bool {
+	isParameter := slices.ContainsFunc(w.Service.Provision.UserInputs, func(v brokerpak.Variable) bool { return v.Name == secret.Input })
+	return isParameter && (w.carried[secret.Name] != nil || w.carried[secret.Input] != nil)
 }
 
 func (w *generation) secretInputs() []string {
@@ -122,8 +140,9 @@ func (w *generation) secretInputs() []string {
 	return names
 }
 
+// isSecret tells whether a name is that of a secret, or of the input that is its value.
 func (w *generation) isSecret(name string) bool {
-	return slices.ContainsFunc(w.bosh.Secrets, func(s brokerpak.Secret) bool { return s.Name == name })
+	return slices.ContainsFunc(w.bosh.Secrets, func(s brokerpak.Secret) bool { return s.Name == name || s.Input == name })
 }
 
 // constants are the published names of a provision call, and those of BOSH.
@@ -132,7 +151,7 @@ func (w *generation) constants() map[string]any {
 		"request.service_id":                        w.record.ServiceID,
 		"request.plan_id":                           w.record.PlanID,
 		"request.instance_id":                       instance.InstanceID(w.Deployment.DeploymentName),
-		"request.default_labels":                    w.defaultLabels(),
+		defaultLabels:                               w.defaultLabels(),
 		"request.context":                           orEmpty(w.record.Context),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"bosh.deployment":                           w.Deployment.DeploymentName,
@@ -195,11 +214,13 @@ func planFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Fun
 
 // withPrevious adds the names that only rules and the update block may use: in a value they would differ between the broker's
 // check for pending changes and the update itself.
-func (w *generation) withPrevious() *vars.Scope {
-	return w.scope.With(map[string]any{
+func (w *generation) withPrevious() *vars.Scope { return w.scope.With(w.previousNames()) }
+
+func (w *generation) previousNames() (map[string]any, map[string]expr.Function) {
+	return map[string]any{
 		"previous.exists":          len(w.PreviousManifest) > 0,
 		"previous_plan.properties": orEmpty(w.PreviousProperties),
-	}, planFunctions("previous_plan", w.PreviousPlan))
+	}, planFunctions("previous_plan", w.PreviousPlan)
 }
 
 func (w *generation) planID(earlier record.Record) string {
@@ -217,17 +238,22 @@ func (w *generation) contextText(key string) string {
 	return text
 }
 
-// context returns the keys of the request context that expressions use: as sent now, else as remembered.
+// context returns the keys of the request context that expressions use: as sent now, else as remembered. An upgrade may send an
+// empty one.
 func (w *generation) context(earlier record.Record) map[string]any {
 	sent, ok := w.Body["context"].(map[string]any)
 	if !ok {
 		return pick(earlier.Context, &w.Service.Provision, "request.context", nil)
 	}
-	sent = value.CloneMap(sent)
-	for _, name := range vars.Annotations() {
-		delete(sent, name)
+	merged := value.CloneMap(earlier.Context)
+	if merged == nil {
+		merged = map[string]any{}
 	}
-	return pick(sent, &w.Service.Provision, "request.context", nil)
+	maps.Copy(merged, sent)
+	for _, name := range vars.Annotations() {
+		delete(merged, name)
+	}
+	return pick(merged, &w.Service.Provision, "request.context", nil)
 }
 
 // uaaClient keeps the fields that expressions use. The broker sends the client's secret only once, later it is empty: an empty
@@ -270,6 +296,9 @@ func inputNames(inputs []brokerpak.Variable) []string {
 
 var labelText = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
+// defaultLabels is the name of the published labels.
+const defaultLabels = "request.default_labels"
+
 // defaultLabels are the published labels of an instance.
 func (w *generation) defaultLabels() map[string]any {
 	labels := map[string]any{}
@@ -282,18 +311,33 @@ func (w *generation) defaultLabels() map[string]any {
 	return labels
 }
 
-// finishRecord drops what no expression uses, so that the record holds no more of a request than it must.
-func (w *generation) finishRecord() {
-	w.record.Generated = w.scope.Generated
-	if keys, whole := w.Service.Provision.Uses("request.default_labels"); !whole && len(keys) == 0 {
+// finishRecord completes the record and drops what no expression uses, so that it holds no more of a request than it must.
+func (w *generation) finishRecord(used []string) {
+	w.record.Generated = w.generatedValues()
+	if keys, whole := w.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 {
 		w.record.OrganizationGUID, w.record.SpaceGUID = "", ""
 	}
-	w.record.Secrets = w.secrets.remembered
+	w.record.Secrets = w.rememberedSecrets(used)
 	for _, secret := range w.bosh.Secrets {
-		if field, ok := strings.CutPrefix(secret.Input, "uaa_client."); ok && *w.Secure {
+		if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok && *w.Secure {
 			delete(w.record.UAAClient, field)
 		}
 	}
+}
+
+// generatedValues are those that this call used, and those of inputs that had another value this time: an input that is reset
+// gets its first value again.
+func (w *generation) generatedValues() map[string]map[string]any {
+	generated := map[string]map[string]any(w.scope.Generated)
+	if w.previous == nil {
+		return generated
+	}
+	for _, name := range w.Service.Provision.InputNames() {
+		if calls, ok := w.previous.Generated[name]; ok && generated[name] == nil {
+			generated[name] = calls
+		}
+	}
+	return generated
 }
 
 func orEmpty(m map[string]any) map[string]any {

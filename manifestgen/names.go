@@ -1,0 +1,65 @@
+package manifestgen
+
+import (
+	"errors"
+	"fmt"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// checkNames holds the Director's rules about names that a schema cannot express: those of a list are there once, and what
+// instance groups, jobs and addons name exists.
+func checkNames(manifest map[string]any) error {
+	releases, err := uniqueNames("releases", manifest["releases"], "name")
+	failed := []error{err}
+	stemcells, err := uniqueNames("stemcells", manifest["stemcells"], "alias")
+	failed = append(failed, err)
+	for _, list := range []string{"instance_groups", "addons", "variables"} {
+		_, err := uniqueNames(list, manifest[list], "name")
+		failed = append(failed, err)
+	}
+	for _, owner := range []string{"instance_groups", "addons"} {
+		for _, entry := range mappings(manifest[owner]) {
+			where := owner + "/" + value.Text(entry["name"])
+			if alias, ok := entry["stemcell"]; ok && !stemcells[value.Text(alias)] {
+				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s", where, alias, diag.Names(value.Keys(stemcells))))
+			}
+			_, err := uniqueNames(where+"/jobs", entry["jobs"], "name")
+			failed = append(failed, err)
+			for _, job := range mappings(entry["jobs"]) {
+				if !releases[value.Text(job["release"])] {
+					failed = append(failed, fmt.Errorf("%s/jobs/%s names the release %q; the deployment has: %s",
+						where, value.Text(job["name"]), job["release"], diag.Names(value.Keys(releases))))
+				}
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// uniqueNames returns the names of a list's entries; an error when one is there twice.
+func uniqueNames(where string, list any, key string) (map[string]bool, error) {
+	names := map[string]bool{}
+	var failed []error
+	for _, entry := range mappings(list) {
+		name := value.Text(entry[key])
+		if names[name] {
+			failed = append(failed, fmt.Errorf("%s has %q twice", where, name))
+		}
+		names[name] = true
+	}
+	return names, errors.Join(failed...)
+}
+
+// mappings returns the entries of a list that are mappings.
+func mappings(list any) []map[string]any {
+	items, _ := list.([]any)
+	var entries []map[string]any
+	for _, item := range items {
+		if entry, ok := item.(map[string]any); ok {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}

@@ -1,0 +1,76 @@
+package manifestgen
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v2"
+	yamlv3 "gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+)
+
+// placedOp is an operation that knows where it stands.
+type placedOp struct {
+	patch.Op
+	path     string
+	document brokerpak.Document
+	index    int
+}
+
+// Apply applies the operation. The error is a diag.Errors.
+func (o placedOp) Apply(document any) (any, error) {
+	changed, err := o.Op.Apply(document)
+	if err != nil {
+		return nil, opsFault(operationPlace(o.document, o.index), "operation on %s cannot be applied: %s", o.path, err)
+	}
+	return changed, nil
+}
+
+// readOps parses an ops file. The error is a diag.Errors.
+func readOps(document brokerpak.Document) (patch.Ops, error) {
+	if err := document.CheckYAML().Err(); err != nil {
+		return nil, err
+	}
+	var definitions []patch.OpDefinition
+	if err := yaml.UnmarshalStrict([]byte(document.Text), &definitions); err != nil {
+		return nil, opsFault(document.Pos, "an ops file must be a list of operations with type, path and value: %s",
+			strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), " in type patch.OpDefinition", ""))
+	}
+	var all patch.Ops
+	for i, definition := range definitions {
+		op := placedOp{document: document, index: i}
+		if definition.Path != nil {
+			op.path = *definition.Path
+		}
+		ops, err := patch.NewOpsFromDefinitions([]patch.OpDefinition{definition})
+		if err != nil {
+			message, _, _ := strings.Cut(err.Error(), " within\n") // the operation follows
+			return nil, opsFault(operationPlace(document, i), "%s", operationNumber.ReplaceAllString(message, "operation"))
+		}
+		op.Op = ops
+		all = append(all, op)
+	}
+	return all, nil
+}
+
+// operationNumber is the number of the operation in a message of the library, which sees one at a time.
+var operationNumber = regexp.MustCompile(`operation \[0\]`)
+
+// operationPlace is the place of an element of a document that is a list.
+func operationPlace(document brokerpak.Document, index int) diag.Pos {
+	root, err := document.Node()
+	if err != nil || root.Content[0].Kind != yamlv3.SequenceNode || index >= len(root.Content[0].Content) {
+		return document.Pos
+	}
+	element := root.Content[0].Content[index]
+	return document.At(element.Line, element.Column)
+}
+
+func opsFault(pos diag.Pos, format string, args ...any) error {
+	list := &diag.List{}
+	list.Errorf(pos, "ops", format, args...)
+	return list.Err()
+}
