@@ -19,6 +19,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/fault"
+	"service-adapter/internal/redact"
 )
 
 // The commands of the protocol.
@@ -53,10 +54,10 @@ func Run(ctx context.Context, invocation Invocation) int {
 		usage(invocation)
 		return serviceadapter.ErrorExitCode
 	}
-	mask := &redactor{out: invocation.Stderr}
+	secrets := &redact.Secrets{}
+	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
 	call := &call{
-		Invocation: invocation, command: invocation.Args[1], redact: mask,
-		logger: slog.New(slog.NewTextHandler(mask, nil)),
+		Invocation: invocation, command: invocation.Args[1], secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo),
 	}
 	product, err := call.execute(ctx)
 	return call.finish(product, err)
@@ -74,7 +75,8 @@ func usage(invocation Invocation) {
 type call struct {
 	Invocation
 	command string
-	redact  *redactor
+	secrets *redact.Secrets
+	stderr  io.Writer // masked
 	logger  *slog.Logger
 }
 
@@ -124,7 +126,10 @@ func (c *call) finish(product []byte, err error) int {
 	}
 	code, message := outcome(err)
 	level := slog.LevelError
-	if code != serviceadapter.ErrorExitCode || message != "" {
+	switch {
+	case code != serviceadapter.ErrorExitCode:
+		level = slog.LevelInfo // an ordinary answer
+	case message != "":
 		level = slog.LevelWarn
 	}
 	c.logger.Log(context.Background(), level, "command ended without a result", "command", c.command, "exit", code, "error", err)
@@ -140,7 +145,7 @@ func (c *call) finish(product []byte, err error) int {
 func outcome(err error) (code int, message string) {
 	var user *fault.UserError
 	if errors.As(err, &user) {
-		message = user.Message
+		message = strings.Join(strings.Fields(user.Message), " ") // one line
 	}
 	switch {
 	case errors.Is(err, fault.ErrNotImplemented):

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"path/filepath"
 	"runtime"
 
@@ -15,6 +17,7 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
 	"service-adapter/schemas"
 )
 
@@ -23,17 +26,27 @@ type bindInput struct {
 	bindingID, vms, manifest, body, secrets, dns string
 }
 
-// createBinding is the command of that name.
-func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter.CreateBindingParams) (*binding.Binding, error) {
-	raw := in.params.CreateBinding
-	request, err := s.bindRequest(bindInput{
+func createInput(raw serviceadapter.CreateBindingJSONParams) bindInput {
+	return bindInput{
 		bindingID: raw.BindingId, vms: raw.BoshVms, manifest: raw.Manifest, body: raw.RequestParameters, secrets: raw.Secrets,
 		dns: raw.DNSAddresses,
-	}, false)
+	}
+}
+
+func deleteInput(raw serviceadapter.DeleteBindingJSONParams) bindInput {
+	return bindInput{
+		bindingID: raw.BindingId, vms: raw.BoshVms, manifest: raw.Manifest, body: raw.RequestParameters, secrets: raw.Secrets,
+		dns: raw.DNSAddresses,
+	}
+}
+
+// createBinding is the command of that name.
+func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter.CreateBindingParams) (*binding.Binding, error) {
+	request, err := s.bindRequest(createInput(in.params.CreateBinding))
 	if err != nil {
 		return nil, err
 	}
-	binder, err := s.binder()
+	binder, err := s.binder(request.Pak)
 	if err != nil {
 		return nil, err
 	}
@@ -42,43 +55,34 @@ func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter
 
 // deleteBinding is the command of that name.
 func (s *session) deleteBinding(ctx context.Context, in *input, _ serviceadapter.DeleteBindingParams) error {
-	raw := in.params.DeleteBinding
-	request, err := s.bindRequest(bindInput{
-		bindingID: raw.BindingId, vms: raw.BoshVms, manifest: raw.Manifest, body: raw.RequestParameters, secrets: raw.Secrets,
-		dns: raw.DNSAddresses,
-	}, true)
+	request, err := s.unbindRequest(deleteInput(in.params.DeleteBinding))
 	if err != nil {
 		return err
 	}
-	binder, err := s.binder()
+	binder, err := s.binder(request.Pak)
 	if err != nil {
 		return err
 	}
 	return binder.Delete(ctx, *request)
 }
 
-// bindRequest decodes the input and chooses service and plan. A deletion goes on without a readable record: the binding's own
-// state has all it needs.
-func (s *session) bindRequest(raw bindInput, deleting bool) (*binding.Request, error) {
+// bindRequest decodes the input of create-binding and chooses service and plan.
+func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	body, err := object("the request parameters", raw.body)
 	if err != nil {
 		return nil, err
 	}
+	s.secrets.AddLeaves(body["parameters"])
 	view, err := s.view(raw)
-	if err != nil && !deleting {
-		return nil, err
-	}
 	if err != nil {
-		s.logger.Warn("the instance's manifest is not readable", "error", err)
+		return nil, err
 	}
 	chosen, err := s.choose(hints{body: body, record: view.Record})
 	if err != nil {
 		return nil, err
 	}
 	if view.Record != nil {
-		for name, item := range view.Record.PlanProperties {
-			chosen.plan.Properties[name] = item
-		}
+		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
 	request := &binding.Request{
 		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
@@ -89,6 +93,30 @@ func (s *session) bindRequest(raw bindInput, deleting bool) (*binding.Request, e
 	}
 	request.Defaults, err = s.bindDefaults(chosen.service)
 	return request, err
+}
+
+// unbindRequest decodes the input of delete-binding. The binding's own state has all that a deletion needs, so what the
+// configuration and the paks say about the service by now cannot stop it.
+func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
+	body, err := object("the request parameters", raw.body)
+	if err != nil {
+		return nil, err
+	}
+	view, err := s.view(raw)
+	if err != nil {
+		s.logger.Warn("the instance is not readable", "error", err)
+	}
+	chosen, err := s.choose(hints{body: body, record: view.Record})
+	if err != nil {
+		s.logger.Warn("the service of the binding is not known any more", "error", err)
+		chosen = &selection{pak: s.paks[0], plan: brokerpak.Plan{Properties: map[string]any{}}}
+	}
+	if view.Record != nil {
+		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
+	}
+	return &binding.Request{
+		Pak: chosen.pak, Plan: chosen.plan, BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
+	}, nil
 }
 
 // view decodes what the broker tells about the instance. It is usable even when the error is not nil.
@@ -103,35 +131,42 @@ func (s *session) view(raw bindInput) (*instance.View, error) {
 			errs[3] = fmt.Errorf("reading the BOSH VMs: %w", jsonError(err))
 		}
 	}
-	s.redact.add(secretValues(view.Secrets)...)
+	s.addSecrets(view.Secrets, view.Record)
 	return view, errors.Join(errs[:]...)
 }
 
 // graceShare is the part of the budget, as a divisor, that an interrupted OpenTofu has to save its state.
 const graceShare = 5
 
-// binder wires the bindings to OpenTofu and the checks.
-func (s *session) binder() (*binding.Binder, error) {
-	environment, err := s.tofuEnvironment()
+// binder wires the bindings of a pak to OpenTofu and the checks.
+func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
+	environment, err := s.tofuEnvironment(pak)
 	if err != nil {
 		return nil, err
 	}
 	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Env: environment, Logger: s.logger,
-		Redact: s.redact.list(), TempDir: temporary, Grace: s.config.Budget / graceShare,
+		Redact: s.secrets.List(), TempDir: temporary, Grace: s.config.Budget / graceShare,
 	})
 	if err != nil {
 		return nil, err
 	}
+	binder := s.bareBinder()
+	binder.Engine, binder.Installation = engine, s.installation
+	return binder, nil
+}
+
+// bareBinder resolves variables; it cannot run OpenTofu.
+func (s *session) bareBinder() *binding.Binder {
 	return &binding.Binder{
-		Engine: engine, Installation: s.installation, Paks: s.paks, Budget: s.config.Budget,
+		Paks: s.paks, Budget: s.config.Budget,
 		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
 			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
 		},
 		CheckValues: schemas.CheckValues,
 		Logger:      s.logger,
-	}, nil
+	}
 }
 
 // installation makes a pak's binaries available for this platform.
@@ -162,33 +197,44 @@ var passedOn = []string{ //nolint:gochecknoglobals // a constant table
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 }
 
-// tofuEnvironment is what the paks ask for: parameters from the configuration, then from the environment, and required
-// environment variables. A required one that is missing is reported by name before anything runs.
-func (s *session) tofuEnvironment() (map[string]string, error) {
+// tofuEnvironment is what the paks ask for: parameters, from the environment or the configuration, and required environment
+// variables. One that the request's own pak requires and that is missing is reported by name before anything runs.
+func (s *session) tofuEnvironment(own *brokerpak.Pak) (map[string]string, error) {
 	environment := map[string]string{}
-	var failed []error
 	for _, name := range passedOn {
 		if text, ok := s.getenv(name); ok {
 			environment[name] = text
+			s.addPassword(text)
 		}
 	}
+	var failed []error
 	for _, pak := range s.paks {
 		for _, parameter := range pak.Manifest.Parameters {
-			if item, ok := lookup(normalised(s.config.Config), parameter.Name); ok {
-				environment[parameter.Name] = fmt.Sprint(item)
-			} else if text, ok := s.getenv(parameter.Name); ok {
+			if text, ok := s.variable(parameter.Name); ok {
 				environment[parameter.Name] = text
+			} else if item, ok := lookup(normalised(s.config.Config), parameter.Name); ok {
+				environment[parameter.Name] = value.Text(item)
 			}
 		}
 		for _, name := range pak.Manifest.RequiredEnv {
-			text, ok := s.getenv(name)
-			if !ok || text == "" {
+			text, ok := s.variable(name)
+			if ok {
+				environment[name] = text
+			} else if pak == own {
 				failed = append(failed, fmt.Errorf("pak %s requires the environment variable %s, which is not set", pak.Manifest.Name, name))
-				continue
 			}
-			environment[name] = text
-			s.redact.add(text)
 		}
 	}
 	return environment, errors.Join(failed...)
+}
+
+// addPassword masks the password of a proxy's URL.
+func (s *session) addPassword(text string) {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		s.secrets.Add(text)
+		return
+	}
+	password, _ := parsed.User.Password()
+	s.secrets.Add(password)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -12,7 +13,6 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
-	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
@@ -66,8 +66,9 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	s.redact.add(secretValues(request.PreviousSecrets)...)
-	s.redact.add(request.UAAClient["client_secret"])
+	s.addSecrets(request.PreviousSecrets, known)
+	s.secrets.AddLeaves(request.UAAClient["client_secret"])
+	s.secrets.AddLeaves(request.Body["parameters"])
 	if request.Parameters, err = parameters(request.Body); err != nil {
 		return nil, err
 	}
@@ -76,16 +77,28 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 		return nil, err
 	}
 	request.Pak, request.Service, request.Plan, request.ServiceID = chosen.pak, chosen.service, chosen.plan, chosen.serviceID
+	// The previous plan is that of the record; its properties lie over those of the pak, too.
+	if request.PreviousProperties != nil {
+		previous, err := choosePlan(hints{properties: request.PreviousProperties, record: known}, chosen.service)
+		if err != nil {
+			return nil, err
+		}
+		request.PreviousProperties = previous.Properties
+	}
 	request.Defaults, err = s.provisionDefaults(chosen.service)
 	return &request, err
 }
 
-func secretValues(secrets map[string]string) []any {
-	values := make([]any, 0, len(secrets))
-	for _, name := range value.Keys(secrets) {
-		values = append(values, secrets[name])
+// addSecrets masks the secrets of an instance: those that the broker sent, and those that a record keeps where the broker
+// manages none.
+func (s *session) addSecrets(sent map[string]string, known *record.Record) {
+	s.secrets.Add(slices.Collect(maps.Values(sent))...)
+	if known == nil {
+		return
 	}
-	return values
+	for _, secret := range known.Secrets {
+		s.secrets.AddLeaves(secret.Value)
+	}
 }
 
 func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {

@@ -6,19 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
-	"service-adapter/internal/diag"
 	"service-adapter/internal/tofu"
 )
 
 // Config is the operator's configuration. Every key can also be set by the environment variable SERVICE_ADAPTER_<KEY>, in upper
-// case, whose value is YAML: SERVICE_ADAPTER_PAKS='[/paks/redis]', SERVICE_ADAPTER_STATE='{config: {dir: /store}}'. The
-// environment wins.
+// case, whose value is YAML: SERVICE_ADAPTER_PAKS='[/paks/redis]', SERVICE_ADAPTER_STATE='{config: {dir: /store}}'. It replaces
+// the whole key. The key config has none, because SERVICE_ADAPTER_CONFIG names the file; its entries have GSB_<KEY>.
 type Config struct {
 	// Paks are the brokerpaks: zip files or directories. At least one.
 	Paks []string `yaml:"paks"`
@@ -87,11 +84,9 @@ func LoadConfig(getenv func(string) (string, bool)) (Config, error) {
 		return Config{}, err
 	}
 	var config Config
-	if err := decodeStrict(path, text, &config); err != nil {
-		return Config{}, err
-	}
-	if err := config.applyEnvironment(getenv); err != nil {
-		return Config{}, err
+	_, fileErr := decodeStrict(path, "", text, &config)
+	if err := errors.Join(fileErr, config.applyEnvironment(getenv)); err != nil {
+		return Config{}, fmt.Errorf("reading the configuration: %w", err)
 	}
 	config.setDefaults(getenv)
 	return config, config.validate(path)
@@ -117,98 +112,29 @@ func findConfig(getenv func(string) (string, bool)) (path, text string, err erro
 	return "the environment", "", nil
 }
 
-// decodeStrict decodes YAML; unknown keys are errors with line and suggestion.
-func decodeStrict(path, text string, target any) error {
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	decoder.KnownFields(true)
-	err := decoder.Decode(target)
-	if err == nil || strings.TrimSpace(text) == "" {
-		return nil
-	}
-	var typeError *yaml.TypeError
-	if !errors.As(err, &typeError) {
-		return fmt.Errorf("reading the configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	var failed []error
-	for _, message := range typeError.Errors {
-		failed = append(failed, fmt.Errorf("%s: %s", path, explainYAML(message)))
-	}
-	return errors.Join(failed...)
-}
-
-var (
-	unknownField = regexp.MustCompile(`^line (\d+): field (\S+) not found in type adapter\.(\w+)$`)
-	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+ `.*` into (\\S+)$")
-)
-
-// explainYAML turns the library's messages, which name Go types and show values, into ones for operators.
-func explainYAML(message string) string {
-	if found := unknownField.FindStringSubmatch(message); found != nil {
-		known := configKeys(found[3])
-		hint := diag.Suggest(found[2], known)
-		if hint == "" {
-			hint = "; allowed: " + strings.Join(known, ", ")
-		}
-		return fmt.Sprintf("line %s: unknown key %q%s", found[1], found[2], hint)
-	}
-	if found := wrongType.FindStringSubmatch(message); found != nil {
-		return fmt.Sprintf("line %s: the value has the wrong type; wanted: %s", found[1], typeWords(found[2]))
-	}
-	return message
-}
-
-func typeWords(goType string) string {
-	switch {
-	case goType == "time.Duration":
-		return "a duration such as 45s"
-	case goType == "bool":
-		return "true or false"
-	case strings.HasPrefix(goType, "[]"):
-		return "a list"
-	case strings.HasPrefix(goType, "map["), strings.HasPrefix(goType, "adapter."):
-		return "a mapping"
-	default:
-		return "a " + goType
-	}
-}
-
-func configKeys(typeName string) []string {
-	var keys []string
-	for _, sample := range []any{Config{}, StateConfig{}, ServiceConfig{}} {
-		structType := reflect.TypeOf(sample)
-		if structType.Name() != typeName {
-			continue
-		}
-		for i := range structType.NumField() {
-			keys = append(keys, structType.Field(i).Tag.Get("yaml"))
-		}
-	}
-	return keys
-}
-
-// applyEnvironment overrides keys by their environment variables.
+// applyEnvironment replaces keys by what their environment variables say. An empty variable counts as unset.
 func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
-	for _, key := range configKeys("Config") {
+	var failed []error
+	fields := reflect.ValueOf(c).Elem()
+	for i, key := range keysOf(fields.Type()) {
 		variable := envPrefix + strings.ToUpper(key)
 		text, ok := getenv(variable)
 		if !ok || text == "" || variable == ConfigVariable {
 			continue
 		}
-		mapping := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		var item yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &item); err != nil || len(item.Content) == 0 {
-			return fmt.Errorf("environment variable %s: the value must be YAML for the key %q", variable, key)
+		source := "environment variable " + variable
+		replacement := reflect.New(fields.Field(i).Type())
+		found, err := decodeStrict(source, key, text, replacement.Interface())
+		if err == nil && !found {
+			err = fmt.Errorf("%s: it must be YAML", source)
 		}
-		mapping.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Value: key}, item.Content[0]}
-		encoded, err := yaml.Marshal(mapping)
 		if err != nil {
-			return fmt.Errorf("environment variable %s: %w", variable, err)
+			failed = append(failed, err)
+			continue
 		}
-		if err := decodeStrict("environment variable "+variable, string(encoded), c); err != nil {
-			return err
-		}
+		fields.Field(i).Set(replacement.Elem())
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (c *Config) setDefaults(getenv func(string) (string, bool)) {
@@ -227,34 +153,44 @@ func (c *Config) setDefaults(getenv func(string) (string, bool)) {
 	if c.CacheDir == "" {
 		temporary, ok := getenv("TMPDIR")
 		if !ok || temporary == "" {
-			temporary = os.TempDir()
+			temporary = "/tmp"
 		}
 		c.CacheDir = filepath.Join(temporary, fmt.Sprintf("service-adapter-%d", os.Getuid()))
 	}
 }
 
+// validate checks the values and reports all faults. Values are not shown: one in the wrong place may be a secret.
 func (c *Config) validate(path string) error {
 	var failed []error
-	fail := func(format string, args ...any) {
-		failed = append(failed, fmt.Errorf("%s: "+format, append([]any{path}, args...)...))
+	check := func(holds bool, message string) {
+		if !holds {
+			failed = append(failed, fmt.Errorf("checking the configuration: %s: %s", path, message))
+		}
 	}
-	if len(c.Paks) == 0 {
-		fail("paks must name at least one brokerpak")
+	check(len(c.Paks) > 0, "paks must name at least one brokerpak")
+	check(!slices.Contains(c.Paks, ""), "an entry of paks is empty")
+	check(c.Budget >= time.Second, "budget must be at least 1s")
+	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")
+	dir, _ := c.State.Config["dir"].(string)
+	if c.State.Type == localBackend {
+		check(len(c.State.Config) == 1 && filepath.IsAbs(dir),
+			"state.config of the local backend must have one key, dir, the absolute path of a durable directory")
+	} else {
+		check(false, "state.type must be "+localBackend)
 	}
-	if c.Budget < time.Second {
-		fail("budget must be at least 1s")
-	}
-	if c.State.Type != localBackend {
-		fail("state.type %q is not supported; allowed: %s", c.State.Type, localBackend)
-	} else if dir, ok := c.State.Config["dir"].(string); !ok || !filepath.IsAbs(dir) || len(c.State.Config) != 1 {
-		fail("state.config of the local backend must have one key, dir, the absolute path of a durable directory")
-	}
-	switch c.LogLevel {
-	case "debug", "info", "warn", "error":
-	default:
-		fail("log_level %q must be one of debug, info, warn and error", c.LogLevel)
+	for _, reference := range c.AllowedReferences {
+		check(strings.HasPrefix(reference, "/"), "an entry of allowed_references must be an absolute CredHub path, such as /global/root_ca")
 	}
 	return errors.Join(failed...)
+}
+
+// secrets are the values that operators set for services, among which credentials may be.
+func (c *Config) secrets() []any {
+	values := []any{normalised(c.Config), normalised(c.ProvisionDefaults)}
+	for _, service := range c.Services {
+		values = append(values, normalised(service.ProvisionDefaults), normalised(service.BindDefaults))
+	}
+	return values
 }
 
 // backend is the state backend of the configuration.

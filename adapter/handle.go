@@ -19,7 +19,7 @@ func (c *call) handle(ctx context.Context, s *session, in *input) ([]byte, error
 	handler := serviceadapter.CommandLineHandler{
 		ManifestGenerator: bridge, Binder: bridge, DashboardURLGenerator: bridge, SchemaGenerator: bridge,
 	}
-	err := handler.Handle(in.args, io.Discard, c.redact, bytes.NewReader(in.stdin))
+	err := handler.Handle(in.args, io.Discard, c.stderr, bytes.NewReader(in.stdin))
 	if bridge.err != nil {
 		return nil, bridge.err
 	}

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -26,9 +28,9 @@ type input struct {
 	params serviceadapter.InputParams
 	// text tells that the product of generate-manifest is the plain manifest.
 	text bool
-	// args are the arguments for the SDK, with the manifests taken out.
+	// args are the arguments for the SDK, as forSDK makes it.
 	args []string
-	// stdin is the input for the SDK, with the manifests taken out.
+	// stdin is the input for the SDK, as forSDK makes it.
 	stdin []byte
 }
 
@@ -50,56 +52,69 @@ func readInput(args []string, stdin io.Reader) (*input, error) {
 	if len(data) == 0 {
 		return in, nil // the SDK says what is missing
 	}
-	if err := in.fromStdin(data); err != nil {
+	if err := in.fromStdin(command, data); err != nil {
 		return nil, err
 	}
-	in.stdin, err = json.Marshal(in.withoutManifests())
+	params, err := in.forSDK()
+	if err != nil {
+		return nil, err
+	}
+	in.stdin, err = json.Marshal(params)
 	return in, err
 }
 
-// fromStdin decodes the broker's JSON. The published interface shows some leaves as objects where the broker sends strings;
-// both are understood.
-func (in *input) fromStdin(data []byte) error {
-	var raw map[string]map[string]json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return fmt.Errorf("reading standard input: expected a JSON object of objects, as the broker sends it: %w", jsonError(err))
+// fromStdin decodes the broker's JSON: an object for each command, of which only the one of this command matters. The published
+// interface shows some leaves as objects where the broker sends strings; both are understood.
+func (in *input) fromStdin(command string, data []byte) error {
+	var commands map[string]json.RawMessage
+	if err := json.Unmarshal(data, &commands); err != nil {
+		return fmt.Errorf("reading standard input: expected a JSON object, as the broker sends it: %w", jsonError(err))
 	}
-	leaves := map[string]map[string]string{}
-	for command, parameters := range raw {
-		leaves[command] = map[string]string{}
-		for name, leaf := range parameters {
-			leaves[command][name] = leafText(leaf)
+	key := strings.ReplaceAll(command, "-", "_")
+	var raw map[string]json.RawMessage
+	if own, ok := commands[key]; ok {
+		if err := json.Unmarshal(own, &raw); err != nil {
+			return fmt.Errorf("reading standard input: expected a JSON object at %q, as the broker sends it: %w", key, jsonError(err))
 		}
 	}
-	if unbind := leaves["delete_binding"]; unbind["request_parameters"] == "" {
-		if published, ok := unbind["delete_parameters"]; ok {
-			unbind["request_parameters"] = published
-		}
+	leaves := map[string]string{}
+	for name, leaf := range raw {
+		leaves[name] = leafText(name, leaf)
 	}
-	return json.Unmarshal(value.MustJSON(leaves), &in.params)
+	if published, ok := leaves["delete_parameters"]; ok && command == deleteBinding && leaves[requestParameters] == "" {
+		leaves[requestParameters] = published
+	}
+	return json.Unmarshal(value.MustJSON(map[string]any{key: leaves}), &in.params)
+}
+
+const requestParameters = "request_parameters"
+
+// textLeaves are the leaves that hold plain text; all others hold JSON.
+var textLeaves = []string{ //nolint:gochecknoglobals // a constant table
+	"binding_id", "instance_id", "manifest", "previous_manifest",
 }
 
 // jsonError keeps the place of a syntax error and drops the text around it, which may hold secrets.
 func jsonError(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("%w (byte %d)", err, syntax.Offset)
+		return fmt.Errorf("no valid JSON at byte %d", syntax.Offset)
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("found %s at %q", wrong.Value, wrong.Field)
+		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 5"
+		return fmt.Errorf("found: %s", kind)
 	}
 	return err
 }
 
-// leafText is a string's content, "" for null, and the JSON text of anything else.
-func leafText(raw json.RawMessage) string {
+// leafText is a string's content, and the JSON text of anything else; of a text that is null, nothing.
+func leafText(name string, raw json.RawMessage) string {
 	var text *string
-	if err := json.Unmarshal(raw, &text); err == nil {
-		if text == nil {
-			return ""
-		}
+	if err := json.Unmarshal(raw, &text); err == nil && text != nil {
 		return *text
+	} else if err == nil && slices.Contains(textLeaves, name) {
+		return ""
 	}
 	return string(raw)
 }
@@ -117,39 +132,58 @@ func (in *input) fromArguments(command string, rest []string) error {
 	if len(rest) < positional[command] {
 		return nil // the SDK says which are missing
 	}
-	cleared := append([]string(nil), in.args...)
 	switch command {
 	case generateManifest:
 		in.params.GenerateManifest = serviceadapter.GenerateManifestJSONParams{
 			ServiceDeployment: rest[0], Plan: rest[1], RequestParameters: rest[2], PreviousManifest: rest[3], PreviousPlan: rest[4],
 		}
-		cleared[2+3] = ""
 	case createBinding:
 		in.params.CreateBinding = serviceadapter.CreateBindingJSONParams{
 			BindingId: rest[0], BoshVms: rest[1], Manifest: rest[2], RequestParameters: rest[3],
 		}
-		cleared[2+2] = ""
 	case deleteBinding:
 		in.params.DeleteBinding = serviceadapter.DeleteBindingJSONParams{
 			BindingId: rest[0], BoshVms: rest[1], Manifest: rest[2], RequestParameters: rest[3],
 		}
-		cleared[2+2] = ""
 	case dashboardURL:
 		in.params.DashboardUrl = serviceadapter.DashboardUrlJSONParams{InstanceId: rest[0], Plan: rest[1], Manifest: rest[2]}
-		cleared[2+2] = ""
 	}
-	in.args = cleared
-	return nil
+	return in.argumentsForSDK(command)
 }
 
-// withoutManifests clears the manifests: the SDK would decode them with its struct and refuse what that cannot hold.
-func (in *input) withoutManifests() serviceadapter.InputParams {
+// argumentsForSDK puts what forSDK changes into the SDK's arguments.
+func (in *input) argumentsForSDK(command string) error {
+	params, err := in.forSDK()
+	in.args = slices.Clone(in.args)
+	rest := in.args[2:]
+	switch command {
+	case generateManifest:
+		rest[2], rest[3] = params.GenerateManifest.RequestParameters, params.GenerateManifest.PreviousManifest
+	case createBinding:
+		rest[2], rest[3] = params.CreateBinding.Manifest, params.CreateBinding.RequestParameters
+	case deleteBinding:
+		rest[2], rest[3] = params.DeleteBinding.Manifest, params.DeleteBinding.RequestParameters
+	case dashboardURL:
+		rest[2] = params.DashboardUrl.Manifest
+	}
+	return err
+}
+
+// forSDK is the input without what the SDK would refuse and this program can use: manifests that its struct cannot hold, and
+// request bodies with numbers that a float64 cannot hold.
+func (in *input) forSDK() (serviceadapter.InputParams, error) {
 	params := in.params
 	params.GenerateManifest.PreviousManifest = ""
 	params.CreateBinding.Manifest = ""
 	params.DeleteBinding.Manifest = ""
 	params.DashboardUrl.Manifest = ""
-	return params
+	var errs [3]error
+	for i, body := range []*string{
+		&params.GenerateManifest.RequestParameters, &params.CreateBinding.RequestParameters, &params.DeleteBinding.RequestParameters,
+	} {
+		*body, errs[i] = neutralBody(*body)
+	}
+	return params, errors.Join(errs[:]...)
 }
 
 // object decodes a leaf that must be a JSON object; "" and null give nil.

@@ -48,7 +48,7 @@ func (h hints) request(key string) string {
 // choose finds the service and plan, in this order: the plan property, the request's ids, the record of the instance, the
 // configuration, the only service there is.
 func (s *session) choose(h hints) (*selection, error) {
-	chosen := &selection{serviceID: h.request("service_id"), planID: h.request("plan_id")}
+	chosen := &selection{}
 	if err := s.chooseService(h, chosen); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *session) choose(h hints) (*selection, error) {
 	service := *chosen.service
 	service.Plans = slices.Concat(service.Plans, plans)
 	chosen.service = &service
-	if err := choosePlan(h, chosen); err != nil {
+	if chosen.plan, err = choosePlan(h, chosen.service); err != nil {
 		return nil, err
 	}
 	if h.record != nil {
@@ -70,7 +70,10 @@ func (s *session) choose(h hints) (*selection, error) {
 	return chosen, nil
 }
 
+// chooseService finds the service. Where several paks have it, as an old and a new version of one pak do, the first one of the
+// configuration counts.
 func (s *session) chooseService(h hints, chosen *selection) error {
+	chosen.serviceID, chosen.planID = h.request("service_id"), h.request("plan_id")
 	find := func(match func(*brokerpak.Service) bool) bool {
 		for _, pak := range s.paks {
 			for _, service := range pak.Services {
@@ -93,6 +96,10 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 		return nil
 	}
 	if id := chosen.serviceID; id != "" && find(func(service *brokerpak.Service) bool { return service.ID == id }) {
+		return nil
+	}
+	hasPlan := func(plan brokerpak.Plan) bool { return plan.ID == chosen.planID }
+	if chosen.planID != "" && find(func(service *brokerpak.Service) bool { return slices.ContainsFunc(service.Plans, hasPlan) }) {
 		return nil
 	}
 	if h.record != nil && named(h.record.Service) {
@@ -120,30 +127,28 @@ func (s *session) serviceNames() []string {
 			names = append(names, service.Name)
 		}
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // choosePlan finds the plan and lays the broker's properties over the pak's. A plan that nobody knows has no base.
-func choosePlan(h hints, chosen *selection) error {
-	var base *brokerpak.Plan
+func choosePlan(h hints, service *brokerpak.Service) (brokerpak.Plan, error) {
+	var plan brokerpak.Plan
 	if name := h.property("plan"); name != "" {
-		if base = chosen.service.Plan(name); base == nil {
+		base := service.Plan(name)
+		if base == nil {
 			var names []string
-			for _, plan := range chosen.service.Plans {
+			for _, plan := range service.Plans {
 				names = append(names, plan.Name)
 			}
-			return fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
-				planProperty, name, diag.Suggest(name, names), chosen.service.Name, diag.Names(names))
+			return plan, fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
+				planProperty, name, diag.Suggest(name, names), service.Name, diag.Names(names))
 		}
-	} else if chosen.planID != "" {
-		base = chosen.service.Plan(chosen.planID)
-	} else if h.record != nil {
-		base = chosen.service.Plan(first(h.record.PlanID, h.record.Plan))
+		plan = *base
+	} else if base := knownPlan(h, service); base != nil {
+		plan = *base
 	}
-	if base != nil {
-		chosen.plan = *base
-	}
-	properties := value.CloneMap(chosen.plan.Properties)
+	properties := value.CloneMap(plan.Properties)
 	if properties == nil {
 		properties = map[string]any{}
 	}
@@ -152,8 +157,24 @@ func choosePlan(h hints, chosen *selection) error {
 			properties[name] = item
 		}
 	}
-	chosen.plan.Properties = properties
-	return nil
+	plan.Properties = properties
+	return plan, nil
+}
+
+// knownPlan finds the plan by the request's id or the record. The id may be one that only the broker's catalog knows, because a
+// plan property named the plan when the record was made: the broker sends no properties with a bind.
+func knownPlan(h hints, service *brokerpak.Service) *brokerpak.Plan {
+	id := h.request("plan_id")
+	if plan := service.Plan(id); plan != nil || h.record == nil {
+		return plan
+	}
+	if id != "" && id != h.record.PlanID {
+		return nil // another plan than the instance's
+	}
+	if plan := service.Plan(h.record.PlanID); plan != nil {
+		return plan
+	}
+	return service.Plan(h.record.Plan)
 }
 
 // planKeys are the keys of an operator's plan that describe it; all others are its properties, as published.
@@ -199,21 +220,29 @@ func operatorPlan(service *brokerpak.Service, raw map[string]any) (brokerpak.Pla
 	plan.ID, _ = entry["id"].(string)
 	plan.Name, _ = entry["name"].(string)
 	plan.Description, _ = entry["description"].(string)
-	plan.ProvisionOverrides, _ = entry["provision_overrides"].(map[string]any)
-	plan.BindOverrides, _ = entry["bind_overrides"].(map[string]any)
+	if plan.ID == "" || plan.Name == "" {
+		return plan, fmt.Errorf("a plan that the operator adds to service %q needs id and name, both texts", service.Name)
+	}
+	var failed []error
+	fail := func(format string, args ...any) {
+		failed = append(failed, fmt.Errorf("plan %q that the operator adds to service %q: %s", plan.Name, service.Name, fmt.Sprintf(format, args...)))
+	}
+	overrides := func(key string) map[string]any {
+		found, ok := entry[key].(map[string]any)
+		if !ok && entry[key] != nil {
+			fail("%s must be an object, not %s", key, value.Kind(entry[key]))
+		}
+		return found
+	}
+	plan.ProvisionOverrides, plan.BindOverrides = overrides("provision_overrides"), overrides("bind_overrides")
 	for name, item := range entry {
 		if !slices.Contains(planKeys, name) {
 			plan.Properties[name] = item
 		}
 	}
-	if plan.ID == "" || plan.Name == "" {
-		return plan, fmt.Errorf("a plan that the operator adds to service %q needs id and name", service.Name)
-	}
-	var failed []error
 	for _, input := range slices.Concat(service.Provision.PlanInputs, service.Bind.PlanInputs) {
 		if _, ok := plan.Properties[input.Name]; input.Required && !ok {
-			failed = append(failed, fmt.Errorf("plan %q that the operator adds to service %q lacks the required property %q",
-				plan.Name, service.Name, input.Name))
+			fail("the required property %q is missing", input.Name)
 		}
 	}
 	return plan, errors.Join(failed...)

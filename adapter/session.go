@@ -4,20 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
 )
 
 // session is what every command works with: configuration, paks and environment.
 type session struct {
-	config Config
-	paks   []*brokerpak.Pak
-	getenv func(string) (string, bool)
-	logger *slog.Logger
-	redact *redactor
+	config  Config
+	paks    []*brokerpak.Pak
+	getenv  func(string) (string, bool)
+	logger  *slog.Logger
+	secrets *redact.Secrets
 }
 
 // newSession loads the configuration and opens the paks.
@@ -26,8 +29,10 @@ func newSession(c *call) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{config: config, getenv: c.Getenv, redact: c.redact}
-	s.logger = slog.New(slog.NewTextHandler(c.redact, &slog.HandlerOptions{Level: logLevel(config.LogLevel)}))
+	s := &session{config: config, getenv: c.Getenv, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
+	for _, values := range config.secrets() {
+		s.secrets.AddLeaves(values)
+	}
 	var failed []error
 	for _, path := range config.Paks {
 		pak, err := brokerpak.Open(path)
@@ -40,6 +45,11 @@ func newSession(c *call) (*session, error) {
 	if err := errors.Join(failed...); err != nil {
 		s.close()
 		return nil, fmt.Errorf("loading the paks: %w", err)
+	}
+	for _, name := range value.Keys(config.Services) {
+		if names := s.serviceNames(); !slices.Contains(names, name) {
+			s.logger.Warn("the configuration has settings for a service that no pak has", "service", name, "services", diag.Names(names))
+		}
 	}
 	return s, nil
 }
@@ -110,15 +120,26 @@ func (s *session) jsonVariable(name string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment variable %s: %w", name, jsonError(err))
 	}
+	s.secrets.AddLeaves(decoded)
 	return decoded, nil
 }
 
+// variable looks up an environment variable whose value may be a secret. An empty one counts as unset.
+func (s *session) variable(name string) (string, bool) {
+	text, ok := s.getenv(name)
+	s.secrets.Add(text)
+	return text, ok && text != ""
+}
+
 // environment is what expressions of a pak may read: environment variables, and configuration values by key. For a key the
-// variable GSB_<KEY> wins, then a variable that the pak's env_config_mapping maps to it, then the configuration. An empty
-// variable counts as unset.
+// variable GSB_<KEY> wins, then a variable that the pak's env_config_mapping maps to it, then the configuration.
 func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 	return vars.Environment{
-		Env: s.getenv,
+		Env: func(name string) (string, bool) {
+			text, ok := s.getenv(name)
+			s.secrets.Add(text)
+			return text, ok
+		},
 		Config: func(key string) (any, bool) {
 			names := []string{"GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))}
 			for _, variable := range value.Keys(pak.Manifest.EnvConfigMapping) {
@@ -127,7 +148,7 @@ func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 				}
 			}
 			for _, name := range names {
-				if text, ok := s.getenv(name); ok && text != "" {
+				if text, ok := s.variable(name); ok {
 					return text, true
 				}
 			}
@@ -136,9 +157,9 @@ func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 	}
 }
 
-// lookup finds a dotted key: as it is, or segment by segment.
+// lookup finds a dotted key: as it is, or segment by segment. A null counts as unset.
 func lookup(config map[string]any, key string) (any, bool) {
-	if item, ok := config[key]; ok {
+	if item := config[key]; item != nil {
 		return item, true
 	}
 	head, rest, found := strings.Cut(key, ".")

@@ -42,7 +42,9 @@ type Binder struct {
 
 // Request is a create-binding or delete-binding call.
 type Request struct {
-	Pak     *brokerpak.Pak
+	// Pak is that of the service. In a deletion it is any pak: its OpenTofu reads the state, which tells the rest.
+	Pak *brokerpak.Pak
+	// Service is not needed for a deletion, nor are the plan's name, the ids and the defaults.
 	Service *brokerpak.Service
 	// Plan is the plan with the properties that the instance's record keeps.
 	Plan        brokerpak.Plan
@@ -56,6 +58,9 @@ type Request struct {
 	// Body is the whole request, Parameters its parameters.
 	Body       map[string]any
 	Parameters map[string]any
+
+	// past is the record of a binding whose inputs are computed again.
+	past *recorded
 }
 
 // Binding is what the user gets. Its JSON is the broker's.
@@ -88,11 +93,16 @@ func workspace(bindingID string) string {
 	return "bh-" + hex.EncodeToString(sum[:])
 }
 
+var errNoID = errors.New("the request has no binding_id")
+
 // Create makes a binding. The error is fault.ErrBindingExists when a complete one of this id exists,
 // fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
 func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	if backup, _ := bindResource(r.Body)["backup_agent"].(bool); backup {
 		return b.backupAgent(r)
+	}
+	if r.BindingID == "" {
+		return nil, errNoID
 	}
 	action := &r.Service.Bind
 	if action.RequiresAppGUID && appGUID(r.Body) == "" {

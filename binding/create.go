@@ -24,6 +24,10 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	defer stop()
 
 	record := newRecord(r, scope, installation)
+	encoded, err := record.encode()
+	if err != nil {
+		return nil, err
+	}
 	prepared, err := b.Engine.Prepare(working, installation, record.template())
 	if err != nil {
 		return nil, fmt.Errorf("preparing the bind template of service %q: %w", r.Service.Name, err)
@@ -33,11 +37,16 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		return nil, err
 	}
 	defer func() { b.close(space) }()
-	if err := b.reserve(working, r, space, installation, record); err != nil {
+	if err := b.reserve(working, r, space, installation, encoded); err != nil {
 		return nil, err
 	}
 	if err := space.Apply(working, prepared, record.Inputs); err != nil {
-		b.rollBack(ctx, space, installation, prepared, record)
+		if wasKilled(err) {
+			// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
+			b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
+		} else {
+			b.rollBack(ctx, space, installation, prepared, record)
+		}
 		return nil, fmt.Errorf("creating binding %q: %w", r.BindingID, err)
 	}
 	outputs, err := space.Outputs(working, prepared)
@@ -50,9 +59,9 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 
 // reserve makes the workspace this binding's own. What an interrupted creation of the same id left is destroyed first.
 func (b *Binder) reserve(
-	ctx context.Context, r *Request, space *tofu.Workspace, installation tofu.Installation, record *recorded,
+	ctx context.Context, r *Request, space *tofu.Workspace, installation tofu.Installation, record []byte,
 ) error {
-	err := space.Reserve(ctx, installation, record.encode())
+	err := space.Reserve(ctx, installation, record)
 	if !errors.Is(err, tofu.ErrExists) {
 		return err
 	}
@@ -65,11 +74,21 @@ func (b *Binder) reserve(
 			return fmt.Errorf("binding %q: %w", r.BindingID, fault.ErrBindingExists)
 		}
 		b.Logger.Warn("clearing up an interrupted creation of the same binding", "binding", r.BindingID)
-		if err := b.destroy(ctx, r, space, state); err != nil {
+		old, err := decodeRecord(state.Record)
+		if err == nil {
+			err = b.destroy(ctx, r, space, state, old)
+		}
+		if err != nil {
 			return fmt.Errorf("clearing up an interrupted creation of binding %q: %w", r.BindingID, err)
 		}
 	}
-	return space.Reserve(ctx, installation, record.encode())
+	return space.Reserve(ctx, installation, record)
+}
+
+// wasKilled tells whether OpenTofu ended without the chance to save its state.
+func wasKilled(err error) bool {
+	var run *tofu.RunError
+	return errors.As(err, &run) && run.ExitCode < 0
 }
 
 // rollBack destroys what a failed creation made, within what is left of the budget. What it cannot destroy stays recorded:

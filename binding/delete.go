@@ -16,6 +16,9 @@ import (
 
 // Delete deletes a binding, whatever pak is installed by now. The error is fault.ErrBindingNotFound when there is none.
 func (b *Binder) Delete(ctx context.Context, r Request) error {
+	if r.BindingID == "" {
+		return errNoID
+	}
 	ctx, cancel := context.WithTimeout(ctx, b.Budget)
 	defer cancel()
 	installation, err := b.Installation(ctx, r.Pak)
@@ -34,41 +37,73 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	if state == nil {
 		return fmt.Errorf("binding %q: %w", r.BindingID, fault.ErrBindingNotFound)
 	}
-	if err := b.destroy(ctx, &r, space, state); err != nil {
-		return meaning(r.Service.Bind.Errors, fmt.Errorf("deleting binding %q: %w", r.BindingID, err))
+	record, err := decodeRecord(state.Record)
+	if err != nil {
+		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
+	}
+	if err := b.destroy(ctx, &r, space, state, record); err != nil {
+		err = fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
+		if service := b.service(record); service != nil {
+			return meaning(service.Bind.Errors, err)
+		}
+		return err
 	}
 	return nil
 }
 
-// destroy destroys what a state records and removes the workspace. An interrupted creation is finished first: a resource whose
-// creation was never recorded is then adopted by providers that can.
-func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *tofu.State) error {
-	record, err := decodeRecord(state.Record)
-	if err != nil {
-		return err
+// service is the one that made a binding, as the installed paks have it now; nil when they do not have it any more.
+func (b *Binder) service(record *recorded) *brokerpak.Service {
+	var found *brokerpak.Service
+	for _, pak := range b.Paks {
+		service := pak.Service(record.Service)
+		if service == nil {
+			continue
+		}
+		if pak.Manifest.Name == record.Pak && pak.Manifest.Version == record.PakVersion {
+			return service
+		}
+		if found == nil || pak.Manifest.Name == record.Pak {
+			found = service
+		}
 	}
-	installation, err := b.installationFor(ctx, r.Pak, record)
+	return found
+}
+
+// destroy destroys what a state records and removes the workspace. An interrupted creation is finished first, as it was begun: a
+// resource whose creation was never recorded is then adopted by providers that can.
+func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *tofu.State, record *recorded) error {
+	installation, missing, err := b.installationFor(ctx, r.Pak, record)
 	if err != nil {
 		return err
 	}
 	prepared, err := b.Engine.Prepare(ctx, installation, record.template())
 	if err != nil {
-		return fmt.Errorf("preparing the recorded template of service %q: %w", record.Service, err)
+		// A missing provider that the template does not use does no harm.
+		return fmt.Errorf("preparing the recorded template of service %q: %w", record.Service, errors.Join(missing, err))
 	}
-	inputs := b.currentInputs(r, record)
 	if !state.Complete {
-		if err := space.Apply(ctx, prepared, inputs); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			b.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
-				"binding", record.BindingID, "error", err)
+		if err := b.complete(ctx, space, prepared, record); err != nil {
+			return err
 		}
 	}
-	if err := space.Destroy(ctx, prepared, inputs); err != nil {
+	if err := space.Destroy(ctx, prepared, b.currentInputs(r, record)); err != nil {
 		return err
 	}
 	return space.Remove(ctx, installation)
+}
+
+// complete finishes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
+// error is not nil only when the command itself has ended.
+func (b *Binder) complete(ctx context.Context, space *tofu.Workspace, prepared *tofu.Prepared, record *recorded) error {
+	trying, stop := context.WithTimeout(ctx, b.Budget/rollbackShare)
+	defer stop()
+	err := space.Apply(trying, prepared, record.Inputs)
+	if err != nil && ctx.Err() == nil {
+		b.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
+			"binding", record.BindingID, "error", err)
+		return nil
+	}
+	return err
 }
 
 // currentInputs are the recorded inputs, with those that depend on the running instance as they are now.
@@ -78,7 +113,12 @@ func (b *Binder) currentInputs(r *Request, record *recorded) map[string]any {
 	}
 	past := *r
 	past.BindingID, past.ServiceID, past.PlanID, past.Body = record.BindingID, record.ServiceID, record.PlanID, record.Request
-	details, err := r.Instance.Details(r.Service, r.Environment)
+	past.past = record
+	service := b.service(record)
+	if service == nil {
+		service = &brokerpak.Service{} // the outputs that the manifest records are known all the same
+	}
+	details, err := r.Instance.Details(service, r.Environment)
 	if err != nil {
 		b.Logger.Warn("the instance's outputs are not known any more", "error", err)
 	}
@@ -89,30 +129,51 @@ func (b *Binder) currentInputs(r *Request, record *recorded) map[string]any {
 	return scope.Values
 }
 
-// installationFor returns the newest OpenTofu of the pak that made the binding, else of the request's, with the providers that
-// the binding needs from whatever pak has them.
-func (b *Binder) installationFor(ctx context.Context, current *brokerpak.Pak, record *recorded) (tofu.Installation, error) {
+// installationFor returns the OpenTofu of the pak that made the binding: of the same version when it is still installed, else the
+// newest; without that pak the request's. The binding's providers come from whatever pak has them; missing names those that
+// none has.
+func (b *Binder) installationFor(
+	ctx context.Context, current *brokerpak.Pak, record *recorded,
+) (installation tofu.Installation, missing, err error) {
 	chosen := current
-	for _, pak := range b.Paks {
-		if pak.Manifest.Name == record.Pak {
-			chosen = pak
-		}
+	if own := b.pakOf(record); own != nil {
+		chosen = own
 	}
-	installation, err := b.Installation(ctx, chosen)
-	if err != nil {
-		return tofu.Installation{}, err
+	if installation, err = b.Installation(ctx, chosen); err != nil {
+		return tofu.Installation{}, nil, err
 	}
+	var absent []error
 	for _, needed := range record.Providers {
-		if slices.ContainsFunc(installation.Providers, func(p tofu.Provider) bool { return p.FQN == needed.FQN }) {
+		if slices.ContainsFunc(installation.Providers, needed.is) {
 			continue
 		}
 		found, err := b.findProvider(ctx, needed)
 		if err != nil {
-			return tofu.Installation{}, err
+			absent = append(absent, err)
+			continue
 		}
 		installation.Providers = append(installation.Providers, found)
 	}
-	return installation, nil
+	return installation, errors.Join(absent...), nil
+}
+
+// pakOf is the pak that made a binding; nil when none of its name is installed.
+func (b *Binder) pakOf(record *recorded) *brokerpak.Pak {
+	var newest *brokerpak.Pak
+	var newestTofu string
+	for _, pak := range b.Paks {
+		tofu, ok := pak.Manifest.DefaultTofu()
+		if !ok || pak.Manifest.Name != record.Pak {
+			continue
+		}
+		if pak.Manifest.Version == record.PakVersion {
+			return pak
+		}
+		if newest == nil || newer(tofu.Version, newestTofu) {
+			newest, newestTofu = pak, tofu.Version
+		}
+	}
+	return newest
 }
 
 // findProvider looks for a provider in all paks: in the recorded version, else in the newest.
@@ -126,7 +187,7 @@ func (b *Binder) findProvider(ctx context.Context, needed provider) (tofu.Provid
 			continue
 		}
 		for _, candidate := range installation.Providers {
-			if candidate.FQN != needed.FQN {
+			if !needed.is(candidate) {
 				continue
 			}
 			if candidate.Version == needed.Version {

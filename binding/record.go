@@ -2,6 +2,7 @@ package binding
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type recorded struct {
 	Format     int        `json:"format"`
 	BindingID  string     `json:"binding_id"`
 	InstanceID string     `json:"instance_id"`
+	Deployment string     `json:"deployment"`
 	Pak        string     `json:"pak"`
 	PakVersion string     `json:"pak_version"`
 	Service    string     `json:"service"`
@@ -49,6 +51,18 @@ type provider struct {
 	Version string `json:"version"`
 }
 
+// is tells whether a provider is this one, of whatever version. The two public registries have the same providers.
+func (p provider) is(other tofu.Provider) bool {
+	name := func(fqn string) string {
+		host, rest, _ := strings.Cut(fqn, "/")
+		if host == "registry.terraform.io" {
+			return "registry.opentofu.org/" + rest
+		}
+		return fqn
+	}
+	return name(p.FQN) == name(other.FQN)
+}
+
 // liveInput is an input whose expression reads the running instance: its manifest, secrets, addresses or outputs.
 type liveInput struct {
 	Name string `json:"name"`
@@ -59,7 +73,7 @@ type liveInput struct {
 // newRecord describes a binding before anything of it exists.
 func newRecord(r *Request, scope *vars.Scope, installation tofu.Installation) *recorded {
 	record := &recorded{
-		Format: recordFormat, BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(),
+		Format: recordFormat, BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
 		Pak: r.Pak.Manifest.Name, PakVersion: r.Pak.Manifest.Version,
 		Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,
 		Tofu: installation.Version, Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames(),
@@ -96,11 +110,21 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []liveInput {
 	return live
 }
 
-// encode renders the record for the state.
-func (r *recorded) encode() []byte { return value.MustJSON(r) }
+// encode renders the record for the state. It fails where the request holds a number that no double holds: a binding whose
+// record cannot be read could never be deleted.
+func (r *recorded) encode() ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("recording the binding: %w", err)
+	}
+	return text, nil
+}
 
 // decodeRecord reads a record from the state.
 func decodeRecord(data []byte) (*recorded, error) {
+	if len(data) == 0 {
+		return nil, errors.New("reading the binding's record: the state holds none; its resource terraform_data._binding was removed")
+	}
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()
 	var r recorded

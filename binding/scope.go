@@ -21,6 +21,12 @@ func appGUID(body map[string]any) string {
 
 // scope has the published names of a bind call, and those of BOSH.
 func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Scope {
+	return vars.NewScope(vars.Options{
+		Constants: r.constants(details), Functions: r.Instance.Functions(), Environment: r.Environment, Carried: carried,
+	})
+}
+
+func (r *Request) constants(details map[string]any) map[string]any {
 	constants := r.Instance.Constants()
 	for name, item := range map[string]any{
 		"request.binding_id":                        r.BindingID,
@@ -40,9 +46,11 @@ func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Sc
 	for _, field := range []string{"app_guid", "space_guid", "route", "credential_client_id", "backup_agent"} {
 		constants["request.bind_resource."+field] = resource[field]
 	}
-	return vars.NewScope(vars.Options{
-		Constants: constants, Functions: r.Instance.Functions(), Environment: r.Environment, Carried: carried,
-	})
+	if r.past != nil {
+		// The manifest may be gone, and cannot say otherwise.
+		constants["request.instance_id"], constants["bosh.deployment"] = r.past.InstanceID, r.past.Deployment
+	}
+	return constants
 }
 
 // requestContext is the request's context without annotations: as published, they are not part of it.

@@ -1,0 +1,193 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/diag"
+)
+
+// decodeStrict decodes one YAML document into a configuration type. Unknown and repeated keys and values of the wrong type are
+// errors with their place, all of them at once; no error shows a value, which may be a secret. root is the key that the
+// document is the value of, "" for a whole configuration. It reports whether there was a document.
+func decodeStrict(source, root, text string, target any) (found bool, err error) {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	var document yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("%s: %s", source, syntaxError(err))
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("%s: only one YAML document is allowed", source)
+	}
+	checker := checker{source: source, root: root}
+	checker.check(document.Content[0], reflect.TypeOf(target).Elem(), root)
+	if err := errors.Join(checker.failed...); err != nil {
+		return true, err
+	}
+	if err := document.Decode(target); err != nil {
+		// What is left: aliases and merges that contain themselves or are too many.
+		return true, fmt.Errorf("%s: the YAML cannot be used; write it without anchors and aliases", source)
+	}
+	return true, nil
+}
+
+var lineOf = regexp.MustCompile(`\bline (\d+)`)
+
+// syntaxError keeps of the library's message what cannot show a value.
+func syntaxError(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.HasPrefix(text, "unknown anchor") {
+		return "no valid YAML: a text that begins with * must be quoted"
+	}
+	if line := lineOf.FindStringSubmatch(text); line != nil {
+		// The library names the line where it noticed.
+		return "no valid YAML near line " + line[1]
+	}
+	return "no valid YAML"
+}
+
+// checker compares a document with the type it is for.
+type checker struct {
+	source string
+	root   string
+	failed []error
+}
+
+// errorf reports a fault at a node. In an environment variable only the key tells where it is.
+func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
+	place := c.source
+	if c.root == "" {
+		place = fmt.Sprintf("%s:%d", c.source, node.Line)
+	}
+	c.failed = append(c.failed, fmt.Errorf("%s: %s", place, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
+	if node.Kind == yaml.AliasNode {
+		if wanted.Kind() == reflect.Interface {
+			return // checked where it is anchored; it may contain itself
+		}
+		node = node.Alias
+	}
+	if node.ShortTag() == "!!null" {
+		return // as if the key were not there
+	}
+	switch wanted.Kind() {
+	case reflect.Pointer:
+		c.check(node, wanted.Elem(), key)
+	case reflect.Struct:
+		c.mapping(node, key, func(name *yaml.Node) (reflect.Type, bool) { return c.field(name, wanted, key) })
+	case reflect.Map:
+		c.mapping(node, key, func(*yaml.Node) (reflect.Type, bool) { return wanted.Elem(), true })
+	case reflect.Slice:
+		if node.Kind != yaml.SequenceNode {
+			c.errorf(node, "%s must be a list", key)
+			return
+		}
+		for _, element := range node.Content {
+			c.check(element, wanted.Elem(), "an entry of "+key)
+		}
+	case reflect.Interface:
+		c.open(node)
+	default:
+		if node.Kind != yaml.ScalarNode || node.Decode(reflect.New(wanted).Interface()) != nil {
+			c.errorf(node, "%s must be %s", key, typeWords(wanted))
+		}
+	}
+}
+
+// mapping checks the keys of a mapping and the values of those that typeOf knows.
+func (c *checker) mapping(node *yaml.Node, key string, typeOf func(name *yaml.Node) (reflect.Type, bool)) {
+	if node.Kind != yaml.MappingNode {
+		if key == "" {
+			key = "the configuration"
+		}
+		c.errorf(node, "%s must be a mapping", key)
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, item := node.Content[i], node.Content[i+1]
+		if first, repeated := seen[name.Value]; repeated {
+			c.errorf(name, "key %q is already in line %d", name.Value, first)
+			continue
+		}
+		seen[name.Value] = name.Line
+		if wanted, known := typeOf(name); known {
+			c.check(item, wanted, join(key, name.Value))
+		}
+	}
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// field finds the field of a struct for a key, and reports keys that have none.
+func (c *checker) field(name *yaml.Node, wanted reflect.Type, key string) (reflect.Type, bool) {
+	known := keysOf(wanted)
+	for i, candidate := range known {
+		if candidate == name.Value {
+			return wanted.Field(i).Type, true
+		}
+	}
+	hint := diag.Suggest(name.Value, known)
+	if hint == "" {
+		hint = "; allowed: " + strings.Join(known, ", ")
+	}
+	in := ""
+	if key != "" {
+		in = " in " + key
+	}
+	c.errorf(name, "unknown key %q%s%s", name.Value, in, hint)
+	return nil, false
+}
+
+// open walks through a value of any type. What looks like a date stays the text that the operator wrote.
+func (c *checker) open(node *yaml.Node) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		c.mapping(node, "", func(*yaml.Node) (reflect.Type, bool) { return reflect.TypeFor[any](), true })
+	case yaml.SequenceNode:
+		for _, element := range node.Content {
+			c.open(element)
+		}
+	case yaml.ScalarNode:
+		if node.ShortTag() == "!!timestamp" {
+			node.Tag = "!!str"
+		}
+	default:
+	}
+}
+
+func typeWords(wanted reflect.Type) string {
+	switch {
+	case wanted == reflect.TypeFor[time.Duration]():
+		return "a duration such as 45s"
+	case wanted.Kind() == reflect.Bool:
+		return "true or false"
+	default:
+		return "a text"
+	}
+}
+
+// keysOf are the keys of a configuration type, in the order of its fields.
+func keysOf(structType reflect.Type) []string {
+	var keys []string
+	for i := range structType.NumField() {
+		keys = append(keys, structType.Field(i).Tag.Get("yaml"))
+	}
+	return keys
+}

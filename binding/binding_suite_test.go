@@ -1,0 +1,302 @@
+package binding_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/binding"
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/tofu"
+	"service-adapter/schemas"
+)
+
+func TestBinding(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 5 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "binding", suite, reporter)
+}
+
+type object = map[string]any
+
+// waiting is how long a spec waits for what happens by itself.
+const waiting = 30 * time.Second
+
+// shared is the state and cache of all specs, so that OpenTofu initialises each template once.
+var shared string
+
+var _ = BeforeSuite(func() {
+	for _, file := range []string{binary("tofu/1.12.6/tofu"), binary("providers/terraform-provider-directory")} {
+		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
+	}
+	var err error
+	shared, err = os.MkdirTemp("", "bind-") // short: OpenTofu makes sockets below it
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, shared)
+})
+
+func binary(name string) string {
+	path, err := filepath.Abs(filepath.Join("..", "build", name))
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// site is where one spec works: an installed pak, an instance, and the directory of the provider "directory".
+type site struct {
+	*binding.Binder
+	entries string // where resources become files
+	id      string
+	view    *instance.View
+	logs    *strings.Builder
+}
+
+func newSite(bind string) *site {
+	GinkgoHelper()
+	s := &site{entries: GinkgoT().TempDir(), id: "id-" + filepath.Base(GinkgoT().TempDir()), logs: &strings.Builder{}}
+	logger := slog.New(slog.NewTextHandler(s.logs, nil))
+	engine, err := tofu.New(tofu.Options{
+		CacheDir: filepath.Join(shared, "cache"), Backend: tofu.Local(filepath.Join(shared, "state")), Logger: logger,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	s.Binder = &binding.Binder{
+		Engine: engine, Budget: time.Minute, Logger: logger, CheckValues: schemas.CheckValues, Installation: installation,
+		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
+			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
+		},
+	}
+	// What a failed spec leaves must not fail the next one.
+	DeferCleanup(os.RemoveAll, filepath.Join(shared, "state", "workspaces"))
+	s.view = s.deployed("old-password")
+	s.install(pak{bind: bind})
+	return s
+}
+
+// deployed is the instance as the broker shows it, with this administrator's password.
+func (s *site) deployed(password string) *instance.View {
+	return &instance.View{
+		Manifest: []byte("name: service-instance_inst-1\nproperties: {password: ((/odb/password))}\n"),
+		Secrets:  map[string]string{"((/odb/password))": password},
+		VMs:      map[string][]string{"server": {"10.0.8.5", "10.0.8.6"}},
+	}
+}
+
+// pak is what a spec may choose of one; provider is an address, "" for none.
+type pak struct {
+	version, service, bind, provider string
+}
+
+const directoryProvider = "registry.terraform.io/service-adapter/directory"
+
+// install makes paks the installed ones, the first with the provider "directory" unless it says otherwise.
+func (s *site) install(paks ...pak) {
+	GinkgoHelper()
+	s.Paks = nil
+	for i, p := range paks {
+		if i == 0 && p.provider == "" {
+			p.provider = directoryProvider
+		}
+		s.Paks = append(s.Paks, p.open())
+	}
+}
+
+func (p pak) open() *brokerpak.Pak {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
+	Expect(os.MkdirAll(bin, 0o700)).To(Succeed())
+	Expect(os.Symlink(binary("tofu/1.12.6/tofu"), filepath.Join(bin, "tofu"))).To(Succeed())
+	provider := ""
+	if p.provider != "" && p.provider != "none" {
+		Expect(os.Symlink(binary("providers/terraform-provider-directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+		provider = ", {name: terraform-provider-directory, version: 1.0.0, provider: " + p.provider + "}"
+	}
+	or := func(text, otherwise string) string {
+		if text == "" {
+			return otherwise
+		}
+		return text
+	}
+	manifest := fmt.Sprintf(`packversion: 1
+name: test
+version: %s
+platforms: [{os: %s, arch: %s}]
+terraform_binaries: [{name: tofu, version: 1.12.6, default: true}%s]
+service_definitions: [service.yml]
+`, or(p.version, "1.0.0"), runtime.GOOS, runtime.GOARCH, provider)
+	service := fmt.Sprintf(`version: 1
+name: %s
+id: 00000000-0000-4000-8000-000000000001
+description: A service
+display_name: Service
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plans: [{name: small, id: 00000000-0000-4000-8000-000000000011, description: Small, display_name: Small}]
+provision:
+  bosh:
+    manifest: {stemcells: [{alias: default}], instance_groups: [{name: server, jobs: [{name: server}]}]}
+    outputs:
+      port: 6379
+      host: '${bosh.host("server")}'
+      status: no credential
+      backup_agent_url: https://backup.example.com
+      overlaid: by the instance
+bind:%s`, or(p.service, "service"), p.bind)
+	Expect(os.WriteFile(filepath.Join(dir, "manifest.yml"), []byte(manifest), 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(dir, "service.yml"), []byte(service), 0o600)).To(Succeed())
+	opened, err := brokerpak.Open(dir)
+	Expect(err).NotTo(HaveOccurred())
+	return opened
+}
+
+func installation(ctx context.Context, pak *brokerpak.Pak) (tofu.Installation, error) {
+	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
+	if err != nil {
+		return tofu.Installation{}, err
+	}
+	found := tofu.Installation{Binary: files.Tofu["1.12.6"], Version: "1.12.6"}
+	for _, p := range files.Providers {
+		found.Providers = append(found.Providers, tofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
+	}
+	return found, nil
+}
+
+// accepted is the file with the only value of the variable live that OpenTofu accepts; without it all are.
+func accepted() string { return filepath.Join(shared, "accepted") }
+
+// accept makes OpenTofu accept one value of the variable live from now on. It checks variables when it destroys, too.
+func accept(live string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(accepted(), []byte(live), 0o600)).To(Succeed())
+	DeferCleanup(os.RemoveAll, accepted())
+}
+
+// bind is the section of a service whose template makes two entries and has an input, live, that is computed by an expression.
+// Further lines of the section are indented by two.
+func bind(live string, lines ...string) string {
+	return `
+  user_inputs:
+  - {field_name: path, type: string, required: true, details: x}
+  - {field_name: fail, type: string, default: "", details: x}
+  computed_inputs:
+  - {name: name, type: string, default: 'entry-${request.plan_id}', overwrite: true}
+  - {name: live, type: string, default: '` + live + `', overwrite: true}
+` + strings.Join(lines, "\n") + `
+  template: |
+    terraform {
+      required_providers {
+        directory = { source = "registry.terraform.io/service-adapter/directory" }
+      }
+    }
+    variable "live" {
+      type = string
+      validation {
+        condition     = !fileexists("` + accepted() + `") || var.live == file("` + accepted() + `")
+        error_message = "live is not accepted"
+      }
+    }
+    resource "directory_entry" "account" {
+      path    = var.path
+      name    = "account"
+      content = var.live
+    }
+    resource "directory_entry" "second" {
+      path = directory_entry.account.path
+      name = "second"
+      fail = var.fail
+    }
+    output "live" { value = var.live }
+    output "overlaid" { value = "by the binding" }
+    output "status" { value = "made" }
+    output "syslog_drain_url" { value = "syslog://drain" }
+    output "route_service_url" { value = "https://route" }
+`
+}
+
+// request is a call for the site's binding.
+func (s *site) request(parameters object) binding.Request {
+	pak := s.Paks[0]
+	all := object{"path": s.entries}
+	maps.Copy(all, parameters)
+	return binding.Request{
+		Pak: pak, Service: pak.Services[0], Plan: pak.Services[0].Plans[0], ServiceID: "service-id", PlanID: "plan-id", BindingID: s.id,
+		Instance: s.view, Parameters: all,
+		Body: object{"bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"}, "parameters": all},
+	}
+}
+
+func (s *site) create(ctx context.Context, parameters object) (*binding.Binding, error) {
+	return s.Create(ctx, s.request(parameters))
+}
+
+// delete is an unbind call: of the service and plan it tells nothing.
+func (s *site) delete(ctx context.Context) error {
+	return s.Delete(ctx, binding.Request{Pak: s.Paks[0], BindingID: s.id, Instance: s.view, Body: object{}})
+}
+
+// files are the resources that exist.
+func (s *site) files() []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(s.entries)
+	Expect(err).NotTo(HaveOccurred())
+	names := []string{}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// states are the names of the workspaces that exist.
+func states() []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(filepath.Join(shared, "state", "workspaces"))
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	names := []string{}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// record is what the binding's state remembers.
+func (s *site) record(workspace string) object {
+	GinkgoHelper()
+	text, err := fs.ReadFile(os.DirFS(shared), "state/workspaces/"+workspace+"/terraform.tfstate")
+	Expect(err).NotTo(HaveOccurred())
+	var state struct {
+		Resources []struct {
+			Name      string
+			Instances []struct {
+				Attributes struct {
+					Input struct{ Value string }
+				}
+			}
+		}
+	}
+	Expect(json.Unmarshal(text, &state)).To(Succeed())
+	for _, resource := range state.Resources {
+		if resource.Name == "_binding" {
+			var record object
+			Expect(json.Unmarshal([]byte(resource.Instances[0].Attributes.Input.Value), &record)).To(Succeed())
+			return record
+		}
+	}
+	Fail("no guard in the state")
+	return nil
+}

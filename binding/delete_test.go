@@ -1,0 +1,161 @@
+package binding_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak/instance"
+)
+
+var _ = Describe("deleting a binding", func() {
+	const password = `${manifest.get("/properties/password")}`
+
+	// created is a site with a binding.
+	created := func(ctx context.Context, section string) *site {
+		GinkgoHelper()
+		s := newSite(section)
+		_, err := s.create(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.files()).To(HaveLen(2))
+		return s
+	}
+
+	deleted := func(ctx context.Context, s *site) {
+		GinkgoHelper()
+		Expect(s.delete(ctx)).To(Succeed(), s.logs.String())
+		Expect(s.files()).To(BeEmpty())
+		Expect(states()).To(BeEmpty())
+	}
+
+	It("uses the password that the administrator has by now", func(ctx context.Context) {
+		s := created(ctx, bind(password))
+		accept("new-password")
+		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("live is not accepted")), "with the old one")
+		s.view = s.deployed("new-password")
+		deleted(ctx, s)
+	})
+
+	It("uses the outputs that the instance has by now", func(ctx context.Context) {
+		s := created(ctx, bind(`at ${instance.details["host"]}`))
+		s.view.VMs = map[string][]string{"server": {"10.0.9.9"}}
+		accept("at 10.0.9.9")
+		deleted(ctx, s)
+	})
+
+	DescribeTable("uses what was recorded where the instance cannot tell any more",
+		func(ctx context.Context, live, recorded string, view instance.View) {
+			s := created(ctx, bind(live))
+			s.view = &view
+			accept(recorded)
+			deleted(ctx, s)
+			Expect(s.logs.String()).To(ContainSubstring("keeps its recorded value"))
+		},
+		Entry("no manifest", password, "old-password", instance.View{}),
+		Entry("unreadable manifest", password, "old-password", instance.View{Manifest: []byte("\t{")}),
+		Entry("no secrets", password, "old-password", instance.View{Manifest: []byte("properties: {password: ((/odb/password))}")}),
+		Entry("no VMs", `${bosh.host("server")}`, "10.0.8.5", instance.View{}),
+	)
+
+	It("knows instance and deployment without the manifest", func(ctx context.Context) {
+		s := created(ctx, bind(`${bosh.host("server")} ${request.instance_id} ${bosh.deployment} ${request.binding_id} ${request.app_guid}`))
+		s.view = &instance.View{VMs: map[string][]string{"server": {"10.0.9.9"}}}
+		accept("10.0.9.9 inst-1 service-instance_inst-1 " + s.id + " app")
+		deleted(ctx, s)
+	})
+
+	It("computes generated values as they were", func(ctx context.Context) {
+		s := newSite(bind(`${bosh.host("server")} ${rand.base64(16)}`))
+		made, err := s.create(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		live, _ := made.Credentials["live"].(string)
+		Expect(live).To(HavePrefix("10.0.8.5 "))
+		s.view.VMs = map[string][]string{"server": {"10.0.9.9"}}
+		accept(strings.Replace(live, "10.0.8.5", "10.0.9.9", 1))
+		deleted(ctx, s)
+	})
+
+	It("uses the recorded template, whatever the pak has by now", func(ctx context.Context) {
+		s := created(ctx, bind(password))
+		s.install(pak{version: "2.0.0", bind: ` {template: 'variable "other" { type = string }'}`})
+		s.view = s.deployed("new-password")
+		accept("new-password")
+		deleted(ctx, s)
+	})
+
+	It("needs no service of the paks", func(ctx context.Context) {
+		s := created(ctx, bind(`${manifest.get("/properties/password")}, ${instance.details["host"]}`))
+		s.install(pak{version: "2.0.0", service: "another", bind: " {}"})
+		s.view = s.deployed("new-password")
+		accept("old-password, 10.0.8.5")
+		deleted(ctx, s)
+	})
+
+	It("takes the provider from another pak, and from either registry", func(ctx context.Context) {
+		s := created(ctx, bind("x"))
+		s.install(
+			pak{version: "2.0.0", service: "another", bind: " {}", provider: "none"},
+			pak{version: "3.0.0", service: "third", bind: " {}", provider: "registry.opentofu.org/service-adapter/directory"})
+		deleted(ctx, s)
+	})
+
+	It("names a provider that no pak has any more, and changes nothing", func(ctx context.Context) {
+		s := created(ctx, bind("x"))
+		old := s.Paks
+		s.install(pak{version: "2.0.0", bind: " {}", provider: "none"})
+		Expect(s.delete(ctx)).To(MatchError(ContainSubstring(
+			"no installed pak bundles the provider " + directoryProvider + " 1.0.0 that made this binding; keep the old pak in `paks`")))
+		Expect(s.files()).To(HaveLen(2))
+		s.Paks = append(s.Paks, old...)
+		deleted(ctx, s)
+	})
+
+	It("does not miss a provider that its template does not use", func(ctx context.Context) {
+		s := newSite(` {template: 'output "x" { value = 1 }'}`)
+		request := s.request(nil)
+		request.Parameters, request.Body = nil, object{}
+		_, err := s.Create(ctx, request)
+		Expect(err).NotTo(HaveOccurred())
+		s.install(pak{version: "2.0.0", bind: " {}", provider: "none"})
+		deleted(ctx, s)
+	})
+
+	It("finishes an interrupted creation first, as it was begun", func(ctx context.Context) {
+		s := newSite(bind(password))
+		interrupted, interrupt := context.WithCancel(ctx)
+		Expect(os.WriteFile(filepath.Join(s.entries, ".hold-after-create"), nil, 0o600)).To(Succeed())
+		ended := make(chan error)
+		go func() {
+			_, err := s.create(interrupted, nil)
+			ended <- err
+		}()
+		Eventually(filepath.Join(s.entries, ".at-after-create")).WithTimeout(waiting).Should(BeARegularFile())
+		interrupt()
+		Expect(os.Remove(filepath.Join(s.entries, ".hold-after-create"))).To(Succeed())
+		Expect(<-ended).To(MatchError(context.Canceled))
+		Expect(states()).To(ConsistOf("b-"+s.id), "after a signal nothing more is started")
+		Expect(os.Remove(filepath.Join(s.entries, ".at-after-create"))).To(Succeed())
+		Expect(s.files()).To(Equal([]string{"account"}))
+
+		s.view = s.deployed("new-password")
+		deleted(ctx, s)
+	})
+
+	It("says so where the state lost its record", func(ctx context.Context) {
+		s := created(ctx, bind("x"))
+		file := filepath.Join(shared, "state", "workspaces", "b-"+s.id, "terraform.tfstate")
+		text, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		broken := strings.Replace(string(text), `"name": "_binding"`, `"name": "_lost"`, 1)
+		Expect(broken).NotTo(Equal(string(text)))
+		Expect(os.WriteFile(file, []byte(broken), 0o600)).To(Succeed())
+		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("the state holds none")))
+		Expect(s.files()).To(HaveLen(2))
+		Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
+		deleted(ctx, s)
+	})
+})
