@@ -1,0 +1,150 @@
+package pakcli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/paktest"
+)
+
+const testHelp = `Play the examples of a pak's definitions and the cases in its tests/ directory as the on-demand broker would: schemas,
+create, generate again, update, bind and unbind, with the pak's own OpenTofu. What a case created is removed even when it fails.
+
+A case is a small YAML file:
+
+  service: redis                 # not needed where the pak has one
+  plan: small                    # default: the first
+  create: {maxclients: 500}      # parameters
+  update: {maxclients: 2000}
+  bind: {}
+  expect:                        # what is left out is not compared
+    binding:
+      credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
+
+In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files.
+
+EXIT STATUS
+  0 all cases passed, 1 a case failed, 2 wrong usage, 3 anything else`
+
+// newTest is `pak test PATH`.
+func newTest(streams Streams) *cobra.Command {
+	var filter, report string
+	var update bool
+	var parallel int
+	command := &cobra.Command{
+		Use:     "test PATH",
+		Short:   "Play a pak's examples and test cases",
+		Long:    testHelp,
+		Example: "  service-adapter pak test redis --run small",
+		Args:    arguments(cobra.ExactArgs(1)),
+		RunE: func(command *cobra.Command, args []string) error {
+			pattern, err := regexp.Compile(filter)
+			if err != nil {
+				return usageError{fmt.Errorf("--run: %w", err)}
+			}
+			pak, err := brokerpak.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+			cases, err := paktest.Cases(pak)
+			if err != nil {
+				return err
+			}
+			return playCases(command, streams, pak, selected(cases, pattern), testOptions{report, update, parallel})
+		},
+	}
+	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
+	command.Flags().StringVar(&report, "junit", "", "write a JUnit report to this file")
+	command.Flags().BoolVar(&update, "update", false, "write what the cases gave into their files")
+	command.Flags().IntVar(&parallel, "parallel", 1, "how many cases to play at once")
+	return command
+}
+
+type testOptions struct {
+	report   string
+	update   bool
+	parallel int
+}
+
+func selected(cases []paktest.Case, pattern *regexp.Regexp) []paktest.Case {
+	var chosen []paktest.Case
+	for _, testCase := range cases {
+		if pattern.MatchString(testCase.Name) {
+			chosen = append(chosen, testCase)
+		}
+	}
+	return chosen
+}
+
+func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, cases []paktest.Case, options testOptions) error {
+	failed := 0
+	suite := paktest.Suite{Pak: pak, Getenv: streams.Getenv, Parallel: options.parallel, Done: func(result paktest.Result) {
+		if result.Err != nil && !options.update {
+			failed++
+		}
+		_, _ = fmt.Fprint(streams.Out, resultLine(result)) // the summary tells of failures as well
+	}}
+	results, err := suite.Play(command.Context(), cases)
+	if err != nil {
+		return err
+	}
+	if options.update {
+		if failed, err = updateCases(results); err != nil {
+			return err
+		}
+	}
+	if options.report != "" {
+		if err := writeReport(options.report, pak, results); err != nil {
+			return err
+		}
+	}
+	say(streams, fmt.Sprintf("%d passed, %d failed", len(results)-failed, failed))
+	if failed > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+func resultLine(result paktest.Result) string {
+	took := result.Took.Round(time.Millisecond)
+	if result.Err == nil {
+		return fmt.Sprintf("ok    %s (%s)\n", result.Case.Name, took)
+	}
+	return fmt.Sprintf("FAIL  %s (%s)\n      %s\n", result.Case.Name, took,
+		strings.ReplaceAll(result.Err.Error(), "\n", "\n      "))
+}
+
+// updateCases rewrites the files of cases and counts those that could not be played to the end.
+func updateCases(results []paktest.Result) (failed int, err error) {
+	for _, result := range results {
+		played := result.Outcome.Manifest != nil || result.Outcome.Binding != nil || result.Outcome.Error != ""
+		switch {
+		case result.Case.File == "" && result.Err != nil, !played:
+			failed++
+		case result.Case.File != "":
+			if err := paktest.Update(result.Case, result.Outcome); err != nil {
+				return failed, err
+			}
+		}
+	}
+	return failed, nil
+}
+
+func writeReport(path string, pak *brokerpak.Pak, results []paktest.Result) error {
+	file, err := os.Create(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	if err := paktest.WriteJUnit(file, pak.Manifest.Name, results); err != nil {
+		_ = file.Close() // the first error tells more
+		return fmt.Errorf("writing the JUnit report: %w", err)
+	}
+	return file.Close()
+}
