@@ -1,0 +1,96 @@
+package acceptance_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("the options of a bind section", func() {
+	var b *broker
+
+	BeforeEach(func(ctx context.Context) {
+		b = newBroker(newSite("entries"))
+		b.deploy(ctx, nil)
+	})
+
+	DescribeTable("errors say what a failure of the template means",
+		func(ctx context.Context, failure, code int, message string) {
+			got := b.bind(ctx, "bind-1", object{"failure": failure})
+			Expect(got.Exit).To(Equal(code), got.Stderr)
+			Expect(got.Stdout).To(Equal(message))
+			b.site.expectNothingLeft()
+		},
+		Entry("the account exists", accountTaken, 49, ""),
+		Entry("the account does not exist", accountGone, 41, ""),
+		Entry("the user should know", accountLocked, 1, "Entry refused: the account is locked"),
+		Entry("nothing is said about it", diskFull, 1, ""),
+	)
+
+	It("requires refuse a request with a sentence for whom it concerns", func(ctx context.Context) {
+		expectRefused(b.bind(ctx, "bind-1", object{"content": "forbidden"}), `parameter "content" must not be forbidden`)
+		expectBroken(b.bind(ctx, "bind-1", object{"content": "misconfigured"}), "the operator has to mend this")
+		b.site.expectNothingLeft()
+	})
+
+	It("a backup agent is the instance's, without a template", func(ctx context.Context) {
+		parameters := b.bindParameters("bind-1", nil)
+		parameters["request_parameters"].(object)["bind_resource"] = object{"backup_agent": true}
+		got := b.call(ctx, createBinding, parameters)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(decode(got.Stdout)).To(Equal(object{"backup_agent_url": "https://backup.example.com/agent"}))
+		b.site.expectNothingLeft()
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
+	})
+
+	It("outputs become fields of the binding, or credentials over those of the instance", func(ctx context.Context) {
+		got := b.bind(ctx, "bind-1", object{"drain": "syslog://drain.example.com", "route": "https://route.example.com", "content": "mine"})
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		binding := decode(got.Stdout)
+		Expect(binding).To(And(
+			HaveLen(3),
+			HaveKeyWithValue("syslog_drain_url", "syslog://drain.example.com"),
+			HaveKeyWithValue("route_service_url", "https://route.example.com"),
+		))
+		Expect(binding["credentials"]).To(And(
+			HaveLen(3), HaveKey("secret"), HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
+			HaveKeyWithValue("admin_password", b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
+		))
+	})
+})
+
+// bindSection replaces the bind section of the pak "entries".
+func (s *site) bindSection(text string) {
+	GinkgoHelper()
+	definition, err := os.ReadFile(filepath.Join(s.pak, "entries.yml"))
+	Expect(err).NotTo(HaveOccurred())
+	before, _, found := strings.Cut(string(definition), "\nbind:\n")
+	Expect(found).To(BeTrue())
+	s.write("entries.yml", before+"\n"+text)
+}
+
+var _ = Describe("a bind section", func() {
+	DescribeTable("without resources gives the instance's outputs", func(ctx context.Context, section string) {
+		s := newSite("entries")
+		s.write("empty.tf", "")
+		s.bindSection(section)
+		delete(s.config, "services")
+		s.save()
+		b := newBroker(s)
+		b.deploy(ctx, nil)
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveLen(1), HaveKey("admin_password")))
+		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
+		s.expectNothingLeft()
+	},
+		Entry("an empty template", "bind:\n  template_refs: {main: empty.tf}\n"),
+		Entry("no template", "bind:\n  user_inputs: []\n"),
+		Entry("an empty section", "bind: {}\n"),
+		Entry("no section", ""),
+	)
+})

@@ -1,0 +1,265 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	binary "service-adapter/spec/broker"
+)
+
+// The commands of the protocol.
+const (
+	generateManifest    = "generate-manifest"
+	createBinding       = "create-binding"
+	deleteBinding       = "delete-binding"
+	dashboardURL        = "dashboard-url"
+	generatePlanSchemas = "generate-plan-schemas"
+)
+
+// The service and plans of the paks in testdata, and of the example.
+const (
+	entriesService = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
+	entriesPlan    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
+	redisService   = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
+	redisSmall     = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
+	redisDurable   = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e12"
+)
+
+// The values of the bind parameter "failure" of the pak "entries".
+const (
+	diskFull = iota + 1
+	accountLocked
+	accountTaken
+	accountGone
+)
+
+type (
+	object = map[string]any
+	// answer is what one run of the adapter gave.
+	answer = binary.Answer
+)
+
+// broker plays ODB with one service instance.
+type broker struct {
+	*odb.Instance
+	site *site
+	// user is who runs the adapter, nil for the one who runs the specs.
+	user *syscall.Credential
+}
+
+// newBroker returns a broker whose instance is not deployed yet.
+func newBroker(s *site) *broker {
+	plan := object{
+		"properties": object{}, "lifecycle_errands": object{},
+		"instance_groups": []any{object{
+			"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+		}},
+	}
+	return &broker{site: s, Instance: &odb.Instance{
+		ID: "inst-1", ServiceID: entriesService, PlanID: entriesPlan, Plan: plan,
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_inst-1",
+			Releases:       serviceadapter.ServiceReleases{{Name: "entries", Version: "1.2.3", Jobs: []string{"server"}}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+		},
+		VMs: map[string][]string{"server": {"10.0.8.5"}},
+	}}
+}
+
+// newRedisBroker is newBroker for the example pak.
+func newRedisBroker(s *site) *broker {
+	b := newBroker(s)
+	b.ServiceID, b.PlanID = redisService, redisSmall
+	b.Deployment.Releases = serviceadapter.ServiceReleases{{Name: "redis", Version: "1.2.3", Jobs: []string{"redis-server", "health-check"}}}
+	b.group()["name"] = "redis-server"
+	b.VMs = map[string][]string{"redis-server": {"10.0.8.5"}}
+	return b
+}
+
+// nobody is the user and group id of a process without privileges.
+const nobody = 65534
+
+// withoutPrivileges makes the adapter run as a user who can write nothing of the site but the directory that it returns,
+// which is that user's TMPDIR. There the cache is by default, and the state; the working directory is read-only.
+func (b *broker) withoutPrivileges() string {
+	GinkgoHelper()
+	s := b.site
+	temporary, working := filepath.Join(s.dir, "tmp"), filepath.Join(s.dir, "cwd")
+	Expect(os.Mkdir(temporary, 0o700)).To(Succeed())
+	Expect(os.Mkdir(working, 0o555)).To(Succeed())
+	delete(s.config, "cache_dir")
+	s.set(object{
+		"state":    object{"config": object{"dir": filepath.Join(temporary, "state")}},
+		"services": object{"entries": object{"bind_defaults": object{"path": temporary}}},
+	})
+	s.working, s.temporary = working, temporary
+	if os.Geteuid() != 0 {
+		for _, dir := range []string{s.entries, s.pak, s.dir} {
+			Expect(os.Chmod(dir, 0o555)).To(Succeed())
+			DeferCleanup(os.Chmod, dir, os.FileMode(0o755))
+		}
+		return temporary
+	}
+	s.ownBinaries()
+	Expect(os.Chown(temporary, nobody, nobody)).To(Succeed())
+	Expect(os.Chmod(s.dir, 0o755)).To(Succeed())
+	Expect(os.Chmod(s.configFile(), 0o644)).To(Succeed())
+	b.user = &syscall.Credential{Uid: nobody, Gid: nobody}
+	return temporary
+}
+
+// group is the plan's only instance group.
+func (b *broker) group() object {
+	return b.Plan["instance_groups"].([]any)[0].(object)
+}
+
+// call runs a command.
+func (b *broker) call(ctx context.Context, command string, parameters object) answer {
+	GinkgoHelper()
+	return b.run(ctx, stdin(command, parameters), command)
+}
+
+// run runs a command with a text on standard input, and arguments.
+func (b *broker) run(ctx context.Context, stdin string, arguments ...string) answer {
+	GinkgoHelper()
+	adapter := binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
+	got, err := adapter.Run(ctx, stdin, arguments...)
+	Expect(err).NotTo(HaveOccurred())
+	report(arguments[0], got)
+	return got
+}
+
+// report shows an answer when the spec fails.
+func report(command string, got answer) {
+	GinkgoWriter.Printf("%s: exit %d\nstdout: %.2000s\nstderr: %.2000s\n", command, got.Exit, got.Stdout, got.Stderr)
+}
+
+// body is the request of a creation or update with these parameters.
+func (b *broker) body(parameters object) object {
+	return object{
+		"context":           object{"platform": "cloudfoundry", "instance_name": "my-instance", "space_guid": "space"},
+		"organization_guid": "org", "space_guid": "space", "service_id": b.ServiceID, "plan_id": b.PlanID, "parameters": parameters,
+	}
+}
+
+// deploy creates or updates the instance and keeps what the adapter returned, as the broker does.
+func (b *broker) deploy(ctx context.Context, parameters object) answer {
+	GinkgoHelper()
+	got := b.call(ctx, generateManifest, b.Generate(b.body(parameters)))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	Expect(b.Deploy(got.Stdout)).To(Succeed())
+	return got
+}
+
+// bindParameters are those of create-binding.
+func (b *broker) bindParameters(id string, parameters object) object {
+	return b.Bind(id, object{
+		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
+		"parameters": parameters, "plan_id": b.PlanID, "service_id": b.ServiceID,
+	})
+}
+
+// unbindParameters are those of delete-binding.
+func (b *broker) unbindParameters(id string) object {
+	return b.Bind(id, object{"plan_id": b.PlanID, "service_id": b.ServiceID})
+}
+
+func (b *broker) bind(ctx context.Context, id string, parameters object) answer {
+	GinkgoHelper()
+	return b.call(ctx, createBinding, b.bindParameters(id, parameters))
+}
+
+func (b *broker) unbind(ctx context.Context, id string) answer {
+	GinkgoHelper()
+	return b.call(ctx, deleteBinding, b.unbindParameters(id))
+}
+
+// stdin is the broker's JSON for a command.
+func stdin(command string, parameters object) string {
+	GinkgoHelper()
+	input, err := odb.Input(command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	return input
+}
+
+func encode(value any) string {
+	GinkgoHelper()
+	text, err := json.Marshal(value)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+// decode decodes one JSON document, and nothing after it.
+func decode(text string) object {
+	GinkgoHelper()
+	var decoded object
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	Expect(decoder.Decode(&decoded)).To(Succeed(), "in %.200q", text)
+	Expect(decoder.More()).To(BeFalse(), "more than one document in %.200q", text)
+	return decoded
+}
+
+func credentials(got answer) object {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	found, ok := decode(got.Stdout)["credentials"].(object)
+	Expect(ok).To(BeTrue(), got.Stdout)
+	return found
+}
+
+// running is a command in the background.
+type running struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer
+	ended          chan struct{}
+}
+
+// start starts a command. In the kernel's eyes it is as independent of the spec as an adapter is of its broker.
+func (b *broker) start(command string, parameters object) *running {
+	GinkgoHelper()
+	r := &running{Cmd: exec.Command(adapterBinary, command), ended: make(chan struct{})}
+	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(stdin(command, parameters)), &r.stdout, &r.stderr
+	r.Env, r.Dir = b.site.environment(), b.site.working
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	Expect(r.Start()).To(Succeed())
+	go func() {
+		defer close(r.ended)
+		_ = r.Wait() // the exit code tells
+	}()
+	return r
+}
+
+// wait waits for the end and returns the answer; after a signal its exit code is -1.
+func (r *running) wait() answer {
+	GinkgoHelper()
+	Eventually(r.ended).Should(BeClosed())
+	got := answer{Exit: r.ProcessState.ExitCode(), Stdout: r.stdout.String(), Stderr: r.stderr.String()}
+	report(r.Args[1], got)
+	return got
+}
+
+// together does several things at the same time and waits for all of them.
+func together(things ...func()) {
+	GinkgoHelper()
+	var wait sync.WaitGroup
+	for _, thing := range things {
+		wait.Go(func() {
+			defer GinkgoRecover()
+			thing()
+		})
+	}
+	wait.Wait()
+}

@@ -1,0 +1,223 @@
+package acceptance_test
+
+import (
+	"context"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/odb"
+)
+
+// upgradeBody is the request of an upgrade.
+const upgradeBody = `{"context":null}`
+
+// expectSame asserts that the broker takes a generated manifest for the deployed one.
+func expectSame(deployed string, got answer) {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	product := decode(got.Stdout)
+	same, err := odb.SameManifests(deployed, product["manifest"].(string))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(same).To(BeTrue(), "deployed:\n%s\ngenerated:\n%s", deployed, product["manifest"])
+	Expect(product["secrets"]).To(BeEmpty(), "an unchanged update has no secrets to store")
+}
+
+// job is the properties of the only job of a manifest.
+func job(manifest string) object {
+	GinkgoHelper()
+	var decoded struct {
+		Groups []struct {
+			Jobs []struct{ Properties object }
+		} `yaml:"instance_groups"`
+	}
+	Expect(yaml.Unmarshal([]byte(manifest), &decoded)).To(Succeed())
+	Expect(decoded.Groups).NotTo(BeEmpty())
+	return decoded.Groups[0].Jobs[0].Properties
+}
+
+var _ = Describe("the contract of generate-manifest", func() {
+	var b *broker
+
+	BeforeEach(func() { b = newBroker(newSite("entries")) })
+
+	It("row 1: accepts all five objects, four of them with empty leaves", func(ctx context.Context) {
+		empty := map[string]object{
+			"dashboard_url":         {"instance_id": "", "plan": "", "manifest": ""},
+			"create_binding":        {"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "", "secrets": "", "dns_addresses": ""},
+			"delete_binding":        {"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "", "secrets": "", "dns_addresses": ""},
+			"generate_plan_schemas": {"plan": ""},
+		}
+		input := decode(stdin(generateManifest, b.Generate(b.body(nil))))
+		for name, leaves := range empty {
+			input[name] = leaves
+		}
+		Expect(b.run(ctx, encode(input)+"\n", generateManifest).Exit).To(Equal(0))
+	})
+
+	It("row 2: takes the first deployment for one, and an update for one", func(ctx context.Context) {
+		got := b.deploy(ctx, nil)
+		Expect(decode(got.Stdout)["secrets"]).To(HaveKey("admin_password"))
+		Expect(b.Manifest).To(ContainSubstring("canaries: 1\n"))
+		b.deploy(ctx, nil)
+		Expect(b.Manifest).To(ContainSubstring("canaries: 2\n"))
+	})
+
+	It("row 3: generates values on each creation, and keeps those of the deployed manifest", func(ctx context.Context) {
+		body := b.body(object{"text": "mine"})
+		first, second := b.call(ctx, generateManifest, b.Generate(body)), b.call(ctx, generateManifest, b.Generate(body))
+		Expect(first.Stdout).NotTo(Equal(second.Stdout))
+		Expect(b.Deploy(first.Stdout)).To(Succeed())
+		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(body)))
+	})
+
+	It("row 4: makes the deployed manifest again in the check for pending changes", func(ctx context.Context) {
+		b.deploy(ctx, object{"text": "mine", "number": 2.5, "tree": object{"a": []any{1, nil, "x"}}})
+		for range 2 {
+			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
+			b.deploy(ctx, nil) // and after an update that changes nothing
+		}
+		b.deploy(ctx, object{"number": 3})
+		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
+	})
+
+	It("row 5: changes only versions in an upgrade, without any secret's value", func(ctx context.Context) {
+		b.deploy(ctx, object{"text": "mine"})
+		b.Deployment.Releases[0].Version, b.Deployment.Stemcells[0].Version = "1.3.0", "1.7"
+		parameters := b.Generate(nil)
+		parameters["request_parameters"], parameters["previous_secrets"] = upgradeBody, "null"
+		expected := strings.NewReplacer(`1.2.3`, `1.3.0`, `"1.1"`, `"1.7"`).Replace(b.Manifest)
+		Expect(expected).NotTo(Equal(b.Manifest))
+		expectSame(expected, b.call(ctx, generateManifest, parameters))
+	})
+
+	It("row 6: accepts request parameters that are null", func(ctx context.Context) {
+		parameters := b.Generate(nil)
+		parameters["request_parameters"] = "null"
+		Expect(b.call(ctx, generateManifest, parameters).Exit).To(Equal(0))
+	})
+
+	DescribeTable("row 7: refuses parameters with a sentence for the user", func(ctx context.Context, parameters any, message string) {
+		body := b.body(nil)
+		body["parameters"] = parameters
+		expectRefused(b.call(ctx, generateManifest, b.Generate(body)), message)
+		b.deploy(ctx, nil)
+		bind := b.body(nil)
+		bind["parameters"] = parameters
+		expectRefused(b.call(ctx, createBinding, b.Bind("bind-1", bind)), message)
+	},
+		Entry("that are no object", []any{"text"}, "parameters must be a JSON object, not an array"),
+		Entry("that are text", "text", "parameters must be a JSON object, not a string"),
+		Entry("that are unknown", object{"nmber": 1}, `parameter "nmber" is not supported (did you mean "number"?)`),
+		Entry("of the wrong type", object{"number": "many"}, `"number" must be a number, not a string`),
+	)
+
+	It("row 8: goes on from a manifest that the broker's struct cannot hold", func(ctx context.Context) {
+		b.deploy(ctx, object{"text": "mine"})
+		before := b.Manifest
+		b.Manifest = strings.Replace(before, "instance_groups:\n  - name: server\n", "instance_groups:\n  - name: server\n    update: {serial: true}\n", 1)
+		Expect(b.Manifest).NotTo(Equal(before))
+		_, err := odb.SameManifests(before, b.Manifest)
+		Expect(err).To(HaveOccurred())
+		expectSame(before, b.call(ctx, generateManifest, b.Generate(object{})))
+		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+	})
+
+	DescribeTable("row 10: accepts the UAA client", func(ctx context.Context, client any) {
+		parameters := b.Generate(b.body(nil))
+		input := decode(stdin(generateManifest, parameters))
+		leaves := input["generate_manifest"].(object)
+		if leaves["uaa_client"] = client; client == "absent" {
+			delete(leaves, "uaa_client")
+		}
+		Expect(b.run(ctx, encode(input), generateManifest).Exit).To(Equal(0))
+	},
+		Entry("as a string", `{"client_id":"inst-1","client_secret":"a-client-secret","name":"n","scopes":"s"}`),
+		Entry("as an object", object{"client_id": "inst-1", "client_secret": "a-client-secret"}),
+		Entry(`as "null"`, "null"), Entry("as null", nil), Entry("as an empty string", ""), Entry("not at all", "absent"),
+	)
+
+	It("row 15: returns a value for each new secret, as a string, and none for known ones", func(ctx context.Context) {
+		product := decode(b.call(ctx, generateManifest, b.Generate(b.body(nil))).Stdout)
+		secrets := product["secrets"].(object)
+		Expect(secrets).NotTo(BeEmpty())
+		for name, secret := range secrets {
+			Expect(product["manifest"]).To(ContainSubstring("((odb_secret:" + name + "))"))
+			Expect(secret).To(BeAssignableToTypeOf(""))
+			Expect(product["manifest"]).NotTo(ContainSubstring(secret.(string)))
+		}
+		b.deploy(ctx, nil)
+		Expect(decode(b.deploy(ctx, object{"text": "other"}).Stdout)["secrets"]).To(BeEmpty())
+	})
+
+	It("row 16: writes one document to standard output and no secret to standard error", func(ctx context.Context) {
+		got := b.deploy(ctx, nil)
+		Expect(got.Stdout).To(HaveSuffix("}\n"))
+		for _, secret := range b.Secrets {
+			Expect(got.Stderr).NotTo(ContainSubstring(secret))
+		}
+	})
+
+	DescribeTable("row 21: refuses what the broker would refuse without a reason", func(ctx context.Context, change func(), message string) {
+		change()
+		got := b.call(ctx, generateManifest, b.Generate(b.body(nil)))
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stdout).To(BeEmpty())
+		Expect(got.Stderr).To(ContainSubstring(message))
+	},
+		Entry("a release version latest", func() { b.Deployment.Releases[0].Version = "latest" }, `version \"latest\"`),
+		Entry("a stemcell version latest", func() { b.Deployment.Stemcells[0].Version = "621.latest" }, `version \"621.latest\"`),
+	)
+
+	It("row 21: names the manifest as the broker demands, whatever the template says", func(ctx context.Context) {
+		b.site.write("manifest-template.yml", "name: another\nstemcells: []\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n"+
+			"    properties: {admin_password: ((admin_password))}\n")
+		b.deploy(ctx, nil)
+		Expect(b.Manifest).To(HavePrefix("name: service-instance_inst-1\n"))
+	})
+
+	It("row 22: has a complete update block without one in the plan, and the plan's where it has one", func(ctx context.Context) {
+		update := func() object {
+			var decoded struct{ Update object }
+			Expect(yaml.Unmarshal([]byte(b.Manifest), &decoded)).To(Succeed())
+			return decoded.Update
+		}
+		b.deploy(ctx, nil)
+		Expect(update()).To(And(HaveKey("canaries"), HaveKey("max_in_flight"), HaveKey("canary_watch_time"), HaveKey("update_watch_time")))
+		b.Plan["update"] = object{
+			"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4", "serial": false,
+		}
+		b.deploy(ctx, nil)
+		Expect(update()).To(Equal(object{
+			"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4", "serial": false,
+		}))
+	})
+})
+
+// expectRefused asserts that the user reads one line and that no Go trace is shown.
+func expectRefused(got answer, message string) {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(1))
+	Expect(got.Stdout).To(ContainSubstring(message))
+	Expect(strings.Count(strings.TrimSuffix(got.Stdout, "\n"), "\n")).To(BeZero(), got.Stdout)
+	Expect(len(got.Stdout)).To(BeNumerically("<", 1000))
+	Expect(got.Stderr).NotTo(ContainSubstring("goroutine"))
+}
+
+// expectBroken asserts that the operator reads a clear line and the user nothing.
+func expectBroken(got answer, message string) {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(1))
+	Expect(got.Stdout).To(BeEmpty())
+	Expect(got.Stderr).To(ContainSubstring(message))
+	Expect(got.Stderr).NotTo(ContainSubstring("goroutine"))
+	lines := 0
+	for line := range strings.Lines(got.Stderr) {
+		if !strings.HasPrefix(line, "[odb-sdk]") && !strings.Contains(line, "level=INFO") {
+			lines++
+		}
+	}
+	Expect(lines).To(Equal(1), got.Stderr)
+}

@@ -1,0 +1,228 @@
+package acceptance_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// victim says what is killed at a point.
+type victim string
+
+// The victims. OpenTofu is what stands at a point of OpenTofu, and what started the provider at a point of that.
+const (
+	theAdapter victim = "the adapter"
+	theTofu    victim = "OpenTofu"
+	both       victim = "the adapter and OpenTofu"
+)
+
+// skipped stands for the exit code of a command that is not run: what the second creation would find was found before.
+const skipped = -2
+
+// killing is a create-binding that is killed at a point.
+type killing struct {
+	point  string
+	victim victim
+	// create is the exit code of a second create-binding of the same id, which is not tried where it is skipped, delete that of
+	// a delete-binding at once.
+	create, delete int
+}
+
+// play starts a creation, kills the victim at the point and lets what is left go on.
+func (k killing) play(b *broker) {
+	GinkgoHelper()
+	at := b.site.point(k.point)
+	at.hold()
+	creation := b.start(createBinding, b.bindParameters("bind-1", nil))
+	waiting := at.reached()
+	tofu := waiting
+	if _, ok := at.(providerPoint); ok {
+		tofu = parent(waiting)
+	}
+	if k.victim != theTofu {
+		kill(creation.Process.Pid)
+	}
+	if k.victim != theAdapter {
+		kill(tofu)
+	}
+	at.release()
+	got := creation.wait()
+	Expect(got.Stdout).To(BeEmpty())
+	if k.victim == theTofu {
+		Expect(got.Exit).To(Equal(1), got.Stderr)
+	} else {
+		Expect(got.Exit).To(Equal(-1), got.Stderr)
+	}
+}
+
+var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func() {
+	// What is done about it: two brokers with sites of their own, which work at the same time.
+	var deletes, creates *broker
+
+	BeforeAll(func(ctx context.Context) {
+		for _, b := range []**broker{&deletes, &creates} {
+			*b = newBroker(newSite("entries"))
+			(*b).site.controlled()
+			(*b).deploy(ctx, nil)
+			// The prepared directories are made once.
+			Expect((*b).bind(ctx, "bind-0", nil).Exit).To(Equal(0))
+			Expect((*b).unbind(ctx, "bind-0").Exit).To(Equal(0))
+		}
+	})
+
+	for _, k := range []killing{
+		{beforeReserve, theAdapter, 0, 0},
+		{beforeReserve, theTofu, 0, 41},
+		{beforeReserve, both, skipped, 41},
+		{"after-base-apply", theAdapter, 0, 0},
+		{"after-base-apply", theTofu, 0, 0},
+		{beforeApply, theAdapter, 49, 0},
+		{beforeApply, theTofu, 0, 0},
+		{beforeApply, both, skipped, 0},
+		{beforeCreate, theAdapter, 49, 0},
+		{beforeCreate, theTofu, 0, 0},
+		{beforeCreate, both, skipped, 0},
+		{afterCreate, theAdapter, 49, 0},
+		{afterCreate, theTofu, 0, 0},
+		{afterCreate, both, skipped, 0},
+		{"after-apply-apply", both, 49, 0},
+		{beforeOutputs, theAdapter, 49, 0},
+		{beforeOutputs, theTofu, 0, 41},
+		{beforeOutputs, both, skipped, 0},
+		{afterOutputs, theAdapter, 49, 0},
+	} {
+		It("is undone by delete-binding and hinders no other creation: "+string(k.victim)+" "+k.point, func(ctx context.Context) {
+			together(func() {
+				k.play(deletes)
+				got := deletes.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(Equal(k.delete), got.Stderr)
+				deletes.site.expectNothingLeft()
+			}, func() {
+				if k.create == skipped {
+					return
+				}
+				k.play(creates)
+				got := creates.bind(ctx, "bind-1", nil)
+				Expect(got.Exit).To(Equal(k.create), got.Stderr)
+				got = creates.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+				creates.site.expectNothingLeft()
+			})
+		})
+	}
+})
+
+var _ = Describe("a deletion that is killed", func() {
+	DescribeTable("is finished by the next one", func(ctx context.Context, victim victim, code int) {
+		b := newBroker(newSite("entries"))
+		b.deploy(ctx, nil)
+		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+		at := b.site.point(beforeDestroy)
+		at.hold()
+		deletion := b.start(deleteBinding, b.unbindParameters("bind-1"))
+		provider := at.reached()
+		tofu := parent(provider)
+		if victim != theTofu {
+			kill(deletion.Process.Pid)
+		}
+		if victim != theAdapter {
+			kill(tofu)
+		}
+		at.release()
+		Expect(deletion.wait().Exit).To(Equal(code))
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+	},
+		Entry("the adapter", theAdapter, -1), Entry("OpenTofu", theTofu, 1), Entry("both", both, -1),
+	)
+})
+
+var _ = Describe("the first creation on a machine", func() {
+	DescribeTable("may be killed while it prepares", func(ctx context.Context, name string, victim victim) {
+		b := newBroker(newSite("entries"))
+		b.site.controlled()
+		b.deploy(ctx, nil)
+		killing{point: name, victim: victim}.play(b)
+		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+		Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
+	},
+		Entry("the adapter", "before-apply-init", theAdapter), Entry("OpenTofu", "before-apply-init", theTofu),
+		Entry("both", "before-base-init", both),
+	)
+})
+
+var _ = Describe("a creation that cannot be finished", func() {
+	var b *broker
+
+	BeforeEach(func(ctx context.Context) {
+		b = newBroker(newSite("entries"))
+		b.deploy(ctx, nil)
+	})
+
+	It("saves its state when the broker is stopped, and is undone by delete-binding", func(ctx context.Context) {
+		at := b.site.point(afterCreate)
+		at.hold()
+		creation := b.start(createBinding, b.bindParameters("bind-1", nil))
+		at.reached()
+		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		Eventually(func() (string, error) {
+			text, err := os.ReadFile(filepath.Join(b.site.cache(), "runs", "b-bind-1", "apply.stdout"))
+			return string(text), err
+		}).Should(ContainSubstring("Interrupt received"))
+		at.release()
+		got := creation.wait()
+		Expect(got.Exit).To(Equal(1), got.Stderr)
+		Expect(got.Stdout).To(BeEmpty())
+		Expect(b.site.resources()).To(Equal([]string{"bind-1-account"}))
+		Expect(list(filepath.Join(b.site.cache(), "runs"))).To(BeEmpty())
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+	})
+
+	It("is rolled back at once when it fails", func(ctx context.Context) {
+		got := b.bind(ctx, "bind-1", object{"failure": diskFull})
+		expectBroken(got, "Entry refused: the disk is full")
+		b.site.expectNothingLeft()
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
+	})
+
+	It("is found by delete-binding when its rollback fails, too", func(ctx context.Context) {
+		at := b.site.point(beforeDestroy)
+		at.hold()
+		creation := b.start(createBinding, b.bindParameters("bind-1", object{"failure": diskFull}))
+		at.reached()
+		// What is a directory by now cannot be removed as a file.
+		entry := filepath.Join(b.site.entries, "bind-1-account")
+		Expect(os.Rename(entry, entry+".kept")).To(Succeed())
+		Expect(os.MkdirAll(filepath.Join(entry, "full"), 0o700)).To(Succeed())
+		at.release()
+		got := creation.wait()
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stdout).To(BeEmpty())
+		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"), ContainSubstring("delete-binding will try again")))
+		Expect(os.RemoveAll(entry)).To(Succeed())
+		Expect(os.Rename(entry+".kept", entry)).To(Succeed())
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+	})
+
+	It("ends when its budget is spent, and is undone by delete-binding", func(ctx context.Context) {
+		at := b.site.point(beforeCreate)
+		at.hold()
+		b.site.set(map[string]any{"budget": "2s"})
+		got := b.bind(ctx, "bind-1", nil) // the provider is held for all that time
+		Expect(got.Exit).To(Equal(1), got.Stderr)
+		Expect(got.Stdout).To(BeEmpty())
+		b.site.expectNoProcesses()
+		at.release()
+		b.site.set(map[string]any{"budget": "60s"})
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+	})
+})

@@ -1,0 +1,235 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// site is the machine of one spec. Everything of it lies below one directory.
+type site struct {
+	dir string
+	// pak is the pak that the configuration names, unless a spec adds others.
+	pak string
+	// entries is where the provider "directory" keeps its resources.
+	entries string
+	// config is the adapter's configuration; save writes it.
+	config map[string]any
+	// working is the adapter's working directory, temporary its TMPDIR.
+	working, temporary string
+	// env are further environment variables of the broker, NAME=value.
+	env []string
+}
+
+// newSite makes a site with a copy of a pak: a directory below testdata/paks, or "redis", the example. The spec's end removes
+// it, after whatever still runs in it was ended.
+func newSite(pak string) *site {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp("", "acc-") // short: OpenTofu makes sockets below it
+	Expect(err).NotTo(HaveOccurred())
+	s := &site{dir: dir, pak: filepath.Join(dir, "pak"), entries: filepath.Join(dir, "entries"), working: dir, temporary: dir}
+	DeferCleanup(s.remove)
+	source := filepath.Join("testdata", "paks", pak)
+	if pak == "redis" {
+		source = repository("examples", pak)
+	}
+	Expect(os.CopyFS(s.pak, os.DirFS(source))).To(Succeed())
+	s.link(tofuBinary(), s.bin(tofuVersion, "tofu"))
+	s.link(providerBinary("directory"), s.bin("terraform-provider-directory_v1.0.0"))
+	Expect(os.Mkdir(s.entries, 0o700)).To(Succeed())
+	s.config = map[string]any{
+		"paks": []string{s.pak}, "secure_manifests": true, "cache_dir": s.cache(),
+		"state":    map[string]any{"config": map[string]any{"dir": s.state()}},
+		"services": map[string]any{"entries": map[string]any{"bind_defaults": map[string]any{"path": s.entries}}},
+	}
+	s.save()
+	return s
+}
+
+func (s *site) cache() string { return filepath.Join(s.dir, "cache") }
+func (s *site) state() string { return filepath.Join(s.dir, "state") }
+
+// bin is the path of a binary in the pak.
+func (s *site) bin(elements ...string) string {
+	return filepath.Join(append([]string{s.pak, "bin", runtime.GOOS, runtime.GOARCH}, elements...)...)
+}
+
+func (s *site) link(from, to string) {
+	GinkgoHelper()
+	Expect(os.MkdirAll(filepath.Dir(to), 0o755)).To(Succeed())
+	Expect(os.Symlink(from, to)).To(Succeed())
+}
+
+// write writes a file of the pak.
+func (s *site) write(name, text string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(filepath.Join(s.pak, name), []byte(text), 0o644)).To(Succeed())
+}
+
+func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
+
+// save writes the configuration, as JSON, which is YAML.
+func (s *site) save() {
+	GinkgoHelper()
+	text, err := json.Marshal(s.config)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(s.configFile(), text, 0o600)).To(Succeed())
+}
+
+// set changes keys of the configuration.
+func (s *site) set(keys map[string]any) {
+	GinkgoHelper()
+	maps.Copy(s.config, keys)
+	s.save()
+}
+
+// environment is what the broker gives the adapter.
+func (s *site) environment() []string {
+	return append([]string{"SERVICE_ADAPTER_CONFIG=" + s.configFile(), "TMPDIR=" + s.temporary}, s.env...)
+}
+
+// list is the names in a directory, sorted; none when it does not exist.
+func list(dir string) []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(dir)
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	names := []string{}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// resources are the entries that exist outside.
+func (s *site) resources() []string {
+	GinkgoHelper()
+	names := []string{}
+	for _, name := range list(s.entries) {
+		if !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// expectNothingLeft asserts that no resource, state, scratch directory or process is left.
+func (s *site) expectNothingLeft() {
+	GinkgoHelper()
+	Expect(s.resources()).To(BeEmpty(), "resources outside")
+	Expect(list(filepath.Join(s.state(), "workspaces"))).To(BeEmpty(), "states")
+	Expect(list(filepath.Join(s.cache(), "runs"))).To(BeEmpty(), "scratch directories")
+	s.expectNoProcesses()
+}
+
+// expectNoProcesses waits for the end of what ends by itself: a provider ends a moment after its OpenTofu.
+func (s *site) expectNoProcesses() {
+	GinkgoHelper()
+	Eventually(s.processes).Should(BeEmpty(), "processes")
+}
+
+// process is one that works in a site.
+type process struct {
+	pid     int
+	command string
+}
+
+// processes are those whose working directory lies in the site.
+func (s *site) processes() []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
+		if err != nil || cwd != s.dir && !strings.HasPrefix(cwd, s.dir+"/") {
+			continue
+		}
+		command, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil || len(command) == 0 { // ended meanwhile
+			continue
+		}
+		found = append(found, process{pid: pid, command: string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))})
+	}
+	return found
+}
+
+// remove ends what a failed spec may have left and removes the site.
+func (s *site) remove() error {
+	for range 100 { // what is killed may have just started something
+		running := s.processes()
+		if len(running) == 0 {
+			break
+		}
+		for _, p := range running {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// modes returns the mode of every file and directory below dir that others than its owner may use in any way, by path.
+func modes(dir string) map[string]string {
+	GinkgoHelper()
+	open := map[string]string{}
+	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			open[path] = fmt.Sprintf("%04o", info.Mode().Perm())
+		}
+		return err
+	})).To(Succeed())
+	return open
+}
+
+// ownBinaries replaces the links to the pak's binaries by files of the pak: for users who cannot follow the links, and for zips.
+func (s *site) ownBinaries() {
+	GinkgoHelper()
+	Expect(filepath.WalkDir(s.bin(), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		if os.Link(target, path) == nil { // takes no time; not across file systems
+			return nil
+		}
+		content, err := os.ReadFile(target)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, content, 0o755)
+	})).To(Succeed())
+}
+
+// unexecutable replaces a binary of the pak by a file that cannot be executed.
+func (s *site) unexecutable(elements ...string) {
+	GinkgoHelper()
+	Expect(os.Remove(s.bin(elements...))).To(Succeed())
+	Expect(os.WriteFile(s.bin(elements...), nil, 0o644)).To(Succeed())
+}
