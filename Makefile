@@ -32,10 +32,11 @@ build: ## build the program, build/bin/service-adapter (the default)
 	$(GO_BUILD) -o $(BINARY) ./cmd/service-adapter
 
 .PHONY: tools
-tools: ## make OpenTofu and the providers that tests use
+tools: ## make OpenTofu and the providers that tests use, install Chromium where that is possible
 	scripts/opentofu $(OPENTOFU_VERSION)
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
+	@scripts/chromium >/dev/null || echo "tools: specs that look at pages with Chromium will be skipped"
 
 .PHONY: test
 test: unit fuzz ## run all tests and fuzzers

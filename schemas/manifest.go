@@ -18,21 +18,49 @@ var manifestSchema string
 // CheckManifest checks a BOSH manifest. The error names the place of each fault, as in
 // /instance_groups/name=redis/instances, and shows no value.
 func CheckManifest(tree map[string]any) error {
+	found, err := ManifestFaults(tree)
+	if err != nil {
+		return err
+	}
+	var faults []string
+	for _, fault := range found {
+		faults = append(faults, fault.Message)
+	}
+	if faults = limit(faults); len(faults) > 0 {
+		return fmt.Errorf("checking the BOSH manifest: %s", strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+// ManifestFault says what is wrong at a place of a manifest. Path leads to it: keys, indices as decimal numbers. The message
+// begins with the place as in /instance_groups/name=redis/instances.
+type ManifestFault struct {
+	Path    []string
+	Message string
+}
+
+// ManifestFaults checks a BOSH manifest and returns all faults, sorted by place. The error means that the check failed.
+func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	schema, err := gojsonschema.NewSchema(gojsonschema.NewStringLoader(manifestSchema))
 	if err != nil {
-		return fmt.Errorf("reading the schema of BOSH manifests: %w", err)
+		return nil, fmt.Errorf("reading the schema of BOSH manifests: %w", err)
 	}
 	result, err := schema.Validate(gojsonschema.NewGoLoader(tree))
 	if err != nil {
-		return fmt.Errorf("checking the BOSH manifest: %w", err)
+		return nil, fmt.Errorf("checking the BOSH manifest: %w", err)
 	}
 	var failed findings
 	failed.collect(result)
-	faults := limit(failed.sentences(func(path []string) string { return place(tree, path) }))
-	if len(faults) == 0 {
-		return nil
+	var paths [][]string
+	sentences := failed.sentences(func(path []string) string {
+		paths = append(paths, path)
+		return place(tree, path)
+	})
+	faults := make([]ManifestFault, len(sentences))
+	for i, sentence := range sentences {
+		faults[i] = ManifestFault{Path: paths[i], Message: sentence}
 	}
-	return fmt.Errorf("checking the BOSH manifest: %s", strings.Join(faults, "; "))
+	return faults, nil
 }
 
 // place writes a path as ops files do: an item of a list is called by its name where it has one.

@@ -19,6 +19,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if len(os.Args) > 1 && pakcli.Has(os.Args[1]) {
 		return pakcli.Run(ctx, pakcli.Streams{
 			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv, Terminal: term.IsTerminal(int(os.Stdout.Fd())),

@@ -24,7 +24,7 @@ const maxLines = 400
 // of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
 	{"internal/diag", "internal/fault", "internal/value"},
-	{"internal/hclfile", "internal/record"},
+	{"internal/hclfile", "internal/record", "internal/redact"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
 	{"brokerpak/vars"},

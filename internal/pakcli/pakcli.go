@@ -49,7 +49,7 @@ func (e usageError) Unwrap() error { return e.err }
 // it does not know is fixed.
 func Has(argument string) bool {
 	switch argument {
-	case "pak", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "pak", "pending-changes", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	default:
 		return false
@@ -77,17 +77,29 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newPak(streams))
+	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams))
 	return root
 }
 
-func newPak(_ Streams) *cobra.Command {
+func newPak(streams Streams) *cobra.Command {
 	pak := &cobra.Command{
 		Use:   "pak",
 		Short: "Create, check, build and test brokerpaks",
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	pak.AddCommand(
+		newBuild(streams),
+		newCatalog(streams),
+		newDocs(streams),
+		newInfo(streams),
+		newInit(streams),
+		newSchema(streams),
+		newTest(streams),
+		newUnpack(streams),
+		newValidate(streams),
+	)
+	completePaks(pak.Commands())
 	return pak
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"service-adapter/internal/odb"
 )
@@ -18,6 +19,8 @@ type Adapter struct {
 	Env  []string
 	// Dir is the working directory.
 	Dir string
+	// User is who runs it, nil for the user of this process.
+	User *syscall.Credential
 }
 
 // Answer is what one run of an adapter gave.
@@ -43,6 +46,9 @@ func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (An
 	command := exec.CommandContext(ctx, a.Path, arguments...) //nolint:gosec // the binary under test
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	command.Env, command.Dir = a.Env, a.Dir
+	if a.User != nil {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: a.User}
+	}
 	err := command.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

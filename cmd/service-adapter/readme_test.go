@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readmeCommands are the commands of the README and how a test of this package sees that they work.
+var readmeCommands = map[string]func(*testing.T){
+	"make demo": testDemo,
+	"make":      testContinuousIntegration,
+	"make test": testContinuousIntegration,
+	"make lint": testContinuousIntegration,
+}
+
+var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+
+// TestReadmeCommands finds every command of README.md, and runs it or sees that continuous integration does.
+func TestReadmeCommands(t *testing.T) {
+	text := readFile(t, "README.md")
+	var found []string
+	for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(block[1]) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				found = append(found, line)
+			}
+		}
+	}
+	if fences := strings.Count(text, "```sh"); len(found) == 0 || fences != len(shellBlock.FindAllString(text, -1)) {
+		t.Fatalf("found the commands %q in %d fences", found, fences)
+	}
+	for _, command := range found {
+		test, known := readmeCommands[command]
+		if !known {
+			t.Errorf("README.md has the command %q, which no test runs; add it to readmeCommands", command)
+			continue
+		}
+		t.Run(command, test)
+	}
+	for command := range readmeCommands {
+		if !slices.Contains(found, command) {
+			t.Errorf("README.md has no command %q any more", command)
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// testDemo plays the demo, which needs OpenTofu: `make tools` builds it.
+func testDemo(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(repository(t), "build", "tofu")); err != nil {
+		t.Skip("there is no build/tofu: run `make tools` first")
+	}
+	demo := exec.CommandContext(t.Context(), "make", "demo")
+	demo.Dir = repository(t)
+	// The test may run below another make, whose flags are not for this one.
+	demo.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=")
+	})
+	output, err := demo.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make demo: %v\n%s", err, output)
+	}
+	if !bytes.Contains(output, []byte("Done: nothing is left but the instance")) {
+		t.Errorf("make demo did not come to its end:\n%s", output)
+	}
+}
+
+// testContinuousIntegration sees that .ci/run makes the targets, and that `make` alone is a part of them.
+func testContinuousIntegration(t *testing.T) {
+	if script := readFile(t, ".ci/run"); !regexp.MustCompile(`(?m)^exec make lint test$`).MatchString(script) {
+		t.Errorf(".ci/run must make lint and test, it is:\n%s", script)
+	}
+	makefile := readFile(t, "Makefile")
+	for _, line := range []string{".DEFAULT_GOAL := build", "test: unit", "unit: build"} {
+		if !strings.Contains(makefile, "\n"+line) {
+			t.Errorf("the Makefile must have the line %q, by which .ci/run makes what the README names", line)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"service-adapter/brokerpak"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"service-adapter": main})
+}
+
+// TestScripts runs testdata/script/*.txtar with the real main. Besides the commands of testscript there are
+//
+//	exits CODE PROGRAM [ARGUMENT…]   the program must end with this exit code
+//	pak SOURCE TARGET                copies a pak ($WORK/… or $REPOSITORY/examples/…) and gives it the binaries of its manifest
+func TestScripts(t *testing.T) {
+	root := repository(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("REPOSITORY", root)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"pak":   func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
+		},
+	})
+}
+
+// repository is the root of this repository.
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT…]")
+	}
+	wanted, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("running %s: %v", args[1], err)
+		}
+		code = exit.ExitCode()
+	}
+	if code != wanted {
+		ts.Fatalf("exit code %d, wanted %d", code, wanted)
+	}
+}
+
+func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: pak SOURCE TARGET")
+	}
+	source, target := ts.MkAbs(args[0]), ts.MkAbs(args[1])
+	ts.Check(os.CopyFS(target, os.DirFS(source)))
+	pak, err := brokerpak.Open(target)
+	ts.Check(err)
+	ts.Check(pak.Close())
+	bin := filepath.Join(target, "bin", runtime.GOOS, runtime.GOARCH)
+	for _, binary := range pak.Manifest.Binaries {
+		from, to := filepath.Join(root, "build", "providers", binary.Name), filepath.Join(bin, binary.Name+"_v"+binary.Version)
+		if binary.Kind() == brokerpak.Tofu {
+			from, to = filepath.Join(root, "build", "tofu", binary.Version, "tofu"), filepath.Join(bin, binary.Version, "tofu")
+		}
+		if _, err := os.Stat(from); err != nil {
+			ts.Fatalf("%v: run `make tools` first", err)
+		}
+		ts.Check(os.MkdirAll(filepath.Dir(to), 0o700))
+		ts.Check(os.Symlink(from, to))
+	}
+}

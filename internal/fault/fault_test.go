@@ -1,0 +1,37 @@
+package fault_test
+
+import (
+	"errors"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/fault"
+)
+
+var _ = Describe("an error for the user", func() {
+	It("keeps the operator's detail apart", func() {
+		err := fmt.Errorf("creating: %w", &fault.UserError{Message: "too many clients", Err: fault.ErrBindingExists})
+		var user *fault.UserError
+		Expect(errors.As(err, &user)).To(BeTrue())
+		Expect(user.Message).To(Equal("too many clients"))
+		Expect(err).To(MatchError(fault.ErrBindingExists))
+		Expect(err).To(MatchError("creating: too many clients: binding already exists"))
+	})
+
+	It("may have none", func() {
+		err := fault.Userf("parameter %q is too large", "a")
+		Expect(err).To(MatchError(`parameter "a" is too large`))
+		Expect(errors.Unwrap(err)).To(BeNil())
+	})
+})
+
+var _ = It("tells the errors with exit codes apart", func() {
+	all := []error{fault.ErrNotImplemented, fault.ErrBindingNotFound, fault.ErrAppGUIDMissing, fault.ErrBindingExists}
+	for i, a := range all {
+		for j, b := range all {
+			Expect(errors.Is(fmt.Errorf("wrapped: %w", a), b)).To(Equal(i == j))
+		}
+	}
+})

@@ -1,0 +1,222 @@
+package pakbuild
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// The kinds of files, told apart by their content.
+type kind int
+
+const (
+	plainFile kind = iota
+	zipArchive
+	tarArchive
+	gzipArchive
+	bzip2Archive
+	xzArchive
+	zstdArchive
+)
+
+// The archives that are not read.
+var unread = map[kind]string{xzArchive: "xz", zstdArchive: "zstd"} //nolint:gochecknoglobals // a constant table
+
+// tarMagic stands at this place of the first header of a tar archive.
+const (
+	tarMagic   = "ustar"
+	tarMagicAt = 257
+)
+
+// kindOf looks at the beginning of a file.
+func kindOf(file io.ReaderAt) (kind, error) {
+	head := make([]byte, tarMagicAt+len(tarMagic))
+	count, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return plainFile, err
+	}
+	head = head[:count]
+	for _, known := range []struct {
+		kind  kind
+		magic string
+	}{
+		{zipArchive, "PK\x03\x04"}, {zipArchive, "PK\x05\x06"}, {gzipArchive, "\x1f\x8b"}, {bzip2Archive, "BZh"},
+		{xzArchive, "\xfd7zXZ\x00"}, {zstdArchive, "\x28\xb5\x2f\xfd"},
+	} {
+		if bytes.HasPrefix(head, []byte(known.magic)) {
+			return known.kind, nil
+		}
+	}
+	if bytes.HasSuffix(head, []byte(tarMagic)) && len(head) > tarMagicAt {
+		return tarArchive, nil
+	}
+	return plainFile, nil
+}
+
+// archiveEndings are the endings of names that promise an archive.
+var archiveEndings = []string{ //nolint:gochecknoglobals // a constant table
+	".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst",
+}
+
+// unpack writes the content of a fetched file into a tree: the files of an archive, or the file itself under its name. The
+// archive may be hostile.
+func unpack(ctx context.Context, name, from string, plain bool, into *tree) error {
+	file, err := os.Open(from) //nolint:gosec // what was downloaded, or the author names
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
+	found, err := kindOf(file)
+	if err != nil {
+		return err
+	}
+	if plain {
+		found = plainFile
+	}
+	switch found {
+	case zipArchive:
+		return archiveFlaw(unpackZip(ctx, file, into))
+	case tarArchive, gzipArchive, bzip2Archive:
+		return archiveFlaw(unpackTar(ctx, file, found, into))
+	case plainFile:
+		for _, ending := range archiveEndings {
+			if strings.HasSuffix(name, ending) && !plain {
+				return flawf("archive", "it is no archive, in spite of its name")
+			}
+		}
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		return into.add(ctx, name, 0o755, info.Size(), file)
+	default:
+		return flawf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", unread[found])
+	}
+}
+
+// archiveFlaw makes what the readers of archives say about broken ones a flaw.
+func archiveFlaw(err error) error {
+	var known *flaw
+	var system *fs.PathError
+	switch {
+	case err == nil, errors.As(err, &known), errors.As(err, &system), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, zip.ErrFormat):
+		return flawf("archive", "the archive is broken or not complete: %w", err)
+	default:
+		return flawf("archive", "the archive is broken: %w", err)
+	}
+}
+
+func unpackZip(ctx context.Context, file *os.File, into *tree) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	archive, err := zip.NewReader(file, info.Size())
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // the tree judges names
+		return err
+	}
+	for _, entry := range archive.File {
+		mode := entry.Mode()
+		if strings.HasSuffix(entry.Name, "/") {
+			continue // directories come with their files
+		}
+		if !mode.IsRegular() {
+			return flawf("archive", "%q is %s; only plain files are allowed", entry.Name, modeName(mode))
+		}
+		if entry.UncompressedSize64 > uint64(into.left) { //nolint:gosec // left is never negative
+			return into.tooLarge()
+		}
+		content, err := entry.Open()
+		if err != nil {
+			return fmt.Errorf("%s: %w", entry.Name, err)
+		}
+		err = into.add(ctx, entry.Name, mode, int64(entry.UncompressedSize64), content) //nolint:gosec // bounded above
+		if err = errors.Join(err, content.Close()); err != nil {
+			return fmt.Errorf("%s: %w", entry.Name, err)
+		}
+	}
+	return nil
+}
+
+func unpackTar(ctx context.Context, file io.Reader, found kind, into *tree) error {
+	switch found {
+	case gzipArchive:
+		unzipped, err := gzip.NewReader(file)
+		if err != nil {
+			return err
+		}
+		file = unzipped
+	case bzip2Archive:
+		file = bzip2.NewReader(file)
+	}
+	source := &endReader{reader: file}
+	archive := tar.NewReader(source)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // the tree judges names
+			return err
+		}
+		switch header.Typeflag {
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+			continue // directories come with their files
+		case tar.TypeReg:
+		default:
+			return flawf("archive", "%q is %s; only plain files are allowed", header.Name, modeName(header.FileInfo().Mode()))
+		}
+		if err := into.add(ctx, header.Name, header.FileInfo().Mode(), header.Size, archive); err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+	if source.ended {
+		return fmt.Errorf("the end of the archive is missing: %w", io.ErrUnexpectedEOF)
+	}
+	// Behind the archive's end comes padding, and then the checksum of the compression.
+	_, err := io.CopyN(io.Discard, source, maxPadding+1)
+	if err == nil {
+		return flawf("archive", "there is more than %s behind the end of the archive", size(maxPadding))
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// maxPadding bounds what follows the end of a tar archive in bytes: tapes have large blocks.
+const maxPadding = 1 << 20
+
+// endReader notes that a reader has come to its end.
+type endReader struct {
+	reader io.Reader
+	ended  bool
+}
+
+func (r *endReader) Read(buffer []byte) (int, error) {
+	count, err := r.reader.Read(buffer)
+	r.ended = r.ended || errors.Is(err, io.EOF) && count < len(buffer)
+	return count, err
+}
+
+func modeName(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode.IsRegular():
+		return "a hard link"
+	default:
+		return "a special file"
+	}
+}

@@ -1,0 +1,257 @@
+package pakbuild
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+)
+
+// maxBinary bounds a download, and what one archive unpacks to, in bytes: the largest providers have some hundred megabytes,
+// and readers of paks take no more.
+const maxBinary = 4 << 30
+
+// assembler puts binaries into their places below bin/OS/ARCH of a directory.
+type assembler struct {
+	fetcher   *fetcher
+	pak       *brokerpak.Pak
+	overrides map[string]string
+	stage     string
+	owners    map[string]string // path of an executable below the stage → the entry it belongs to
+	diags     *diag.List
+}
+
+// binaries fetches every entry for every platform. Flaws are collected, so that one build finds them all.
+func (a *assembler) binaries(ctx context.Context, platforms []brokerpak.Platform) error {
+	for _, platform := range platforms {
+		for _, entry := range a.pak.Manifest.Binaries {
+			if err := a.collect(entry, platform.String(), a.binary(ctx, entry, platform)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// collect makes a flaw a diagnostic at the entry. Other errors are returned.
+func (a *assembler) collect(entry brokerpak.Binary, where string, err error) error {
+	var found *flaw
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &found):
+		a.diags.Errorf(entry.Pos, found.rule, "%s for %s: %s", label(entry), where, err)
+		return nil
+	default:
+		return fmt.Errorf("%s for %s: %w", label(entry), where, err)
+	}
+}
+
+func label(entry brokerpak.Binary) string { return entry.Name + " " + entry.Version }
+
+// locate finds where an entry comes from. An override is relative to the working directory.
+func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) (from location, overridden bool, err error) {
+	template, dirs := entry.URLTemplate, []string{a.pak.Path, "."}
+	if override, ok := a.overrides[entry.Name]; ok {
+		template, dirs, overridden = override, []string{"."}, true
+	}
+	if template == "" {
+		template = providerURL
+		if entry.Kind() == brokerpak.Tofu {
+			template = tofuURL
+		}
+	}
+	text, err := expand(template, entry, platform)
+	if err != nil {
+		return location{}, false, err
+	}
+	from, err = locate(text, dirs...)
+	return from, overridden, err
+}
+
+// binary fetches one entry for one platform, unpacks it aside, and moves it into its place.
+func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
+	from, overridden, err := a.locate(entry, platform)
+	if err != nil {
+		return err
+	}
+	file, err := a.fetcher.fetch(ctx, label(entry)+" "+platform.String(), from)
+	if err != nil {
+		return err
+	}
+	aside, err := os.MkdirTemp(a.stage, ".unpack-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(aside)) }()
+	content, err := newTree(aside, a.fetcher.limit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.close()) }()
+	name := from.name
+	if overridden {
+		name = executableName(entry) // whoever names the file says what it is
+	}
+	if err := unpack(ctx, name, file, from.plain, content); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	executables := executables(entry, content)
+	if len(executables) != 1 && (entry.Kind() != brokerpak.OtherBinary || len(executables) == 0) {
+		return flawf("binary-name", "%s has no single file named %s, but: %s", from, executableName(entry), some(content.names()))
+	}
+	return a.place(entry, platform, aside, content, executables)
+}
+
+// executableName is how the file of an entry is called; those of providers may have a suffix, those of others any.
+func executableName(entry brokerpak.Binary) string {
+	if entry.Kind() == brokerpak.Provider {
+		return entry.Name + "_v" + normalVersion(entry)
+	}
+	return entry.Name
+}
+
+// executables finds the files that readers of paks will take for an entry's executable.
+func executables(entry brokerpak.Binary, content *tree) []string {
+	var found []string
+	for _, name := range content.names() {
+		rest, ok := strings.CutPrefix(name, executableName(entry))
+		if ok && !strings.Contains(rest, "/") &&
+			(rest == "" || entry.Kind() == brokerpak.Provider && (rest[0] == '_' || rest == ".exe") || entry.Kind() == brokerpak.OtherBinary) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// some lists names, but not too many.
+func some(names []string) string {
+	const most = 10
+	if len(names) == 0 {
+		return "nothing"
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// place moves the unpacked files below bin/OS/ARCH. Files such as LICENSE replace those of entries before, executables of
+// other entries never.
+func (a *assembler) place(entry brokerpak.Binary, platform brokerpak.Platform, aside string, content *tree, executables []string) error {
+	dir := path.Join("bin", platform.OS, platform.Arch)
+	if entry.Kind() == brokerpak.Tofu {
+		dir = path.Join(dir, normalVersion(entry))
+	}
+	for _, name := range executables {
+		file := filepath.Join(aside, filepath.FromSlash(name))
+		if err := checkMachine(file, platform); err != nil {
+			return err
+		}
+		content.files[name] = 0o755
+		if target := path.Join(dir, name); a.owners[target] == "" {
+			a.owners[target] = label(entry)
+		}
+	}
+	for _, name := range content.names() {
+		target := path.Join(dir, name)
+		if owner := a.owners[target]; owner != "" && owner != label(entry) {
+			return flawf("duplicate", "it brings another %s, which belongs to %s", target, owner)
+		}
+		source, full := filepath.Join(aside, filepath.FromSlash(name)), filepath.Join(a.stage, filepath.FromSlash(target))
+		if err := os.Chmod(source, content.files[name]); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
+			return err
+		}
+		if err := os.Rename(source, full); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// machines are the ELF numbers of architectures.
+var machines = map[uint16]string{3: "386", 40: "arm", 62: "amd64", 183: "arm64"} //nolint:gochecknoglobals // a constant table
+
+// checkMachine refuses an executable that was made for another architecture, where it tells.
+func checkMachine(file string, platform brokerpak.Platform) error {
+	const machineAt, header = 18, 20
+	opened, err := os.Open(file) //nolint:gosec // it was just unpacked
+	if err != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }() // opened for reading: closing cannot lose anything
+	head := make([]byte, header)
+	if _, err := io.ReadFull(opened, head); err != nil || string(head[:4]) != "\x7fELF" {
+		return nil //nolint:nilerr // a script, or a format of another system
+	}
+	if found := machines[binary.LittleEndian.Uint16(head[machineAt:])]; found != "" && found != platform.Arch {
+		return flawf("binary-platform", "%s is made for %s", filepath.Base(file), found)
+	}
+	return nil
+}
+
+// sources fetches the source code of the entries that name it into src/.
+func (a *assembler) sources(ctx context.Context) error {
+	names := map[string]int{}
+	for _, entry := range a.pak.Manifest.Binaries {
+		names[entry.Name]++
+	}
+	for _, entry := range a.pak.Manifest.Binaries {
+		name := entry.Name
+		if names[entry.Name] > 1 {
+			name += "-" + normalVersion(entry) // several versions
+		}
+		if err := a.collect(entry, "src", a.source(ctx, entry, filepath.Join(a.stage, "src", name+".zip"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target string) error {
+	if entry.Source == "" {
+		a.fetcher.say("%s: no source is named", label(entry))
+		return nil
+	}
+	from, err := locate(entry.Source, a.pak.Path, ".")
+	if err != nil {
+		return err
+	}
+	file, err := a.fetcher.fetch(ctx, label(entry)+" source", from)
+	if err != nil {
+		return err
+	}
+	source, err := os.Open(file) //nolint:gosec // what was downloaded, or the author names
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }() // opened for reading: closing cannot lose anything
+	if found, err := kindOf(source); err != nil || found != zipArchive {
+		return errors.Join(err, flawf("archive", "%s must be a zip", from))
+	}
+	return copyFile(ctx, source, target)
+}
+
+func copyFile(ctx context.Context, source io.Reader, name string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	target, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	_, err = io.Copy(target, &contextReader{ctx, source})
+	return err
+}

@@ -1,0 +1,186 @@
+// Package pakbuild makes brokerpaks: a new one from a skeleton, the .brokerpak file from an author's directory with all its
+// binaries, and a directory from a .brokerpak file.
+//
+// It has a small fetcher of its own, for http, https, files, zip and tar. What it fetches and unpacks is taken for hostile.
+package pakbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// manifestName is the file every pak has in its root.
+const manifestName = "manifest.yml"
+
+// Options say what to build and how.
+type Options struct {
+	// Dir is the author's directory.
+	Dir string
+	// Output is the file to write; "" is <name>-<version>.brokerpak in the working directory.
+	Output string
+	// Platform replaces the platforms of the manifest; nil builds for all of them.
+	Platform *brokerpak.Platform
+	// IncludeSource adds the source code that terraform_binaries name.
+	IncludeSource bool
+	// CacheDir keeps downloads for the next build; "" keeps none.
+	CacheDir string
+	// Binaries say where an entry of terraform_binaries comes from, by its name, instead of the manifest: like url_template,
+	// but relative to the working directory. A plain file is taken for the executable, whatever its name.
+	Binaries map[string]string
+	// Getenv looks up the environment: where it has a variable named as the manifest's version, the file is named by its value.
+	Getenv func(name string) (string, bool)
+	// Progress gets one line for each download.
+	Progress io.Writer
+	// Client makes the requests; nil is an ordinary client.
+	Client *http.Client
+	// Pause waits between attempts; nil is the clock.
+	Pause func(ctx context.Context, duration time.Duration) error
+	// MaxBinary bounds downloads, and what one archive unpacks to, in bytes; 0 is 4 GB.
+	MaxBinary int64
+}
+
+// ParsePlatform reads "linux/amd64", or "current".
+func ParsePlatform(text string) (brokerpak.Platform, error) {
+	if text == "current" {
+		return brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
+	}
+	os, arch, ok := strings.Cut(text, "/")
+	if !ok || os == "" || arch == "" {
+		return brokerpak.Platform{}, fmt.Errorf("platform %q must have the form OS/ARCH, such as linux/amd64, or be \"current\"", text)
+	}
+	return brokerpak.Platform{OS: os, Arch: arch}, nil
+}
+
+// Build writes a .brokerpak file and returns its path. The error is a diag.Errors where the author has to mend something.
+// Without an error the file opens, has every binary for every platform, and describes the same services as the directory.
+func Build(ctx context.Context, options Options) (string, error) {
+	pak, err := brokerpak.Open(options.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = pak.Close() }() // opened for reading: closing cannot lose anything
+	if pak.IsZip() {
+		return "", fmt.Errorf("%s is built already; name the directory of its source", options.Dir)
+	}
+	for _, name := range value.Keys(options.Binaries) {
+		if !slices.ContainsFunc(pak.Manifest.Binaries, func(entry brokerpak.Binary) bool { return entry.Name == name }) {
+			return "", fmt.Errorf("terraform_binaries of %s has no entry named %q", pak.Display(manifestName), name)
+		}
+	}
+	output, err := outputName(pak, options)
+	if err != nil {
+		return "", err
+	}
+	stage, err := os.MkdirTemp("", "pak-build-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for the build: %w", err)
+	}
+	if err := errors.Join(buildIn(ctx, stage, pak, output, options), os.RemoveAll(stage)); err != nil {
+		return "", err
+	}
+	return output, nil
+}
+
+// buildIn builds with a directory for what is fetched and one for what becomes the zip.
+func buildIn(ctx context.Context, dir string, pak *brokerpak.Pak, output string, options Options) error {
+	platforms := pak.Manifest.Platforms
+	if options.Platform != nil {
+		platforms = []brokerpak.Platform{*options.Platform}
+	}
+	stage := filepath.Join(dir, "pak")
+	if err := writeTexts(pak, platforms, stage); err != nil {
+		return err
+	}
+	staged, err := brokerpak.Open(stage) // before anything is downloaded
+	if err != nil {
+		return relocated(err, stage)
+	}
+	fetcher, err := newFetcher(dir, options)
+	if err != nil {
+		return err
+	}
+	assembler := &assembler{
+		fetcher: fetcher, pak: pak, overrides: options.Binaries, stage: stage, owners: map[string]string{}, diags: &diag.List{},
+	}
+	if err := assembler.binaries(ctx, platforms); err != nil {
+		return err
+	}
+	if options.IncludeSource {
+		if err := assembler.sources(ctx); err != nil {
+			return err
+		}
+	}
+	if err := assembler.diags.Err(); err != nil {
+		return err
+	}
+	for _, platform := range platforms { // what the adapter will do
+		if _, err := staged.Executables(ctx, platform, ""); err != nil {
+			return relocated(err, stage)
+		}
+	}
+	return writeZip(ctx, stage, output, func(file string) error {
+		built, err := brokerpak.Open(file)
+		if err != nil {
+			return relocated(err, file)
+		}
+		fetcher.say("%s: %s", output, fileSize(file))
+		return built.Close()
+	})
+}
+
+// relocated takes the name of a temporary place out of an error.
+func relocated(err error, place string) error {
+	return fmt.Errorf("the built pak is not usable: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), place+"/", ""), place, "the pak"))
+}
+
+func newFetcher(dir string, options Options) (*fetcher, error) {
+	made := &fetcher{
+		client: options.Client, pause: options.Pause, dir: options.CacheDir, limit: options.MaxBinary,
+		say: func(format string, args ...any) { _, _ = fmt.Fprintf(options.Progress, format+"\n", args...) }, // nobody to tell
+	}
+	if made.client == nil {
+		made.client = newClient()
+	}
+	if made.pause == nil {
+		made.pause = pause
+	}
+	if made.dir == "" {
+		made.dir = filepath.Join(dir, "downloads")
+	}
+	if made.limit == 0 {
+		made.limit = maxBinary
+	}
+	if err := os.MkdirAll(made.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory for downloads: %w", err)
+	}
+	return made, nil
+}
+
+// outputName is the path of the file to write.
+func outputName(pak *brokerpak.Pak, options Options) (string, error) {
+	if options.Output != "" {
+		return options.Output, nil
+	}
+	version := pak.Manifest.Version
+	if found, ok := options.Getenv(version); ok {
+		version = found
+	}
+	name := pak.Manifest.Name + "-" + version + ".brokerpak"
+	if filepath.Base(name) != name {
+		return "", fmt.Errorf("%q can be no file name; use --output", name)
+	}
+	return name, nil
+}

@@ -1,0 +1,169 @@
+package pakbuild
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+)
+
+// maxImage bounds an image in bytes. It becomes part of the definition, and of every answer of the broker's catalog.
+const maxImage = 1 << 20
+
+// definition is a service definition that is made self-contained: what it refers to by path is written into it.
+type definition struct {
+	files fs.FS
+	name  string // its path, for messages
+	diags *diag.List
+}
+
+// builtDefinition returns the text of a definition without references.
+func builtDefinition(pak *brokerpak.Pak, name string, diags *diag.List) ([]byte, error) {
+	text, err := fs.ReadFile(pak.Files(), path.Clean(filepath.ToSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", pak.Display(name), err)
+	}
+	root, err := parseFlat(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", pak.Display(name), err)
+	}
+	d := &definition{files: pak.Files(), name: pak.Display(name), diags: diags}
+	d.image(root)
+	for _, action := range []string{"provision", "bind"} {
+		d.templates(get(root, action))
+	}
+	d.bosh(get(get(root, "provision"), "bosh"))
+	built, err := encode(root)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", pak.Display(name), err)
+	}
+	return built, nil
+}
+
+// templates turns template_ref into template and template_refs into templates. A reference wins over a text beside it.
+func (d *definition) templates(action *yaml.Node) {
+	if ref := get(action, "template_ref"); ref != nil {
+		if isText(ref) {
+			remove(action, "template")
+			text := d.text(ref)
+			text.Value += strings.Repeat("\n", max(0, 1-len(text.Value))) // an empty text would be no template
+			rename(action, "template_ref", "template", text)
+		} else {
+			remove(action, "template_ref")
+		}
+	}
+	refs := get(action, "template_refs")
+	if refs == nil {
+		return
+	}
+	templates := get(action, "templates")
+	if templates == nil || templates.Kind != yaml.MappingNode {
+		templates = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	for i := 0; i+1 < len(refs.Content); i += 2 {
+		if key, ref := refs.Content[i], refs.Content[i+1]; isText(ref) {
+			set(templates, key.Value, d.text(ref))
+		}
+	}
+	remove(action, "templates")
+	rename(action, "template_refs", "templates", templates)
+}
+
+// bosh turns manifest_ref into manifest and each ref into inline.
+func (d *definition) bosh(bosh *yaml.Node) {
+	if ref := get(bosh, "manifest_ref"); ref != nil {
+		rename(bosh, "manifest_ref", "manifest", d.text(ref))
+	}
+	var documents []*yaml.Node
+	if ops := get(bosh, "ops"); ops != nil {
+		documents = ops.Content
+	}
+	if configs := get(bosh, "configs"); configs != nil {
+		for i := 1; i < len(configs.Content); i += 2 {
+			documents = append(documents, configs.Content[i])
+		}
+	}
+	for _, document := range documents {
+		if ref := get(document, "ref"); ref != nil {
+			rename(document, "ref", "inline", d.text(ref))
+		}
+	}
+}
+
+// text reads a referenced file, which becomes a text of the definition.
+func (d *definition) text(ref *yaml.Node) *yaml.Node {
+	data, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(ref.Value)))
+	switch {
+	case err != nil:
+		d.errorf(ref, "missing-file", "%s", shortly(ref.Value, err))
+	case !utf8.Valid(data):
+		d.errorf(ref, "encoding", "%s is not UTF-8 text", ref.Value)
+		data = nil
+	}
+	return textNode(string(data))
+}
+
+// image turns a file into a data URL.
+func (d *definition) image(root *yaml.Node) {
+	node := get(root, "image_url")
+	if node == nil {
+		return
+	}
+	name, isFile := strings.CutPrefix(node.Value, "file://")
+	if !isFile {
+		return
+	}
+	data, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
+	if err != nil {
+		d.errorf(node, "missing-file", "%s", shortly(name, err))
+		return
+	}
+	kind := imageType(name, data)
+	switch {
+	case kind == "":
+		d.errorf(node, "image", "%s must be a PNG, JPEG or SVG image", name)
+	case len(data) > maxImage:
+		d.errorf(node, "image", "%s is larger than %d MB; it becomes part of every catalog", name, maxImage>>20)
+	}
+	rename(root, "image_url", "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(data)))
+}
+
+// imageType is the media type of an image that browsers show, or "".
+func imageType(name string, data []byte) string {
+	switch kind := http.DetectContentType(data); {
+	case kind == "image/png", kind == "image/jpeg":
+		return kind
+	case strings.HasSuffix(strings.ToLower(name), ".svg") && strings.HasPrefix(kind, "text/") && strings.Contains(string(data), "<svg"):
+		return "image/svg+xml"
+	default:
+		return ""
+	}
+}
+
+func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {
+	d.diags.Errorf(diag.Pos{File: d.name, Line: node.Line, Column: node.Column}, rule, format, args...)
+}
+
+// isText tells whether a node is a text that is not empty.
+func isText(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" && node.Value != ""
+}
+
+// shortly names the file once.
+func shortly(name string, err error) string {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return fmt.Sprintf("%q cannot be read: %s; paths are relative to the pak and inside of it", name, err)
+}

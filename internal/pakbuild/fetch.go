@@ -1,0 +1,191 @@
+package pakbuild
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// What a download may cost.
+const (
+	attempts       = 4
+	attemptTime    = 20 * time.Minute
+	firstPause     = time.Second // doubled with each attempt
+	redirects      = 10
+	responseHeader = time.Minute
+)
+
+// fetcher downloads files, each URL once. What it has downloaded lies in its directory: the cache.
+type fetcher struct {
+	client *http.Client
+	pause  func(ctx context.Context, duration time.Duration) error
+	dir    string
+	limit  int64 // of one file in bytes
+	say    func(format string, args ...any)
+}
+
+// newClient returns the client for downloads.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: responseHeader, ResponseHeaderTimeout: responseHeader,
+		},
+		CheckRedirect: checkRedirect,
+	}
+}
+
+// checkRedirect refuses to go on without encryption where the pak asked for it.
+func checkRedirect(request *http.Request, via []*http.Request) error {
+	if len(via) >= redirects {
+		return fmt.Errorf("stopped after %d redirects", redirects)
+	}
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return flawf("fetch", "the server redirects from https to %s", request.URL.Scheme)
+	}
+	return nil
+}
+
+// pause waits, or ends with the context.
+func pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fetch returns the file of a location, with the checksum that the location asks for. What names it in messages.
+func (f *fetcher) fetch(ctx context.Context, what string, from location) (string, error) {
+	if from.url == nil {
+		f.say("%s: %s from %s", what, fileSize(from.path), from)
+		return from.path, from.verify(from.path)
+	}
+	sum := sha256.Sum256([]byte(from.url.String()))
+	file := filepath.Join(f.dir, hex.EncodeToString(sum[:]))
+	if _, err := os.Stat(file); err == nil {
+		if err := from.verify(file); err == nil {
+			f.say("%s: %s from the cache, downloaded from %s", what, fileSize(file), from)
+			return file, nil
+		}
+	}
+	if err := f.download(ctx, what, from, file); err != nil {
+		return "", err
+	}
+	f.say("%s: %s from %s", what, fileSize(file), from)
+	return file, nil
+}
+
+// download tries several times, and puts the file into its place when it is complete and verified.
+func (f *fetcher) download(ctx context.Context, what string, from location, file string) error {
+	wait := firstPause
+	for attempt := 1; ; attempt++ {
+		err := f.attempt(ctx, from, file)
+		var temporary *temporaryError
+		if err == nil || !errors.As(err, &temporary) || attempt == attempts || ctx.Err() != nil {
+			return err
+		}
+		f.say("%s: %s; trying again in %s", what, err, wait)
+		if err := f.pause(ctx, wait); err != nil {
+			return err
+		}
+		wait *= 2
+	}
+}
+
+// temporaryError is a failed download that may succeed later.
+type temporaryError struct{ err error }
+
+func (e *temporaryError) Error() string { return e.err.Error() }
+func (e *temporaryError) Unwrap() error { return e.err }
+
+func (f *fetcher) attempt(ctx context.Context, from location, file string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	target, err := os.CreateTemp(f.dir, ".download-")
+	if err != nil {
+		return fmt.Errorf("fetching %s: %w", from, err)
+	}
+	defer func() { _ = os.Remove(target.Name()) }() // gone already after the rename
+	err = f.get(ctx, from, target)
+	if err = errors.Join(err, target.Close()); err != nil {
+		return err
+	}
+	if err := from.verify(target.Name()); err != nil {
+		return err
+	}
+	return os.Rename(target.Name(), file)
+}
+
+// get writes the body of the answer.
+func (f *fetcher) get(ctx context.Context, from location, target io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
+	if err != nil {
+		return fmt.Errorf("fetching %s: %w", from, bare(err))
+	}
+	request.Header.Set("Accept-Encoding", "identity") // the file as it is, also where it is a .gz
+	response, err := f.client.Do(request)
+	if refused := (*flaw)(nil); errors.As(err, &refused) {
+		return flawf(refused.rule, "fetching %s: %w", from, refused)
+	}
+	if err != nil {
+		return &temporaryError{fmt.Errorf("fetching %s: %w", from, bare(err))}
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end, or given up
+	switch code := response.StatusCode; {
+	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
+		return &temporaryError{fmt.Errorf("fetching %s: the server answers %s", from, response.Status)}
+	case code != http.StatusOK:
+		return flawf("fetch", "fetching %s: the server answers %s", from, response.Status)
+	}
+	count, err := io.Copy(target, io.LimitReader(response.Body, f.limit+1))
+	if err != nil {
+		return &temporaryError{fmt.Errorf("fetching %s: %w", from, bare(err))}
+	}
+	if count > f.limit {
+		return flawf("fetch", "fetching %s: larger than %s", from, size(f.limit))
+	}
+	return nil
+}
+
+// bare takes the URL out of an error of the HTTP library: it may hold credentials, and is in the message already.
+func bare(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// fileSize is the size of a file for people; the file is opened later, where an error matters.
+func fileSize(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "?"
+	}
+	return size(info.Size())
+}
+
+// size writes a number of bytes for people.
+func size(bytes int64) string {
+	const kilo, mega = 1 << 10, 1 << 20
+	switch {
+	case bytes < kilo:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < mega:
+		return fmt.Sprintf("%.1f kB", float64(bytes)/kilo)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(bytes)/mega)
+	}
+}

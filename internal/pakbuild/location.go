@@ -1,0 +1,210 @@
+package pakbuild
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+
+	"service-adapter/brokerpak"
+)
+
+// The published places of binaries without a url_template.
+const (
+	tofuURL     = "https://github.com/opentofu/opentofu/releases/download/v${version}/tofu_${version}_${os}_${arch}.zip"
+	providerURL = "https://releases.hashicorp.com/${name}/${version}/${name}_${version}_${os}_${arch}.zip"
+)
+
+// placeholder is a parameter of a url_template.
+var placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// forced is how go-getter, which other brokers use, is told which protocol to speak.
+var forced = regexp.MustCompile(`^[a-z0-9]+::`)
+
+// location is where something is fetched from: a URL or a local file, and what is known of it.
+type location struct {
+	url      *url.URL // http or https; nil: a local file
+	path     string   // the local file
+	name     string   // the file's name
+	checksum string   // sha256:… or sha512:…, "" when none was given
+	plain    bool     // archive=false: not to be unpacked even if it is an archive
+}
+
+// String is the location for messages: without credentials and query, which may be secret.
+func (l location) String() string {
+	if l.url == nil {
+		return l.path
+	}
+	shown := url.URL{Scheme: l.url.Scheme, Host: l.url.Host, Path: l.url.Path}
+	return shown.String()
+}
+
+// expand fills in the parameters of a url_template.
+func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
+	var unknown []string
+	text := placeholder.ReplaceAllStringFunc(template, func(name string) string {
+		switch name {
+		case "${name}":
+			return binary.Name
+		case "${version}":
+			return normalVersion(binary)
+		case "${os}":
+			return platform.OS
+		case "${arch}":
+			return platform.Arch
+		default:
+			unknown = append(unknown, name)
+			return name
+		}
+	})
+	if len(unknown) > 0 {
+		return "", flawf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown[0], template)
+	}
+	return text, nil
+}
+
+// normalVersion writes a version as file names and download servers do: 1.6 is 1.6.0. Versions of other binaries are free.
+func normalVersion(binary brokerpak.Binary) string {
+	parsed, err := version.NewVersion(binary.Version)
+	if binary.Kind() == brokerpak.OtherBinary || err != nil {
+		return binary.Version
+	}
+	return parsed.String()
+}
+
+// locate reads a URL or a path. A relative path is looked up in each of the directories.
+func locate(text string, dirs ...string) (location, error) {
+	if protocol := forced.FindString(text); protocol != "" {
+		return location{}, flawf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
+	}
+	scheme, rest, isURL := strings.Cut(text, "://")
+	switch {
+	case !isURL:
+		return locateFile(text, dirs)
+	case scheme == "file":
+		return locateFile(rest, dirs)
+	case scheme != "http" && scheme != "https":
+		return location{}, flawf("url-template", "%s:// is not supported; use an http or https URL or a local file", scheme)
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return location{}, flawf("url-template", "not a URL: %w", errors.Unwrap(err)) // without the text: it may hold credentials
+	}
+	found := location{url: parsed, name: path.Base(parsed.Path)}
+	parsed.RawQuery, err = found.parameters(parsed.RawQuery)
+	return found, err
+}
+
+func locateFile(text string, dirs []string) (location, error) {
+	name, query, _ := strings.Cut(text, "?")
+	found := location{name: filepath.Base(name)}
+	if _, err := found.parameters(query); err != nil {
+		return location{}, err
+	}
+	candidates := []string{name}
+	if !filepath.IsAbs(name) {
+		candidates = nil
+		for _, dir := range dirs {
+			candidates = append(candidates, filepath.Join(dir, name))
+		}
+	}
+	for _, candidate := range candidates {
+		info, err := os.Stat(candidate)
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			found.path = candidate
+			return found, nil
+		case err == nil:
+			return location{}, flawf("url-template", "%s is not a plain file", candidate)
+		case !errors.Is(err, os.ErrNotExist):
+			return location{}, fmt.Errorf("looking for a local file: %w", err)
+		}
+	}
+	return location{}, flawf("url-template", "there is no file %s", strings.Join(candidates, " nor "))
+}
+
+// parameters takes the parameters checksum, archive and filename out of a query, as other brokers do, and returns the rest,
+// which belongs to the server.
+func (l *location) parameters(query string) (string, error) {
+	var rest []string
+	for _, part := range strings.Split(query, "&") {
+		key, value, _ := strings.Cut(part, "=")
+		value, err := url.QueryUnescape(value)
+		if err != nil {
+			return "", flawf("url-template", "the parameter %s of the URL is not well-formed", key)
+		}
+		switch key {
+		case "checksum":
+			if l.checksum, err = parseChecksum(value); err != nil {
+				return "", err
+			}
+		case "archive":
+			l.plain = value == "false" || value == "0"
+		case "filename":
+			if value == "" || value == "." || value == ".." || strings.ContainsAny(value, `/\`) {
+				return "", flawf("url-template", "the parameter filename of the URL must be a plain file name")
+			}
+			l.name = value
+		default:
+			rest = append(rest, part)
+		}
+	}
+	return strings.Join(rest, "&"), nil
+}
+
+// parseChecksum returns "sha256:HEX" or "sha512:HEX". The kind may be left out.
+func parseChecksum(text string) (string, error) {
+	kind, sum, ok := strings.Cut(text, ":")
+	if !ok {
+		kind, sum = map[int]string{64: "sha256", 128: "sha512"}[len(text)], text
+	}
+	sum = strings.ToLower(sum)
+	raw, err := hex.DecodeString(sum)
+	if digest := newHash(kind); digest == nil || err != nil || len(raw) != digest.Size() {
+		return "", flawf("checksum", "checksum %q must be sha256: or sha512: and as many hexadecimal digits", text)
+	}
+	return kind + ":" + sum, nil
+}
+
+func newHash(kind string) hash.Hash {
+	switch kind {
+	case "sha256":
+		return sha256.New()
+	case "sha512":
+		return sha512.New()
+	default:
+		return nil
+	}
+}
+
+// verify compares a file with the checksum that was given.
+func (l location) verify(file string) error {
+	if l.checksum == "" {
+		return nil
+	}
+	opened, err := os.Open(file) //nolint:gosec // what was downloaded, or the author names
+	if err != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }() // opened for reading: closing cannot lose anything
+	kind, _, _ := strings.Cut(l.checksum, ":")
+	digest := newHash(kind)
+	if _, err := io.Copy(digest, opened); err != nil {
+		return fmt.Errorf("reading %s: %w", file, err)
+	}
+	if found := kind + ":" + hex.EncodeToString(digest.Sum(nil)); found != l.checksum {
+		return flawf("checksum", "%s has the checksum %s, not %s", l, found, l.checksum)
+	}
+	return nil
+}

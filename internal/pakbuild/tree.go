@@ -1,0 +1,109 @@
+package pakbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxFiles bounds how many files one archive may hold.
+const maxFiles = 10_000
+
+// tree is a directory that is filled from archives of strangers: every file once, none outside of it, and not too much.
+type tree struct {
+	root  *os.Root
+	files map[string]fs.FileMode // slash-separated path → 0755 or 0644
+	left  int64                  // how many bytes may still be written
+	limit int64
+}
+
+// newTree opens a directory for at most so many bytes.
+func newTree(dir string, limit int64) (*tree, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &tree{root: root, files: map[string]fs.FileMode{}, left: limit, limit: limit}, nil
+}
+
+func (t *tree) close() error { return t.root.Close() }
+
+func (t *tree) tooLarge() error {
+	return flawf("archive", "it unpacks to more than %s", size(t.limit))
+}
+
+// add writes a file of a name, mode and size that were read from an archive.
+func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int64, content io.Reader) (err error) {
+	clean, err := cleanName(name)
+	if err != nil {
+		return err
+	}
+	switch _, known := t.files[clean]; {
+	case known:
+		return flawf("archive", "the archive holds two files %q", clean)
+	case len(t.files) >= maxFiles:
+		return flawf("archive", "the archive holds more than %d files", maxFiles)
+	case count > t.left:
+		return t.tooLarge()
+	}
+	permissions := fs.FileMode(0o644)
+	if mode&0o111 != 0 {
+		permissions = 0o755
+	}
+	if err := t.root.MkdirAll(filepath.FromSlash(path.Dir(clean)), 0o755); err != nil {
+		return err
+	}
+	file, err := t.root.OpenFile(filepath.FromSlash(clean), os.O_CREATE|os.O_EXCL|os.O_WRONLY, permissions)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	// One byte more, so that readers which verify at their end come to it.
+	written, err := io.Copy(file, io.LimitReader(&contextReader{ctx, content}, count+1))
+	t.files[clean], t.left = permissions, t.left-written
+	if err == nil && written != count {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// names are the paths of the files, sorted.
+func (t *tree) names() []string {
+	names := make([]string, 0, len(t.files))
+	for name := range t.files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// cleanName is a path of an archive with slashes and without dots. It must not lead out of the archive.
+func cleanName(name string) (string, error) {
+	slashes := strings.ReplaceAll(name, `\`, "/")
+	clean := path.Clean(slashes)
+	if path.IsAbs(slashes) || slices.Contains(strings.Split(slashes, "/"), "..") || !filepath.IsLocal(filepath.FromSlash(clean)) ||
+		clean == "." || strings.ContainsRune(clean, 0) {
+		return "", flawf("archive", "the archive holds a file %q, which leads outside of it", name)
+	}
+	return clean, nil
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx    context.Context //nolint:containedctx // one reader is one copy
+	reader io.Reader
+}
+
+func (r *contextReader) Read(buffer []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, fmt.Errorf("reading: %w", err)
+	}
+	return r.reader.Read(buffer)
+}

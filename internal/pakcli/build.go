@@ -1,0 +1,96 @@
+package pakcli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/pakbuild"
+)
+
+const buildHelp = `Build a brokerpak: one file, <name>-<version>.brokerpak in the working directory, with the definitions and every entry of
+terraform_binaries for every platform. Templates, BOSH manifests, ops files and images are written into the definitions. Where the
+environment has a variable named as the manifest's version, the file is named by its value.
+
+An entry comes from its url_template: an http or https URL, or a local file, relative to the pak or else to the working directory.
+${name}, ${version}, ${os} and ${arch} are filled in. Zip and tar archives (also gz and bz2) are unpacked, unless the URL ends with
+?archive=false; with ?checksum=sha256:… the file must have this checksum. Entries without a url_template come from their publisher.
+
+Without a network, or to try another version, --binary NAME=FILE says where an entry comes from; it may hold the same parameters:
+
+  service-adapter pak build redis --target current --binary tofu=/usr/local/bin/tofu
+
+EXIT STATUS
+  0 the pak was built, 1 something in the pak is wrong, 2 wrong usage, 3 anything else`
+
+// buildFlags are the flags of `pak build`.
+type buildFlags struct {
+	output, target, cache string
+	binaries              []string
+	includeSource         bool
+}
+
+// newBuild is `pak build DIR`.
+func newBuild(streams Streams) *cobra.Command {
+	var flags buildFlags
+	command := &cobra.Command{
+		Use:               "build DIR",
+		Short:             "Build a .brokerpak file",
+		Long:              buildHelp,
+		Example:           "  service-adapter pak build redis --target linux/amd64 --cache ~/.cache/paks",
+		Args:              arguments(cobra.ExactArgs(1)),
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+		RunE: func(command *cobra.Command, args []string) error {
+			options, err := flags.options(streams, args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			file, err := pakbuild.Build(command.Context(), options)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(streams.Out, file)
+			return err
+		},
+	}
+	command.Flags().StringVarP(&flags.output, "output", "o", "", "the file to write")
+	command.Flags().StringVarP(&flags.target, "target", "t", "", "build for this platform only, OS/ARCH or current")
+	command.Flags().BoolVarP(&flags.includeSource, "include-source", "s", false, "add the source code that entries name, below src/")
+	command.Flags().StringVar(&flags.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
+	command.Flags().StringArrayVar(&flags.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
+	return command
+}
+
+func (f buildFlags) options(streams Streams, dir string) (pakbuild.Options, error) {
+	options := pakbuild.Options{
+		Dir: dir, Output: f.output, IncludeSource: f.includeSource, CacheDir: f.cache,
+		Binaries: map[string]string{}, Getenv: streams.Getenv, Progress: streams.Err,
+	}
+	if options.CacheDir == "" {
+		options.CacheDir, _ = streams.Getenv("PAK_BUILD_CACHE_PATH")
+	}
+	for _, text := range f.binaries {
+		name, from, ok := strings.Cut(text, "=")
+		if !ok || name == "" || from == "" {
+			return options, fmt.Errorf("--binary %q must have the form NAME=FILE or NAME=URL", text)
+		}
+		options.Binaries[name] = from
+	}
+	var err error
+	options.Platform, err = platformFlag("--target", f.target)
+	return options, err
+}
+
+// platformFlag reads the value of a flag; nil when it was not given.
+func platformFlag(flag, text string) (*brokerpak.Platform, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no platform is no fault
+	}
+	platform, err := pakbuild.ParsePlatform(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return &platform, nil
+}

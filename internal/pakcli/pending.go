@@ -1,0 +1,84 @@
+package pakcli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+	"service-adapter/internal/value"
+)
+
+const pendingHelp = `Tell why the broker refuses updates of an instance with "pending changes": generate the manifest of the instance again, as the
+broker does before every update, and list each place where it differs from the deployed one, with both values and the reason.
+It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.
+
+EXIT STATUS
+  0 no pending changes, 1 there are some, 2 wrong usage, 3 anything else`
+
+// newPending is `pending-changes`.
+func newPending(streams Streams) *cobra.Command {
+	var manifest, plan string
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "pending-changes --manifest FILE --plan FILE",
+		Short:   "Tell why the broker says \"pending changes\"",
+		Long:    pendingHelp,
+		Example: "  bosh -d service-instance_GUID manifest > deployed.yml\n  service-adapter pending-changes --manifest deployed.yml --plan plan.json",
+		Args:    arguments(cobra.NoArgs),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if manifest == "" || plan == "" {
+				return usageError{errors.New("--manifest and --plan are required")}
+			}
+			deployed, err := os.ReadFile(manifest) //nolint:gosec // the user names the file
+			if err != nil {
+				return fmt.Errorf("reading the deployed manifest: %w", err)
+			}
+			planJSON, err := os.ReadFile(plan) //nolint:gosec // the user names the file
+			if err != nil {
+				return fmt.Errorf("reading the plan: %w", err)
+			}
+			changes, err := adapter.PendingChanges(command.Context(), adapter.Invocation{Getenv: streams.Getenv}, string(deployed), string(planJSON))
+			if err != nil {
+				return err
+			}
+			return printChanges(streams, changes, asJSON)
+		},
+	}
+	command.Flags().StringVar(&manifest, "manifest", "", "the deployed manifest")
+	command.Flags().StringVar(&plan, "plan", "", "the plan as JSON, as the broker sends it to adapters")
+	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return command
+}
+
+func printChanges(streams Streams, changes []adapter.Change, asJSON bool) error {
+	var out strings.Builder
+	if asJSON {
+		if changes == nil {
+			changes = []adapter.Change{}
+		}
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(changes); err != nil {
+			return err
+		}
+	} else {
+		for _, change := range changes {
+			fmt.Fprintf(&out, "%s\n  deployed:  %s\n  generated: %s\n  reason:    %s\n",
+				change.Path, value.MustJSON(change.Deployed), value.MustJSON(change.Generated), change.Reason)
+		}
+	}
+	if _, err := streams.Out.Write([]byte(out.String())); err != nil {
+		return err
+	}
+	say(streams, fmt.Sprintf("%d pending changes", len(changes)))
+	if len(changes) > 0 {
+		return errFindings
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package pakcli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/paklint"
+)
+
+const validateHelp = `Find everything that is wrong with a pak, a directory or a zip, in one run: the manifest and the definitions, the OpenTofu and
+BOSH templates, expressions, images and binaries. Each plan and each example is deployed on paper.
+
+Each finding has a place and a rule: FILE:LINE:COLUMN: MESSAGE [RULE]. docs/rules.md explains the rules, --rules lists them.
+An error means that something cannot work; what works although the specification forbids it is a warning.
+
+EXIT STATUS
+  0 no errors, 1 errors (with --strict also warnings), 2 wrong usage, 3 anything else`
+
+// maxFindings is how many findings are shown; the others are counted. JSON has all of them.
+const maxFindings = 50
+
+// validateOptions are the flags of `pak validate`.
+type validateOptions struct {
+	format string
+	strict bool
+	rules  bool
+}
+
+// newValidate is `pak validate PATH`.
+func newValidate(streams Streams) *cobra.Command {
+	var options validateOptions
+	command := &cobra.Command{
+		Use:     "validate PATH",
+		Short:   "Find what is wrong with a pak",
+		Long:    validateHelp,
+		Example: "  service-adapter pak validate redis --strict",
+		Args:    arguments(func(command *cobra.Command, args []string) error { return validateArguments(command, options, args) }),
+		RunE: func(command *cobra.Command, args []string) error {
+			if options.rules {
+				return listRules(streams.Out)
+			}
+			return validate(command, streams, options, args[0])
+		},
+	}
+	command.Flags().StringVar(&options.format, "format", "text", "text, json (in the shape of terraform validate) or github (annotations)")
+	command.Flags().BoolVar(&options.strict, "strict", false, "make every warning an error")
+	command.Flags().BoolVar(&options.rules, "rules", false, "list the rules")
+	return command
+}
+
+func validateArguments(command *cobra.Command, options validateOptions, args []string) error {
+	formats := []string{"text", "json", "github"}
+	if !slices.Contains(formats, options.format) {
+		return fmt.Errorf("unknown --format %q%s; there are %s", options.format, diag.Suggest(options.format, formats), strings.Join(formats, ", "))
+	}
+	if options.rules {
+		return cobra.NoArgs(command, args)
+	}
+	return cobra.ExactArgs(1)(command, args)
+}
+
+func listRules(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, rule := range paklint.Rules() {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", rule.Name, rule.Severity, rule.Summary) // Flush reports
+	}
+	return table.Flush()
+}
+
+func validate(command *cobra.Command, streams Streams, options validateOptions, path string) error {
+	report, err := paklint.Lint(command.Context(), path)
+	if err != nil {
+		return err
+	}
+	found := report.Diagnostics
+	if options.strict {
+		for i := range found {
+			found[i].Severity = diag.Error
+		}
+	}
+	shown := mostSevere(found)
+	switch options.format {
+	case "json":
+		err = diag.WriteJSON(streams.Out, found, report.Source)
+		shown = found
+	case "github":
+		err = diag.WriteGitHub(streams.Out, shown)
+	default:
+		err = diag.WriteText(streams.Out, shown, report.Source, colours(streams))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the findings: %w", err)
+	}
+	for _, note := range report.Notes {
+		say(streams, "note: "+note)
+	}
+	if rest := len(found) - len(shown); rest > 0 {
+		say(streams, fmt.Sprintf("and %s more", counted(rest, "finding")))
+	}
+	errorCount := 0
+	for _, item := range found {
+		if item.Severity == diag.Error {
+			errorCount++
+		}
+	}
+	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(found)-errorCount, "warning"), counted(report.Files, "file")))
+	if errorCount > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// mostSevere returns as many findings as are shown, errors before warnings, sorted by place again.
+func mostSevere(found []diag.Diagnostic) []diag.Diagnostic {
+	if len(found) <= maxFindings {
+		return found
+	}
+	indices := make([]int, len(found))
+	for i := range indices {
+		indices[i] = i
+	}
+	slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(found[a].Severity, found[b].Severity) })
+	indices = indices[:maxFindings]
+	slices.Sort(indices)
+	shown := make([]diag.Diagnostic, maxFindings)
+	for i, index := range indices {
+		shown[i] = found[index]
+	}
+	return shown
+}
+
+func counted(count int, thing string) string {
+	if count == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", count, thing)
+}
+
+// colours tells whether the product may be coloured: see https://no-color.org.
+func colours(streams Streams) bool {
+	text, _ := streams.Getenv("NO_COLOR")
+	return streams.Terminal && text == ""
+}

@@ -1,0 +1,182 @@
+package pakdoc
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+)
+
+// examples are the service's own, each with the commands that play it, and what else a user may do with the instance.
+func examples(s *brokerpak.Service) ([]example, string) {
+	played := s.Examples
+	if len(played) == 0 {
+		played = []brokerpak.Example{sample(s)}
+	}
+	var all []example
+	for _, e := range played {
+		all = append(all, example{Name: e.Name, Description: e.Description, Commands: script(
+			cf("create-service", s.Name, planName(s, e.PlanID), instanceName(s)).with(e.ProvisionParams),
+			cf("bind-service", appName, instanceName(s)).with(e.BindParams),
+		)})
+	}
+	return all, otherCommands(s)
+}
+
+const appName = "my-app"
+
+// changeable finds a parameter to show an update with: one that no plan sets, and rather one of which a value is known.
+func changeable(s *brokerpak.Service) (chosen brokerpak.Variable, ok bool) {
+	for _, input := range s.Provision.UserInputs {
+		fixed := slices.ContainsFunc(s.Plans, func(p brokerpak.Plan) bool {
+			_, set := merged(p.Properties, p.ProvisionOverrides)[input.Name]
+			return set
+		})
+		if fixed || input.ProhibitUpdate {
+			continue
+		}
+		if _, known := known(input); known {
+			return input, true
+		}
+		if !ok {
+			chosen, ok = input, true
+		}
+	}
+	return chosen, ok
+}
+
+func instanceName(s *brokerpak.Service) string { return "my-" + s.Name }
+
+// planName finds the plan of an example. It may be one of the operator's, of which the pak does not know the name.
+func planName(s *brokerpak.Service, id string) string {
+	if plan := s.Plan(id); plan != nil {
+		return plan.Name
+	}
+	return "PLAN"
+}
+
+// sample is an example for a service that has none: its first plan and the parameters that must be given.
+func sample(s *brokerpak.Service) brokerpak.Example {
+	e := brokerpak.Example{ProvisionParams: required(s.Provision), BindParams: required(s.Bind)}
+	if len(s.Plans) > 0 {
+		e.PlanID = s.Plans[0].ID
+		for name := range merged(s.Plans[0].Properties, s.Plans[0].ProvisionOverrides) {
+			delete(e.ProvisionParams, name)
+		}
+	}
+	return e
+}
+
+func required(action brokerpak.Action) map[string]any {
+	parameters := map[string]any{}
+	for _, input := range action.UserInputs {
+		if describe(input).Required && !isComputed(action, input.Name) {
+			parameters[input.Name] = plausible(input)
+		}
+	}
+	return parameters
+}
+
+// known is a value that the definition itself gives for an input.
+func known(input brokerpak.Variable) (sample any, ok bool) {
+	samples, _ := input.Constraints["examples"].([]any)
+	switch {
+	case len(samples) > 0:
+		return samples[0], true
+	case len(input.Enum) > 0:
+		return input.Enum[0].Value, true
+	case input.HasDefault && (input.DefaultExpr == nil || input.DefaultExpr.IsLiteral()):
+		return constant(input), true
+	default:
+		return nil, false
+	}
+}
+
+// plausible is a value that an input may have, as far as its definition tells.
+func plausible(input brokerpak.Variable) any {
+	if sample, ok := known(input); ok {
+		return sample
+	}
+	switch input.Type {
+	case "integer", "number":
+		if least, ok := input.Constraints["minimum"]; ok {
+			return least
+		}
+		return int64(1)
+	case "boolean":
+		return true
+	case "array":
+		return []any{}
+	case "object":
+		return map[string]any{}
+	default:
+		return "…"
+	}
+}
+
+// otherCommands are those that examples do not show.
+func otherCommands(s *brokerpak.Service) string {
+	instance := instanceName(s)
+	commands := []command{cf("service", instance).saying("see whether it is ready")}
+	if input, ok := changeable(s); ok {
+		change := map[string]any{input.Name: plausible(input)}
+		commands = append(commands, cf("update-service", instance).with(change).saying("change a parameter"))
+	}
+	if s.PlanUpdateable && len(s.Plans) > 1 {
+		commands = append(commands, cf("update-service", instance, "-p", s.Plans[1].Name).saying("change the plan"))
+	}
+	if !s.Bind.RequiresAppGUID {
+		commands = append(commands, cf("create-service-key", instance, "my-key").with(required(s.Bind)).saying("get credentials without an app"))
+	}
+	return script(append(commands,
+		cf("unbind-service", appName, instance).saying("take the credentials back"),
+		cf("delete-service", instance).saying("delete the instance and its data"),
+	)...)
+}
+
+// command is a line for a shell.
+type command struct {
+	comment string
+	words   []string
+}
+
+func cf(arguments ...string) command { return command{words: append([]string{"cf"}, arguments...)} }
+
+func (c command) saying(comment string) command {
+	c.comment = comment
+	return c
+}
+
+// with adds the parameters of a request, when there are some.
+func (c command) with(parameters map[string]any) command {
+	if len(parameters) > 0 {
+		c.words = append(c.words, "-c", literal(parameters))
+	}
+	return c
+}
+
+// bareWord needs no quotes in a shell.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`)
+
+// script renders commands for a POSIX shell.
+func script(commands ...command) string {
+	var lines []string
+	for i, c := range commands {
+		if c.comment != "" && i > 0 {
+			lines = append(lines, "")
+		}
+		if c.comment != "" {
+			lines = append(lines, "# "+c.comment)
+		}
+		words := make([]string, len(c.words))
+		for i, word := range c.words {
+			words[i] = word
+			if !bareWord.MatchString(word) {
+				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			}
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,1 @@
+output "uri" { value = "postgresql://${var.address}/" }

@@ -1,0 +1,210 @@
+package paklint
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/value"
+)
+
+var (
+	// anyVariable is what the Director takes for a variable.
+	anyVariable = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
+	// variableName is what both the Director and the BOSH library take for one.
+	variableName = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
+)
+
+// templateDocument is a YAML text that is interpolated.
+type templateDocument struct {
+	brokerpak.Document
+	root *yaml.Node
+}
+
+// documents checks the texts of the BOSH templates without rendering them, and tells whether they can be rendered.
+func (c *serviceCheck) documents() bool {
+	bosh := c.service.Provision.Bosh
+	texts := []brokerpak.Document{bosh.Manifest}
+	for _, ops := range bosh.Ops {
+		texts = append(texts, ops.Document)
+	}
+	for _, kind := range value.Keys(bosh.Configs) {
+		texts = append(texts, bosh.Configs[kind].Document)
+	}
+	usable := true
+	var documents []templateDocument
+	for _, text := range texts {
+		if text.Text == "" {
+			usable = false // reported by the parser
+			continue
+		}
+		c.files[text.Pos.File] = true
+		found := text.CheckYAML()
+		c.diags.Append(found)
+		root, err := text.Node()
+		if err != nil {
+			usable = false
+			continue
+		}
+		usable = usable && !found.HasErrors()
+		documents = append(documents, templateDocument{text, root})
+	}
+	declared, unique := c.declaredVariables(documents)
+	usable = usable && unique
+	for _, document := range documents {
+		usable = c.variablesOf(document, declared) && usable
+	}
+	return usable
+}
+
+// declaredVariables are the names under `variables:` of all documents; ops files add some. A name that is taken is an error, and
+// they are not unique.
+func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared []string, unique bool) {
+	unique = true
+	taken := c.interpolated()
+	note := func(document templateDocument, entry *yaml.Node) {
+		if _, name := lookup(entry, "name"); name != nil {
+			declared = append(declared, name.Value)
+			if _, ok := taken[name.Value]; ok {
+				unique = false
+				c.diags.Errorf(document.At(name.Line, name.Column), "bosh-variable",
+					"variable %q under variables has the name of an input or secret, which would replace it; rename one", name.Value)
+			}
+		}
+	}
+	for _, document := range documents {
+		content := document.root.Content[0]
+		if _, list := lookup(content, "variables"); list != nil {
+			for _, entry := range resolve(list).Content {
+				note(document, entry)
+			}
+		}
+		if content.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, operation := range content.Content {
+			_, path := lookup(operation, "path")
+			_, added := lookup(operation, "value")
+			if path == nil || added == nil || !strings.HasPrefix(path.Value, "/variables") {
+				continue
+			}
+			note(document, added)
+			if added = resolve(added); added.Kind == yaml.SequenceNode {
+				for _, entry := range added.Content {
+					note(document, entry)
+				}
+			}
+		}
+	}
+	return declared, unique
+}
+
+// interpolated are the inputs, secrets and outputs of OpenTofu that templates can use, with the type of the input; "" where it
+// may be any.
+func (c *serviceCheck) interpolated() map[string]string {
+	action := &c.service.Provision
+	names := map[string]string{}
+	note := func(name, typ string) {
+		if before, ok := names[name]; ok && before != typ {
+			typ = ""
+		}
+		names[name] = typ
+	}
+	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
+		note(input.Name, input.Type)
+	}
+	for _, input := range action.ComputedInputs {
+		note(input.Name, input.Type)
+	}
+	for _, plan := range c.service.Plans {
+		for _, name := range value.Keys(plan.Properties) {
+			if _, ok := names[name]; !ok {
+				names[name] = ""
+			}
+		}
+	}
+	for _, secret := range action.Bosh.Secrets {
+		names[secret.Name] = ""
+	}
+	module, _ := hclfile.Inspect(action.Templates)
+	for _, output := range module.Outputs {
+		names[output] = ""
+	}
+	return names
+}
+
+// variablesOf checks every ((variable)) of a document; false when one is wrong.
+func (c *serviceCheck) variablesOf(document templateDocument, declared []string) bool {
+	known := c.interpolated()
+	fine := true
+	var walk func(node *yaml.Node)
+	walk = func(node *yaml.Node) {
+		for _, child := range node.Content {
+			walk(child)
+		}
+		if node.Kind != yaml.ScalarNode {
+			return
+		}
+		for _, at := range anyVariable.FindAllStringIndex(node.Value, -1) {
+			found := node.Value[at[0]:at[1]]
+			if text := variableFault(found, found == node.Value, known, declared); text != "" {
+				fine = false
+				c.diags.Errorf(document.place(node, found, at[0]), "bosh-variable", "%s %s", found, text)
+			}
+		}
+	}
+	walk(document.root)
+	return fine
+}
+
+// place is where a variable stands in a scalar.
+func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.Pos {
+	lines := strings.Split(d.Text, "\n")
+	before := node.Value[:offset]
+	line := node.Line + strings.Count(before, "\n")
+	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		line++
+	}
+	if line <= len(lines) {
+		from := 0
+		if line == node.Line {
+			from = len(string([]rune(lines[line-1])[:min(node.Column-1, utf8.RuneCountInString(lines[line-1]))]))
+		}
+		if column := strings.Index(lines[line-1][from:], found); column >= 0 {
+			return d.At(line, utf8.RuneCountInString(lines[line-1][:from+column])+1)
+		}
+	}
+	return d.At(node.Line, node.Column)
+}
+
+// variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing.
+func variableFault(found string, whole bool, known map[string]string, declared []string) string {
+	match := variableName.FindStringSubmatch(found)
+	if match == nil {
+		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
+	}
+	if !whole && strings.Contains(found, " ") {
+		return "is only replaced when it is the whole value; write it without blanks"
+	}
+	name := match[1]
+	if strings.HasPrefix(name, "/") {
+		return "" // a path of CredHub, which the operator must allow
+	}
+	name, below, _ := strings.Cut(name, ".")
+	typ, isInput := known[name]
+	switch {
+	case !isInput && !slices.Contains(declared, name):
+		all := slices.Concat(value.Keys(known), declared)
+		return "is neither an input, a secret nor declared under variables" + diag.Suggest(name, all) + "; there are " + diag.Names(all)
+	case isInput && !whole && below == "" && (typ == "boolean" || typ == "object" || typ == "array"):
+		return "has the type " + typ + ", which BOSH cannot put into a text; make it the whole value, or a computed input of type string"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,246 @@
+package paklint
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"service-adapter/binding"
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
+)
+
+// scopeKind says what an expression sees.
+type scopeKind int
+
+const (
+	valueScope    scopeKind = iota // a manifest or a provision template
+	instanceScope                  // outputs and the dashboard: the deployed instance as well
+	bindScope
+)
+
+// site is an expression of the definition and what it sees.
+type site struct {
+	template *expr.Template
+	kind     scopeKind
+}
+
+// sites returns all expressions of the service.
+func (c *serviceCheck) sites() []site {
+	var all []site
+	add := func(kind scopeKind, templates ...*expr.Template) {
+		for _, template := range templates {
+			if template != nil {
+				all = append(all, site{template, kind})
+			}
+		}
+	}
+	for kind, action := range map[scopeKind]*brokerpak.Action{valueScope: &c.service.Provision, bindScope: &c.service.Bind} {
+		for _, input := range action.UserInputs {
+			add(kind, input.DefaultExpr)
+		}
+		for _, input := range action.ComputedInputs {
+			add(kind, input.Expr)
+		}
+		for _, check := range action.Requires {
+			add(kind, check.That, check.Message)
+		}
+	}
+	bosh := c.service.Provision.Bosh
+	if bosh == nil {
+		return all
+	}
+	for _, ops := range bosh.Ops {
+		add(valueScope, ops.If)
+	}
+	for _, config := range bosh.Configs {
+		add(valueScope, config.If)
+	}
+	for _, secret := range bosh.Secrets {
+		add(valueScope, secret.Value)
+	}
+	for _, label := range bosh.Labels {
+		add(valueScope, label)
+	}
+	for _, check := range bosh.Checks {
+		add(valueScope, check.That, check.Message)
+	}
+	for _, update := range bosh.Update {
+		add(valueScope, update)
+	}
+	for _, output := range bosh.Outputs {
+		add(instanceScope, output.Expr)
+	}
+	add(instanceScope, bosh.DashboardURL)
+	return all
+}
+
+// expressions checks every expression without values: names, functions, their arguments and types.
+func (c *serviceCheck) expressions() {
+	known := map[scopeKind]expr.Known{
+		valueScope: c.known(manifestgen.Known(), &c.service.Provision),
+		bindScope:  c.known(withPrevious(binding.Known()), &c.service.Bind),
+	}
+	known[instanceScope] = withInstance(known[valueScope])
+	for _, site := range c.sites() {
+		c.diags.Append(site.template.Check(known[site.kind]))
+		c.patterns(site.template)
+		if site.kind == bindScope {
+			c.details(site.template)
+		}
+	}
+	c.order(&c.service.Provision)
+	c.order(&c.service.Bind)
+}
+
+// known adds the inputs of an action, and what plans set besides, to the names of a call.
+func (c *serviceCheck) known(call expr.Known, action *brokerpak.Action) expr.Known {
+	call.Variables = slices.Concat(call.Variables, action.InputNames())
+	for _, plan := range c.service.Plans {
+		if action == &c.service.Bind {
+			call.Variables = append(call.Variables, value.Keys(plan.BindOverrides)...)
+			continue
+		}
+		call.Variables = slices.Concat(call.Variables, value.Keys(plan.Properties), value.Keys(plan.ProvisionOverrides))
+	}
+	maps.Copy(call.Types, inputTypes(action))
+	// A dotted name reaches into an input that is a map.
+	for name, typ := range call.Types {
+		if typ == expr.Map && !slices.Contains(call.Prefixes, name) {
+			call.Prefixes = append(call.Prefixes, name)
+		}
+	}
+	slices.Sort(call.Prefixes)
+	return call
+}
+
+// inputTypes are the types of the inputs whose declarations agree.
+func inputTypes(action *brokerpak.Action) map[string]expr.Type {
+	found := map[string]expr.Type{}
+	note := func(name, typ string) {
+		now := expr.Any
+		switch typ {
+		case "string", "integer", "number", "boolean":
+			now = expr.String
+		case "array":
+			now = expr.List
+		case "object":
+			now = expr.Map
+		}
+		if before, declared := found[name]; declared && before != now {
+			now = expr.Any
+		}
+		found[name] = now
+	}
+	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
+		typ := input.Type
+		if input.Nullable || !input.Required && !input.HasDefault {
+			typ = "" // a null is a text
+		}
+		note(input.Name, typ)
+	}
+	for _, input := range action.ComputedInputs {
+		note(input.Name, input.Type)
+	}
+	return found
+}
+
+// withPrevious adds the names of the previous deployment: the parser refuses them where they may not be used.
+func withPrevious(known expr.Known) expr.Known {
+	const prefix = "previous"
+	provision := manifestgen.Known()
+	known.Functions = maps.Clone(known.Functions)
+	for _, name := range slices.Concat(provision.Variables, provision.Prefixes) {
+		if strings.HasPrefix(name, prefix) {
+			known.Prefixes = append(known.Prefixes, name)
+		}
+	}
+	for name, function := range provision.Functions {
+		if strings.HasPrefix(name, prefix) {
+			known.Functions[name] = function
+		}
+	}
+	return known
+}
+
+func withInstance(known expr.Known) expr.Known {
+	view := &instance.View{}
+	more := view.Constants()
+	extended := expr.Known{
+		Variables: slices.Concat(known.Variables, value.Keys(more)), Prefixes: slices.Concat(known.Prefixes, []string{"bosh.vms", "bosh.dns"}),
+		Functions: maps.Clone(known.Functions), Types: known.Types,
+	}
+	maps.Copy(extended.Functions, view.Functions())
+	return extended
+}
+
+// patterns compiles the regular expressions that are constant.
+func (c *serviceCheck) patterns(template *expr.Template) {
+	for _, call := range template.Calls() {
+		if call.Name != "regexp.matches" {
+			continue
+		}
+		if _, err := regexp.Compile(call.FirstArg); err != nil {
+			c.diags.Errorf(call.Pos, "regexp", "%s", err)
+		}
+	}
+}
+
+// details checks that the outputs of the instance that a bind expression reads exist.
+func (c *serviceCheck) details(template *expr.Template) {
+	const details = "instance.details"
+	known := c.instanceOutputs()
+	for _, reference := range template.References() {
+		key, dotted := strings.CutPrefix(reference.Name, details+".")
+		if !dotted && reference.Name == details {
+			key = reference.Key
+		}
+		if (dotted || reference.Name == details) && key != "" && !slices.Contains(known, key) {
+			c.diags.Errorf(reference.Pos, "instance-output", "the instance has no output %q%s; it has %s", key, diag.Suggest(key, known), diag.Names(known))
+		}
+	}
+}
+
+// instanceOutputs are the outputs of the provision action, wherever they come from.
+func (c *serviceCheck) instanceOutputs() []string {
+	action := &c.service.Provision
+	module, _ := hclfile.Inspect(action.Templates)
+	known := slices.Clone(module.Outputs)
+	if action.Bosh != nil {
+		known = append(known, value.Keys(action.Bosh.Outputs)...)
+	}
+	for _, output := range action.Outputs {
+		known = append(known, output.Name)
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
+}
+
+// order warns of defaults that read what is set after them: plan properties and computed inputs come later.
+func (c *serviceCheck) order(action *brokerpak.Action) {
+	var earlier []string
+	for _, input := range action.UserInputs {
+		earlier = append(earlier, input.Name)
+	}
+	for _, plan := range c.service.Plans {
+		earlier = slices.Concat(earlier, value.Keys(plan.ProvisionOverrides), value.Keys(plan.BindOverrides))
+	}
+	for _, input := range action.UserInputs {
+		if input.DefaultExpr == nil {
+			continue
+		}
+		for _, reference := range input.DefaultExpr.References() {
+			if slices.Contains(action.InputNames(), reference.Name) && !slices.Contains(earlier, reference.Name) {
+				c.diags.Warnf(reference.Pos, "expression-order",
+					"%q is not set yet where the default of %q is computed: plan properties and computed inputs come later; make %q a computed input",
+					reference.Name, input.Name, input.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package paklint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+	"service-adapter/schemas"
+)
+
+// withoutUnknownTypes forgets types that the parser has refused: they would make every further check of the input fail.
+func (c *serviceCheck) withoutUnknownTypes() {
+	known := []string{"", "object", "boolean", "array", "number", "string", "integer"}
+	for _, action := range c.actions() {
+		for _, list := range [][]brokerpak.Variable{action.PlanInputs, action.UserInputs} {
+			for i := range list {
+				if !slices.Contains(known, list[i].Type) {
+					list[i].Type = ""
+				}
+			}
+		}
+	}
+}
+
+// inputs checks constraints, defaults and enums of inputs against each other.
+func (c *serviceCheck) inputs() {
+	_, _, _, err := schemas.ForPlan(c.service, nil)
+	c.constraints(err, diag.Error)
+	for _, action := range []*brokerpak.Action{&c.service.Provision, &c.service.Bind} {
+		// Other brokers never look at those of plan inputs.
+		c.constraints(schemas.CheckValues(action.PlanInputs, nil), diag.Warning)
+		for _, input := range action.UserInputs {
+			c.defaultValue(input)
+		}
+		for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
+			c.enum(input)
+		}
+	}
+}
+
+// constraints reports constraints that cannot be used.
+func (c *serviceCheck) constraints(err error, severity diag.Severity) {
+	var found diag.Errors
+	if !errors.As(err, &found) {
+		return
+	}
+	for _, item := range found {
+		pos := c.places.key(item.Pos, "constraints")
+		if severity == diag.Warning {
+			c.diags.Warnf(pos, item.Rule, "%s", item.Message)
+		} else {
+			c.diags.Errorf(pos, item.Rule, "%s", item.Message)
+		}
+	}
+}
+
+// defaultValue checks a default that is no expression as a request would find it.
+func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
+	if !input.HasDefault {
+		return
+	}
+	given, err := literal(input.Type, input.Default, input.DefaultExpr)
+	pos := c.places.value(input.Pos, "default")
+	if err != nil {
+		c.diags.Warnf(pos, "default-value", "the default of %q cannot be used: %s", input.Name, err)
+		return
+	}
+	if given == nil {
+		return // an expression
+	}
+	if text := c.refusal(input, given); text != "" {
+		c.diags.Warnf(pos, "default-value", "the default of %q %s", input.Name, text)
+	}
+}
+
+// literal returns the value of a default, nil when it is an expression or null.
+func literal(typ string, given any, template *expr.Template) (any, error) {
+	if template == nil {
+		return given, nil
+	}
+	if !template.IsLiteral() {
+		return nil, nil
+	}
+	text, err := template.Eval(nil)
+	if err != nil {
+		return nil, err
+	}
+	return expr.Cast(text, typ)
+}
+
+// enum checks that the values of an enum can be given.
+func (c *serviceCheck) enum(input brokerpak.Variable) {
+	without := input
+	without.Enum = nil
+	for _, allowed := range input.Enum {
+		if text := c.refusal(without, allowed.Value); text != "" {
+			pos := c.places.key(input.Pos, "enum", value.Text(allowed.Value))
+			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q can never be given: it %s", shown(allowed.Value), input.Name, text)
+		}
+	}
+}
+
+// shown is how a value is written in messages.
+func shown(v any) string { return string(value.MustJSON(v)) }
+
+// refusal says what is wrong with a value of an input, as the end of a sentence; "" when it fits.
+func (c *serviceCheck) refusal(input brokerpak.Variable, given any) string {
+	var user *fault.UserError
+	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: given})
+	if !errors.As(err, &user) {
+		return "" // it fits, or the constraints are wrong, which is reported elsewhere
+	}
+	return strings.TrimPrefix(user.Message, fmt.Sprintf("parameter %q ", input.Name))
+}
+
+// plans checks the properties of the plans against the inputs that they set.
+func (c *serviceCheck) plans() {
+	for i := range c.service.Plans {
+		plan := &c.service.Plans[i]
+		for _, name := range value.Keys(plan.Properties) {
+			c.property(plan, name)
+		}
+		for _, input := range slices.Concat(c.service.Provision.PlanInputs, c.service.Bind.PlanInputs) {
+			if _, ok := plan.Properties[input.Name]; input.Required && !ok {
+				c.diags.Warnf(c.places.key(plan.Pos, "properties"), "plan-property",
+					"plan %q lacks the property %q, which the plan input at %s requires; the operator must give it", plan.Name, input.Name, input.Pos)
+			}
+		}
+	}
+}
+
+func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
+	given, pos := plan.Properties[name], c.places.value(plan.Pos, "properties", name)
+	action := &c.service.Provision
+	declared := false
+	for _, input := range slices.Concat(action.PlanInputs, c.service.Bind.PlanInputs) {
+		if input.Name != name {
+			continue
+		}
+		declared = true
+		if text := c.refusal(input, given); text != "" {
+			c.diags.Warnf(pos, "plan-property", "property %q of plan %q %s; the plan input is declared at %s", name, plan.Name, text, input.Pos)
+		}
+	}
+	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Computed) bool { return i.Name == name && i.Overwrite })
+	for _, input := range action.UserInputs {
+		if input.Name != name {
+			continue
+		}
+		declared = true
+		if text := c.refusal(input, given); text != "" && !computed {
+			c.diags.Errorf(pos, "plan-property", "property %q of plan %q %s, so no instance of the plan can be created; the input is declared at %s",
+				name, plan.Name, text, input.Pos)
+		}
+	}
+	if declared || slices.Contains(action.InputNames(), name) || c.reads(name) {
+		return
+	}
+	c.diags.Warnf(c.places.key(plan.Pos, "properties", name), "plan-property", "nothing uses property %q of plan %q%s",
+		name, plan.Name, diag.Suggest(name, action.InputNames()))
+}
+
+// reads tells whether an expression reads a plan property.
+func (c *serviceCheck) reads(name string) bool {
+	for _, site := range c.sites() {
+		for _, reference := range site.template.References() {
+			whole := reference.Name == "request.plan_properties" && (reference.Key == name || reference.Key == "")
+			if whole || reference.Name == name || reference.Name == "request.plan_properties."+name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// examples checks that the examples could be played.
+func (c *serviceCheck) examples() {
+	var ids []string
+	for _, plan := range c.service.Plans {
+		ids = append(ids, plan.ID)
+	}
+	for _, example := range c.service.Examples {
+		plan := c.service.Plan(example.PlanID)
+		if len(ids) > 0 && (plan == nil || plan.ID != example.PlanID) {
+			c.diags.Warnf(c.places.value(example.Pos, "plan_id"), "example-plan", "no plan has the id %q%s; the plans have %s",
+				example.PlanID, diag.Suggest(example.PlanID, ids), diag.Names(ids))
+		}
+		var properties map[string]any
+		if plan != nil {
+			properties = plan.Properties
+		}
+		c.parameters(example, "provision_params", &c.service.Provision, properties, example.ProvisionParams)
+		c.parameters(example, "bind_params", &c.service.Bind, nil, example.BindParams)
+	}
+}
+
+func (c *serviceCheck) parameters(
+	example brokerpak.Example, key string, action *brokerpak.Action, properties, parameters map[string]any,
+) {
+	var user *fault.UserError
+	pos := c.places.key(example.Pos, key)
+	err := schemas.CheckParameters(schemas.Request{Action: action, Plan: properties, Parameters: parameters})
+	if errors.As(err, &user) {
+		c.diags.Warnf(pos, "example-parameters", "the %s of example %q would be refused: %s", key, example.Name, user.Message)
+		return
+	}
+	for _, input := range action.UserInputs {
+		given, ok := parameters[input.Name]
+		if !ok || given == nil {
+			continue
+		}
+		if text := c.refusal(input, given); text != "" {
+			c.diags.Warnf(c.places.value(example.Pos, key, input.Name), "example-parameters",
+				"the %s of example %q would be refused: %q %s; the input is declared at %s", key, example.Name, input.Name, text, input.Pos)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package paklint_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/diag"
+	"service-adapter/internal/paklint"
+)
+
+const (
+	bosh  = "provision:\n  bosh:\n    manifest_ref: bosh/manifest.yml\n"
+	group = "instance_groups:\n- name: server\n  jobs:\n  - name: server\n    properties: "
+)
+
+var _ = Describe("Lint", func() {
+	DescribeTable("finds nothing wrong with the examples",
+		func(name string) {
+			found, _ := lint(filepath.Join("../../examples", name))
+			Expect(lines(found)).To(BeEmpty())
+		},
+		Entry("redis", "redis"),
+		Entry("the specification's own", "example-email"),
+	)
+
+	It("reports what a parser, HCL, an expression, a template and a deployment say in one run, sorted", func() {
+		root := writePak(map[string]string{
+			"manifest.yml": "packversion: 2\n",
+			"service.yml": bosh + "    ops: [{ref: bosh/ops/a.yml}]\n  computed_inputs:\n  - {name: a, default: \"${nope}\"}\n" +
+				"bind:\n  template_refs: {main: terraform/bind.tf}\n",
+			"bosh/manifest.yml": group + "{a: ((b))}\n",
+			"bosh/ops/a.yml":    "- {type: replace, path: /instance_groups/0/size, value: 0o7}\n",
+			"terraform/bind.tf": "output \"x\" {\n  value = var.y\n}\n",
+		})
+		found, report := lint(root)
+		Expect(lines(found)).To(HaveExactElements(
+			ContainSubstring("bosh/manifest.yml:5:21: ((b)) is neither"),
+			ContainSubstring("bosh/ops/a.yml:1:57: 0o7 means different things"),
+			ContainSubstring("manifest.yml:12:14: packversion must be 1"),
+			ContainSubstring(`service.yml:26:27: unknown variable "nope"`),
+			ContainSubstring(`terraform/bind.tf:1:1: output "x" is not declared`),
+			ContainSubstring("terraform/bind.tf:2:11: var.y is neither declared"),
+		))
+		Expect(report.Files).To(Equal(5))
+		text, ok := report.Source(filepath.Join(root, "terraform/bind.tf"))
+		Expect(ok).To(BeTrue())
+		Expect(text).To(HavePrefix("output"))
+	})
+
+	It("says the same about a directory and a zip", func() {
+		root := writePak(map[string]string{
+			"service.yml": bosh + "    ops: [{ref: bosh/ops/a.yml}]\n", "bosh/ops/a.yml": "- {type: remove, path: /nothing}\n",
+			"bin/linux/amd64/1.12.6/tofu": "the program\n",
+		})
+		name := zipped(root)
+		directory, _ := lint(root)
+		report, err := paklint.Lint(GinkgoT().Context(), name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(directory).To(HaveLen(1))
+		Expect(report.Diagnostics).To(HaveLen(1))
+		Expect(report.Diagnostics[0].String()).To(Equal(name + "!/" + directory[0].String()))
+		text, ok := report.Source(name + "!/bosh/ops/a.yml")
+		Expect(ok).To(BeTrue())
+		Expect(text).To(ContainSubstring("/nothing"))
+		Expect(report.Notes).To(BeEmpty())
+	})
+
+	It("wants the binaries of every platform in a zip", func() {
+		report, err := paklint.Lint(GinkgoT().Context(), zipped(writePak(map[string]string{
+			"manifest.yml": "platforms:\n- {os: linux, arch: amd64}\n- {os: darwin, arch: arm64}\n" +
+				"terraform_binaries:\n- {name: tofu, version: 1.12.6}\n- {name: terraform-provider-x, version: \"1.2\"}\n- {name: helper, version: latest}\n",
+			"bin/linux/amd64/tofu":                           "1",
+			"bin/linux/amd64/terraform-provider-x_v1.2.0_x5": "2",
+			"bin/linux/amd64/helper":                         "3",
+			"bin/darwin/arm64/terraform-provider-x_v1.2.01":  "another version",
+		})))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Diagnostics).To(HaveLen(3))
+		for _, item := range report.Diagnostics {
+			Expect(item.Severity).To(Equal(diag.Error))
+			Expect(item.Message).To(ContainSubstring("for darwin/arm64"))
+		}
+	})
+
+	It("can be stopped", func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := paklint.Lint(ctx, "../../examples/redis")
+		Expect(err).To(MatchError(context.Canceled))
+	})
+
+	It("cannot look at what is no pak", func() {
+		_, err := paklint.Lint(GinkgoT().Context(), GinkgoT().TempDir())
+		Expect(err).To(MatchError(ContainSubstring("manifest.yml cannot be read")))
+	})
+
+	It("survives a definition that is no mapping", func() {
+		root := writePak(nil)
+		Expect(os.WriteFile(filepath.Join(root, "service.yml"), []byte("- a\n"), 0o600)).To(Succeed())
+		found, _ := lint(root)
+		Expect(found).NotTo(BeEmpty())
+		Expect(found[0].Rule).To(Equal("type"))
+	})
+
+	DescribeTable("has no errors for what works on other brokers",
+		func(service string, warnings ...string) {
+			found, _ := lint(writePak(map[string]string{"service.yml": service, "tf/any.tf": "output \"status\" {\n  value = \"fine\"\n}\n"}))
+			var rules []string
+			for _, item := range found {
+				Expect(item.Severity).To(Equal(diag.Warning), item.String())
+				rules = append(rules, item.Rule)
+			}
+			Expect(rules).To(ConsistOf(warnings))
+		},
+		Entry("anchors and merges", bosh+"  user_inputs:\n  - <<: &text\n      type: string\n      details: A text\n    field_name: a\n"+
+			"  - <<: *text\n    field_name: b\n    type: integer\n"),
+		Entry("template references of any key, and a status", "provision:\n  template_refs: {any-Key.2: tf/any.tf}\n", "hcl-output"),
+		Entry("no plans", "plans: []\n", "no-plans"),
+		Entry("no examples", "examples:\n", "no-examples"),
+		Entry("a default outside its enum", bosh+"  user_inputs:\n  - {field_name: a, type: string, default: c, details: A, enum: {b: B}}\n", "default-value"),
+		Entry("unknown keys", bosh+"  unknown: 1\nmore: 1\n", "unknown-key", "unknown-key"),
+		Entry("actions without anything", "provision:\nbind:\n", "required", "required"),
+		Entry("inputs without a type", bosh+"  user_inputs:\n  - {field_name: a, details: A}\n", "required"),
+		Entry("other keywords in constraints", bosh+"  user_inputs:\n  - {field_name: a, type: string, details: A, constraints: {nullable: true}}\n", "constraint-keyword"),
+		Entry("a computed input that is its own condition", bosh+"  computed_inputs:\n  - {name: region, default: \"${region}\"}\n"),
+	)
+})
+
+var _ = Describe("The details of rules", func() {
+	DescribeTable("are reported",
+		func(files map[string]string, want ...string) {
+			found, _ := lint(writePak(files))
+			Expect(lines(found)).To(HaveLen(len(want)))
+			for i, text := range want {
+				Expect(lines(found)[i]).To(ContainSubstring(text))
+			}
+		},
+		Entry("a secret is known in a template", map[string]string{
+			"service.yml": bosh + "    secrets: [{name: pw, length: 20}]\n", "bosh/manifest.yml": group + "{a: ((pw))}\n",
+		}),
+		Entry("a variable of an ops file is known, and its parts", map[string]string{
+			"service.yml":       bosh + "    ops: [{inline: [{type: replace, path: \"/variables?/-\", value: {name: ca, type: certificate}}]}]\n",
+			"bosh/manifest.yml": group + "{a: ((ca.certificate)), b: ((/global/root_ca.certificate))}\n",
+		}),
+		Entry("a variable with the name of an input", map[string]string{
+			"service.yml":       bosh + "  user_inputs:\n  - {field_name: a, type: string, default: x, details: A}\n",
+			"bosh/manifest.yml": group + "{a: ((a))}\nvariables:\n- {name: a, type: password}\n",
+		}, `bosh/manifest.yml:7:10: variable "a" under variables has the name of an input`),
+		Entry("blanks in a part of a value", map[string]string{
+			"service.yml":       bosh + "  user_inputs:\n  - {field_name: a, type: string, default: x, details: A}\n",
+			"bosh/manifest.yml": group + "\n      a: x-(( a ))\n      b: ((a || 5))\n      c: (( a ))\n",
+		}, "6:12: (( a )) is only replaced when it is the whole value", "7:10: ((a || 5)) is no BOSH variable"),
+		Entry("a boolean in a text", map[string]string{
+			"service.yml":       bosh + "  user_inputs:\n  - {field_name: a, type: boolean, default: true, details: A}\n",
+			"bosh/manifest.yml": group + "{a: ((a)), b: \"is ((a))\"}\n",
+		}, "5:35: ((a)) has the type boolean"),
+		Entry("places in an inline manifest", map[string]string{
+			"service.yml": "provision:\n  bosh:\n    manifest: |\n      instance_groups:\n      - name: server\n        jobs:\n        - name: server\n          properties:\n            a: ((b))\n",
+		}, "service.yml:30:16: ((b)) is neither"),
+		Entry("places in an inline template", map[string]string{
+			"service.yml": "bind:\n  template: |-\n    locals {\n      a = var.b\n    }\n",
+		}, "service.yml:27:11: var.b is neither"),
+		Entry("an ops file whose condition no plan meets", map[string]string{
+			"service.yml": bosh + "    ops:\n    - {if: \"${1 == 2}\", inline: [{type: remove, path: /nothing}]}\n",
+		}, "service.yml:26:33: operation on /nothing cannot be applied"),
+		Entry("an ops file that builds on another condition", map[string]string{
+			"service.yml": bosh + "    ops:\n    - {if: \"${1 == 2}\", inline: [{type: replace, path: \"/addons?\", value: []}]}\n" +
+				"    - {if: \"${1 == 2}\", inline: [{type: remove, path: /addons}]}\n",
+		}),
+		Entry("groups and jobs that an ops file adds", map[string]string{
+			"service.yml": bosh + "    ops: [{ref: ops.yml}]\n    requires: {no_scale_in: [extra], releases: {other: \">= 4\"}}\n",
+			"ops.yml":     "- type: replace\n  path: /instance_groups/-\n  value: {name: extra, jobs: [{name: extra-job}]}\n",
+		}),
+		Entry("checks are not held against made-up plans", map[string]string{
+			"service.yml": bosh + "    checks:\n    - {that: \"${plan.instance_count(\\\"server\\\") > 7}\", message: too small}\n",
+		}),
+		Entry("what an expression asks of the operator is not made up", map[string]string{
+			"service.yml": bosh + "  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
+		}),
+		Entry("a required input without a value", map[string]string{
+			"service.yml":       bosh + "  user_inputs:\n  - {field_name: a, type: integer, required: true, details: A, constraints: {minimum: 5}}\n",
+			"bosh/manifest.yml": group + "{a: ((a))}\n",
+		}),
+		Entry("a property that a user's input refuses", map[string]string{
+			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, details: A}\nplans:\n- name: p\n  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11\n" +
+				"  description: P\n  display_name: P\n  properties: {a: x}\n",
+		}, `service.yml:26:19: property "a" of plan "p" must be an integer, not a string, so no instance of the plan can be created; the input is declared at service.yml:20:5`),
+		Entry("a property that nothing uses", map[string]string{
+			"service.yml": bosh + "  user_inputs:\n  - {field_name: size, type: integer, details: A}\nplans:\n- name: p\n  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11\n" +
+				"  description: P\n  display_name: P\n  properties: {sice: 5}\n",
+		}, `service.yml:26:16: warning: nothing uses property "sice" of plan "p"; did you mean "size"?`),
+		Entry("a plan input that a plan lacks", map[string]string{
+			"service.yml": bosh + "  plan_inputs:\n  - {field_name: size, type: integer, required: true, details: A}\n",
+		}, `plan "small" lacks the property "size", which the plan input at service.yml:26:5 requires`),
+		Entry("a default of a wrong type", map[string]string{
+			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, default: five, details: A}\n",
+		}, "service.yml:26:45: warning: the default of \"a\" cannot be used: converting to integer: the text is no integer"),
+		Entry("a provider by its source", map[string]string{
+			"manifest.yml": "terraform_binaries:\n- {name: tofu, version: 1.12.6}\n- {name: terraform-provider-x, version: 1.0.0, provider: registry.terraform.io/a/x}\n",
+			"service.yml": "bind:\n  template: |\n    terraform {\n      required_providers {\n        x = {\n          source = \"registry.opentofu.org/a/x\"\n        }\n" +
+				"        y = {\n          source = \"example.com/a/y\"\n        }\n      }\n    }\n    resource \"terraform_data\" \"a\" {\n    }\n",
+		}, "service.yml:31:9: the pak does not bundle the provider example.com/a/y; it bundles a/x"),
+		Entry("an image that is none", map[string]string{
+			"service.yml": "image_url: file://./icon.png\n", "icon.png": "<svg/>",
+		}, "must be a PNG or a JPEG"),
+		Entry("an image", map[string]string{"service.yml": "image_url: file://./icon.png\n", "icon.png": "\x89PNG\r\n\x1a\n"}),
+		Entry("a data URL", map[string]string{"service.yml": "image_url: data:image/png;base64,iVBORw0KGgo=\n"}),
+		Entry("a data URL that is none", map[string]string{"service.yml": "image_url: data:image/png;base64,###\n"}, "must be a data URL"),
+		Entry("names of instance groups in expressions", map[string]string{
+			"service.yml": bosh + "bind:\n  computed_inputs:\n  - {name: a, default: '${bosh.host(\"sever\")}', type: string}\n",
+		}, `service.yml:26:27: the manifest has no instance group "sever"; did you mean "server"?`),
+	)
+
+	It("reports a version constraint and a plan input's constraint at their places", func() {
+		found, _ := lint(writePak(map[string]string{
+			"service.yml": bosh + "    requires: {releases: {a: about 4}}\n  plan_inputs:\n  - {field_name: a, type: string, details: A, constraints: {pattern: \"(\"}}\n",
+		}))
+		Expect(lines(found)).To(HaveExactElements(
+			ContainSubstring("service.yml:25:30: "), And(ContainSubstring("service.yml:27:47: warning: constraint pattern"), HaveSuffix("[constraint]")),
+		))
+		Expect(strings.Join(lines(found), "")).NotTo(ContainSubstring("deployment"))
+	})
+})

@@ -1,0 +1,139 @@
+// Package paklint finds what is wrong with a brokerpak: what the specification demands, also where other brokers do not look;
+// what the definition, the OpenTofu templates, the BOSH templates and the binaries say about each other; and what a deployment
+// of each plan would run into. Every finding has its place in a file and a rule of docs/rules.md.
+//
+// An error means that the pak, or a part of it, cannot work. What works although the specification forbids it is a warning.
+package paklint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+)
+
+// Report is the result of looking at a pak.
+type Report struct {
+	// Diagnostics are all findings, sorted by place.
+	Diagnostics []diag.Diagnostic
+	// Files is the number of text files that were looked at.
+	Files int
+	// Notes say what was not looked at, and why.
+	Notes []string
+
+	texts map[string]string
+}
+
+// Source returns the text of a file with findings.
+func (r *Report) Source(file string) (string, bool) {
+	text, ok := r.texts[file]
+	return text, ok
+}
+
+// linter is the work on one pak.
+type linter struct {
+	pak   *brokerpak.Pak
+	diags *diag.List
+	files map[string]bool
+	notes []string
+}
+
+// Lint looks at a pak, a directory or a zip. The error means that it cannot be read at all.
+func Lint(ctx context.Context, path string) (*Report, error) {
+	pak, diags, err := brokerpak.Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &linter{pak: pak, diags: diags, files: map[string]bool{pak.Display("manifest.yml"): true}}
+	err = l.lint(ctx)
+	report := &Report{Diagnostics: l.diags.All(), Files: len(l.files), Notes: l.notes, texts: map[string]string{}}
+	for _, found := range report.Diagnostics {
+		l.remember(report, found.Pos.File)
+	}
+	return report, errors.Join(err, pak.Close())
+}
+
+func (l *linter) lint(ctx context.Context) error {
+	l.binaries()
+	for _, service := range l.pak.Services {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l.files[l.pak.Display(service.File)] = true
+		text, err := fs.ReadFile(l.pak.Files(), filepath.ToSlash(filepath.Clean(service.File)))
+		if err != nil {
+			return fmt.Errorf("reading %s again: %w", service.File, err)
+		}
+		places, ok := readPlaces(l.pak.Display(service.File), string(text))
+		if !ok {
+			continue // not YAML, which was reported
+		}
+		check := &serviceCheck{linter: l, service: service, places: places}
+		if err := check.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remember reads a file for the snippets. A file that cannot be read has none.
+func (l *linter) remember(report *Report, file string) {
+	if _, known := report.texts[file]; known {
+		return
+	}
+	name, inZip := strings.CutPrefix(file, l.pak.Path+"!/")
+	if !inZip {
+		relative, err := filepath.Rel(l.pak.Path, file)
+		if err != nil {
+			return
+		}
+		name = filepath.ToSlash(relative)
+	}
+	if text, err := fs.ReadFile(l.pak.Files(), name); err == nil {
+		report.texts[file] = string(text)
+	}
+}
+
+// serviceCheck is the work on one service definition.
+type serviceCheck struct {
+	*linter
+	service *brokerpak.Service
+	places  *places
+}
+
+func (c *serviceCheck) run(ctx context.Context) error {
+	c.specification()
+	c.withoutUnknownTypes()
+	c.image()
+	c.inputs()
+	c.plans()
+	c.examples()
+	c.templates("provision", &c.service.Provision)
+	c.templates("bind", &c.service.Bind)
+	c.expressions()
+	if c.service.Provision.Bosh == nil {
+		return nil
+	}
+	groups := c.instanceGroups(nil)
+	usable := c.documents()
+	if usable {
+		played, err := c.play(ctx)
+		if err != nil {
+			return err
+		}
+		groups = c.instanceGroups(played)
+		c.paths(played)
+	}
+	c.groups(groups)
+	return nil
+}
+
+// actions are the actions of the service by name.
+func (c *serviceCheck) actions() map[string]*brokerpak.Action {
+	return map[string]*brokerpak.Action{"provision": &c.service.Provision, "bind": &c.service.Bind}
+}

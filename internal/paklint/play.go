@@ -1,0 +1,288 @@
+package paklint
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
+	"service-adapter/schemas"
+)
+
+// playInstance is the id of the instances that are deployed on paper.
+const playInstance = "00000000-0000-4000-8000-000000000000"
+
+// deployment is one deployment on paper: a plan, the user's parameters, and what was made up for it.
+type deployment struct {
+	service    *brokerpak.Service
+	plan       *brokerpak.Plan // nil: the pak has none
+	parameters map[string]any
+	// properties are plan properties that the operator must supply.
+	properties map[string]any
+	// guessed tells that a value was made up, so that a failure may be due to it.
+	guessed bool
+}
+
+// play deploys each plan on paper, with its defaults and with the parameters of each example, and reports what cannot work. It
+// returns the manifests. Conditional ops files are tried without their conditions as well, since few plans meet them all.
+func (c *serviceCheck) play(ctx context.Context) ([]*instance.View, error) {
+	var manifests []*instance.View
+	for _, attempt := range c.deployments() {
+		manifest, faults, err := c.deploy(ctx, attempt)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if manifest != nil {
+			manifests = append(manifests, manifest)
+		}
+		c.manifestFaults(faults)
+		c.playFailed(attempt, err)
+	}
+	forced, err := c.playConditional(ctx)
+	return append(manifests, forced...), err
+}
+
+// unset is what an expression says about a name that nothing set. It is declared, else it would have been reported; the operator
+// may set it.
+const unset = "unknown variable accessed"
+
+// playFailed reports why a deployment cannot be made. What depends on a made-up value is no fault of the pak, and what the user
+// is told is none either.
+func (c *serviceCheck) playFailed(attempt deployment, err error) {
+	var placed diag.Errors
+	var user *fault.UserError
+	switch {
+	case err == nil, errors.As(err, &user):
+	case errors.As(err, &placed):
+		for _, item := range placed {
+			c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
+		}
+	case attempt.guessed || c.diags.HasErrors() || strings.Contains(err.Error(), unset):
+	default:
+		pos, text := c.placeIn(oneLine(err))
+		if slices.ContainsFunc(c.diags.All(), func(known diag.Diagnostic) bool { return known.Pos == pos }) {
+			return // what was found there is the reason
+		}
+		name := "without a plan"
+		if attempt.plan != nil {
+			name = "of plan \"" + attempt.plan.Name + "\""
+		}
+		c.diags.Errorf(pos, "deployment", "an instance %s cannot be deployed: %s", name, text)
+	}
+}
+
+// placeOf matches the line and column behind the name of a file.
+var placeOf = regexp.MustCompile(`^:(\d+):(\d+): `)
+
+// placeIn takes the first place out of an error; without one it is the manifest template's.
+func (c *serviceCheck) placeIn(text string) (diag.Pos, string) {
+	for file := range c.files {
+		before, after, found := strings.Cut(text, file)
+		if match := placeOf.FindStringSubmatch(after); found && match != nil {
+			line, _ := strconv.Atoi(match[1])   // the expression admits digits only
+			column, _ := strconv.Atoi(match[2]) // likewise
+			return diag.Pos{File: file, Line: line, Column: column}, before + after[len(match[0]):]
+		}
+	}
+	return c.service.Provision.Bosh.Manifest.Pos, text
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// playConditional applies each conditional ops file whatever its condition says: alone, and together with all others, which it
+// may build on. What fails both ways cannot be applied.
+func (c *serviceCheck) playConditional(ctx context.Context) ([]*instance.View, error) {
+	attempts := c.deployments()
+	var manifests []*instance.View
+	for i, ops := range c.service.Provision.Bosh.Ops {
+		if ops.If == nil {
+			continue
+		}
+		var alone, together diag.Errors
+		for _, forced := range []struct {
+			failed *diag.Errors
+			which  func(index int) bool
+		}{{&alone, func(index int) bool { return index == i }}, {&together, func(int) bool { return true }}} {
+			attempt := attempts[0]
+			attempt.service = unconditional(attempt.service, forced.which)
+			manifest, _, err := c.deploy(ctx, attempt)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if manifest != nil {
+				manifests = append(manifests, manifest)
+			}
+			_ = errors.As(err, forced.failed) // another failure says nothing about the operations
+		}
+		for _, item := range alone {
+			if slices.ContainsFunc(together, func(other diag.Diagnostic) bool { return other.Pos == item.Pos }) {
+				c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
+			}
+		}
+	}
+	return manifests, nil
+}
+
+// unconditional copies a service without the conditions of some ops files.
+func unconditional(service *brokerpak.Service, which func(index int) bool) *brokerpak.Service {
+	changed, bosh := *service, *service.Provision.Bosh
+	bosh.Ops = slices.Clone(bosh.Ops)
+	for i := range bosh.Ops {
+		if which(i) {
+			bosh.Ops[i].If = nil
+		}
+	}
+	changed.Provision.Bosh = &bosh
+	return &changed
+}
+
+// deploy makes one manifest. The rules of the service about versions and plans are not for made-up ones, so they are left out.
+func (c *serviceCheck) deploy(ctx context.Context, attempt deployment) (*instance.View, []manifestFault, error) {
+	service, bosh := *attempt.service, *attempt.service.Provision.Bosh
+	bosh.Requires, bosh.Checks = brokerpak.Requires{}, nil
+	service.Provision.Bosh = &bosh
+	attempt.service = &service
+
+	secure := true
+	var faults []manifestFault
+	generator := &manifestgen.Generator{
+		Secure: &secure, AllowedReferences: absoluteReferences(&bosh), Logger: slog.New(slog.DiscardHandler),
+		Environment: vars.Environment{
+			Env:    func(string) (string, bool) { attempt.guessed = true; return "1", true },
+			Config: func(string) (any, bool) { attempt.guessed = true; return "1", true },
+		},
+		CheckParameters: func(*brokerpak.Service, map[string]any, map[string]any, bool) error { return nil },
+		CheckValues:     func([]brokerpak.Variable, map[string]any) error { return nil },
+		CheckManifest: func(tree map[string]any) error {
+			found, err := schemas.ManifestFaults(tree)
+			for _, item := range found {
+				faults = append(faults, manifestFault{item, tree})
+			}
+			return err
+		},
+	}
+	var failed error
+	for _, request := range c.requests(attempt) {
+		result, err := generator.Generate(ctx, request)
+		if err == nil {
+			return &instance.View{Manifest: []byte(result.Manifest)}, faults, nil
+		}
+		if failed == nil || errors.As(failed, new(diag.Errors)) {
+			failed = err
+		}
+		faults = nil
+	}
+	if attempt.guessed && !errors.As(failed, new(diag.Errors)) {
+		failed = nil
+	}
+	return nil, faults, failed
+}
+
+// manifestFault is a fault of a rendered manifest.
+type manifestFault struct {
+	schemas.ManifestFault
+	tree map[string]any
+}
+
+// manifestFaults reports what the schema of BOSH manifests refuses, where the template has it.
+func (c *serviceCheck) manifestFaults(faults []manifestFault) {
+	document := c.service.Provision.Bosh.Manifest
+	root, err := document.Node()
+	if err != nil {
+		return
+	}
+	for _, found := range faults {
+		node := root.Content[0]
+		place := node
+		var tree any = found.tree
+		for _, step := range found.Path {
+			var name string
+			tree, name = descend(tree, step)
+			if node = child(node, step, name); node == nil {
+				break
+			}
+			place = node
+		}
+		c.diags.Errorf(document.At(place.Line, place.Column), "bosh-manifest", "the BOSH manifest is not valid: %s", found.Message)
+	}
+}
+
+// paths checks the constant paths of manifest.get against all manifests that could be made.
+func (c *serviceCheck) paths(manifests []*instance.View) {
+	if len(manifests) == 0 {
+		return
+	}
+	for _, site := range c.sites() {
+		for _, call := range site.template.Calls() {
+			if call.Name != "manifest.get" || call.FirstArg == "" {
+				continue
+			}
+			var missing error
+			for _, manifest := range manifests {
+				if _, missing = manifest.Find(call.FirstArg); missing == nil {
+					break
+				}
+			}
+			if missing != nil {
+				c.diags.Errorf(call.Pos, "manifest-path", "%s", oneLine(missing))
+			}
+		}
+	}
+}
+
+// instanceGroups are the names of the groups of the template and of manifests that were made from it.
+func (c *serviceCheck) instanceGroups(manifests []*instance.View) []string {
+	var names []string
+	for _, group := range c.service.Provision.Bosh.InstanceGroups() {
+		names = append(names, group.Name)
+	}
+	for _, manifest := range manifests {
+		found, err := manifest.Find("/instance_groups")
+		list, ok := found.([]any)
+		if err != nil || !ok {
+			continue
+		}
+		for _, entry := range list {
+			if group, ok := entry.(map[string]any); ok {
+				names = append(names, value.Text(group["name"]))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// groups checks the names of instance groups wherever the definition has one.
+func (c *serviceCheck) groups(known []string) {
+	bosh := c.service.Provision.Bosh
+	check := func(name string, pos diag.Pos) {
+		if !slices.Contains(known, name) {
+			c.diags.Errorf(pos, "instance-group", "the manifest has no instance group %q%s; it has %s", name, diag.Suggest(name, known), diag.Names(known))
+		}
+	}
+	for _, name := range bosh.OptionalInstanceGroups {
+		check(name, c.places.value(bosh.Pos, "optional_instance_groups"))
+	}
+	for _, name := range bosh.Requires.NoScaleIn {
+		check(name, c.places.value(bosh.Pos, "requires", "no_scale_in"))
+	}
+	for _, site := range c.sites() {
+		for _, call := range site.template.Calls() {
+			prefix, _, _ := strings.Cut(call.Name, ".")
+			ofGroup := call.Name == "bosh.host" || call.Name == "bosh.hosts" || prefix == "plan" || prefix == "previous_plan"
+			if ofGroup && call.FirstArg != "" {
+				check(call.FirstArg, call.Pos)
+			}
+		}
+	}
+}

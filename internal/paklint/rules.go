@@ -1,0 +1,82 @@
+package paklint
+
+// Rule is what a finding violates.
+type Rule struct {
+	// Name stands in brackets behind the finding.
+	Name string
+	// Severity is "error", "warning", or "both" where other brokers accept some of it.
+	Severity string
+	// Summary is what the rule demands, as a clause.
+	Summary string
+}
+
+// Rules returns all rules, sorted by name. docs/rules.md has a section for each.
+func Rules() []Rule {
+	return []Rule{
+		{"audience", "error", "the audience of a check is operator or user"},
+		{"binary", "both", "the pak holds its binaries for each of its platforms"},
+		{"bosh-manifest", "error", "the rendered manifest is a BOSH manifest, version 2"},
+		{"bosh-variable", "error", "every ((variable)) of a BOSH template is known, and BOSH can replace it"},
+		{"carry-over", "error", "carry_over maps inputs and secrets to paths"},
+		{"config-type", "error", "a BOSH config is cloud, cpi or runtime"},
+		{"conflict", "error", "of two keys that say the same only one is set"},
+		{"constraint", "both", "a constraint can be used"},
+		{"constraint-keyword", "warning", "a constraint is one of the specification"},
+		{"default", "error", "one OpenTofu is the default, the highest version"},
+		{"default-value", "warning", "a default fits its type, enum and constraints"},
+		{"deployment", "error", "every plan can be deployed with its defaults"},
+		{"duplicate", "error", "names and ids are unique"},
+		{"duplicate-input", "warning", "an input or output is in a list once"},
+		{"duplicate-key", "error", "a YAML key is in a mapping once"},
+		{"enum-value", "warning", "an enum value fits type and constraints"},
+		{"example-parameters", "warning", "the parameters of an example are accepted"},
+		{"example-plan", "warning", "the plan of an example exists"},
+		{"exit", "error", "an error rule of bind ends with 41, 49 or user"},
+		{"expression-order", "warning", "a default reads only what is set before it"},
+		{"expression-syntax", "error", "an expression can be parsed"},
+		{"expression-type", "error", "every part of an expression has a type that can be used there"},
+		{"function-arguments", "error", "a function gets as many arguments as it takes"},
+		{"hcl-output", "both", "the outputs of a template are the declared ones"},
+		{"hcl-provider", "error", "the pak bundles the providers of its templates"},
+		{"hcl-syntax", "error", "a template is HCL in native syntax"},
+		{"hcl-variable", "error", "the variables of a template are inputs"},
+		{"id", "error", "an id is a UUID"},
+		{"image", "both", "the image can be put into the catalog"},
+		{"input-name", "error", "the names of a BOSH service's inputs hold no dots"},
+		{"instance-group", "error", "instance groups that are named exist"},
+		{"instance-output", "error", "outputs of the instance that bind reads exist"},
+		{"manifest-path", "error", "paths that manifest.get reads exist"},
+		{"missing-file", "error", "files that are named exist in the pak"},
+		{"name", "both", "names hold letters, digits, periods and hyphens only"},
+		{"no-examples", "warning", "a service has at least one example"},
+		{"no-plans", "warning", "a service has at least one plan"},
+		{"null-default", "warning", "an input whose default is null is required or nullable"},
+		{"ops", "error", "operations can be applied to the manifest"},
+		{"packversion", "error", "packversion is 1"},
+		{"plan-property", "both", "properties of plans fit the inputs that they set"},
+		{"platform", "error", "a platform is one for which OpenTofu exists"},
+		{"previous", "error", "only rules look at the previous deployment"},
+		{"provider", "error", "a provider is [[HOSTNAME/]NAMESPACE/]TYPE"},
+		{"regexp", "error", "a regular expression is one (RE2)"},
+		{"required", "both", "required fields are set"},
+		{"reserved-name", "error", "no name in a template begins with _binding or _complete"},
+		{"secret-generated", "error", "generated secrets have a length instead of an expression"},
+		{"secret-input", "error", "an input that is a secret's value is used as nothing else"},
+		{"secret-length", "error", "the length of a generated secret is safe"},
+		{"secret-name", "error", "the name of a secret is one for CredHub, and no other input's"},
+		{"template-key", "error", "the key of a template is a file name"},
+		{"template-name", "error", "OpenTofu reads the file of a template"},
+		{"tf-attribute", "error", "tf_attribute is TYPE.NAME.ATTRIBUTE"},
+		{"type", "both", "a value has the type that its key demands"},
+		{"unknown-function", "error", "functions in expressions exist"},
+		{"unknown-key", "both", "keys are those of the format"},
+		{"unknown-variable", "error", "variables in expressions exist"},
+		{"upgrade-path", "error", "the upgrade path ascends to the default OpenTofu"},
+		{"url", "error", "links are URLs with a scheme"},
+		{"version", "error", "versions are versions, and that of the format is 1"},
+		{"yaml-aliases", "error", "aliases and merges of a file end, and stay within bounds"},
+		{"yaml-ambiguous", "error", "all readers of a BOSH template agree about its values"},
+		{"yaml-documents", "warning", "a file holds one YAML document"},
+		{"yaml-syntax", "error", "a file is YAML"},
+	}
+}

@@ -1,0 +1,126 @@
+package paklint_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/paklint"
+)
+
+var (
+	ruleSection = regexp.MustCompile(`(?ms)^## ([a-z-]+)\n\n\*(Error|Warning)[^*]*\*`)
+	ruleExample = regexp.MustCompile("(?ms)^```[a-z]+ (bad|good) (\\S+)\n(.*?)^```$")
+)
+
+// documented is a section of docs/rules.md.
+type documented struct {
+	name      string
+	bad, good map[string]string
+}
+
+func documentedRules() []documented {
+	text, err := os.ReadFile("../../docs/rules.md")
+	if err != nil {
+		panic(err) // while the tests are collected nothing else can fail
+	}
+	var rules []documented
+	starts := ruleSection.FindAllStringSubmatchIndex(string(text), -1)
+	for i, start := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		rule := documented{name: string(text[start[2]:start[3]]), bad: map[string]string{}, good: map[string]string{}}
+		for _, example := range ruleExample.FindAllStringSubmatch(string(text[start[0]:end]), -1) {
+			if example[1] == "bad" {
+				rule.bad[example[2]] = example[3]
+			} else {
+				rule.good[example[2]] = example[3]
+			}
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+var _ = Describe("docs/rules.md", func() {
+	severities := map[string]string{}
+	for _, rule := range paklint.Rules() {
+		severities[rule.Name] = rule.Severity
+	}
+
+	It("has a section for each rule, and the rules are sorted", func() {
+		var names, sections []string
+		for _, rule := range paklint.Rules() {
+			names = append(names, rule.Name)
+		}
+		for _, rule := range documentedRules() {
+			sections = append(sections, rule.name)
+		}
+		Expect(sections).To(Equal(names))
+	})
+
+	It("knows every rule that the code reports", func() {
+		reported := map[string]string{}
+		for _, directory := range []string{"brokerpak", "manifestgen", "schemas", "internal/hclfile", "internal/paklint"} {
+			found, err := rulesInSource("../../" + directory)
+			Expect(err).NotTo(HaveOccurred())
+			for rule, file := range found {
+				reported[rule] = file
+			}
+		}
+		Expect(len(reported)).To(BeNumerically(">", 50))
+		for rule, file := range reported {
+			Expect(severities).To(HaveKey(rule), "reported in "+file)
+		}
+	})
+
+	for _, rule := range documentedRules() {
+		It("is right about "+rule.name, func() {
+			Expect(rule.bad).NotTo(BeEmpty())
+			Expect(rule.good).NotTo(BeEmpty())
+			found, _ := lint(writePak(rule.bad))
+			Expect(found).NotTo(BeEmpty())
+			for _, item := range found {
+				Expect(item.Rule).To(Equal(rule.name), item.String())
+				Expect(item.Pos.Line).To(BeNumerically(">", 0), item.String())
+				if severity := severities[rule.name]; severity != "both" {
+					Expect(item.Severity.String()).To(Equal(severity), item.String())
+				}
+			}
+			found, _ = lint(writePak(rule.good))
+			Expect(lines(found)).To(BeEmpty())
+		})
+	}
+
+	It("has a base without findings", func() {
+		found, report := lint(writePak(nil))
+		Expect(lines(found)).To(BeEmpty())
+		Expect(report.Files).To(Equal(3))
+		Expect(report.Notes).To(ConsistOf(ContainSubstring("no bin/")))
+	})
+})
+
+// messages keeps what each documented example gives.
+var _ = Describe("Messages", func() {
+	It("are those of testdata/messages.txt", func() {
+		var all strings.Builder
+		for _, rule := range documentedRules() {
+			found, _ := lint(writePak(rule.bad))
+			for _, line := range lines(found) {
+				all.WriteString(line + "\n")
+			}
+		}
+		const golden = "testdata/messages.txt"
+		if os.Getenv("UPDATE") != "" {
+			Expect(os.WriteFile(golden, []byte(all.String()), 0o600)).To(Succeed())
+		}
+		want, err := os.ReadFile(golden)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(all.String()).To(Equal(string(want)))
+	})
+})

@@ -1,0 +1,294 @@
+package paklint
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/odb"
+	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
+)
+
+// deployments are those to try: each plan with its defaults and with each of its examples.
+func (c *serviceCheck) deployments() []deployment {
+	if len(c.service.Plans) == 0 {
+		all := []deployment{c.deployment(nil, nil)}
+		for _, example := range c.service.Examples {
+			all = append(all, c.deployment(nil, example.ProvisionParams))
+		}
+		return all
+	}
+	var all []deployment
+	for i := range c.service.Plans {
+		plan := &c.service.Plans[i]
+		all = append(all, c.deployment(plan, nil))
+		for _, example := range c.service.Examples {
+			if example.PlanID == plan.ID {
+				all = append(all, c.deployment(plan, example.ProvisionParams))
+			}
+		}
+	}
+	return all
+}
+
+// deployment makes up the values that nobody gives.
+func (c *serviceCheck) deployment(plan *brokerpak.Plan, parameters map[string]any) deployment {
+	made := deployment{
+		service: c.service, plan: plan, parameters: map[string]any{}, properties: map[string]any{},
+		guessed: len(c.service.Provision.Templates) > 0, // whose outputs nobody knows
+	}
+	maps.Copy(made.parameters, parameters)
+	action := &c.service.Provision
+	given := maps.Clone(made.parameters)
+	if given == nil {
+		given = map[string]any{}
+	}
+	if plan != nil {
+		maps.Copy(given, plan.ProvisionOverrides)
+		maps.Copy(given, plan.Properties)
+	}
+	for _, input := range action.ComputedInputs {
+		if input.Overwrite || input.Expr == nil || len(input.Expr.References()) == 0 {
+			given[input.Name] = nil
+		}
+	}
+	supply := func(inputs []brokerpak.Variable, target map[string]any) {
+		for _, input := range inputs {
+			if _, ok := given[input.Name]; ok || !input.Required || input.HasDefault {
+				continue
+			}
+			made.guessed = true
+			target[input.Name] = c.plausible(input)
+			given[input.Name] = nil
+		}
+	}
+	supply(action.PlanInputs, made.properties)
+	supply(action.UserInputs, made.parameters)
+	return made
+}
+
+// plausible is a value that an input may have: that of an example, else one of its type.
+func (c *serviceCheck) plausible(input brokerpak.Variable) any {
+	for _, example := range c.service.Examples {
+		if given, ok := example.ProvisionParams[input.Name]; ok && given != nil {
+			return given
+		}
+	}
+	if listed, ok := input.Constraints["examples"].([]any); ok && len(listed) > 0 {
+		return listed[0]
+	}
+	if fixed, ok := input.Constraints["const"]; ok {
+		return fixed
+	}
+	if len(input.Enum) > 0 {
+		return input.Enum[0].Value
+	}
+	switch input.Type {
+	case "integer", "number":
+		if least, ok := input.Constraints["minimum"]; ok {
+			return least
+		}
+		return int64(1)
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	case "object":
+		return map[string]any{}
+	default:
+		return "example"
+	}
+}
+
+// requests are the calls of a deployment: with the instance groups of the template, and with those that ops files add as well.
+func (c *serviceCheck) requests(attempt deployment) []manifestgen.Request {
+	sample := odb.Sample(attempt.service, attempt.plan, playInstance)
+	jobs, groups := c.addedByOps()
+	release := &sample.Deployment.Releases[0]
+	release.Jobs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(release.Jobs, jobs))))
+	for _, name := range c.releaseNames() {
+		if name != release.Name {
+			sample.Deployment.Releases = append(sample.Deployment.Releases, serviceadapter.ServiceRelease{Name: name, Version: "1.0.0", Jobs: []string{"of-" + name}})
+		}
+	}
+	small := serviceadapter.Plan{}
+	for _, group := range attempt.service.Provision.Bosh.InstanceGroups() {
+		small.InstanceGroups = append(small.InstanceGroups, sampleGroup(group.Name, group.Lifecycle))
+	}
+	plan := brokerpak.Plan{}
+	if attempt.plan != nil {
+		plan = *attempt.plan
+	}
+	plan.Properties = maps.Clone(plan.Properties)
+	if plan.Properties == nil {
+		plan.Properties = map[string]any{}
+	}
+	maps.Copy(plan.Properties, attempt.properties)
+	small.Properties = plan.Properties
+	request := manifestgen.Request{
+		Pak: c.pak, Service: attempt.service, Plan: plan, ServiceID: attempt.service.ID, Deployment: sample.Deployment, BrokerPlan: small,
+		Parameters: attempt.parameters, UAAClient: map[string]any{"client_id": "example", "client_secret": "example"},
+	}
+	request.Body = map[string]any{"parameters": attempt.parameters, "context": c.context(), "plan_id": plan.ID, "service_id": attempt.service.ID}
+	requests := []manifestgen.Request{request}
+	if len(groups) > 0 {
+		large := small
+		for _, name := range groups {
+			large.InstanceGroups = append(slices.Clone(large.InstanceGroups), sampleGroup(name, ""))
+		}
+		request.BrokerPlan = large
+		requests = append(requests, request)
+	}
+	return requests
+}
+
+func sampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
+	return serviceadapter.InstanceGroup{
+		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"}, PersistentDiskType: "10GB", Lifecycle: lifecycle,
+	}
+}
+
+// context is the context of a request from Cloud Foundry, with every key that an expression reads.
+func (c *serviceCheck) context() map[string]any {
+	context := map[string]any{"platform": "cloudfoundry"}
+	keys, _ := c.service.Provision.Uses("request.context")
+	for _, key := range slices.Concat(keys, []string{"organization_guid", "organization_name", "space_guid", "space_name", "instance_name"}) {
+		if _, ok := context[key]; !ok {
+			context[key] = "example"
+		}
+	}
+	return context
+}
+
+// releaseNames are the releases that the definition names.
+func (c *serviceCheck) releaseNames() []string {
+	bosh := c.service.Provision.Bosh
+	names := slices.Clone(bosh.Requires.NoDowngrade)
+	for _, constraint := range bosh.Requires.Releases {
+		names = append(names, constraint.Name)
+	}
+	for _, site := range c.sites() {
+		for _, call := range site.template.Calls() {
+			if call.Name == "release.version" && call.FirstArg != "" {
+				names = append(names, call.FirstArg)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// groupPath is the path of an operation that adds or replaces an instance group.
+var groupPath = regexp.MustCompile(`^/instance_groups/[^/]+$`)
+
+// addedByOps are the names of jobs and instance groups that ops files may add.
+func (c *serviceCheck) addedByOps() (jobs, groups []string) {
+	for _, ops := range c.service.Provision.Bosh.Ops {
+		root, err := ops.Document.Node()
+		if err != nil || root.Content[0].Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, operation := range root.Content[0].Content {
+			_, path := lookup(operation, "path")
+			_, added := lookup(operation, "value")
+			if path == nil || added == nil {
+				continue
+			}
+			jobs = append(jobs, namesBelow(added, "jobs")...)
+			switch _, name := lookup(added, "name"); {
+			case name == nil:
+			case strings.Contains(path.Value, "/jobs/"):
+				jobs = append(jobs, name.Value)
+			case groupPath.MatchString(path.Value):
+				groups = append(groups, name.Value)
+			}
+		}
+	}
+	return jobs, groups
+}
+
+// namesBelow are the names of the entries of every list with a key.
+func namesBelow(node *yaml.Node, key string) []string {
+	var names []string
+	node = resolve(node)
+	if _, list := lookup(node, key); list != nil {
+		for _, entry := range resolve(list).Content {
+			if _, name := lookup(entry, "name"); name != nil {
+				names = append(names, name.Value)
+			}
+		}
+	}
+	for _, content := range node.Content {
+		if content.Kind != yaml.AliasNode {
+			names = append(names, namesBelow(content, key)...)
+		}
+	}
+	return names
+}
+
+// absoluteReferences are the paths of CredHub in the templates, which an operator would have to allow.
+func absoluteReferences(bosh *brokerpak.Bosh) []string {
+	texts := []string{bosh.Manifest.Text}
+	for _, ops := range bosh.Ops {
+		texts = append(texts, ops.Document.Text)
+	}
+	for _, config := range bosh.Configs {
+		texts = append(texts, config.Document.Text)
+	}
+	var paths []string
+	for _, text := range texts {
+		for _, found := range anyVariable.FindAllString(text, -1) {
+			name := strings.TrimPrefix(strings.Trim(found, "() "), "!")
+			slash := strings.LastIndexByte(name, '/')
+			if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
+				name = name[:slash+1+dot]
+			}
+			if strings.HasPrefix(name, "/") {
+				paths = append(paths, name)
+			}
+		}
+	}
+	return paths
+}
+
+// descend goes one step down a rendered manifest; the name is that of an entry of a list.
+func descend(tree any, step string) (below any, name string) {
+	switch parent := tree.(type) {
+	case map[string]any:
+		return parent[step], ""
+	case []any:
+		index, err := strconv.Atoi(step)
+		if err != nil || index < 0 || index >= len(parent) {
+			return nil, ""
+		}
+		entry, _ := parent[index].(map[string]any)
+		return parent[index], value.Text(entry["name"])
+	default:
+		return nil, ""
+	}
+}
+
+// child goes the same step in the template: entries of lists are found by their name.
+func child(node *yaml.Node, step, name string) *yaml.Node {
+	node = resolve(node)
+	if node.Kind == yaml.MappingNode {
+		_, found := lookup(node, step)
+		return found
+	}
+	for _, entry := range node.Content {
+		if _, found := lookup(entry, "name"); found != nil && found.Value == name && name != "" {
+			return entry
+		}
+	}
+	if index, err := strconv.Atoi(step); err == nil && name == "" && node.Kind == yaml.SequenceNode && index < len(node.Content) {
+		return node.Content[index]
+	}
+	return nil
+}

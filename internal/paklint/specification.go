@@ -1,0 +1,127 @@
+package paklint
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// namePattern is what the specification demands of the names of services and plans.
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+$`)
+
+// root stands for the whole definition in places.
+var root diag.Pos //nolint:gochecknoglobals // a constant
+
+// specification holds what the specification demands and other brokers do not check.
+func (c *serviceCheck) specification() {
+	for _, section := range []string{"provision", "bind"} {
+		if node := c.places.get(root, section); node == nil || node.ShortTag() == "!!null" {
+			c.diags.Warnf(c.service.Pos, "required", "the section %s is required", section)
+		}
+	}
+	c.filled("plans", "no-plans", "a service must have at least one plan; without one it depends on plans of the operator")
+	c.filled("examples", "no-examples", "a service must have at least one example; examples are documentation and tests")
+	for _, plan := range c.service.Plans {
+		if plan.Name != "" && !namePattern.MatchString(plan.Name) {
+			c.diags.Warnf(c.places.value(plan.Pos, "name"), "name",
+				"plan name %q may only hold letters, digits, periods and hyphens", plan.Name)
+		}
+		if c.places.get(plan.Pos, "properties") == nil {
+			c.diags.Warnf(plan.Pos, "required", "properties of plan %q are required; write {} for none", plan.Name)
+		}
+	}
+	actions := c.actions()
+	for _, name := range value.Keys(actions) {
+		c.variables(name+".plan_inputs", actions[name].PlanInputs)
+		c.variables(name+".user_inputs", actions[name].UserInputs)
+		c.variables(name+".outputs", actions[name].Outputs)
+		computed := map[string]diag.Pos{}
+		for _, input := range actions[name].ComputedInputs {
+			c.once(name+".computed_inputs", computed, input.Name, input.Pos)
+		}
+	}
+}
+
+// filled warns of a list that is missing or empty.
+func (c *serviceCheck) filled(key, rule, message string) {
+	switch node := c.places.get(root, key); {
+	case node == nil:
+		c.diags.Warnf(c.service.Pos, rule, "%s", message)
+	case node.Kind == yaml.SequenceNode && len(node.Content) == 0, node.ShortTag() == "!!null":
+		c.diags.Warnf(c.places.key(root, key), rule, "%s", message)
+	}
+}
+
+func (c *serviceCheck) variables(list string, variables []brokerpak.Variable) {
+	seen := map[string]diag.Pos{}
+	for _, variable := range variables {
+		c.once(list, seen, variable.Name, variable.Pos)
+		if c.places.get(variable.Pos, "type") == nil {
+			c.diags.Warnf(variable.Pos, "required", "type of %q in %s is required", variable.Name, list)
+		}
+		if node := c.places.get(variable.Pos, "default"); node != nil && node.ShortTag() == "!!null" && !variable.Required && !variable.Nullable {
+			c.diags.Warnf(c.places.value(variable.Pos, "default"), "null-default",
+				"the default of %q is null, so it must be required or nullable; leave the default out otherwise", variable.Name)
+		}
+		for _, keyword := range value.Keys(variable.Constraints) {
+			if !slices.Contains(keywords, keyword) {
+				c.diags.Warnf(c.places.key(variable.Pos, "constraints", keyword), "constraint-keyword",
+					"%q is not one of the constraints of the specification%s; they are %s", keyword,
+					diag.Suggest(keyword, keywords), strings.Join(keywords, ", "))
+			}
+		}
+	}
+}
+
+// keywords are the constraints of the specification.
+var keywords = []string{ //nolint:gochecknoglobals // a constant table
+	"const", "examples", "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems",
+	"minLength", "minProperties", "minimum", "multipleOf", "pattern", "propertyNames",
+}
+
+// once warns of a name that is in a list twice.
+func (c *serviceCheck) once(list string, seen map[string]diag.Pos, name string, pos diag.Pos) {
+	if first, ok := seen[name]; ok && name != "" {
+		c.diags.Warnf(pos, "duplicate-input", "%q is in %s twice; first at %s", name, list, first)
+		return
+	}
+	seen[name] = pos
+}
+
+// image checks that the image of the catalog is there and is one.
+func (c *serviceCheck) image() {
+	pos := c.places.value(root, "image_url")
+	if data, ok := strings.CutPrefix(c.service.ImageURL, "data:"); ok {
+		kind, encoded, found := strings.Cut(data, ",")
+		_, err := base64.StdEncoding.DecodeString(encoded)
+		if !found || !strings.HasPrefix(kind, "image/") || strings.HasSuffix(kind, ";base64") && err != nil {
+			c.diags.Warnf(pos, "image", "image_url must be a data URL of an image, such as data:image/png;base64,…")
+		}
+		return
+	}
+	name, ok := strings.CutPrefix(c.service.ImageURL, "file://")
+	if !ok {
+		return
+	}
+	if c.pak.IsZip() {
+		c.diags.Warnf(pos, "image", "image_url %q is not a part of the pak; pak build would put the image into the definition", c.service.ImageURL)
+		return
+	}
+	content, err := fs.ReadFile(c.pak.Files(), path.Clean(name))
+	switch {
+	case err != nil:
+		c.diags.Errorf(pos, "image", "the image %q cannot be read from the root of the pak", name)
+	case !bytes.HasPrefix(content, []byte("\x89PNG\r\n\x1a\n")) && !bytes.HasPrefix(content, []byte("\xff\xd8\xff")):
+		c.diags.Errorf(pos, "image", "the image %q must be a PNG or a JPEG", name)
+	}
+}

@@ -1,0 +1,128 @@
+package paklint
+
+import (
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/value"
+)
+
+// statusOutput is an output that other brokers show to users; it is never declared.
+const statusOutput = "status"
+
+// templates checks the OpenTofu files of an action against its inputs and outputs and the pak's providers.
+func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
+	for _, source := range action.TemplateSources {
+		c.files[source.Pos.File] = true
+	}
+	module, found := hclfile.Inspect(action.Templates)
+	for _, item := range found.All() {
+		c.diags.Errorf(templatePlace(action, item.Pos), item.Rule, "%s", item.Message)
+	}
+	if slices.ContainsFunc(found.All(), func(d diag.Diagnostic) bool { return d.Rule == "hcl-syntax" }) {
+		return // what was not read would seem missing
+	}
+	c.hclVariables(name, action, module)
+	c.hclOutputs(name, action, module)
+	c.providers(action, module)
+}
+
+// templatePlace turns a place in one of the action's templates into the place in the pak.
+func templatePlace(action *brokerpak.Action, pos diag.Pos) diag.Pos {
+	source, ok := action.TemplateSources[pos.File]
+	if !ok {
+		return action.Pos
+	}
+	return source.At(max(pos.Line, 1), max(pos.Column, 1))
+}
+
+func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, module *hclfile.Module) {
+	known := action.InputNames()
+	for _, variable := range value.Keys(module.Variables) {
+		if !slices.Contains(known, variable) {
+			c.diags.Errorf(templatePlace(action, module.Variables[variable].Pos), "hcl-variable",
+				"variable %q is not an input of %s%s; its inputs are %s", variable, name, diag.Suggest(variable, known), diag.Names(known))
+		}
+	}
+	for _, variable := range value.Keys(module.Undeclared) {
+		if !slices.Contains(known, variable) {
+			c.diags.Errorf(templatePlace(action, module.Undeclared[variable]), "hcl-variable",
+				"var.%s is neither declared in the template nor an input of %s%s", variable, name,
+				diag.Suggest(variable, slices.Concat(known, value.Keys(module.Variables))))
+		}
+	}
+}
+
+func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module *hclfile.Module) {
+	var declared []string
+	for _, output := range action.Outputs {
+		declared = append(declared, output.Name)
+		given := slices.Contains(module.Outputs, output.Name)
+		if action.Bosh != nil {
+			_, fromBosh := action.Bosh.Outputs[output.Name]
+			given = given || fromBosh
+		}
+		switch {
+		case output.Name == statusOutput:
+			c.diags.Errorf(output.Pos, "hcl-output", "the output %q must not be declared: it is a text about the instance, never a credential", statusOutput)
+		case !given:
+			c.diags.Errorf(output.Pos, "hcl-output", "output %q is not an output of the template of %s%s; it has %s",
+				output.Name, name, diag.Suggest(output.Name, module.Outputs), diag.Names(module.Outputs))
+		}
+	}
+	for _, output := range module.Outputs {
+		pos := templatePlace(action, module.OutputPlaces[output])
+		switch {
+		case slices.Contains(declared, output):
+		case output == statusOutput:
+			c.diags.Warnf(pos, "hcl-output", "output %q is not declared in %s.outputs; other brokers show it to users, here it is left out", output, name)
+		default:
+			c.diags.Errorf(pos, "hcl-output", "output %q is not declared in %s.outputs%s", output, name, diag.Suggest(output, declared))
+		}
+	}
+}
+
+// providers checks that the pak bundles the providers of a template.
+func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Module) {
+	bundled := map[string]bool{}
+	for _, binary := range c.pak.Manifest.Binaries {
+		if binary.Kind() == brokerpak.Provider {
+			bundled[shortAddress(providerAddress(binary.ProviderFQN))] = true
+		}
+	}
+	for _, name := range value.Keys(module.Providers) {
+		source := module.RequiredProviders[name]
+		if source == "" {
+			source = name
+		}
+		address := providerAddress(source)
+		if source == "terraform" || strings.HasPrefix(address, "terraform.io/builtin/") {
+			continue // a part of OpenTofu
+		}
+		if !bundled[shortAddress(address)] {
+			c.diags.Errorf(templatePlace(action, module.Providers[name]), "hcl-provider",
+				"the pak does not bundle the provider %s; it bundles %s", shortAddress(address), diag.Names(value.Keys(bundled)))
+		}
+	}
+}
+
+// defaultHost is the registry of providers whose source names none.
+const defaultHost = "registry.opentofu.org"
+
+// providerAddress completes the source of a provider. OpenTofu's and Terraform's registries stand for each other.
+func providerAddress(source string) string {
+	parts := strings.Split(source, "/")
+	if len(parts) < 3 {
+		parts = append([]string{defaultHost, "hashicorp"}[:3-len(parts)], parts...)
+	}
+	if parts[0] == "registry.terraform.io" {
+		parts[0] = defaultHost
+	}
+	return strings.Join(parts, "/")
+}
+
+// shortAddress leaves out the default registry.
+func shortAddress(address string) string { return strings.TrimPrefix(address, defaultHost+"/") }
