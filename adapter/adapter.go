@@ -60,7 +60,7 @@ func Run(ctx context.Context, invocation Invocation) int {
 		Invocation: invocation, command: invocation.Args[1], secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo),
 	}
 	product, err := call.execute(ctx)
-	return call.finish(product, err)
+	return call.finish(ctx, product, err)
 }
 
 func usage(invocation Invocation) {
@@ -116,7 +116,7 @@ func panicPlace() string {
 }
 
 // finish writes the outcome and returns the exit code.
-func (c *call) finish(product []byte, err error) int {
+func (c *call) finish(ctx context.Context, product []byte, err error) int {
 	if err == nil {
 		if _, err := c.Stdout.Write(product); err != nil {
 			c.logger.Error("writing the result", "command", c.command, "error", err)
@@ -132,7 +132,7 @@ func (c *call) finish(product []byte, err error) int {
 	case message != "":
 		level = slog.LevelWarn
 	}
-	c.logger.Log(context.Background(), level, "command ended without a result", "command", c.command, "exit", code, "error", err)
+	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)
 	if message != "" {
 		if _, err := io.WriteString(c.Stdout, message); err != nil {
 			c.logger.Error("writing the message for the user", "command", c.command, "error", err)

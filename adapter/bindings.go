@@ -84,8 +84,13 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	if view.Record != nil {
 		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
+	planID := chosen.planID
+	if view.Record != nil {
+		// As published, request.plan_id is the instance's plan, whatever the request says.
+		planID = first(view.Record.PlanID, planID)
+	}
 	request := &binding.Request{
-		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
+		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: planID,
 		BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
 	}
 	if request.Parameters, err = parameters(body); err != nil {

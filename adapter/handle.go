@@ -93,7 +93,7 @@ func (b *bridge) DeleteBinding(params serviceadapter.DeleteBindingParams) error 
 
 // DashboardUrl returns the dashboard's URL.
 //
-//nolint:revive // the SDK names it
+//nolint:staticcheck // the SDK names it
 func (b *bridge) DashboardUrl(params serviceadapter.DashboardUrlParams) (serviceadapter.DashboardUrl, error) {
 	url, err := b.session.dashboardURL(b.in, params)
 	if err != nil {

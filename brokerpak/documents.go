@@ -12,13 +12,11 @@ import (
 )
 
 // ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
-// take for different things: y and on, octal and base-60 numbers, digit groups, dates.
+// take for different things: y and on, octal and base-60 numbers, digit groups, exponents, dates; and numbers that JSON lacks.
 var ambiguous = regexp.MustCompile(
-	`^(?i:y|n|yes|no|on|off)$|^[-+]?0[0-7_]+$|^0o[0-7]+$|^[-+]?[0-9]+(_[0-9]+)+$|^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|` +
-		`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
-
-// AmbiguousYAML tells whether readers of YAML disagree about a plain scalar.
-func AmbiguousYAML(text string) bool { return ambiguous.MatchString(text) }
+	`^(?i:y|n|yes|no|on|off)$|^[-+]?0[0-9_,]+$|^[-+]?0o[0-7]+$|^[-+]?[0-9]+([_,][0-9]+)+(\.[0-9_,]*)?$|` +
+		`^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|` +
+		`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$|^[-+]?\.(?i:inf|nan)$`)
 
 // CheckYAML reports what is no YAML, and what readers of YAML disagree about, with its place in the pak.
 func (d Document) CheckYAML() *diag.List {

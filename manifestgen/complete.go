@@ -52,7 +52,7 @@ func (w *generation) manifest() (map[string]any, error) {
 
 // releases lists the deployment's releases; further keys that the template has for one are kept.
 func (w *generation) releases(template any) ([]any, error) {
-	kept := byName(template, "name")
+	kept := byName(template)
 	var all []any
 	var failed []error
 	for _, release := range w.Deployment.Releases {
@@ -70,10 +70,10 @@ func (w *generation) releases(template any) ([]any, error) {
 }
 
 // byName indexes a list of mappings.
-func byName(list any, key string) map[string]map[string]any {
+func byName(list any) map[string]map[string]any {
 	index := map[string]map[string]any{}
 	for _, entry := range mappings(list) {
-		index[value.Text(entry[key])] = entry
+		index[value.Text(entry["name"])] = entry
 	}
 	return index
 }
@@ -81,7 +81,7 @@ func byName(list any, key string) map[string]map[string]any {
 // instanceGroups completes the template's groups from the plan's, in the order of the template.
 func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 	list, _ := template.([]any)
-	templates := byName(template, "name")
+	templates := byName(template)
 	if err := w.checkGroups(templates); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 		if group == nil {
 			continue // optional; checked
 		}
-		failed = append(failed, w.fillGroup(entry, group, alias))
+		fillGroup(entry, group, alias)
 		all = append(all, entry)
 	}
 	failed = append(failed, w.colocateErrands(all, templates))
@@ -130,7 +130,7 @@ func (w *generation) checkGroups(templates map[string]map[string]any) error {
 }
 
 // fillGroup sets what the plan says about an instance group.
-func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string) error {
+func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string) {
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType
 	delete(entry, "vm_resources")
@@ -147,7 +147,7 @@ func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.Insta
 		entry["lifecycle"] = group.Lifecycle
 	}
 	if len(group.MigratedFrom) > 0 {
-		kept := byName(entry["migrated_from"], "name")
+		kept := byName(entry["migrated_from"])
 		var from []any
 		for _, migration := range group.MigratedFrom {
 			source := kept[migration.Name]
@@ -164,13 +164,12 @@ func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.Insta
 	if entry["jobs"] == nil {
 		entry["jobs"] = []any{}
 	}
-	return nil
 }
 
 // networks lists the plan's networks. Attributes that the template has for a network of that name are kept. With several
 // networks the first gets what none is marked for, dns or gateway, because BOSH demands a choice.
 func networks(template any, names []string) []any {
-	kept := byName(template, "name")
+	kept := byName(template)
 	var all, marked []any
 	for _, name := range names {
 		entry := kept[name]
@@ -195,7 +194,7 @@ func networks(template any, names []string) []any {
 // colocateErrands adds the jobs of lifecycle errands that the plan places on instances of a group, and refuses errands that
 // the manifest does not have.
 func (w *generation) colocateErrands(groups []any, templates map[string]map[string]any) error {
-	index := byName(groups, "name")
+	index := byName(groups)
 	var failed []error
 	for _, errand := range slices.Concat(w.BrokerPlan.LifecycleErrands.PreDelete, w.BrokerPlan.LifecycleErrands.PostDeploy) {
 		if len(errand.Instances) == 0 {
@@ -222,7 +221,7 @@ func hasErrand(groups map[string]map[string]any, errand string) bool {
 		return true
 	}
 	for _, group := range groups {
-		if byName(group["jobs"], "name")[errand] != nil {
+		if byName(group["jobs"])[errand] != nil {
 			return true
 		}
 	}
@@ -233,12 +232,12 @@ func hasErrand(groups map[string]map[string]any, errand string) bool {
 // properties come along.
 func addErrandJob(group map[string]any, errand string, templates map[string]map[string]any) {
 	jobs, _ := group["jobs"].([]any)
-	if byName(jobs, "name")[errand] != nil {
+	if byName(jobs)[errand] != nil {
 		return
 	}
 	job := map[string]any{"name": errand}
 	for _, name := range value.Keys(templates) {
-		if declared := byName(templates[name]["jobs"], "name")[errand]; declared != nil {
+		if declared := byName(templates[name]["jobs"])[errand]; declared != nil {
 			job = value.CloneMap(declared)
 			break
 		}

@@ -130,8 +130,11 @@ func (w *generation) decide(secret brokerpak.Secret, before record.Secret, refer
 	}
 	if !current.known && reference != "" {
 		taken, ok := w.PreviousSecrets[reference]
+		if !*w.Secure && !ok {
+			w.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
+		}
 		if *w.Secure || !ok {
-			return keep, w.warnKept(secret)
+			return keep, nil
 		}
 		current = candidate{item: taken, known: true} // the feature was switched off
 	}
@@ -163,13 +166,6 @@ func (d decision) withNewValue(name string, item any) decision {
 	d.after = record.Secret{Version: d.before.Version + 1}
 	d.stored, d.reference = credential(item), storedPrefix+d.after.StoredName(name)+storedSuffix
 	return d
-}
-
-func (w *generation) warnKept(secret brokerpak.Secret) error {
-	if !*w.Secure {
-		w.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
-	}
-	return nil
 }
 
 // pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they

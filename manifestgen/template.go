@@ -142,15 +142,25 @@ const (
 	maskRunes                 = "\uE0F0\uE0F1\uE0F2\uE0F3"
 )
 
-// checkReserved refuses a value that holds one of the private characters: it would become a parenthesis.
+// mergeKey is the key with which YAML merges mappings. The library writes it without quotes.
+const mergeKey = "<<"
+
+// checkReserved refuses a value that holds one of the private characters, which would become a parenthesis, or the key that
+// merges mappings.
 func checkReserved(name string, item any, fromRequest bool) error {
-	clean := value.Walk(item, func(_ string, leaf any) bool {
-		text, ok := leaf.(string)
-		return !ok || !strings.ContainsAny(text, maskRunes)
+	merges := false
+	clean := value.Walk(item, func(path string, leaf any) bool {
+		text, _ := leaf.(string)
+		merges = text == mergeKey && strings.HasSuffix("/"+path, "/"+mergeKey)
+		return !merges && !strings.ContainsAny(text, maskRunes)
 	})
 	switch {
 	case clean:
 		return nil
+	case merges && fromRequest:
+		return fault.Userf("%q must not have the key %q", name, mergeKey)
+	case merges:
+		return fmt.Errorf("the value of %q has the key %q, which has a meaning of its own in YAML", name, mergeKey)
 	case fromRequest:
 		return fault.Userf("%q must not hold the characters U+E0F0 to U+E0F3", name)
 	default:

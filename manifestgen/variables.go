@@ -71,6 +71,12 @@ func (w *generation) resolve() error {
 		return err
 	}
 	w.record.PlanProperties = pick(w.Plan.Properties, &w.Service.Bind, "request.plan_properties", inputNames(w.Service.Bind.PlanInputs))
+	for _, secret := range w.bosh.Secrets {
+		if _, clear := w.record.PlanProperties[secret.Input]; clear && *w.Secure {
+			return fmt.Errorf("plan property %q is the value of secret %q, so the bind action cannot read it from the plan; "+
+				"it can read the secret with manifest.get", secret.Input, secret.Name)
+		}
+	}
 	return nil
 }
 
@@ -151,12 +157,12 @@ func (w *generation) constants() map[string]any {
 		"request.service_id":                        w.record.ServiceID,
 		"request.plan_id":                           w.record.PlanID,
 		"request.instance_id":                       instance.InstanceID(w.Deployment.DeploymentName),
-		defaultLabels:                               w.defaultLabels(),
 		"request.context":                           orEmpty(w.record.Context),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"bosh.deployment":                           w.Deployment.DeploymentName,
 		"uaa_client":                                orEmpty(w.record.UAAClient),
 	}
+	constants[defaultLabels] = w.defaultLabels()
 	for _, field := range uaaFields {
 		constants["uaa_client."+field] = w.record.UAAClient[field]
 	}

@@ -114,9 +114,10 @@ func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 		if err != nil {
 			return nil, e.fail(n, fmt.Errorf("key of map %s: %w", target.Name, err))
 		}
-		value, ok := c[keys[0].(string)]
+		name := as[string](keys[0])
+		value, ok := c[name]
 		if !ok {
-			return nil, e.fail(target, missingKey(keys[0].(string), target.Name))
+			return nil, e.fail(target, missingKey(name, target.Name))
 		}
 		return e.variable(n, target.Name, value)
 	case []any:
@@ -124,7 +125,7 @@ func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 		if err != nil {
 			return nil, e.fail(n, fmt.Errorf("index of list %s: %w", target.Name, err))
 		}
-		i := keys[0].(int64)
+		i := as[int64](keys[0])
 		if i < 0 || i >= int64(len(c)) {
 			return nil, e.fail(target, fmt.Errorf("index %d out of range for list %s (max %d)", i, target.Name, len(c)))
 		}

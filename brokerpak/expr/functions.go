@@ -99,26 +99,54 @@ func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	return map[string]Function{
 		"assert": {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
-		"config": {[]Type{String}, String, "Returns the configuration value of the key; a map or list becomes JSON.",
-			func(args []any) (any, error) { return s.config(args[0].(string)) }},
-		"counter.next": {nil, Int, "Returns the next number of a counter that starts at 1.",
-			func([]any) (any, error) { return e.generate("counter.next", s.next) }},
-		"env": {[]Type{String}, String, "Returns the value of the environment variable.",
-			func(args []any) (any, error) { return s.env(args[0].(string)) }},
+		"config": {
+			[]Type{String},
+			String, "Returns the configuration value of the key; a map or list becomes JSON.",
+			func(args []any) (any, error) { return s.config(as[string](args[0])) },
+		},
+		"counter.next": {
+			nil, Int, "Returns the next number of a counter that starts at 1.",
+			func([]any) (any, error) { return e.generate("counter.next", s.next) },
+		},
+		"env": {
+			[]Type{String},
+			String, "Returns the value of the environment variable.",
+			func(args []any) (any, error) { return s.env(as[string](args[0])) },
+		},
 		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
-		"lookup": {[]Type{Map, String, Any}, Any, "Returns the value of the key in the map, or the default when it is missing or null.",
-			lookup},
-		"map.flatten": {[]Type{String, String, Map}, String,
-			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten},
-		"rand.base64": {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.",
-			func(args []any) (any, error) { return e.random(args[0].(int64)) }},
+		"lookup": {
+			[]Type{Map, String, Any},
+			Any, "Returns the value of the key in the map, or the default when it is missing or null.",
+			lookup,
+		},
+		"map.flatten": {
+			[]Type{String, String, Map},
+			String,
+			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten,
+		},
+		"rand.base64": {
+			[]Type{Int},
+			String, "Returns that many random bytes as URL encoded Base64.",
+			func(args []any) (any, error) { return e.random(as[int64](args[0])) },
+		},
 		"regexp.matches": {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
-		"str.queryEscape": {[]Type{String}, String, "Escapes the text for the query of a URL.",
-			func(args []any) (any, error) { return url.QueryEscape(args[0].(string)), nil }},
+		"str.queryEscape": {
+			[]Type{String},
+			String, "Escapes the text for the query of a URL.",
+			func(args []any) (any, error) { return url.QueryEscape(as[string](args[0])), nil },
+		},
 		"str.truncate": {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
-		"time.nano": {nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
-			func([]any) (any, error) { return e.generate("time.nano", s.nano) }},
+		"time.nano": {
+			nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
+			func([]any) (any, error) { return e.generate("time.nano", s.nano) },
+		},
 	}
+}
+
+// as is an argument in the type that its function declares: the evaluation has cast it.
+func as[T any](argument any) T {
+	typed, _ := argument.(T)
+	return typed
 }
 
 // generate lets the owner of the scope decide on the value of a call that differs every time.
@@ -142,7 +170,7 @@ func (e *evaluation) random(count int64) (any, error) {
 
 // assert fails with an error for the cf user: the specification says that the user gets to see the message.
 func assert(args []any) (any, error) {
-	if !args[0].(bool) {
+	if !as[bool](args[0]) {
 		return nil, fault.Userf("assertion failed: %s", args[1])
 	}
 	return true, nil
@@ -157,7 +185,7 @@ func jsonMarshal(args []any) (any, error) {
 }
 
 func lookup(args []any) (any, error) {
-	if value := args[0].(map[string]any)[args[1].(string)]; value != nil {
+	if value := as[map[string]any](args[0])[as[string](args[1])]; value != nil {
 		return value, nil
 	}
 	return args[2], nil
@@ -169,23 +197,23 @@ func mapFlatten(args []any) (any, error) {
 		return nil, err
 	}
 	entries := []string{}
-	for key, value := range m.(map[string]any) {
+	for key, value := range as[map[string]any](m) {
 		entries = append(entries, fmt.Sprintf("%s%s%v", key, args[0], value))
 	}
 	slices.Sort(entries)
-	return strings.Join(entries, args[1].(string)), nil
+	return strings.Join(entries, as[string](args[1])), nil
 }
 
 func regexpMatches(args []any) (any, error) {
-	re, err := regexp.Compile(args[0].(string))
+	re, err := regexp.Compile(as[string](args[0]))
 	if err != nil {
 		return nil, err
 	}
-	return re.MatchString(args[1].(string)), nil
+	return re.MatchString(as[string](args[1])), nil
 }
 
 func strTruncate(args []any) (any, error) {
-	count, text := args[0].(int64), args[1].(string)
+	count, text := as[int64](args[0]), as[string](args[1])
 	if count < 0 {
 		return nil, errors.New("count must not be negative")
 	}

@@ -1,6 +1,7 @@
 package expr_test
 
 import (
+	"errors"
 	"net/url"
 	"reflect"
 	"testing"
@@ -36,7 +37,8 @@ func FuzzParse(f *testing.F) {
 		pos := diag.Pos{File: "svc.yml", Line: 7, Column: 5}
 		template, err := expr.Parse(expr.Source{Text: text, Pos: pos, Indent: indent, Folded: folded})
 		if err != nil {
-			if found, ok := err.(diag.Errors); !ok || len(found) == 0 || found[0].Pos.Line < pos.Line {
+			var found diag.Errors
+			if !errors.As(err, &found) || len(found) == 0 || found[0].Pos.Line < pos.Line {
 				t.Fatalf("wrong error %#v", err)
 			}
 			return

@@ -1,6 +1,7 @@
 package expr_test
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -186,7 +187,9 @@ func check(node *yaml.Node, lines []string, found *diag.List) {
 	}
 	template, err := expr.Parse(expr.SourceOf(node, "positions.yml", lines))
 	if err != nil {
-		for _, item := range err.(diag.Errors) {
+		var faults diag.Errors
+		Expect(errors.As(err, &faults)).To(BeTrue())
+		for _, item := range faults {
 			found.Errorf(item.Pos, item.Rule, "%s", item.Message)
 		}
 		return

@@ -218,8 +218,7 @@ func (v *View) resolveText(text, path string) (string, error) {
 		start := strings.Index(text, "((")
 		end := strings.Index(text[max(start, 0):], "))")
 		if start < 0 || end < 0 {
-			out.WriteString(text)
-			return out.String(), nil
+			return out.String() + text, nil
 		}
 		end += start + len("))")
 		reference := text[start:end]
@@ -256,11 +255,26 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 		}
 		item, err := scope.Eval("outputs."+name, output.Expr)
 		if err != nil {
-			return nil, fmt.Errorf("evaluating output %q of the instance: %w", name, err)
+			return nil, fmt.Errorf("evaluating output %q of the instance%s: %w", name, v.made(), err)
 		}
 		details[name] = item
 	}
 	return details, nil
+}
+
+// made tells which pak made the manifest: an instance that was not upgraded yet lacks what a later version of the pak records.
+func (v *View) made() string {
+	if v.Record == nil {
+		return ", whose manifest has no record of this adapter"
+	}
+	return fmt.Sprintf(", whose manifest was made by version %s of pak %s", v.Record.PakVersion, v.Record.Pak)
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
 }
 
 // DashboardURL is the instance's dashboard; "" when the service has none.
@@ -284,11 +298,17 @@ func (v *View) scope(environment vars.Environment) *vars.Scope {
 	scope := vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
 	if v.Record != nil {
 		scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
-		scope = scope.With(map[string]any{
-			"request.service_id": v.Record.ServiceID,
-			"request.plan_id":    v.Record.PlanID,
-			"request.context":    v.Record.Context,
-		}, nil)
+		constants := map[string]any{
+			"request.service_id":  v.Record.ServiceID,
+			"request.plan_id":     v.Record.PlanID,
+			"request.instance_id": v.InstanceID(),
+			"request.context":     orEmpty(v.Record.Context),
+			"uaa_client":          orEmpty(v.Record.UAAClient),
+		}
+		for field, item := range v.Record.UAAClient {
+			constants["uaa_client."+field] = item
+		}
+		scope = scope.With(constants, nil)
 	}
 	return scope
 }

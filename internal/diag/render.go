@@ -1,7 +1,6 @@
 package diag
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ const (
 // WriteText renders each diagnostic as "file:line:column: message [rule]", with the line of the file and a mark under what is
 // meant where the source is known.
 func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours bool) error {
-	out := bufio.NewWriter(w)
+	var out strings.Builder
 	for _, d := range diagnostics {
 		paint := func(_, text string) string { return text }
 		if colours {
@@ -29,16 +28,17 @@ func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours boo
 			colour = yellow
 		}
 		place := d.Pos.String()
-		fmt.Fprintf(out, "%s%s\n", paint(bold, place), strings.TrimPrefix(d.String(), place))
+		fmt.Fprintf(&out, "%s%s\n", paint(bold, place), strings.TrimPrefix(d.String(), place))
 		if found, ok := source.find(d.Pos); ok {
 			line, start, end := found.shown()
 			number := strconv.Itoa(d.Pos.Line)
 			margin := strings.Repeat(" ", len(number))
-			fmt.Fprintf(out, "%s |\n%s | %s\n%s | %s%s\n", margin, number, line, margin,
+			fmt.Fprintf(&out, "%s |\n%s | %s\n%s | %s%s\n", margin, number, line, margin,
 				indentation(line, start), paint(colour, "^"+strings.Repeat("~", max(end-start-1, 0))))
 		}
 	}
-	return out.Flush()
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 // indentation is as wide as the first characters of a line.
@@ -142,16 +142,17 @@ func record(d Diagnostic, source Source) jsonRecord {
 func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	out := bufio.NewWriter(w)
+	var out strings.Builder
 	for _, d := range diagnostics {
-		fmt.Fprintf(out, "::%s file=%s", d.Severity, property.Replace(d.Pos.File))
+		fmt.Fprintf(&out, "::%s file=%s", d.Severity, property.Replace(d.Pos.File))
 		if d.Pos.Line > 0 {
-			fmt.Fprintf(out, ",line=%d", d.Pos.Line)
+			fmt.Fprintf(&out, ",line=%d", d.Pos.Line)
 		}
 		if d.Pos.Column > 0 {
-			fmt.Fprintf(out, ",col=%d", d.Pos.Column)
+			fmt.Fprintf(&out, ",col=%d", d.Pos.Column)
 		}
-		fmt.Fprintf(out, ",title=%s::%s\n", property.Replace(d.Rule), message.Replace(d.Message))
+		fmt.Fprintf(&out, ",title=%s::%s\n", property.Replace(d.Rule), message.Replace(d.Message))
 	}
-	return out.Flush()
+	_, err := io.WriteString(w, out.String())
+	return err
 }

@@ -65,7 +65,9 @@ var _ = Describe("Rendering", func() {
 	)
 
 	It("cuts long lines around the mark and shows no control characters", func() {
-		long := func(string) (string, bool) { return strings.Repeat("x", 5000) + " \x1b[31m" + strings.Repeat("y", 5000), true }
+		long := func(string) (string, bool) {
+			return strings.Repeat("x", 5000) + " \x1b[31m" + strings.Repeat("y", 5000), true
+		}
 		var out bytes.Buffer
 		Expect(diag.WriteText(&out, []diag.Diagnostic{{Message: "m", Pos: at(1, 5002)}}, long, false)).To(Succeed())
 		Expect(out.Len()).To(BeNumerically("<", 600))

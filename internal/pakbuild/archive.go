@@ -49,8 +49,12 @@ func kindOf(file io.ReaderAt) (kind, error) {
 		kind  kind
 		magic string
 	}{
-		{zipArchive, "PK\x03\x04"}, {zipArchive, "PK\x05\x06"}, {gzipArchive, "\x1f\x8b"}, {bzip2Archive, "BZh"},
-		{xzArchive, "\xfd7zXZ\x00"}, {zstdArchive, "\x28\xb5\x2f\xfd"},
+		{zipArchive, "PK\x03\x04"},
+		{zipArchive, "PK\x05\x06"},
+		{gzipArchive, "\x1f\x8b"},
+		{bzip2Archive, "BZh"},
+		{xzArchive, "\xfd7zXZ\x00"},
+		{zstdArchive, "\x28\xb5\x2f\xfd"},
 	} {
 		if bytes.HasPrefix(head, []byte(known.magic)) {
 			return known.kind, nil
@@ -143,7 +147,7 @@ func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 		}
 		err = into.add(ctx, entry.Name, mode, int64(entry.UncompressedSize64), content) //nolint:gosec // bounded above
 		if err = errors.Join(err, content.Close()); err != nil {
-			return fmt.Errorf("%s: %w", entry.Name, err)
+			return err
 		}
 	}
 	return nil
@@ -178,7 +182,7 @@ func unpackTar(ctx context.Context, file io.Reader, found kind, into *tree) erro
 			return flawf("archive", "%q is %s; only plain files are allowed", header.Name, modeName(header.FileInfo().Mode()))
 		}
 		if err := into.add(ctx, header.Name, header.FileInfo().Mode(), header.Size, archive); err != nil {
-			return fmt.Errorf("%s: %w", header.Name, err)
+			return err
 		}
 	}
 	if source.ended {

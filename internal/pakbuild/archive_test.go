@@ -2,6 +2,7 @@ package pakbuild_test
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,8 +72,10 @@ var _ = Describe("an archive", func() {
 		}, "the archive is broken or not complete"),
 		Entry("zip that was cut off", "x.zip", func() string { return zipOf(tofu, noise)[:120] }, "the archive is broken or not complete"),
 		Entry("zip with a wrong checksum", "x.zip", func() string {
-			return strings.Replace(zipOf(entry{"tofu", "", 0o755}, noise), "\x00noise", "\x01noise", 1)
-		}, "the archive is broken"),
+			var right [4]byte
+			binary.LittleEndian.PutUint32(right[:], crc32.ChecksumIEEE([]byte(script)))
+			return strings.ReplaceAll(zipOf(tofu), string(right[:]), "\x00\x00\x00\x01")
+		}, "the archive is broken: tofu: zip: checksum error"),
 		Entry("tar with a file above it", "x.tar", func() string { return tarOf(tofu, entry{"../evil", "x", 0o644}) }, "leads outside of it"),
 		Entry("tar with a link", "x.tar", func() string { return tarOf(link) }, `"tofu" is a symbolic link`),
 		Entry("tar with a file twice", "x.tar", func() string { return tarOf(tofu, tofu) }, `the archive holds two files "tofu"`),

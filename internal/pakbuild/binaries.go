@@ -193,7 +193,7 @@ func checkMachine(file string, platform brokerpak.Platform) error {
 	defer func() { _ = opened.Close() }() // opened for reading: closing cannot lose anything
 	head := make([]byte, header)
 	if _, err := io.ReadFull(opened, head); err != nil || string(head[:4]) != "\x7fELF" {
-		return nil //nolint:nilerr // a script, or a format of another system
+		return nil // a script, or a format of another system
 	}
 	if found := machines[binary.LittleEndian.Uint16(head[machineAt:])]; found != "" && found != platform.Arch {
 		return flawf("binary-platform", "%s is made for %s", filepath.Base(file), found)

@@ -156,6 +156,17 @@ bind:
 `))
 	})
 
+	It("keeps an empty template", func() {
+		dir := newPak("name: tofu, version: 1.6.0")
+		write(filepath.Join(dir, "mail.yml"), service+"bind: {template_ref: bind.tf, template_refs: {main: bind.tf}}\n")
+		write(filepath.Join(dir, "bind.tf"), "")
+		built, _ := mustBuild(dir, from("tofu", tofu))
+		pak, err := brokerpak.Open(built)
+		Expect(err).NotTo(HaveOccurred())
+		defer pak.Close()
+		Expect(pak.Services[0].Bind.Templates).To(Equal(map[string]string{"template.tf": "\n", "main.tf": ""}))
+	})
+
 	It("includes sources", func() {
 		code := zipOf(entry{"main.go", "package main", 0o644})
 		files := serveFiles(map[string]string{"/a.zip": code, "/b.zip": code + "b"})

@@ -56,7 +56,9 @@ func (d *definition) templates(action *yaml.Node) {
 		if isText(ref) {
 			remove(action, "template")
 			text := d.text(ref)
-			text.Value += strings.Repeat("\n", max(0, 1-len(text.Value))) // an empty text would be no template
+			if text.Value == "" {
+				text = textNode("\n") // an empty text would be no template
+			}
 			rename(action, "template_ref", "template", text)
 		} else {
 			remove(action, "template_ref")

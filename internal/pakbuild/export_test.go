@@ -20,7 +20,7 @@ func UnpackFile(file, dir string, limit int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer into.close() //nolint:errcheck // of a test
+	defer into.close()
 	err = unpack(context.Background(), "file", file, false, into)
 	return into.names(), err
 }

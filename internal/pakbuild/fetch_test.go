@@ -22,7 +22,9 @@ import (
 // roundTripper answers requests without a network.
 type roundTripper func(request *http.Request) *http.Response
 
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request), nil }
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	return r(request), nil
+}
 
 func sum(text string) string {
 	digest := sha256.Sum256([]byte(text))
@@ -98,7 +100,8 @@ var _ = Describe("fetching", func() {
 	It("keeps downloads in the cache and unpacks them from there", func() {
 		files := serveFiles(map[string]string{"/tofu.zip": archive})
 		template := "name: tofu, version: 1.6.0, url_template: '" + files.URL + "/tofu.zip"
-		cached := func(o *pakbuild.Options) { o.CacheDir = filepath.Join(filepath.Dir(o.Dir), "cache") }
+		cache := filepath.Join(GinkgoT().TempDir(), "cache")
+		cached := func(o *pakbuild.Options) { o.CacheDir = cache }
 		dir := newPak(template + "'")
 		without, _ := mustBuild(dir)
 		first, _ := mustBuild(dir, cached)
@@ -109,7 +112,6 @@ var _ = Describe("fetching", func() {
 		Expect(read(second)).To(Equal(read(without)))
 
 		By("fetching anew what does not have the checksum any more")
-		cache := filepath.Join(filepath.Dir(dir), "cache")
 		entries, err := os.ReadDir(cache)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(entries).To(HaveLen(1))
@@ -170,7 +172,7 @@ var _ = Describe("fetching", func() {
 			Dir: newPak("name: tofu, version: 1.6.0, url_template: " + files.URL + "/tofu"), Output: filepath.Join(GinkgoT().TempDir(), "x"),
 			Progress: GinkgoWriter, Getenv: os.LookupEnv,
 		})
-		Expect(err).To(MatchError(Or(MatchError(context.Canceled), ContainSubstring("EOF"))))
+		Expect(err).To(MatchError(context.Canceled))
 		Expect(files.asked).To(HaveLen(1))
 	})
 

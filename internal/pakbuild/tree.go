@@ -71,7 +71,10 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	if err == nil && written != count {
 		err = io.ErrUnexpectedEOF
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", clean, err)
+	}
+	return nil
 }
 
 // names are the paths of the files, sorted.

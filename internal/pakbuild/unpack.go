@@ -121,8 +121,5 @@ func addFile(ctx context.Context, files fs.FS, name string, mode fs.FileMode, in
 	if err != nil {
 		return err
 	}
-	if err := into.add(ctx, name, mode, info.Size(), file); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return into.add(ctx, name, mode, info.Size(), file)
 }

@@ -42,18 +42,7 @@ func newBuild(streams Streams) *cobra.Command {
 		Example:           "  service-adapter pak build redis --target linux/amd64 --cache ~/.cache/paks",
 		Args:              arguments(cobra.ExactArgs(1)),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		RunE: func(command *cobra.Command, args []string) error {
-			options, err := flags.options(streams, args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			file, err := pakbuild.Build(command.Context(), options)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(streams.Out, file)
-			return err
-		},
+		RunE:              func(command *cobra.Command, args []string) error { return flags.build(command, streams, args[0]) },
 	}
 	command.Flags().StringVarP(&flags.output, "output", "o", "", "the file to write")
 	command.Flags().StringVarP(&flags.target, "target", "t", "", "build for this platform only, OS/ARCH or current")
@@ -61,6 +50,19 @@ func newBuild(streams Streams) *cobra.Command {
 	command.Flags().StringVar(&flags.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
 	command.Flags().StringArrayVar(&flags.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
 	return command
+}
+
+func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) error {
+	options, err := f.options(streams, dir)
+	if err != nil {
+		return usageError{err}
+	}
+	file, err := pakbuild.Build(command.Context(), options)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(streams.Out, file)
+	return err
 }
 
 func (f buildFlags) options(streams Streams, dir string) (pakbuild.Options, error) {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,9 +24,9 @@ type browser struct {
 	mutex     sync.Mutex
 	next      int
 	replies   map[int]chan message
-	problems  []string // errors of the console, and whatever the policy of the page blocked
-	addresses []string // what was requested
-	loaded    chan struct{}
+	problems  []string    // errors of the console, and whatever the policy of the page blocked
+	addresses []string    // what was requested
+	loaded    chan string // the loader of each document that was loaded
 }
 
 type message struct {
@@ -49,21 +50,26 @@ func startBrowser() *browser {
 	if program == "" {
 		Skip("there is no Chromium; scripts/chromium installs it where it can")
 	}
+	profile, err := os.MkdirTemp("", "chromium-")
+	Expect(err).NotTo(HaveOccurred())
+	// The helpers of the browser may write for a moment after it was killed.
+	DeferCleanup(func() { Eventually(func() error { return os.RemoveAll(profile) }, "30s").Should(Succeed()) })
 	commands, to, err := os.Pipe()
 	Expect(err).NotTo(HaveOccurred())
 	from, events, err := os.Pipe()
 	Expect(err).NotTo(HaveOccurred())
 	process := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir="+GinkgoT().TempDir(), "--remote-debugging-pipe", "about:blank")
+		"--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
 	process.ExtraFiles = []*os.File{commands, events} // 3 and 4
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	Expect(process.Start()).To(Succeed())
 	Expect(commands.Close()).To(Succeed())
 	Expect(events.Close()).To(Succeed())
-	b := &browser{to: to, replies: map[int]chan message{}, loaded: make(chan struct{}, 16)}
+	b := &browser{to: to, replies: map[int]chan message{}, loaded: make(chan string, 1000)}
 	b.wait.Go(func() { b.read(from) })
 	DeferCleanup(func() {
-		_ = process.Process.Kill()
+		_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // with its helpers
 		_ = process.Wait()
 		_ = to.Close()
 		b.wait.Wait()
@@ -102,8 +108,10 @@ func (b *browser) note(m message) {
 	case "Network.requestWillBeSent":
 		request, _ := m.Params["request"].(map[string]any)
 		b.addresses = append(b.addresses, fmt.Sprint(request["url"]))
-	case "Page.loadEventFired":
-		b.loaded <- struct{}{}
+	case "Page.lifecycleEvent":
+		if m.Params["name"] == "load" {
+			b.loaded <- fmt.Sprint(m.Params["loaderId"])
+		}
 	}
 }
 
@@ -144,11 +152,12 @@ func (b *browser) open(file string, width int) tab {
 	for _, domain := range []string{"Log", "Runtime", "Network", "Page", "Audits"} {
 		b.call(session, domain+".enable", map[string]any{})
 	}
+	b.call(session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true})
 	b.call(session, "Emulation.setDeviceMetricsOverride", map[string]any{
 		"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500,
 	})
-	b.call(session, "Page.navigate", map[string]any{"url": "file://" + file})
-	Eventually(b.loaded, "30s").Should(Receive())
+	loader := b.call(session, "Page.navigate", map[string]any{"url": "file://" + file})["loaderId"]
+	Eventually(b.loaded, "30s").Should(Receive(Equal(loader)))
 	return t
 }
 

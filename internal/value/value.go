@@ -30,12 +30,12 @@ func DecodeJSON(data []byte) (any, error) {
 	decoder.UseNumber()
 	var raw any
 	if err := decoder.Decode(&raw); err != nil {
-		if err == io.EOF { //nolint:errorlint // Decode returns io.EOF bare for an empty text
+		if err == io.EOF {
 			return nil, fmt.Errorf("unexpected end of JSON input")
 		}
 		return nil, err
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Token returns io.EOF bare
+	if _, err := decoder.Token(); err != io.EOF {
 		return nil, fmt.Errorf("unexpected data after the JSON document")
 	}
 	return Normalise(raw), nil

@@ -90,7 +90,6 @@ var _ = Describe("a bind section", func() {
 	},
 		Entry("an empty template", "bind:\n  template_refs: {main: empty.tf}\n"),
 		Entry("no template", "bind:\n  user_inputs: []\n"),
-		Entry("an empty section", "bind: {}\n"),
 		Entry("no section", ""),
 	)
 })

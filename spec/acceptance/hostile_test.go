@@ -97,7 +97,7 @@ var _ = Describe("hostile parameters", func() {
 	It("come out of the manifest and of the credentials as they are", func(ctx context.Context) {
 		keys := object{}
 		for _, text := range hostileTexts {
-			if len(text) < 1000 { // a key of YAML is short
+			if len(text) < 1000 && text != "<<" { // a key of YAML is short, and this one merges mappings
 				keys[text] = text
 			}
 		}
@@ -126,20 +126,21 @@ var _ = Describe("hostile parameters", func() {
 		}
 	})
 
-	DescribeTable("keep numbers", func(ctx context.Context, number, written string) {
-		b.deploy(ctx, object{"number": json.Number(number), "tree": json.RawMessage(`{"n":` + number + `}`)})
-		for reader, properties := range readBy(b.Manifest) {
-			Expect(canonical(properties["number"])).To(Equal(written), reader)
-			Expect(canonical(properties["tree"])).To(Equal(`{"n":`+written+`}`), reader)
+	It("keep numbers", func(ctx context.Context) {
+		given := `[1e6,10240000000,9007199254740993,-9007199254740993,18446744073709551615,0.1,5.0]`
+		written := []string{"1000000", "10240000000", "9007199254740993", "-9007199254740993", "18446744073709551615", "0.1", "5"}
+		for i, number := range strings.Split(strings.Trim(given, "[]"), ",") {
+			b.deploy(ctx, object{"number": json.Number(number), "tree": json.RawMessage(given)})
+			for reader, properties := range readBy(b.Manifest) {
+				Expect(canonical(properties["number"])).To(Equal(written[i]), reader)
+				Expect(canonical(properties["tree"])).To(Equal("["+strings.Join(written, ",")+"]"), reader)
+			}
+			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
 		}
-		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
-		echo := credentials(b.bind(ctx, "bind-1", object{"number": json.Number(number)}))["echo"].(object)
-		Expect(echo["number"]).To(Equal(json.Number(written)))
-	},
-		Entry(nil, "1e6", "1000000"), Entry(nil, "10240000000", "10240000000"), Entry(nil, "9007199254740993", "9007199254740993"),
-		Entry(nil, "-9007199254740993", "-9007199254740993"), Entry(nil, "18446744073709551615", "18446744073709551615"),
-		Entry(nil, "0.1", "0.1"), Entry(nil, "5.0", "5"),
-	)
+		got := credentials(b.bind(ctx, "bind-1", object{"number": json.Number("9007199254740993"), "tree": json.RawMessage(given)}))
+		Expect(got["echo"].(object)["number"]).To(Equal(json.Number("9007199254740993")))
+		Expect(canonical(got["echo"].(object)["tree"])).To(Equal("[" + strings.Join(written, ",") + "]"))
+	})
 
 	// request is a body with parameters that an encoder would not write.
 	request := func(parameters string) string {
@@ -159,6 +160,7 @@ var _ = Describe("hostile parameters", func() {
 		Entry("one in a key", `{"tree":{"((x))":1}}`, `parameter "tree" must not hold "(("`),
 		Entry("an encoded one", `{"text":"\u0028\u0028x))"}`, `parameter "text" must not hold "(("`),
 		Entry("one in characters that the adapter uses itself", `{"text":"\ue0f0\ue0f0admin_password\ue0f1\ue0f1"}`, `"text" must not hold`),
+		Entry("the key that merges mappings", `{"tree":[{"<<":1}]}`, `"tree" must not have the key "<<"`),
 		Entry("an integer beyond 64 bits", `{"number":123456789012345678901234567890}`, "is too large"),
 	)
 
@@ -199,7 +201,6 @@ var _ = Describe("hostile parameters", func() {
 		b.site.expectNothingLeft()
 		Expect(list(b.site.dir)).To(ConsistOf(append(before, "cache", "state")))
 	},
-		Entry("a path", "../../../up"), Entry("an option", "-force"), Entry("text", "two words\n😀"),
-		Entry("a long one", strings.Repeat("x", 5000)), Entry("default", "default"),
+		Entry("a path", "../../../up"), Entry("an option", "-force"), Entry("a long text", strings.Repeat("two words\n😀", 500)),
 	)
 })

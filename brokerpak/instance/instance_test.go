@@ -1,0 +1,190 @@
+package instance_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/record"
+)
+
+const manifest = `name: service-instance_abc
+instance_groups:
+- name: box
+  instances: 3
+  jobs:
+  - name: box
+    properties:
+      password: ((/odb/svc/service-instance_abc/password))
+      uri: "redis://:((password))@host:((port))"
+      nested: {list: [((password)), plain, {"key": ((password))}]}
+      certificate: ((tls.certificate))
+      missing: ((nowhere))
+      open: "a (( b"
+      size: 1000000
+      yes: "y"
+`
+
+func parsed(text string) *expr.Template {
+	GinkgoHelper()
+	template, err := expr.Parse(expr.Source{Text: text, Pos: diag.Pos{File: "service.yml", Line: 1, Column: 1}})
+	Expect(err).NotTo(HaveOccurred())
+	return template
+}
+
+func deployed() *instance.View {
+	return &instance.View{
+		Manifest: []byte(manifest),
+		Secrets: map[string]string{
+			"((/odb/svc/service-instance_abc/password))": "s3cret", "((password))": "p((q))", "((port))": "6379",
+			"((tls.certificate))": "CERT",
+		},
+		VMs: map[string][]string{"box": {"10.0.0.1", "10.0.0.2"}, "empty": {}},
+		DNS: map[string]string{"primary": "q-s0.box.bosh"},
+	}
+}
+
+// evaluate gives the value of an expression over an instance.
+func evaluate(view *instance.View, text string) (any, error) {
+	GinkgoHelper()
+	scope := vars.NewScope(vars.Options{Constants: view.Constants(), Functions: view.Functions()})
+	return scope.Eval("x", parsed(text))
+}
+
+const properties = "/instance_groups/name=box/jobs/name=box/properties/"
+
+var _ = Describe("expressions over an instance", func() {
+	DescribeTable("find",
+		func(text string, expected any) {
+			Expect(evaluate(deployed(), text)).To(BeEquivalentTo(expected))
+		},
+		Entry("a secret", `${manifest.get("`+properties+`password")}`, "s3cret"),
+		Entry("secrets within a text, each replaced once", `${manifest.get("`+properties+`uri")}`, "redis://:p((q))@host:6379"),
+		Entry("a part of a structured secret", `${manifest.get("`+properties+`certificate")}`, "CERT"),
+		Entry("an element of a list by index", `${manifest.get("`+properties+`nested/list/0")}`, "p((q))"),
+		Entry("secrets in lists and mappings", `${json.marshal(manifest.get("`+properties+`nested"))}`,
+			`{"list":["p((q))","plain",{"key":"p((q))"}]}`),
+		Entry("a number, without an exponent", `${manifest.get("`+properties+`size")}`, "1000000"),
+		Entry("a text that only looks like a reference", `${manifest.get("`+properties+`open")}`, "a (( b"),
+		Entry("groups by index", `${manifest.get("/instance_groups/0/name")}`, "box"),
+		Entry("a host", `${bosh.host("box")}`, "10.0.0.1"),
+		Entry("hosts", `${json.marshal(bosh.hosts("box"))}`, `["10.0.0.1","10.0.0.2"]`),
+		Entry("an address", `${bosh.address("primary")}`, "q-s0.box.bosh"),
+		Entry("the deployment", `${bosh.deployment}`, "service-instance_abc"),
+		Entry("VMs", `${json.marshal(bosh.vms["box"])}`, `["10.0.0.1","10.0.0.2"]`),
+		Entry("DNS names", `${bosh.dns["primary"]}`, "q-s0.box.bosh"),
+	)
+
+	DescribeTable("explain what is not there",
+		func(text, message string) {
+			_, err := evaluate(deployed(), text)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(err).NotTo(MatchError(ContainSubstring("s3cret")))
+		},
+		Entry("a secret that the broker did not send", `${manifest.get("`+properties+`missing")}`,
+			`the broker sent no value for ((nowhere)) at "`+properties+`missing"; is enable_secure_manifests on?`),
+		Entry("a key", `${manifest.get("/gone/x")}`, `the manifest has nothing at "/gone/x"`),
+		Entry("an index", `${manifest.get("/instance_groups/7")}`, `the manifest has nothing at "/instance_groups/7"`),
+		Entry("a name", `${manifest.get("/instance_groups/name=gone")}`, `the manifest has nothing at "/instance_groups/name=gone"`),
+		Entry("a path", `${manifest.get("name")}`, `path "name": `),
+		Entry("a group", `${bosh.host("bax")}`, `no VMs for instance group "bax"; there are: box, empty`),
+		Entry("VMs of a group", `${bosh.hosts("empty")}`, `no VMs for instance group "empty"; there are: box, empty`),
+		Entry("an address", `${bosh.address("x")}`, `the broker sent no DNS address "x"; there are: primary; configure binding_with_dns for the plan`),
+	)
+
+	It("say that the manifest cannot be read", func() {
+		view := &instance.View{Manifest: []byte("{")}
+		_, err := evaluate(view, `${manifest.get("/name")}`)
+		Expect(err).To(MatchError(ContainSubstring("reading the deployed manifest")))
+		Expect(view.Deployment()).To(BeEmpty())
+	})
+
+	It("prefer the record's deployment to a manifest that cannot be read", func() {
+		view := &instance.View{Manifest: []byte("{"), Record: &record.Record{Deployment: "service-instance_x"}}
+		Expect(view.InstanceID()).To(Equal("x"))
+	})
+
+	It("leaves references where it only looks", func() {
+		Expect(deployed().Find(properties + "password")).To(Equal("((/odb/svc/service-instance_abc/password))"))
+	})
+
+	DescribeTable("wait for the deployment when they read it",
+		func(text string, waits bool) { Expect(instance.Deferred(parsed(text))).To(Equal(waits)) },
+		Entry("a literal", "x", false),
+		Entry("a variable", "${x}", false),
+		Entry("the deployment's name", "${bosh.deployment}", false),
+		Entry("the manifest", `${x}-${manifest.get("/name")}`, true),
+		Entry("a host", `${bosh.host("box")}`, true),
+		Entry("VMs", `${json.marshal(bosh.vms["box"])}`, true),
+		Entry("DNS names", `${bosh.dns["x"]}`, true),
+	)
+})
+
+var _ = Describe("the details of an instance", func() {
+	var service *brokerpak.Service
+	output := func(text string) brokerpak.Output { return brokerpak.Output{Expr: parsed(text)} }
+	BeforeEach(func() {
+		service = &brokerpak.Service{Provision: brokerpak.Action{Bosh: &brokerpak.Bosh{Outputs: map[string]brokerpak.Output{
+			"scheme": output(`${tls ? "rediss" : "redis"}`),
+			"uri":    output(`${scheme}://${bosh.host("box")}:${manifest.get("` + properties + `size")}/${request.instance_id}`),
+			"fixed":  {Literal: int64(5)},
+		}}}}
+	})
+
+	It("are those of the record, and those that wait", func() {
+		view := deployed()
+		view.Record = &record.Record{
+			Deployment: "service-instance_abc", Outputs: map[string]any{"scheme": "recorded", "template": "t"},
+			Variables: map[string]any{"scheme": "http"},
+		}
+		Expect(view.Details(service, vars.Environment{})).To(Equal(map[string]any{
+			"scheme": "recorded", "template": "t", "fixed": int64(5), "uri": "http://10.0.0.1:1000000/abc",
+		}))
+	})
+
+	It("ignore what the record says of an output that reads the deployment", func() {
+		service.Provision.Bosh.Outputs = map[string]brokerpak.Output{"host": output(`${bosh.host("box")}`)}
+		view := deployed()
+		view.Record = &record.Record{Outputs: map[string]any{"host": "stale"}}
+		Expect(view.Details(service, vars.Environment{})).To(Equal(map[string]any{"host": "10.0.0.1"}))
+	})
+
+	It("name the version that made the manifest when it lacks something", func() {
+		view := deployed()
+		view.Record = &record.Record{Pak: "redis", PakVersion: "1.0.0"}
+		_, err := view.Details(service, vars.Environment{})
+		Expect(err).To(MatchError(ContainSubstring(
+			`evaluating output "scheme" of the instance, whose manifest was made by version 1.0.0 of pak redis`)))
+	})
+
+	It("are none without a manifest template", func() {
+		Expect(deployed().Details(&brokerpak.Service{}, vars.Environment{})).To(BeEmpty())
+	})
+})
+
+var _ = Describe("the dashboard", func() {
+	service := func(url string) *brokerpak.Service {
+		return &brokerpak.Service{Provision: brokerpak.Action{Bosh: &brokerpak.Bosh{DashboardURL: parsed(url)}}}
+	}
+
+	It("is that of the record", func() {
+		view := &instance.View{Record: &record.Record{DashboardURL: "https://recorded"}}
+		Expect(view.DashboardURL(service("https://${gone}"), vars.Environment{}, nil)).To(Equal("https://recorded"))
+	})
+
+	It("is evaluated when it reads the deployment, or there is no record", func() {
+		view := deployed()
+		Expect(view.DashboardURL(service(`https://${bosh.deployment}/${request.instance_id}`), vars.Environment{},
+			map[string]any{"request.instance_id": "abc"})).To(Equal("https://service-instance_abc/abc"))
+		view.Record = &record.Record{Deployment: "service-instance_abc", Variables: map[string]any{"port": int64(80)}}
+		Expect(view.DashboardURL(service(`https://${bosh.host("box")}:${port}`), vars.Environment{}, nil)).To(Equal("https://10.0.0.1:80"))
+	})
+
+	It("is none when the service has none", func() {
+		Expect(deployed().DashboardURL(&brokerpak.Service{}, vars.Environment{}, nil)).To(BeEmpty())
+	})
+})
