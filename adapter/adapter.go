@@ -54,13 +54,17 @@ func Run(ctx context.Context, invocation Invocation) int {
 		usage(invocation)
 		return serviceadapter.ErrorExitCode
 	}
+	call := newCall(invocation)
+	product, err := call.protected(func() ([]byte, error) { return call.execute(ctx) })
+	return call.finish(ctx, product, err)
+}
+
+func newCall(invocation Invocation) *call {
 	secrets := &redact.Secrets{}
 	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
-	call := &call{
+	return &call{
 		Invocation: invocation, command: invocation.Args[1], secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo),
 	}
-	product, err := call.execute(ctx)
-	return call.finish(ctx, product, err)
 }
 
 func usage(invocation Invocation) {
@@ -80,13 +84,18 @@ type call struct {
 	logger  *slog.Logger
 }
 
-// execute runs the command and returns its product. A panic becomes an error without the values it may hold.
-func (c *call) execute(ctx context.Context) (product []byte, err error) {
+// protected does the work of a command. A panic becomes an error without the values it may hold.
+func (c *call) protected(work func() ([]byte, error)) (product []byte, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			product, err = nil, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
 		}
 	}()
+	return work()
+}
+
+// execute runs the command and returns its product.
+func (c *call) execute(ctx context.Context) ([]byte, error) {
 	in, err := readInput(c.Args, c.Stdin)
 	if err != nil {
 		return nil, err
@@ -97,7 +106,10 @@ func (c *call) execute(ctx context.Context) (product []byte, err error) {
 	}
 	defer session.close()
 	c.logger = session.logger
-	return c.handle(ctx, session, in)
+	product, err := c.handle(ctx, session, in)
+	// Afterwards, when all secrets of the request are known.
+	session.recordRequest(c.command, in)
+	return product, err
 }
 
 // panicPlace is the function and line of this program where a panic began.

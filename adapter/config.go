@@ -41,6 +41,9 @@ type Config struct {
 	Config map[string]any `yaml:"config"`
 	// AllowedReferences are absolute CredHub paths that manifests may refer to.
 	AllowedReferences []string `yaml:"allowed_references"`
+	// RecordRequests is a directory that keeps the latest requests, with secrets replaced, for service-adapter replay; default:
+	// none are kept.
+	RecordRequests string `yaml:"record_requests"`
 	// LogLevel is debug, info, warn or error; default info.
 	LogLevel string `yaml:"log_level"`
 }

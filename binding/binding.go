@@ -104,30 +104,45 @@ func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	if r.BindingID == "" {
 		return nil, errNoID
 	}
-	action := &r.Service.Bind
-	if action.RequiresAppGUID && appGUID(r.Body) == "" {
-		return nil, fault.ErrAppGUIDMissing
-	}
-	if err := b.CheckParameters(action, r.Parameters); err != nil {
-		return nil, err
-	}
-	details, err := r.Instance.Details(r.Service, r.Environment)
+	details, scope, err := b.resolve(&r)
 	if err != nil {
-		return nil, err
-	}
-	scope := r.scope(details, nil)
-	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: b.CheckValues}
-	if err := bind.Resolve(scope); err != nil {
-		return nil, err
-	}
-	if err := checkRequirements(action, scope); err != nil {
 		return nil, err
 	}
 	outputs, err := b.create(ctx, &r, scope)
 	if err != nil {
-		return nil, meaning(action.Errors, err)
+		return nil, meaning(r.Service.Bind.Errors, err)
 	}
 	return newBinding(details, outputs), nil
+}
+
+// Resolve returns the variables of a bind request. It fails as Create would and runs nothing.
+func (b *Binder) Resolve(r Request) (*vars.Scope, error) {
+	_, scope, err := b.resolve(&r)
+	return scope, err
+}
+
+// resolve checks the request and computes the variables; it returns the instance's outputs as well.
+func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
+	action := &r.Service.Bind
+	if action.RequiresAppGUID && appGUID(r.Body) == "" {
+		return nil, nil, fault.ErrAppGUIDMissing
+	}
+	if err := b.CheckParameters(action, r.Parameters); err != nil {
+		return nil, nil, err
+	}
+	details, err := r.Instance.Details(r.Service, r.Environment)
+	if err != nil {
+		return nil, nil, err
+	}
+	scope := r.scope(details, nil)
+	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: b.CheckValues}
+	if err := bind.Resolve(scope); err != nil {
+		return nil, nil, err
+	}
+	if err := checkRequirements(action, scope); err != nil {
+		return nil, nil, err
+	}
+	return details, scope, nil
 }
 
 // backupAgent answers a request for a backup agent from the instance's outputs; no template runs.

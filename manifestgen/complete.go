@@ -86,7 +86,6 @@ func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 		return nil, err
 	}
 	var all []any
-	var failed []error
 	for _, item := range list {
 		entry, ok := item.(map[string]any)
 		if !ok {
@@ -99,9 +98,8 @@ func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 		fillGroup(entry, group, alias)
 		all = append(all, entry)
 	}
-	failed = append(failed, w.colocateErrands(all, templates))
-	for _, item := range all {
-		entry, _ := item.(map[string]any)
+	failed := []error{w.colocateErrands(all, templates)}
+	for _, entry := range mappings(all) {
 		failed = append(failed, w.fillJobs(entry["jobs"], "instance group "+value.Text(entry["name"])))
 	}
 	return all, errors.Join(failed...)

@@ -121,6 +121,19 @@ func (w *generation) prepare() error {
 		return fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
 			"enable_secure_manifests says", w.Service.Name)
 	}
+	if err := w.resolveVariables(); err != nil {
+		return err
+	}
+	if err := w.resolveSecrets(); err != nil {
+		return err
+	}
+	var err error
+	w.variables, err = w.templateVariables()
+	return err
+}
+
+// resolveVariables checks the request and computes the variables.
+func (w *generation) resolveVariables() error {
 	if err := w.readPrevious(); err != nil {
 		return err
 	}
@@ -130,15 +143,19 @@ func (w *generation) prepare() error {
 	if err := w.CheckParameters(w.Service, w.Plan.Properties, w.Parameters, len(w.PreviousManifest) > 0); err != nil {
 		return err
 	}
-	if err := w.resolve(); err != nil {
-		return err
+	return w.resolve()
+}
+
+// Variables returns the variables of a request. It fails as Generate would, and makes no manifest.
+func (g *Generator) Variables(request Request) (*vars.Scope, error) {
+	w := &generation{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
+	if w.bosh == nil {
+		w.bosh = &brokerpak.Bosh{}
 	}
-	if err := w.resolveSecrets(); err != nil {
-		return err
+	if err := w.resolveVariables(); err != nil {
+		return nil, err
 	}
-	var err error
-	w.variables, err = w.templateVariables()
-	return err
+	return w.scope, nil
 }
 
 // checkRequest refuses what would become a reference to a credential, or would not come out as it is.

@@ -9,8 +9,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/rogpeppe/go-internal/txtar"
+	yamlv2 "gopkg.in/yaml.v2"
+	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/value"
 )
 
 // chance makes random operators and users.
@@ -209,6 +212,29 @@ var _ = Describe("a deployed instance", func() {
 			})
 		}
 	}
+})
+
+var _ = Describe("a value", func() {
+	It("comes out as it went in, for each reader of YAML", func() {
+		w := newWorld(packed(injectionPlaces["a whole value"]))
+		c := newChance(0)
+		for range 400 {
+			sent := []any{c.value(3)}
+			result, err := w.generate(call{Parameters: map[string]any{"a": sent}})
+			Expect(err).NotTo(HaveOccurred())
+			for _, unmarshal := range []func([]byte, any) error{
+				func(text []byte, target any) error { return yaml.Unmarshal(text, target) },
+				func(text []byte, target any) error { return yamlv2.Unmarshal(text, target) },
+			} {
+				var raw any
+				Expect(unmarshal([]byte(result.Manifest), &raw)).To(Succeed())
+				Expect(value.Normalise(raw)).To(HaveKeyWithValue("instance_groups", HaveExactElements(
+					HaveKeyWithValue("jobs", HaveExactElements(HaveKeyWithValue("properties", HaveKeyWithValue("v", sent)))),
+				)), result.Manifest)
+			}
+			Expect(result.Manifest).NotTo(MatchRegexp(`[0-9]e[-+]?[0-9]+$`))
+		}
+	})
 })
 
 // grown keeps the number of instances from shrinking, which services may refuse.

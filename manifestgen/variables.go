@@ -156,7 +156,7 @@ func (w *generation) constants() map[string]any {
 	constants := map[string]any{
 		"request.service_id":                        w.record.ServiceID,
 		"request.plan_id":                           w.record.PlanID,
-		"request.instance_id":                       instance.InstanceID(w.Deployment.DeploymentName),
+		"request.instance_id":                       instance.ID(w.Deployment.DeploymentName),
 		"request.context":                           orEmpty(w.record.Context),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"bosh.deployment":                           w.Deployment.DeploymentName,
@@ -230,7 +230,7 @@ func (w *generation) previousNames() (map[string]any, map[string]expr.Function) 
 }
 
 func (w *generation) planID(earlier record.Record) string {
-	return firstText(w.bodyText("plan_id"), w.Plan.ID, earlier.PlanID)
+	return firstText(w.bodyText("plan_id"), earlier.PlanID, w.Plan.ID)
 }
 
 func (w *generation) bodyText(key string) string {
@@ -313,7 +313,7 @@ func (w *generation) defaultLabels() map[string]any {
 	}
 	labels["pcf-organization-guid"] = labelText.ReplaceAllString(w.record.OrganizationGUID, "_")
 	labels["pcf-space-guid"] = labelText.ReplaceAllString(w.record.SpaceGUID, "_")
-	labels["pcf-instance-id"] = labelText.ReplaceAllString(instance.InstanceID(w.Deployment.DeploymentName), "_")
+	labels["pcf-instance-id"] = labelText.ReplaceAllString(instance.ID(w.Deployment.DeploymentName), "_")
 	return labels
 }
 

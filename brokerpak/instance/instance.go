@@ -77,10 +77,10 @@ func (v *View) Deployment() string {
 }
 
 // InstanceID is the id of the service instance.
-func (v *View) InstanceID() string { return InstanceID(v.Deployment()) }
+func (v *View) InstanceID() string { return ID(v.Deployment()) }
 
-// InstanceID returns the instance id that a deployment name holds.
-func InstanceID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
+// ID returns the instance id that a deployment name holds.
+func ID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
 
 func list(texts []string) []any {
 	items := make([]any, len(texts))

@@ -48,8 +48,9 @@ func Annotations() []string {
 type Origin struct {
 	// Layer is the name of the layer, "default" or "computed".
 	Layer string
-	// Pos is the place of the default or computed input.
-	Pos diag.Pos
+	// Pos is the place of the default or computed input, Expression the text that was evaluated; "" for a literal.
+	Pos        diag.Pos
+	Expression string
 	// FromRequest tells that the value holds something that a user controls.
 	FromRequest bool
 }
@@ -158,7 +159,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 		return fmt.Errorf("computing %q: %w", name, at(err, template))
 	}
 	s.Values[name] = result
-	s.Origins[name] = Origin{Layer: layer, Pos: template.Pos(), FromRequest: s.tainted(template)}
+	s.Origins[name] = Origin{Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.tainted(template)}
 	return nil
 }
 

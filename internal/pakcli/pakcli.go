@@ -49,7 +49,7 @@ func (e usageError) Unwrap() error { return e.err }
 // it does not know is fixed.
 func Has(argument string) bool {
 	switch argument {
-	case "pak", "pending-changes", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "pak", "pending-changes", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	default:
 		return false
@@ -58,7 +58,7 @@ func Has(argument string) bool {
 
 // Run executes a command line without the program's name and returns the exit code.
 func Run(ctx context.Context, streams Streams, args []string) int {
-	root := newRoot(streams)
+	root := newRoot(streams) //nolint:contextcheck // the commands get it from ExecuteContextC
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	return finish(streams, command, err)
@@ -77,7 +77,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams))
+	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams), newReplay(streams))
 	return root
 }
 
@@ -92,6 +92,7 @@ func newPak(streams Streams) *cobra.Command {
 		newBuild(streams),
 		newCatalog(streams),
 		newDocs(streams),
+		newEvaluate(streams),
 		newInfo(streams),
 		newInit(streams),
 		newSchema(streams),

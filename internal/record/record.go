@@ -58,7 +58,8 @@ type Record struct {
 
 // Secret is what is remembered of a secret.
 type Secret struct {
-	// Version counts the values the secret has had, from 1. It numbers the secret's name in CredHub from 2 on.
+	// Version counts the values that the broker has stored; 0 while it has stored none. It numbers the secret's name in CredHub
+	// from 2 on.
 	Version int `json:"version"`
 	// Value is the value itself, only where the broker manages no secrets, so that it stands in the manifest anyway.
 	Value any `json:"value,omitempty"`

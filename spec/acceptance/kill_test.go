@@ -74,6 +74,13 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 		}
 	})
 
+	AfterEach(func() {
+		if CurrentSpecReport().Failed() {
+			deletes.site.clear()
+			creates.site.clear()
+		}
+	})
+
 	for _, k := range []killing{
 		{beforeReserve, theAdapter, 0, 0},
 		{beforeReserve, theTofu, 0, 41},

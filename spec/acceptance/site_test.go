@@ -171,18 +171,34 @@ func (s *site) processes() []process {
 	return found
 }
 
-// remove ends what a failed spec may have left and removes the site.
+// remove removes the site.
 func (s *site) remove() error {
+	s.end()
+	return os.RemoveAll(s.dir)
+}
+
+// end ends what a failed spec may have left running.
+func (s *site) end() {
 	for range 100 { // what is killed may have just started something
 		running := s.processes()
 		if len(running) == 0 {
-			break
+			return
 		}
 		for _, p := range running {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
 		}
 	}
-	return os.RemoveAll(s.dir)
+}
+
+// clear removes what a failed spec left, for the next one on the same site.
+func (s *site) clear() {
+	GinkgoHelper()
+	s.end()
+	for _, dir := range []string{s.entries, s.control(), filepath.Join(s.state(), "workspaces"), filepath.Join(s.cache(), "runs")} {
+		for _, name := range list(dir) {
+			Expect(os.RemoveAll(filepath.Join(dir, name))).To(Succeed())
+		}
+	}
 }
 
 // modes returns the mode of every file and directory below dir that others than its owner may use in any way, by path.

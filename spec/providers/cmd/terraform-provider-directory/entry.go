@@ -146,6 +146,19 @@ func (m *entryModel) get() (file, error) {
 	return f, nil
 }
 
+// write replaces the entry's file as a whole: as with a real service, a provider that is killed leaves all of it or nothing.
+func (m *entryModel) write(f file) error {
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(m.Path.ValueString(), "."+m.Name.ValueString()+".tmp")
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, m.filename())
+}
+
 // put writes the entry's file, with the secret of the file that is there already, and sets the secret of the model.
 func (m *entryModel) put() diag.Diagnostics {
 	var diags diag.Diagnostics
@@ -162,11 +175,7 @@ func (m *entryModel) put() diag.Diagnostics {
 		return diags
 	}
 	f.Content = m.Content.ValueString()
-	text, err := json.Marshal(f)
-	if err == nil {
-		err = os.WriteFile(m.filename(), text, 0o600)
-	}
-	if err != nil {
+	if err := m.write(f); err != nil {
 		diags.AddError("Writing entry", err.Error())
 		return diags
 	}

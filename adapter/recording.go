@@ -1,0 +1,132 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/value"
+)
+
+// Bounds of the recordings: how many are kept, and how large in bytes one may be.
+const (
+	maxRecordings = 200
+	maxRecording  = 8 << 20
+)
+
+// recording is one recorded request: the broker's input with secrets replaced.
+type recording struct {
+	Time    string                     `json:"time"`
+	Command string                     `json:"command"`
+	Input   serviceadapter.InputParams `json:"input"`
+}
+
+// recordRequest keeps a request where the operator has asked for it. A failure is logged and changes nothing else.
+func (s *session) recordRequest(command string, in *input) {
+	if s.config.RecordRequests == "" {
+		return
+	}
+	if err := s.writeRecording(command, in); err != nil {
+		s.logger.Warn("recording the request", "error", err)
+	}
+}
+
+func (s *session) writeRecording(command string, in *input) error {
+	now := time.Now().UTC()
+	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: command, Input: in.params}, "", "  ")
+	if err != nil {
+		return err
+	}
+	masked := s.secrets.Clean(string(text))
+	if len(masked) > maxRecording {
+		return fmt.Errorf("the request has %d bytes; only up to %d are recorded", len(masked), maxRecording)
+	}
+	if err := os.MkdirAll(s.config.RecordRequests, 0o700); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s-%s-%d.json", now.Format("20060102T150405.000000000Z"), command, os.Getpid())
+	if err := os.WriteFile(filepath.Join(s.config.RecordRequests, name), []byte(masked), 0o600); err != nil {
+		return err
+	}
+	return dropOldRecordings(s.config.RecordRequests)
+}
+
+// dropOldRecordings keeps the newest; names begin with the time.
+func dropOldRecordings(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*Z-*.json"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	var failed []error
+	for _, file := range files[:max(0, len(files)-maxRecordings)] {
+		failed = append(failed, os.Remove(file))
+	}
+	return errors.Join(failed...)
+}
+
+// Replay plays a recorded request again without side effects: manifests, dashboards and schemas are made again; for a binding the
+// variables are printed that its template would get. It returns the exit code of the command.
+func Replay(ctx context.Context, invocation Invocation, file string) (int, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+	if err != nil {
+		return 0, fmt.Errorf("reading the recording: %w", err)
+	}
+	var recorded recording
+	if err := json.Unmarshal(text, &recorded); err != nil || !slices.Contains(Commands(), recorded.Command) {
+		return 0, fmt.Errorf("reading the recording %s: it is none that record_requests made", file)
+	}
+	input, err := json.Marshal(recorded.Input)
+	if err != nil {
+		return 0, err
+	}
+	getenv := invocation.Getenv
+	again := Invocation{
+		Args: []string{"service-adapter", recorded.Command}, Stdin: strings.NewReader(string(input)),
+		Stdout: invocation.Stdout, Stderr: invocation.Stderr,
+		Getenv: func(name string) (string, bool) {
+			if name == envPrefix+"RECORD_REQUESTS" {
+				return "''", true // a replay is not recorded
+			}
+			return getenv(name)
+		},
+	}
+	if recorded.Command == createBinding || recorded.Command == deleteBinding {
+		return replayBinding(ctx, again, recorded)
+	}
+	return Run(ctx, again), nil
+}
+
+// replayBinding prints the variables of a binding's template.
+func replayBinding(ctx context.Context, invocation Invocation, recorded recording) (int, error) {
+	call := newCall(invocation)
+	product, err := call.protected(func() ([]byte, error) {
+		session, err := newSession(call)
+		if err != nil {
+			return nil, err
+		}
+		defer session.close()
+		raw := createInput(recorded.Input.CreateBinding)
+		if recorded.Command == deleteBinding {
+			raw = deleteInput(recorded.Input.DeleteBinding)
+		}
+		request, err := session.bindRequest(raw)
+		if err != nil {
+			return nil, err
+		}
+		scope, err := session.bareBinder().Resolve(*request)
+		if err != nil {
+			return nil, err
+		}
+		return append(value.MustJSON(scope.Values), '\n'), nil
+	})
+	return call.finish(ctx, product, err), nil
+}
