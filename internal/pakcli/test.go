@@ -1,8 +1,10 @@
 package pakcli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -10,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/pakbuild"
 	"service-adapter/internal/paktest"
 )
 
 const testHelp = `Play the examples of a pak's definitions and the cases in its tests/ directory as the on-demand broker would: schemas,
 create, generate again, update, bind and unbind, with the pak's own OpenTofu. What a case created is removed even when it fails.
+The binaries of an author's directory are fetched as "pak build" does; --cache keeps them.
 
 A case is a small YAML file:
 
@@ -34,9 +38,9 @@ EXIT STATUS
 
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {
-	var filter, report string
-	var update bool
-	var parallel int
+	var filter string
+	var options testOptions
+	var build buildFlags
 	command := &cobra.Command{
 		Use:     "test PATH",
 		Short:   "Play a pak's examples and test cases",
@@ -48,23 +52,63 @@ func newTest(streams Streams) *cobra.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("--run: %w", err)}
 			}
-			pak, err := brokerpak.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-			cases, err := paktest.Cases(pak)
-			if err != nil {
-				return err
-			}
-			return playCases(command, streams, pak, selected(cases, pattern), testOptions{report, update, parallel})
+			return testPak(command, streams, args[0], pattern, options, build)
 		},
 	}
 	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
-	command.Flags().StringVar(&report, "junit", "", "write a JUnit report to this file")
-	command.Flags().BoolVar(&update, "update", false, "write what the cases gave into their files")
-	command.Flags().IntVar(&parallel, "parallel", 1, "how many cases to play at once")
+	command.Flags().StringVar(&options.report, "junit", "", "write a JUnit report to this file")
+	command.Flags().BoolVar(&options.update, "update", false, "write what the cases gave into their files")
+	command.Flags().IntVar(&options.parallel, "parallel", 1, "how many cases to play at once")
+	command.Flags().StringVar(&build.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
+	command.Flags().StringArrayVar(&build.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
 	return command
+}
+
+// testPak plays the cases of a pak. An author's directory without binaries is built first, in a directory that is removed.
+func testPak(
+	command *cobra.Command, streams Streams, path string, pattern *regexp.Regexp, options testOptions, build buildFlags,
+) (err error) {
+	pak, err := brokerpak.Open(path)
+	if err != nil {
+		return err
+	}
+	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	cases, err := paktest.Cases(pak)
+	if err != nil {
+		return err
+	}
+	if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
+		return playCases(command, streams, pak, selected(cases, pattern), options)
+	}
+	dir, err := os.MkdirTemp("", "pak-test-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the binaries: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	runnable, err := buildForTest(command, streams, path, dir, build)
+	if err != nil {
+		return err
+	}
+	defer runnable.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	return playCases(command, streams, runnable, selected(cases, pattern), options)
+}
+
+// buildForTest builds the pak for this platform and unpacks it.
+func buildForTest(command *cobra.Command, streams Streams, path, dir string, build buildFlags) (*brokerpak.Pak, error) {
+	build.target, build.output = "current", filepath.Join(dir, "test.brokerpak")
+	options, err := build.options(streams, path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	file, err := pakbuild.Build(command.Context(), options)
+	if err != nil {
+		return nil, err
+	}
+	unpacked := filepath.Join(dir, "pak")
+	if err := pakbuild.Unpack(command.Context(), file, unpacked, nil); err != nil {
+		return nil, err
+	}
+	return brokerpak.Open(unpacked)
 }
 
 type testOptions struct {

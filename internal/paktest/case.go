@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
 
@@ -70,7 +72,7 @@ func Cases(pak *brokerpak.Pak) ([]Case, error) {
 			err = read.check(pak)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", file, err))
+			failed = append(failed, &fault.UserError{Message: file + ": " + err.Error()})
 			continue
 		}
 		cases = append(cases, read)
@@ -109,7 +111,7 @@ func readCase(file string) (Case, error) {
 	decoder := yaml.NewDecoder(opened)
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&read); err != nil && !errors.Is(err, io.EOF) {
-		return read, fmt.Errorf("reading the test case: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return read, explain(err)
 	}
 	read.Name, read.File = strings.TrimSuffix(filepath.Base(file), ".yml"), file
 	for _, parameters := range []*map[string]any{&read.Create, read.Update, read.Bind, &read.Expect.Manifest, &read.Expect.Binding} {
@@ -118,6 +120,26 @@ func readCase(file string) (Case, error) {
 		}
 	}
 	return read, nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`^line (\d+): field (\S+) not found in type .*$`)
+	wrongType  = regexp.MustCompile("^line (\\d+): cannot unmarshal .*$")
+)
+
+// explain words the YAML library's errors for authors, without Go's types.
+func explain(err error) error {
+	var types *yaml.TypeError
+	if !errors.As(err, &types) {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var lines []error
+	for _, line := range types.Errors {
+		line = unknownKey.ReplaceAllString(line, `line $1: unknown key "$2"; see service-adapter pak test --help`)
+		line = wrongType.ReplaceAllString(line, `line $1: the value has the wrong type; see service-adapter pak test --help`)
+		lines = append(lines, errors.New(line))
+	}
+	return errors.Join(lines...)
 }
 
 // check resolves the names of service and plan.
