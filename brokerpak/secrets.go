@@ -33,6 +33,7 @@ func checkSecrets(action *Action, diags *diag.List) {
 	}
 	for _, secret := range action.Bosh.Secrets {
 		checkSecretName(action, secret, diags)
+		checkSecretParts(secret, diags)
 		if secret.Input != "" {
 			checkSecretInput(action, secret, names, diags)
 		}
@@ -46,6 +47,21 @@ func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 	}
 }
 
+// checkSecretParts: the UAA client's secret may only be the whole value of a secret. As a part of one it would stand in clear in
+// the record, from which the value is made again.
+func checkSecretParts(secret Secret, diags *diag.List) {
+	const clientSecret = "uaa_client.client_secret"
+	if secret.Value == nil || secret.Input != "" {
+		return
+	}
+	for _, reference := range secret.Value.References() {
+		if reads(reference, clientSecret) {
+			diags.Errorf(reference.Pos, "secret-input", "%q must be the whole value of secret %q, as in ${%s}: as a part of it, it would "+
+				"stand in clear in the manifest", clientSecret, secret.Name, clientSecret)
+		}
+	}
+}
+
 // checkSecretInput looks for other uses of the input that is a secret's value.
 func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, diags *diag.List) {
 	for _, template := range action.expressions() {
@@ -54,6 +70,12 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 				diags.Errorf(reference.Pos, "secret-input", "%q is the value of secret %q and may not be used elsewhere",
 					secret.Input, secret.Name)
 			}
+		}
+	}
+	for _, input := range action.UserInputs {
+		if input.Name == secret.Input && input.DefaultExpr != nil && generates(input.DefaultExpr) {
+			diags.Errorf(input.Pos, "secret-generated", "the default of input %q is the value of secret %q and must not use generating "+
+				"functions; give the secret a length instead", input.Name, secret.Name)
 		}
 	}
 	for _, computed := range action.ComputedInputs {
@@ -76,7 +98,7 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 }
 
 // documentVariable matches a variable of a BOSH manifest.
-var documentVariable = regexp.MustCompile(`\(\(!?([-/\w]+)`)
+var documentVariable = regexp.MustCompile(`\(\( ?!?([-/\w]+)`)
 
 // documents returns the YAML texts that are interpolated.
 func (b *Bosh) documents() []Document {

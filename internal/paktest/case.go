@@ -124,7 +124,7 @@ func readCase(file string) (Case, error) {
 
 var (
 	unknownKey = regexp.MustCompile(`^line (\d+): field (\S+) not found in type .*$`)
-	wrongType  = regexp.MustCompile("^line (\\d+): cannot unmarshal .*$")
+	wrongType  = regexp.MustCompile(`^line (\d+): cannot unmarshal .*$`)
 )
 
 // explain words the YAML library's errors for authors, without Go's types.

@@ -88,7 +88,7 @@ func Decode(text string) (*Record, error) {
 	decoder.UseNumber()
 	var r Record
 	err := decoder.Decode(&r)
-	if _, end := decoder.Token(); err == nil && end != io.EOF { //nolint:errorlint // Token returns io.EOF bare
+	if _, end := decoder.Token(); err == nil && end != io.EOF {
 		err = errors.New("there is text after it")
 	}
 	if err != nil {
