@@ -185,9 +185,26 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 
 // operatorPlans are the plans that the configuration or GSB_SERVICE_<NAME>_PLANS add to a service.
 func (s *session) operatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, error) {
-	entries := slices.Clone(s.config.Services[service.Name].Plans)
+	return operatorPlans(service, s.config.Services[service.Name].Plans, s.getenv)
+}
+
+// AddPlans adds the plans of the environment, GSB_SERVICE_<NAME>_PLANS, to the services of a pak.
+func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
+	var failed []error
+	for _, service := range pak.Services {
+		plans, err := operatorPlans(service, nil, getenv)
+		failed = append(failed, err)
+		service.Plans = append(service.Plans, plans...)
+	}
+	return errors.Join(failed...)
+}
+
+func operatorPlans(
+	service *brokerpak.Service, configured []map[string]any, getenv func(string) (string, bool),
+) ([]brokerpak.Plan, error) {
+	entries := slices.Clone(configured)
 	variable := "GSB_SERVICE_" + service.EnvName() + "_PLANS"
-	if text, ok := s.getenv(variable); ok && text != "" {
+	if text, ok := getenv(variable); ok && text != "" {
 		decoded, err := value.DecodeJSON([]byte(text))
 		if err != nil {
 			return nil, fmt.Errorf("environment variable %s: %w", variable, jsonError(err))

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -30,6 +31,13 @@ func (w *generation) readPrevious() error {
 	if previous != nil {
 		w.previous = previous
 		return nil
+	}
+	tree, err := w.old.yamlTree()
+	if err != nil {
+		return err
+	}
+	if _, ok := tree.(map[any]any); !ok && tree != nil {
+		return errors.New("reading the previous manifest: it is no BOSH manifest")
 	}
 	if w.carried, err = w.old.carryOver(w.bosh.CarryOver); err != nil {
 		return err

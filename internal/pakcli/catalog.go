@@ -27,7 +27,7 @@ func newCatalog(streams Streams) *cobra.Command {
 		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak",
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pak, err := brokerpak.Open(args[0])
+			pak, err := openPak(streams, args[0])
 			if err != nil {
 				return err
 			}

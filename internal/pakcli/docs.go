@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/pakdoc"
 )
@@ -38,7 +37,7 @@ func newDocs(streams Streams) *cobra.Command {
 		Example: "  service-adapter pak docs redis --output docs/redis.md",
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := options.render(args[0])
+			text, err := options.render(streams, args[0])
 			switch {
 			case err != nil:
 				return err
@@ -60,7 +59,7 @@ func newDocs(streams Streams) *cobra.Command {
 }
 
 // render makes the reference in the format that the flags ask for.
-func (o docsOptions) render(path string) (string, error) {
+func (o docsOptions) render(streams Streams, path string) (string, error) {
 	if o.output != "" && o.check != "" {
 		return "", usageError{errors.New("--output and --check exclude each other")}
 	}
@@ -74,7 +73,7 @@ func (o docsOptions) render(path string) (string, error) {
 	if format != "markdown" && format != "html" {
 		return "", usageError{fmt.Errorf("--format %q must be markdown or html", format)}
 	}
-	pak, err := brokerpak.Open(path)
+	pak, err := openPak(streams, path)
 	if err != nil {
 		return "", err
 	}

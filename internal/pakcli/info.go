@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/brokerpak"
 	"service-adapter/internal/pakdoc"
 )
 
@@ -25,7 +24,7 @@ func newInfo(streams Streams) *cobra.Command {
 		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pak, err := brokerpak.Open(args[0])
+			pak, err := openPak(streams, args[0])
 			if err != nil {
 				return err
 			}

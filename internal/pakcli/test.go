@@ -68,7 +68,7 @@ func newTest(streams Streams) *cobra.Command {
 func testPak(
 	command *cobra.Command, streams Streams, path string, pattern *regexp.Regexp, options testOptions, build buildFlags,
 ) (err error) {
-	pak, err := brokerpak.Open(path)
+	pak, err := openPak(streams, path)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func buildForTest(command *cobra.Command, streams Streams, path, dir string, bui
 	if err := pakbuild.Unpack(command.Context(), file, unpacked, nil); err != nil {
 		return nil, err
 	}
-	return brokerpak.Open(unpacked)
+	return openPak(streams, unpacked)
 }
 
 type testOptions struct {

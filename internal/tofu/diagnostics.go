@@ -139,7 +139,7 @@ func errorText(output []byte) (summary, detail string) {
 		case summary != "" && line != "":
 			details = append(details, line)
 		}
-		if line != "" {
+		if line != "" && !strings.HasPrefix(line, "{") { // a -json message that is no error says nothing
 			last = line
 		}
 	}
