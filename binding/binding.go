@@ -139,7 +139,7 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 	if err := bind.Resolve(scope); err != nil {
 		return nil, nil, err
 	}
-	if err := checkRequirements(action, scope); err != nil {
+	if err := scope.Require("bind.requires", action.Requires); err != nil {
 		return nil, nil, err
 	}
 	return details, scope, nil
@@ -175,28 +175,6 @@ func newBinding(details, outputs map[string]any) *Binding {
 	}
 	result.Credentials = credentials
 	return result
-}
-
-// checkRequirements holds bind.requires.
-func checkRequirements(action *brokerpak.Action, scope *vars.Scope) error {
-	for _, check := range action.Requires {
-		holds, err := scope.Holds("requires", check.That)
-		if err != nil {
-			return fmt.Errorf("evaluating bind.requires: %w", err)
-		}
-		if holds {
-			continue
-		}
-		message, err := scope.Text("requires", check.Message)
-		if err != nil {
-			return fmt.Errorf("evaluating the message of bind.requires: %w", err)
-		}
-		if check.Audience == brokerpak.User {
-			return &fault.UserError{Message: message}
-		}
-		return fmt.Errorf("%s: %s", check.Pos, message)
-	}
-	return nil
 }
 
 // meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu are looked at: the rules

@@ -179,25 +179,7 @@ func (w *generation) checkRequirements() error {
 	if err := w.checkScaleIn(); err != nil {
 		return err
 	}
-	scope := w.withPrevious()
-	for _, check := range w.bosh.Checks {
-		holds, err := scope.Holds("checks", check.That)
-		if err != nil {
-			return fmt.Errorf("evaluating a check: %w", err)
-		}
-		if holds {
-			continue
-		}
-		message, err := scope.Text("checks", check.Message)
-		if err != nil {
-			return fmt.Errorf("evaluating the message of a check: %w", err)
-		}
-		if check.Audience == brokerpak.User {
-			return &fault.UserError{Message: message}
-		}
-		return fmt.Errorf("%s: %s", check.Pos, message)
-	}
-	return nil
+	return w.withPrevious().Require("checks", w.bosh.Checks)
 }
 
 // render makes the texts of the result.

@@ -217,6 +217,29 @@ func (s *Scope) Text(owner string, template *expr.Template) (string, error) {
 	return value.Text(result), nil
 }
 
+// Require evaluates checks in order. The first that does not hold is an error with its message: a *fault.UserError where the
+// user shall read it. Owner names the section in errors.
+func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
+	for _, check := range checks {
+		holds, err := s.Holds(owner, check.That)
+		if err != nil {
+			return fmt.Errorf("evaluating %s: %w", owner, err)
+		}
+		if holds {
+			continue
+		}
+		message, err := s.Text(owner, check.Message)
+		if err != nil {
+			return fmt.Errorf("evaluating the message of %s: %w", owner, err)
+		}
+		if check.Audience == brokerpak.User {
+			return &fault.UserError{Message: message}
+		}
+		return fmt.Errorf("%s: %s", check.Pos, message)
+	}
+	return nil
+}
+
 // With returns a scope that sees further constants and functions besides those of s. Variables and generated values are shared.
 func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
 	extended := *s
