@@ -49,8 +49,12 @@ func FuzzParse(f *testing.F) {
 		if name, ok := template.Whole(); ok && (template.IsLiteral() || len(template.References()) != 1 || name != template.References()[0].Name) {
 			t.Fatalf("%q is not exactly %s", text, name)
 		}
-		if found := template.Check(expr.Known{}).All(); len(found) < len(template.References()) {
-			t.Fatalf("%d findings about %d unknown variables", len(found), len(template.References()))
+		unknown := map[string]bool{} // in a folded scalar all are at one place, and one name there is reported once
+		for _, reference := range template.References() {
+			unknown[reference.Pos.String()+reference.Name] = true
+		}
+		if found := template.Check(expr.Known{}).All(); len(found) < len(unknown) {
+			t.Fatalf("%d findings about %d unknown variables", len(found), len(unknown))
 		}
 	})
 }
