@@ -31,9 +31,12 @@ help: ## print this list
 build: ## build the program, build/bin/service-adapter (the default)
 	$(GO_BUILD) -o $(BINARY) ./cmd/service-adapter
 
-.PHONY: tools
-tools: ## make OpenTofu and the providers that tests use, install Chromium where that is possible
+.PHONY: opentofu
+opentofu: ## take OpenTofu from the PATH, or build it
 	scripts/opentofu $(OPENTOFU_VERSION)
+
+.PHONY: tools
+tools: opentofu ## make what tests use: OpenTofu, providers, and as root Chromium from Debian's packages
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
 	@scripts/chromium >/dev/null || echo "tools: specs that look at pages with Chromium will be skipped"
@@ -64,7 +67,7 @@ bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: demo
-demo: build tools ## show an author's and an operator's session
+demo: build opentofu ## play a broker against the redis pak
 	scripts/demo
 
 .PHONY: clean

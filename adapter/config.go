@@ -174,6 +174,8 @@ func (c *Config) validate(path string) error {
 	check(!slices.Contains(c.Paks, ""), "an entry of paks is empty")
 	check(c.Budget >= time.Second, "budget must be at least 1s")
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")
+	check(c.RecordRequests == "" || filepath.IsAbs(c.RecordRequests), "record_requests must be an absolute path")
+	check(filepath.IsAbs(c.CacheDir), "cache_dir must be an absolute path")
 	dir, _ := c.State.Config["dir"].(string)
 	if c.State.Type == localBackend {
 		check(len(c.State.Config) == 1 && filepath.IsAbs(dir),

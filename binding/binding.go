@@ -110,7 +110,7 @@ func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	}
 	outputs, err := b.create(ctx, &r, scope)
 	if err != nil {
-		return nil, meaning(r.Service.Bind.Errors, err)
+		return nil, meaning("apply", r.Service.Bind.Errors, err)
 	}
 	return newBinding(details, outputs), nil
 }
@@ -177,11 +177,11 @@ func newBinding(details, outputs map[string]any) *Binding {
 	return result
 }
 
-// meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu are looked at: the rules
-// are about what providers and commands answer.
-func meaning(rules []brokerpak.ErrorRule, err error) error {
+// meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu's command that runs the
+// template, apply or destroy, are looked at: the rules are about what providers and commands answer.
+func meaning(command string, rules []brokerpak.ErrorRule, err error) error {
 	var run *tofu.RunError
-	if !errors.As(err, &run) {
+	if !errors.As(err, &run) || run.Command != command {
 		return err
 	}
 	for _, rule := range rules {

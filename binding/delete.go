@@ -44,7 +44,7 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	if err := b.destroy(ctx, &r, space, state, record); err != nil {
 		err = fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 		if service := b.service(record); service != nil {
-			return meaning(service.Bind.Errors, err)
+			return meaning("destroy", service.Bind.Errors, err)
 		}
 		return err
 	}
@@ -81,24 +81,28 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 		// A missing provider that the template does not use does no harm.
 		return fmt.Errorf("preparing the recorded template of service %q: %w", record.Service, errors.Join(missing, err))
 	}
+	inputs := b.currentInputs(r, record)
 	if !state.Complete {
-		if err := b.complete(ctx, space, prepared, record); err != nil {
+		if err := b.complete(ctx, space, prepared, inputs, record); err != nil {
 			return err
 		}
 	}
-	if err := space.Destroy(ctx, prepared, b.currentInputs(r, record)); err != nil {
+	if err := space.Destroy(ctx, prepared, inputs); err != nil {
 		return err
 	}
 	return space.Remove(ctx, installation)
 }
 
 // complete finishes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
-// error is not nil only when the command itself has ended.
-func (b *Binder) complete(ctx context.Context, space *tofu.Workspace, prepared *tofu.Prepared, record *recorded) error {
+// error is not nil when the command itself has ended, or OpenTofu was killed and the state may lack what it made: then the record
+// must stay.
+func (b *Binder) complete(
+	ctx context.Context, space *tofu.Workspace, prepared *tofu.Prepared, inputs map[string]any, record *recorded,
+) error {
 	trying, stop := context.WithTimeout(ctx, b.Budget/rollbackShare)
 	defer stop()
-	err := space.Apply(trying, prepared, record.Inputs)
-	if err != nil && ctx.Err() == nil {
+	err := space.Apply(trying, prepared, inputs)
+	if err != nil && ctx.Err() == nil && !wasKilled(err) {
 		b.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
 			"binding", record.BindingID, "error", err)
 		return nil

@@ -18,6 +18,13 @@ import (
 // checkReferences refuses every ((reference)) of the manifest that nothing will resolve, or that would resolve to another's
 // credential. The error is a diag.Errors.
 func (w *generation) checkReferences(result *rendered) error {
+	for _, found := range references(result.tree) {
+		for _, chosen := range w.secrets {
+			if chosen.lost != nil && found == chosen.reference {
+				return chosen.lost
+			}
+		}
+	}
 	return w.eachReference(result, func(found string) string {
 		for _, chosen := range w.secrets {
 			if found == chosen.reference {

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,6 +22,8 @@ type decision struct {
 	literal any
 	// stored is the value that the broker is to store, under the name that the reference tells; nil for none.
 	stored any
+	// lost is the error of a secret whose value nobody knows any more; it counts only where the manifest uses the secret.
+	lost error
 	// before and after are what the record knows and will know of the secret.
 	before, after record.Secret
 }
@@ -46,6 +49,9 @@ func (w *generation) rememberedSecrets(used []string) map[string]record.Secret {
 	remembered := map[string]record.Secret{}
 	for name, chosen := range w.secrets {
 		after := chosen.after
+		if chosen.lost != nil {
+			continue
+		}
 		if chosen.reference != "" && !slices.Contains(used, chosen.reference) {
 			after = record.Secret{Version: chosen.before.Version}
 			if chosen.stored == nil {
@@ -140,7 +146,11 @@ func (w *generation) decide(secret brokerpak.Secret, before record.Secret, refer
 	}
 	if !current.known {
 		if current.item, err = newSecret(secret); err != nil {
-			return keep, err
+			var user *fault.UserError
+			if secret.Value == nil || !errors.As(err, &user) {
+				return keep, err
+			}
+			return decision{reference: "((lost:" + secret.Name + "))", before: before, lost: err}, nil
 		}
 	}
 	switch {

@@ -59,6 +59,8 @@ func leaves(found []string, item any) []string {
 	switch v := item.(type) {
 	case string:
 		return append(found, v)
+	case int64, uint64, float64:
+		return append(found, value.Text(v))
 	case []any:
 		for _, element := range v {
 			found = leaves(found, element)

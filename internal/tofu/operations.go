@@ -89,11 +89,22 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
-// tells what made it. (OpenTofu before 1.9 cannot leave it out and destroys it in any order.)
+// tells what made it. OpenTofu before 1.9 cannot leave it out, so everything else is named to it.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
 	args := []string{"destroy", "-json", "-input=false", "-auto-approve"}
 	if p.installation.excludes() {
 		args = append(args, "-exclude="+guardAddress)
+	} else {
+		state, err := w.State(ctx, p.installation)
+		if err != nil {
+			return err
+		}
+		if state == nil || len(state.Resources) == 0 {
+			return nil
+		}
+		for _, address := range state.Resources {
+			args = append(args, "-target="+address)
+		}
 	}
 	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
 }
