@@ -140,9 +140,6 @@ func (s *session) view(raw bindInput) (*instance.View, error) {
 	return view, errors.Join(errs[:]...)
 }
 
-// graceShare is the part of the budget, as a divisor, that an interrupted OpenTofu has to save its state.
-const graceShare = 5
-
 // binder wires the bindings of a pak to OpenTofu and the checks.
 func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
 	environment, err := s.tofuEnvironment(pak)
@@ -152,7 +149,7 @@ func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
 	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Env: environment, Logger: s.logger,
-		Redact: s.secrets.List(), TempDir: temporary, Grace: s.config.Budget / graceShare,
+		Redact: s.secrets.List(), TempDir: temporary, Grace: binding.Grace(s.config.Budget),
 	})
 	if err != nil {
 		return nil, err

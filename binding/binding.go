@@ -82,6 +82,10 @@ const (
 // rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.
 const rollbackShare = 3
 
+// Grace is how long an interrupted OpenTofu may take to save its state, for a budget: it comes after the time for the work and
+// once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60.
+func Grace(budget time.Duration) time.Duration { return budget / 9 }
+
 var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // workspace names the workspace of a binding. An id that is no plain name is represented by its hash; the record has the id.

@@ -20,7 +20,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	}
 	ctx, cancel := context.WithDeadline(ctx, began.Add(b.Budget))
 	defer cancel()
-	working, stop := context.WithDeadline(ctx, began.Add(b.Budget-b.Budget/rollbackShare))
+	working, stop := context.WithDeadline(ctx, began.Add(b.Budget-b.Budget/rollbackShare-Grace(b.Budget)))
 	defer stop()
 
 	record := newRecord(r, scope, installation)
