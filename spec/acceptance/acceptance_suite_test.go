@@ -16,6 +16,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	// The suite builds the program: go test must not take the result of an older one from its cache.
+	_ "service-adapter/adapter"
 )
 
 // tofuVersion is the OpenTofu of the paks; `make tools` builds it.

@@ -219,7 +219,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 	It("ends when its budget is spent, and is undone by delete-binding", func(ctx context.Context) {
 		at := b.site.point(beforeCreate)
 		at.hold()
-		b.site.set(map[string]any{"budget": "2s"})
+		b.site.set(map[string]any{"budget": "10s"})
 		got := b.bind(ctx, "bind-1", nil) // the provider is held for all that time
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
