@@ -3,8 +3,9 @@
 #              clean    again
 #   lint       4 min    45 s    golangci-lint is built once, 90 s
 #   tools      5 min     2 s    OpenTofu is built from source once, 4 min, where it is not on the PATH
-#   unit       4 min    90 s    20 s a package, 60 s for binding and internal/tofu, whose tests run the real OpenTofu
-#   fuzz       4 min     3 min  FUZZTIME for each fuzzer and 3 s around it
+#   unit       6 min    2 min   20 s a package; 60 s for binding, internal/tofu and spec/semantics, 2 min for spec/acceptance, all of which
+#                               run the real OpenTofu; what has not changed is not run again
+#   fuzz       3 min    2 min   FUZZTIME for each fuzzer and 3 s around it, one on each core
 #
 # All that is built or fetched lies in build/ and in Go's own caches.
 
