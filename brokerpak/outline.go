@@ -41,3 +41,23 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	}
 	return groups
 }
+
+// Typical is a value of the variable's type, for documents and checks that have no better one: the least number allowed, false,
+// an empty list or object, "example".
+func (v Variable) Typical() any {
+	switch v.Type {
+	case "integer", "number":
+		if least, ok := v.Constraints["minimum"]; ok {
+			return least
+		}
+		return int64(1)
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	case "object":
+		return map[string]any{}
+	default:
+		return "example"
+	}
+}

@@ -174,28 +174,7 @@ func masked(v any, fromRequest bool) any {
 	if fromRequest {
 		open, end = userOpen, userClose
 	}
-	return libraryValue(v, strings.NewReplacer("(", string(open), ")", string(end)))
-}
-
-func libraryValue(v any, replacer *strings.Replacer) any {
-	switch item := v.(type) {
-	case string:
-		return replacer.Replace(item)
-	case []any:
-		out := make([]any, len(item))
-		for i, element := range item {
-			out[i] = libraryValue(element, replacer)
-		}
-		return out
-	case map[string]any:
-		out := make(map[any]any, len(item))
-		for key, element := range item {
-			out[replacer.Replace(key)] = libraryValue(element, replacer)
-		}
-		return out
-	default:
-		return v
-	}
+	return value.AnyKeys(v, strings.NewReplacer("(", string(open), ")", string(end)).Replace)
 }
 
 // unmask puts the parentheses back.

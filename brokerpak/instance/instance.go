@@ -157,28 +157,8 @@ func (v *View) yamlTree() (any, error) {
 	if err := yaml.Unmarshal(v.Manifest, &raw); err != nil {
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
-	v.tree, v.parsed = opsTree(value.Normalise(raw)), true
+	v.tree, v.parsed = value.AnyKeys(value.Normalise(raw), nil), true
 	return v.tree, nil
-}
-
-// opsTree turns a value into the maps that the ops library looks into.
-func opsTree(item any) any {
-	switch c := item.(type) {
-	case map[string]any:
-		out := make(map[any]any, len(c))
-		for key, element := range c {
-			out[key] = opsTree(element)
-		}
-		return out
-	case []any:
-		out := make([]any, len(c))
-		for i, element := range c {
-			out[i] = opsTree(element)
-		}
-		return out
-	default:
-		return item
-	}
 }
 
 // resolve replaces references in strings. A reference whose value the broker did not send is an error: a credential with a

@@ -99,19 +99,12 @@ func plausible(input brokerpak.Variable) any {
 		return sample
 	}
 	switch input.Type {
-	case "integer", "number":
-		if least, ok := input.Constraints["minimum"]; ok {
-			return least
-		}
-		return int64(1)
 	case "boolean":
 		return true
-	case "array":
-		return []any{}
-	case "object":
-		return map[string]any{}
+	case "string", "":
+		return "…" // a reader sees that it is to be filled in
 	default:
-		return "…"
+		return input.Typical()
 	}
 }
 

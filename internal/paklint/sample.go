@@ -90,21 +90,7 @@ func (c *serviceCheck) plausible(input brokerpak.Variable) any {
 	if len(input.Enum) > 0 {
 		return input.Enum[0].Value
 	}
-	switch input.Type {
-	case "integer", "number":
-		if least, ok := input.Constraints["minimum"]; ok {
-			return least
-		}
-		return int64(1)
-	case "boolean":
-		return false
-	case "array":
-		return []any{}
-	case "object":
-		return map[string]any{}
-	default:
-		return "example"
-	}
+	return input.Typical()
 }
 
 // requests are the calls of a deployment: with the instance groups of the template, and with those that ops files add as well.

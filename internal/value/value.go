@@ -306,3 +306,29 @@ func CheckNumbers(v any) error {
 	})
 	return failed
 }
+
+// AnyKeys returns a copy whose maps have keys of any type, as the BOSH and ops libraries look into them, with every string and
+// key changed; nil changes none.
+func AnyKeys(v any, change func(string) string) any {
+	if change == nil {
+		change = func(text string) string { return text }
+	}
+	switch item := v.(type) {
+	case string:
+		return change(item)
+	case []any:
+		out := make([]any, len(item))
+		for i, element := range item {
+			out[i] = AnyKeys(element, change)
+		}
+		return out
+	case map[string]any:
+		out := make(map[any]any, len(item))
+		for key, element := range item {
+			out[change(key)] = AnyKeys(element, change)
+		}
+		return out
+	default:
+		return v
+	}
+}

@@ -165,6 +165,18 @@ func (s *session) deploy(answer broker.Answer) error {
 	return s.instance.Deploy(answer.Stdout)
 }
 
+// deployUpdate sees that the update changed the parameter and nothing of the secret.
+func (s *session) deployUpdate(answer broker.Answer) error {
+	secrets := len(s.instance.Secrets)
+	if err := s.deploy(answer); err != nil {
+		return err
+	}
+	if !strings.Contains(s.instance.Manifest, "maxclients: 2000") || len(s.instance.Secrets) != secrets {
+		return errors.New("the update must change maxclients and keep the secret")
+	}
+	return nil
+}
+
 func (s *session) dashboard() step {
 	return step{
 		title: "The dashboard of the new instance", command: "dashboard-url",
@@ -194,7 +206,7 @@ func (s *session) check() step {
 func (s *session) update() step {
 	return step{
 		title: "cf update-service my-redis -c '{\"maxclients\": 2000}'", command: "generate-manifest",
-		parameters: s.instance.Generate(s.body(map[string]any{"maxclients": 2000})), after: s.deploy,
+		parameters: s.instance.Generate(s.body(map[string]any{"maxclients": 2000})), after: s.deployUpdate,
 	}
 }
 
