@@ -90,6 +90,10 @@ func (f *flattener) pairs(node *yaml.Node, depth int) [][2]*yaml.Node {
 			merges = append(merges, item)
 			continue
 		}
+		if key.ShortTag() == "!!null" {
+			f.err = fmt.Errorf("line %d: a key must not be null", key.Line) // readers lose it where it is merged
+			return nil
+		}
 		seen[key.Value] = true
 		pairs = append(pairs, [2]*yaml.Node{key, item})
 	}
