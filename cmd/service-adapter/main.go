@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"service-adapter/adapter"
-	"service-adapter/internal/pakcli"
+	"service-adapter/internal/cli"
 )
 
 func main() { os.Exit(run()) }
@@ -21,8 +21,8 @@ func run() int {
 	defer stop()
 	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if len(os.Args) > 1 && pakcli.Has(os.Args[1]) {
-		return pakcli.Run(ctx, pakcli.Streams{
+	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
+		return cli.Run(ctx, cli.Streams{
 			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv, Terminal: term.IsTerminal(int(os.Stdout.Fd())),
 		}, os.Args[1:])
 	}

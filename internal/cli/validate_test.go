@@ -1,4 +1,4 @@
-package pakcli_test
+package cli_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"service-adapter/internal/pakcli"
+	"service-adapter/internal/cli"
 )
 
 // TestValidateColours: a terminal gets colours unless NO_COLOR says otherwise.
@@ -28,7 +28,7 @@ func TestValidateColours(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out, errors bytes.Buffer
-			code := pakcli.Run(t.Context(), pakcli.Streams{
+			code := cli.Run(t.Context(), cli.Streams{
 				In: strings.NewReader(""), Out: &out, Err: &errors, Terminal: test.terminal,
 				Getenv: func(name string) (string, bool) { return test.noColor, name == "NO_COLOR" && test.noColor != "" },
 			}, []string{"pak", "validate", pak})

@@ -1,4 +1,4 @@
-package pakcli
+package cli
 
 import (
 	"fmt"

@@ -1,9 +1,9 @@
-// Package pakcli holds the commands for authors and operators, `service-adapter pak …` and its neighbours. It is the only
+// Package cli holds the commands for authors and operators: `service-adapter pak …` and its neighbours. It is the only
 // importer of cobra; the commands of the service adapter protocol do not come here.
 //
 // Exit codes: 0 clean, 1 findings (something in the pak or the request is wrong and was reported), 2 wrong usage, 3 anything
 // else. Standard output carries the product that was asked for; progress, summaries and errors go to standard error.
-package pakcli
+package cli
 
 import (
 	"context"
