@@ -16,7 +16,7 @@ import (
 func FuzzFlatYAML(f *testing.F) {
 	for _, text := range []string{
 		"a: &a {b: c}\nd: *a\n", "a: &a {b: 1}\nc: {<<: *a, d: 2}\n", "a: |\n  text\n   more\n", "a: >-\n  folded\n\n  text\n", "a: \"\\r\\n\"\n",
-		"a: |2+\n   b\n\n", "- a\n", "a: 2026-01-31\nb: 0x19\nc: !!str 5\n", "? [a]\n: b\n", "a: 'it''s\n  long'\n", "{a: [b, {c: \"x\\ny\"}]}", "<<: {a: b}", "<<: {~: }",
+		"a: |2+\n   b\n\n", "- a\n", "a: 2026-01-31\nb: 0x19\nc: !!str 5\n", "? [a]\n: b\n", "a: 'it''s\n  long'\n", "{a: [b, {c: \"x\\ny\"}]}", "<<: {a: b}", "<<: {~: }", "<<: {4}",
 	} {
 		f.Add([]byte(text))
 	}

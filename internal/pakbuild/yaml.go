@@ -90,10 +90,6 @@ func (f *flattener) pairs(node *yaml.Node, depth int) [][2]*yaml.Node {
 			merges = append(merges, item)
 			continue
 		}
-		if key.ShortTag() == "!!null" {
-			f.err = fmt.Errorf("line %d: a key must not be null", key.Line) // readers lose it where it is merged
-			return nil
-		}
 		seen[key.Value] = true
 		pairs = append(pairs, [2]*yaml.Node{key, item})
 	}
@@ -104,6 +100,11 @@ func (f *flattener) pairs(node *yaml.Node, depth int) [][2]*yaml.Node {
 		}
 		for _, source := range sources {
 			for _, inherited := range f.pairs(source, depth+1) {
+				if inherited[0].ShortTag() != "!!str" {
+					// Readers lose null where it is merged, and make texts of numbers.
+					f.err = fmt.Errorf("line %d: a key that is merged must be a text", inherited[0].Line)
+					return nil
+				}
 				if !seen[inherited[0].Value] {
 					seen[inherited[0].Value] = true
 					pairs = append(pairs, inherited)
