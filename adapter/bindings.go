@@ -9,12 +9,15 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -149,7 +152,7 @@ func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
 	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Env: environment, Logger: s.logger,
-		Redact: s.secrets.List(), TempDir: temporary, Grace: binding.Grace(s.config.Budget),
+		Redact: s.secrets.List(), TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
 	})
 	if err != nil {
 		return nil, err
@@ -162,24 +165,29 @@ func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
 // bareBinder resolves variables; it cannot run OpenTofu.
 func (s *session) bareBinder() *binding.Binder {
 	return &binding.Binder{
-		Paks: s.paks, Budget: s.config.Budget,
+		Manager: &lifecycle.Manager{Paks: s.paks, Budget: s.config.Budget, Logger: s.logger},
 		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
 			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
 		},
 		CheckValues: schemas.CheckValues,
-		Logger:      s.logger,
 	}
 }
 
-// installation makes a pak's binaries available for this platform.
-func (s *session) installation(ctx context.Context, pak *brokerpak.Pak) (tofu.Installation, error) {
-	version, err := pak.Manifest.DefaultVersion()
-	if err != nil {
-		return tofu.Installation{}, err
+// installation makes a pak's binaries available for this platform: one of its OpenTofus, "" for the default one, and its providers.
+func (s *session) installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+	if version == "" {
+		var err error
+		if version, err = pak.Manifest.DefaultVersion(); err != nil {
+			return tofu.Installation{}, err
+		}
 	}
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, s.config.CacheDir)
 	if err != nil {
 		return tofu.Installation{}, err
+	}
+	if files.Tofu[version] == "" {
+		return tofu.Installation{}, fmt.Errorf("pak %s bundles no OpenTofu %s; there are: %s",
+			pak.Manifest.Name, version, strings.Join(slices.Sorted(maps.Keys(files.Tofu)), ", "))
 	}
 	installation := tofu.Installation{Binary: files.Tofu[version], Version: version}
 	for _, provider := range files.Providers {

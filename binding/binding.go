@@ -7,37 +7,26 @@ package binding
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
-	"time"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )
 
 // Binder creates and deletes bindings. It holds no state between calls.
 type Binder struct {
-	// Engine runs OpenTofu.
-	Engine *tofu.Engine
-	// Installation finds a pak's OpenTofu and providers as executable files.
-	Installation func(ctx context.Context, pak *brokerpak.Pak) (tofu.Installation, error)
-	// Paks are all paks of the adapter; an older pak may hold the provider of an older binding.
-	Paks []*brokerpak.Pak
-	// Budget is how long one command may take, rollback included.
-	Budget time.Duration
+	*lifecycle.Manager
 	// CheckParameters validates the parameters as sent.
 	CheckParameters func(action *brokerpak.Action, parameters map[string]any) error
 	// CheckValues validates the resolved variables.
 	CheckValues vars.Check
-	Logger      *slog.Logger
 }
 
 // Request is a create-binding or delete-binding call.
@@ -60,7 +49,7 @@ type Request struct {
 	Parameters map[string]any
 
 	// past is the record of a binding whose inputs are computed again.
-	past *recorded
+	past *lifecycle.Record
 }
 
 // Binding is what the user gets. Its JSON is the broker's.
@@ -78,24 +67,6 @@ const (
 	backupAgentURL  = "backup_agent_url"
 	statusOutput    = "status"
 )
-
-// rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.
-const rollbackShare = 3
-
-// Grace is how long an interrupted OpenTofu may take to save its state, for a budget: it comes after the time for the work and
-// once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60.
-func Grace(budget time.Duration) time.Duration { return budget / 9 }
-
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
-
-// workspace names the workspace of a binding. An id that is no plain name is represented by its hash; the record has the id.
-func workspace(bindingID string) string {
-	if plainID.MatchString(bindingID) {
-		return "b-" + bindingID
-	}
-	sum := sha256.Sum256([]byte(bindingID))
-	return "bh-" + hex.EncodeToString(sum[:])
-}
 
 var errNoID = errors.New("the request has no binding_id")
 

@@ -20,6 +20,7 @@ import (
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
 	"service-adapter/schemas"
 )
@@ -73,7 +74,7 @@ func newSite(bind string) *site {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	s.Binder = &binding.Binder{
-		Engine: engine, Budget: time.Minute, Logger: logger, CheckValues: schemas.CheckValues, Installation: installation,
+		Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}, CheckValues: schemas.CheckValues,
 		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
 			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
 		},
@@ -163,7 +164,7 @@ bind:%s`, or(p.service, "service"), p.bind)
 	return opened
 }
 
-func installation(ctx context.Context, pak *brokerpak.Pak) (tofu.Installation, error) {
+func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (tofu.Installation, error) {
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
 	if err != nil {
 		return tofu.Installation{}, err

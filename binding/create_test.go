@@ -133,7 +133,7 @@ var _ = Describe("creating a binding", func() {
 			s := newSite(bind(`x`))
 			request := s.request(nil)
 			request.Body["context"] = object{"number": math.Inf(1)}
-			Expect(refused(ctx, s, request)).To(MatchError(ContainSubstring("recording the binding")))
+			Expect(refused(ctx, s, request)).To(MatchError(ContainSubstring("encoding the record")))
 		})
 
 		It("an empty id", func(ctx context.Context) {

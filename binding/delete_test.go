@@ -108,7 +108,7 @@ var _ = Describe("deleting a binding", func() {
 		old := s.Paks
 		s.install(pak{version: "2.0.0", bind: " {}", provider: "none"})
 		Expect(s.delete(ctx)).To(MatchError(ContainSubstring(
-			"no installed pak bundles the provider " + directoryProvider + " 1.0.0 that made this binding; keep the old pak in `paks`")))
+			"no installed pak bundles the provider " + directoryProvider + " 1.0.0 that made this; keep the old pak in `paks`")))
 		Expect(s.files()).To(HaveLen(2))
 		s.Paks = append(s.Paks, old...)
 		deleted(ctx, s)
@@ -135,6 +135,11 @@ var _ = Describe("deleting a binding", func() {
 		}()
 		Eventually(filepath.Join(s.entries, ".at-after-create")).WithTimeout(waiting).Should(BeARegularFile())
 		interrupt()
+		// OpenTofu must have got the signal before it can go on.
+		Eventually(func() (string, error) {
+			text, err := os.ReadFile(filepath.Join(shared, "cache", "runs", "b-"+s.id, "apply.stdout"))
+			return string(text), err
+		}).WithTimeout(waiting).Should(ContainSubstring("nterrupt"))
 		Expect(os.Remove(filepath.Join(s.entries, ".hold-after-create"))).To(Succeed())
 		Expect(<-ended).To(MatchError(context.Canceled))
 		Expect(states()).To(ConsistOf("b-"+s.id), "after a signal nothing more is started")

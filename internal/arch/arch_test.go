@@ -29,7 +29,8 @@ var layers = [][]string{
 	{"brokerpak"},
 	{"brokerpak/vars"},
 	{"brokerpak/instance"},
-	{"manifestgen", "binding", "schemas", "internal/odb"},
+	{"internal/lifecycle"},
+	{"manifestgen", "binding", "internal/provision", "schemas", "internal/odb"},
 	{"adapter"},
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
 	{"internal/cli"},
@@ -39,7 +40,7 @@ var layers = [][]string{
 }
 
 // onlyImporters narrows the layers: these packages are for some of those above them.
-var onlyImporters = map[string][]string{"internal/tofu": {"binding", "adapter", "cmd"}}
+var onlyImporters = map[string][]string{"internal/tofu": {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"}}
 
 // onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package. The packages below
 // spec are tests themselves.

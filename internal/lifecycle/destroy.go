@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"service-adapter/internal/tofu"
+)
+
+// Destruction is what is to be destroyed.
+type Destruction struct {
+	Space  *tofu.Workspace
+	State  *tofu.State
+	Record *Record
+	// Inputs are the variables of the template.
+	Inputs map[string]any
+	// Gone, which may be nil, tells whether an error of a destroy says that the resource it is about does not exist any more.
+	Gone func(err error) bool
+}
+
+// Destroy destroys what a state records and removes the workspace. An interrupted creation is finished first, as it was begun: a
+// resource whose creation was never recorded is then adopted by providers that can. Resources of an interrupted import are
+// forgotten instead: they were not made here.
+func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
+	installation, missing, err := m.installationFor(ctx, d.Record)
+	if err != nil {
+		return err
+	}
+	prepared, err := m.Engine.Prepare(ctx, installation, d.Record.Template())
+	if err != nil {
+		// A missing provider that the template does not use does no harm.
+		return fmt.Errorf("preparing the recorded template of service %q: %w", d.Record.Service, errors.Join(missing, err))
+	}
+	if !d.State.Complete {
+		if err := m.finish(ctx, d, prepared); err != nil {
+			return err
+		}
+	}
+	if err := d.Space.Destroy(ctx, prepared, d.Inputs); err != nil {
+		return err
+	}
+	return d.Space.Remove(ctx, installation)
+}
+
+// finish completes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
+// error is not nil when the command itself has ended, or OpenTofu was killed and the state may lack what it made: then the record
+// must stay.
+func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
+	trying, stop := context.WithTimeout(ctx, m.Budget/rollbackShare)
+	defer stop()
+	err := d.Space.Apply(trying, prepared, d.Inputs)
+	if err != nil && ctx.Err() == nil && !WasKilled(err) {
+		kind, id := d.Record.Of()
+		m.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
+			string(kind), id, "error", err)
+		return nil
+	}
+	return err
+}
+
+// RollBack destroys what a failed creation made, within what is left of the budget. What it cannot destroy stays recorded for the
+// deletion to find. After a signal nothing more is started; the broker is being stopped.
+func (m *Manager) RollBack(
+	ctx context.Context, space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared, record *Record,
+) {
+	kind, id := record.Of()
+	logger := m.Logger.With(string(kind), id)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		logger.Warn("the creation was interrupted; the deletion will clear up")
+		return
+	}
+	if err := space.Destroy(ctx, prepared, record.Inputs); err != nil {
+		logger.Error("destroying what a failed creation left; the deletion will try again", "error", err)
+		return
+	}
+	if err := space.Remove(ctx, installation); err != nil {
+		logger.Error("removing the workspace of a failed creation", "error", err)
+	}
+}

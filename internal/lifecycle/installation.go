@@ -1,0 +1,156 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/go-version"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/tofu"
+)
+
+// Reader returns an OpenTofu that can read states: the one of the preferred pak, which may be nil, else the newest that works. What is
+// wrong with one pak must not keep anybody from deleting what another one made.
+func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (tofu.Installation, error) {
+	paks := slices.Clone(m.Paks)
+	slices.SortStableFunc(paks, func(a, b *brokerpak.Pak) int {
+		switch {
+		case a == preferred:
+			return -1
+		case b == preferred:
+			return 1
+		}
+		return compareTofu(b, a)
+	})
+	var failed []error
+	for _, pak := range paks {
+		installation, err := m.Installation(ctx, pak, "")
+		if err == nil {
+			return installation, nil
+		}
+		failed = append(failed, err)
+	}
+	return tofu.Installation{}, errors.Join(failed...)
+}
+
+// Service is the one that made a binding or instance, as the installed paks have it now; nil when they do not have it any more.
+func (m *Manager) Service(record *Record) *brokerpak.Service {
+	var found *brokerpak.Service
+	for _, pak := range m.Paks {
+		service := pak.Service(record.Service)
+		if service == nil {
+			continue
+		}
+		if pak.Manifest.Name == record.Pak && pak.Manifest.Version == record.PakVersion {
+			return service
+		}
+		if found == nil || pak.Manifest.Name == record.Pak {
+			found = service
+		}
+	}
+	return found
+}
+
+// installationFor returns the OpenTofu of the pak that made the binding or instance: of the same version when it is still installed,
+// else the newest; without that pak any. The providers come from whatever pak has them; missing names those that none has.
+func (m *Manager) installationFor(ctx context.Context, record *Record) (installation tofu.Installation, missing, err error) {
+	if own := m.pakOf(record); own != nil {
+		installation, err = m.Installation(ctx, own, "")
+	} else {
+		installation, err = m.Reader(ctx, nil)
+	}
+	if err != nil {
+		return tofu.Installation{}, nil, err
+	}
+	missing = m.addProviders(ctx, &installation, record)
+	return installation, missing, nil
+}
+
+// addProviders adds those of a record's providers that an installation lacks, and names those that no pak has.
+func (m *Manager) addProviders(ctx context.Context, installation *tofu.Installation, record *Record) error {
+	var absent []error
+	for _, needed := range record.Providers {
+		if slices.ContainsFunc(installation.Providers, needed.is) {
+			continue
+		}
+		found, err := m.findProvider(ctx, needed)
+		if err != nil {
+			absent = append(absent, err)
+			continue
+		}
+		installation.Providers = append(installation.Providers, found)
+	}
+	return errors.Join(absent...)
+}
+
+// pakOf is the pak that made a binding or instance; else the one of its name with the newest OpenTofu; nil when there is none.
+func (m *Manager) pakOf(record *Record) *brokerpak.Pak {
+	var newest *brokerpak.Pak
+	var newestTofu string
+	for _, pak := range m.Paks {
+		version, err := pak.Manifest.DefaultVersion()
+		if err != nil || pak.Manifest.Name != record.Pak {
+			continue
+		}
+		if pak.Manifest.Version == record.PakVersion {
+			return pak
+		}
+		if newest == nil || newer(version, newestTofu) {
+			newest, newestTofu = pak, version
+		}
+	}
+	return newest
+}
+
+// findProvider looks for a provider in all paks: in the recorded version, else in the newest.
+func (m *Manager) findProvider(ctx context.Context, needed Provider) (tofu.Provider, error) {
+	var best tofu.Provider
+	var failed []error
+	for _, pak := range m.Paks {
+		installation, err := m.Installation(ctx, pak, "")
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		for _, candidate := range installation.Providers {
+			if !needed.is(candidate) {
+				continue
+			}
+			if candidate.Version == needed.Version {
+				return candidate, nil
+			}
+			if best.FQN == "" || newer(candidate.Version, best.Version) {
+				best = candidate
+			}
+		}
+	}
+	if best.FQN == "" {
+		return best, errors.Join(append(failed, fmt.Errorf("no installed pak bundles the provider %s %s that made this; "+
+			"keep the old pak in `paks`", needed.FQN, needed.Version))...)
+	}
+	return best, nil
+}
+
+// compareTofu orders paks by their OpenTofu.
+func compareTofu(a, b *brokerpak.Pak) int {
+	va, _ := a.Manifest.DefaultVersion()
+	vb, _ := b.Manifest.DefaultVersion()
+	switch {
+	case newer(va, vb):
+		return 1
+	case newer(vb, va):
+		return -1
+	default:
+		return 0
+	}
+}
+
+// newer compares versions of OpenTofu and of providers. A text that is no version is never newer.
+func newer(a, b string) bool {
+	va, errA := version.NewVersion(a)
+	vb, errB := version.NewVersion(b)
+	return errA == nil && (errB != nil || va.GreaterThan(vb))
+}

@@ -1,0 +1,83 @@
+// Package lifecycle keeps what OpenTofu made for a binding or an instance: the record that finds it again whatever pak is installed
+// by then, the OpenTofu and the providers to work on it with, its rollback, destruction and upgrade, and the list of all there is.
+//
+// One binding or instance is one workspace of the state backend. What goes into it is the matter of the packages binding and
+// internal/provision.
+package lifecycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/tofu"
+)
+
+// Manager works on workspaces. It holds no state between calls.
+type Manager struct {
+	// Engine runs OpenTofu.
+	Engine *tofu.Engine
+	// Installation finds one OpenTofu of a pak, "" for the default one, and the pak's providers as executable files.
+	Installation func(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error)
+	// Paks are all paks of the adapter; an older pak may hold the provider of an older binding.
+	Paks []*brokerpak.Pak
+	// Budget is how long one command may take, rollback included.
+	Budget time.Duration
+	Logger *slog.Logger
+}
+
+// rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.
+const rollbackShare = 3
+
+// Grace is how long an interrupted OpenTofu may take to save its state, for a budget: it comes after the time for the work and
+// once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60.
+func Grace(budget time.Duration) time.Duration { return budget / 9 }
+
+// Deadlines divides the budget of a command that creates something: work may go on until the first context ends, and the rollback
+// until the second one does.
+func (m *Manager) Deadlines(ctx context.Context) (working, all context.Context, cancel context.CancelFunc) {
+	began := time.Now()
+	all, stopAll := context.WithDeadline(ctx, began.Add(m.Budget))
+	working, stopWork := context.WithDeadline(all, began.Add(m.Budget-m.Budget/rollbackShare-Grace(m.Budget)))
+	return working, all, func() { stopWork(); stopAll() }
+}
+
+// Kind says what a workspace is for.
+type Kind string
+
+// The kinds.
+const (
+	Binding  Kind = "binding"
+	Instance Kind = "instance"
+)
+
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// Workspace names the workspace of a binding or an instance. An id that is no plain name is represented by its hash; the record
+// has the id.
+func Workspace(kind Kind, id string) string {
+	prefix := string(kind[:1])
+	if plainID.MatchString(id) {
+		return prefix + "-" + id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return prefix + "h-" + hex.EncodeToString(sum[:])
+}
+
+// WasKilled tells whether an error is that of an OpenTofu that ended without the chance to save its state.
+func WasKilled(err error) bool {
+	var run *tofu.RunError
+	return errors.As(err, &run) && run.ExitCode < 0
+}
+
+// Close gives a workspace back. A failure only leaves files for the next run to find.
+func (m *Manager) Close(space *tofu.Workspace) {
+	if err := space.Close(); err != nil {
+		m.Logger.Warn("closing the workspace", "error", err)
+	}
+}

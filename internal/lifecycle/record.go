@@ -1,0 +1,125 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// recordFormat is the version of the record; it changes only when an older adapter could misread a newer record.
+const recordFormat = 1
+
+// Record is what a state remembers of the binding or instance it belongs to, so that it can be deleted whatever pak is installed
+// by then.
+type Record struct {
+	Format int `json:"format"`
+	// BindingID is empty for an instance.
+	BindingID  string     `json:"binding_id,omitempty"`
+	InstanceID string     `json:"instance_id"`
+	Deployment string     `json:"deployment"`
+	Pak        string     `json:"pak"`
+	PakVersion string     `json:"pak_version"`
+	Service    string     `json:"service"`
+	ServiceID  string     `json:"service_id"`
+	Plan       string     `json:"plan,omitempty"`
+	PlanID     string     `json:"plan_id,omitempty"`
+	Tofu       string     `json:"tofu_version"`
+	Providers  []Provider `json:"providers,omitempty"`
+	// Templates are the HCL files; Declared are the inputs that may be declared for them.
+	Templates map[string]string `json:"templates"`
+	Declared  []string          `json:"declared,omitempty"`
+	// Request is the request as it came; an instance remembers none.
+	Request map[string]any `json:"request,omitempty"`
+	// Inputs are the resolved variables.
+	Inputs map[string]any `json:"inputs"`
+	// Live are the inputs that depend on the running instance, in the order of evaluation.
+	Live []LiveInput `json:"live,omitempty"`
+	// Generated are the generated values: input → call → value.
+	Generated map[string]map[string]any `json:"generated,omitempty"`
+	// Importing says that the resources were taken over and not made, until the first apply succeeds: to undo it is to forget them.
+	Importing bool `json:"importing,omitempty"`
+}
+
+// Provider is a provider of the pak that made a binding or instance.
+type Provider struct {
+	FQN     string `json:"fqn"`
+	Version string `json:"version"`
+}
+
+// LiveInput is an input whose expression reads the running instance: its manifest, secrets, addresses or outputs.
+type LiveInput struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"`
+	Expr string `json:"expr"`
+}
+
+// is tells whether a provider is this one, of whatever version. The two public registries have the same providers.
+func (p Provider) is(other tofu.Provider) bool { return registryName(p.FQN) == registryName(other.FQN) }
+
+func registryName(fqn string) string {
+	host, rest, _ := strings.Cut(fqn, "/")
+	if host == "registry.terraform.io" {
+		return "registry.opentofu.org/" + rest
+	}
+	return fqn
+}
+
+// Of returns the kind of what the record belongs to, and its id.
+func (r *Record) Of() (Kind, string) {
+	if r.BindingID == "" {
+		return Instance, r.InstanceID
+	}
+	return Binding, r.BindingID
+}
+
+// MadeBy notes the pak, and what it runs with.
+func (r *Record) MadeBy(pak *brokerpak.Pak, installation tofu.Installation) {
+	r.Pak, r.PakVersion, r.Tofu, r.Providers = pak.Manifest.Name, pak.Manifest.Version, installation.Version, nil
+	for _, p := range installation.Providers {
+		r.Providers = append(r.Providers, Provider{FQN: p.FQN, Version: p.Version})
+	}
+}
+
+// Encode renders the record for the state. It fails where the request holds a number that no double holds: what has a record that
+// cannot be read could never be deleted.
+func (r *Record) Encode() ([]byte, error) {
+	r.Format = recordFormat
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the record: %w", err)
+	}
+	return text, nil
+}
+
+// DecodeRecord reads a record from the state.
+func DecodeRecord(data []byte) (*Record, error) {
+	if len(data) == 0 {
+		return nil, errors.New("reading the record: the state holds none; its resource terraform_data._binding was removed")
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	var r Record
+	if err := decoder.Decode(&r); err != nil {
+		return nil, fmt.Errorf("reading the record: %w", err)
+	}
+	if r.Format < 1 || r.Format > recordFormat {
+		return nil, fmt.Errorf("reading the record: format %d is not supported; was it made by a newer adapter?", r.Format)
+	}
+	for _, field := range []*map[string]any{&r.Request, &r.Inputs} {
+		*field, _ = value.Normalise(*field).(map[string]any)
+	}
+	for input, calls := range r.Generated {
+		r.Generated[input], _ = value.Normalise(calls).(map[string]any)
+	}
+	return &r, nil
+}
+
+// Template is the OpenTofu configuration.
+func (r *Record) Template() tofu.Template {
+	return tofu.Template{Files: r.Templates, Inputs: r.Declared}
+}
