@@ -1,5 +1,6 @@
 // Package hclfile tells what the OpenTofu files of a template declare and use, without running OpenTofu: its variables,
-// outputs, resources, modules and providers. It reads native syntax only and is the only importer of hashicorp/hcl/v2.
+// outputs, resources, modules and providers. After an import it writes the main.tf of a template anew. It reads native syntax
+// only and is the only importer of hashicorp/hcl/v2.
 package hclfile
 
 import (
@@ -18,8 +19,10 @@ type Module struct {
 	// Variables are the variable blocks by name.
 	Variables map[string]Variable
 	// Outputs are the names of the output blocks, OutputPlaces where each stands.
-	Outputs      []string
-	OutputPlaces map[string]diag.Pos
+	// SensitiveOutputs are those that say sensitive = true.
+	Outputs          []string
+	SensitiveOutputs []string
+	OutputPlaces     map[string]diag.Pos
 	// Resources are managed resources as "type.name", Data data sources as "data.type.name", Modules module calls as
 	// "module.name".
 	Resources []string
@@ -113,6 +116,9 @@ func (in *inspector) block(block *hclsyntax.Block) {
 	case block.Type == "output" && len(labels) == 1:
 		in.reserved(labels[0], block)
 		m.Outputs = append(m.Outputs, labels[0])
+		if sensitive, ok := block.Body.Attributes["sensitive"]; ok && isTrue(sensitive.Expr) {
+			m.SensitiveOutputs = append(m.SensitiveOutputs, labels[0])
+		}
 		first(m.OutputPlaces, labels[0], position(block.DefRange().Ptr(), ""))
 	case block.Type == "resource" && len(labels) == 2:
 		in.reserved(labels[1], block)
@@ -250,7 +256,7 @@ func before(a, b diag.Pos) bool {
 // finish sorts the lists and works out what is undeclared.
 func (in *inspector) finish() {
 	m := in.module
-	for _, list := range []*[]string{&m.Outputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
+	for _, list := range []*[]string{&m.Outputs, &m.SensitiveOutputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
