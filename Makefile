@@ -1,8 +1,8 @@
-# Time budget on two cores: `make lint test` stays below 20 minutes on a clean checkout and below 6 minutes from then on.
+# Time budget on two cores: `make lint test` stays below 25 minutes on a clean checkout and below 6 minutes from then on.
 #
 #              clean    again
 #   lint       4 min    45 s    golangci-lint is built once, 90 s
-#   tools      5 min     2 s    OpenTofu is built from source once, 4 min, where it is not on the PATH
+#   tools      9 min     2 s    OpenTofu is built from source once, 4 min for each version that is not on the PATH
 #   unit       6 min    2 min   20 s a package; 60 s for binding, internal/tofu and spec/semantics, 2 min for spec/acceptance, all of which
 #                               run the real OpenTofu; what has not changed is not run again
 #   fuzz       3 min    2 min   FUZZTIME for each fuzzer and 3 s around it, one on each core
@@ -11,6 +11,9 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 OPENTOFU_VERSION      := 1.12.6
+# Where tests upgrade from. They skip what needs a still older one, 1.6.2, unless `scripts/opentofu 1.6.2` built it.
+OLDER_OPENTOFU        := 1.10.10
+VERSITYGW_VERSION     := 1.8.0
 FUZZTIME              ?= 10s
 
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -37,10 +40,16 @@ opentofu: ## take OpenTofu from the PATH, or build it
 	scripts/opentofu $(OPENTOFU_VERSION)
 
 .PHONY: tools
-tools: opentofu ## make what tests use: OpenTofu, providers, and as root Chromium from Debian's packages
+tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, and as root PostgreSQL, Redis, Chromium and ruby from Debian's packages
+	scripts/opentofu $(OLDER_OPENTOFU)
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
+	cd examples/postgresql/provider && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
+	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
+	@scripts/postgresql >/dev/null || echo "tools: specs that need a PostgreSQL database will be skipped"
+	@scripts/redis >/dev/null || echo "tools: specs that make users of a Redis server will be skipped"
 	@scripts/chromium >/dev/null || echo "tools: specs that look at pages with Chromium will be skipped"
+	@scripts/ruby >/dev/null || echo "tools: specs of the BOSH release will be skipped"
 
 .PHONY: test
 test: unit fuzz ## run all tests and fuzzers
@@ -48,6 +57,7 @@ test: unit fuzz ## run all tests and fuzzers
 .PHONY: unit
 unit: build tools ## run all tests
 	go test $(RACE) -shuffle=on -timeout 10m ./...
+	cd examples/postgresql/provider && go test $(RACE) -shuffle=on -timeout 10m ./...
 
 .PHONY: fuzz
 fuzz: ## run each fuzzer for FUZZTIME (10s)
@@ -57,6 +67,7 @@ fuzz: ## run each fuzzer for FUZZTIME (10s)
 lint: $(LINTER) ## check formatting, style, structure and shell scripts
 	$(LINTER) run ./...
 	cd spec/providers && $(CURDIR)/$(LINTER) run ./...
+	cd examples/postgresql/provider && $(CURDIR)/$(LINTER) run ./...
 	scripts/lint-shell
 
 .PHONY: format
@@ -66,6 +77,16 @@ format: $(LINTER) ## format all Go files
 .PHONY: bench
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+# VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.
+VERSION        ?= 0+dev.1
+RELEASE_GOARCH ?= amd64
+RELEASE_BINARY := $(if $(SOURCE),,build/release/service-adapter)
+
+.PHONY: release
+release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
+	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) -o $(RELEASE_BINARY) ./cmd/service-adapter)
+	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -paks "$(PAKS)"
 
 .PHONY: demo
 demo: build opentofu ## play a broker against the redis pak

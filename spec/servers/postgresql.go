@@ -1,0 +1,127 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// PostgreSQL makes a cluster in a directory, which must not exist or be empty, and starts it. Every connection needs the password of its
+// role. Programs and user are those of Debian's package; PostgreSQL refuses to run as root, so then it runs as the user
+// postgres, who must be able to search every directory above dir.
+func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
+	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(programs) == 0 {
+		return nil, fmt.Errorf("looking for PostgreSQL: %w: run scripts/postgresql", ErrMissing)
+	}
+	bin := filepath.Dir(programs[len(programs)-1])
+	as, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	s := &Server{
+		Host: "127.0.0.1", Port: port, User: "admin", Password: rand.Text(), Dir: dir,
+		log: filepath.Join(dir, "log"), stop: syscall.SIGINT, // a fast shutdown
+	}
+	s.command = func() *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-h", s.Host, "-p", strconv.Itoa(s.Port),
+			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=200")
+		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+		return cmd
+	}
+	if err := s.initialise(ctx, bin, data, as); err != nil {
+		return nil, fmt.Errorf("making a PostgreSQL cluster: %w", err)
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// initialise makes the files of the cluster.
+func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.Credential) error {
+	password := filepath.Join(s.Dir, "password")
+	err := errors.Join(os.MkdirAll(s.Dir, 0o700), os.WriteFile(password, []byte(s.Password+"\n"), 0o600))
+	if err == nil && as != nil {
+		err = errors.Join(os.Chown(s.Dir, int(as.Uid), int(as.Gid)), os.Chown(password, int(as.Uid), int(as.Gid)))
+	}
+	if err != nil {
+		return err
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "--no-sync", "--encoding=UTF8", "--locale=C",
+		"--auth=scram-sha-256", "--username="+s.User, "--pwfile="+password)
+	initdb.Dir, initdb.SysProcAttr = s.Dir, &syscall.SysProcAttr{Credential: as}
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	return os.Remove(password)
+}
+
+// unprivileged returns whom PostgreSQL runs as, nil when that is who runs the test.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("looking for the user of Debian's package: %w", err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// DSN is the URL of a PostgreSQL database; it holds the password.
+func (s *Server) DSN(database string) string {
+	dsn := url.URL{
+		Scheme: "postgres", User: url.UserPassword(s.User, s.Password), Host: s.Address(), Path: database, RawQuery: "sslmode=disable",
+	}
+	return dsn.String()
+}
+
+// CreateDatabase makes an empty database in PostgreSQL.
+func (s *Server) CreateDatabase(ctx context.Context, name string) error {
+	_, err := s.Query(ctx, "postgres", `CREATE DATABASE "`+name+`"`)
+	return err
+}
+
+// Query runs statements with psql and returns the rows as lines, columns parted by "|".
+func (s *Server) Query(ctx context.Context, database, statements string) ([]string, error) {
+	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1",
+		"--host="+s.Host, "--port="+strconv.Itoa(s.Port), "--username="+s.User, "--dbname="+database)
+	psql.Env = append(os.Environ(), "PGPASSWORD="+s.Password, "PGSSLMODE=disable")
+	psql.Stdin = strings.NewReader(statements)
+	output, err := psql.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("asking PostgreSQL: %w", err)
+	}
+	var rows []string
+	for row := range strings.Lines(string(output)) {
+		rows = append(rows, strings.TrimSuffix(row, "\n"))
+	}
+	return rows, nil
+}

@@ -1,0 +1,75 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// S3Version is the version of versitygw, the S3 server.
+const S3Version = "1.8.0"
+
+// S3 starts an S3 server that keeps its buckets as directories below dir/buckets, and their objects as files there.
+func S3(ctx context.Context, dir string) (*Server, error) {
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(root, "build", "versitygw", S3Version, "versitygw")
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("looking for versitygw: %w: run scripts/versitygw %s", ErrMissing, S3Version)
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"buckets", "metadata"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	s := &Server{
+		Host: "127.0.0.1", Port: port, User: "admin-" + rand.Text(), Password: rand.Text(), Dir: dir,
+		log: filepath.Join(dir, "log"), stop: syscall.SIGTERM,
+	}
+	s.command = func() *exec.Cmd {
+		// With a directory for metadata no extended attributes of the file system are needed.
+		cmd := exec.Command(binary, "--port", s.Address(), "--quiet", "posix", "--sidecar", filepath.Join(dir, "metadata"),
+			filepath.Join(dir, "buckets"))
+		cmd.Env = []string{"ROOT_ACCESS_KEY_ID=" + s.User, "ROOT_SECRET_ACCESS_KEY=" + s.Password, "HOME=" + dir}
+		cmd.Dir = dir
+		return cmd
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// URL is the address of the S3 server.
+func (s *Server) URL() string { return "http://" + s.Address() }
+
+// CreateBucket makes an empty bucket in S3.
+func (s *Server) CreateBucket(name string) error {
+	return os.Mkdir(filepath.Join(s.Dir, "buckets", name), 0o700)
+}
+
+// Objects are the keys of the objects in a bucket of S3, sorted.
+func (s *Server) Objects(bucket string) ([]string, error) {
+	var keys []string
+	dir := filepath.Join(s.Dir, "buckets", bucket)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		key, err := filepath.Rel(dir, path)
+		keys = append(keys, key)
+		return err
+	})
+	return keys, err
+}
