@@ -1,11 +1,14 @@
 package tofu
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -23,6 +26,19 @@ const (
 	localWorkspaceDir = "workspace_dir"
 )
 
+// The other backends that the engine knows something about.
+const (
+	pgType = "pg"
+	s3Type = "s3"
+)
+
+// The settings of the s3 backend that matter here.
+const (
+	s3Lockfile = "use_lockfile"
+	s3Table    = "dynamodb_table"
+	s3Retries  = "max_retries"
+)
+
 // backendType is what a backend's name may look like; it becomes part of a configuration file.
 var backendType = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
@@ -34,6 +50,25 @@ func Local(dir string) Backend {
 	}}
 }
 
+// complete adds what the engine needs of a backend and the operator did not choose.
+func (b Backend) complete() Backend {
+	if b.Type != s3Type {
+		return b
+	}
+	b.Config = maps.Clone(b.Config)
+	if b.Config == nil {
+		b.Config = map[string]any{}
+	}
+	_, table := b.Config[s3Table]
+	if _, chosen := b.Config[s3Lockfile]; !chosen && !table {
+		b.Config[s3Lockfile] = true
+	}
+	if _, chosen := b.Config[s3Retries]; !chosen {
+		b.Config[s3Retries] = 3 // OpenTofu's default of 5 takes 15 seconds to tell that a server is down
+	}
+	return b
+}
+
 // check refuses backends that cannot work and, for the local one, a directory that cannot be written.
 func (b Backend) check() error {
 	switch {
@@ -41,6 +76,8 @@ func (b Backend) check() error {
 		return fmt.Errorf("state.type must be the name of an OpenTofu backend, found %q", b.Type)
 	case b.Type == "http" || b.Type == "remote" || b.Type == "cloud":
 		return fmt.Errorf("state.type %q cannot be used: it must be a backend with workspaces, such as local, pg, s3, gcs or azurerm", b.Type)
+	case b.Type == s3Type && b.Config[s3Table] == nil && b.Config[s3Lockfile] != true:
+		return errors.New("state.config.use_lockfile of s3 must be true without a dynamodb_table: states are only safe with locks")
 	case b.Type != localType:
 		return nil
 	}
@@ -52,6 +89,54 @@ func (b Backend) check() error {
 		return fmt.Errorf("using state directory %q: %w; state.config.dir must be a writable, durable directory", filepath.Dir(dir), err)
 	}
 	return nil
+}
+
+// supports refuses an OpenTofu that lacks what the backend needs.
+func (b Backend) supports(i Installation) error {
+	if b.Type != s3Type || b.Config[s3Lockfile] != true || i.atLeast(1, 10) {
+		return nil
+	}
+	return fmt.Errorf("state.type s3 needs OpenTofu 1.10 or newer, or a dynamodb_table for the locks, and this is %s", i.Version)
+}
+
+// locksLinger tells whether a lock outlives the process that took it. PostgreSQL's end with its connection, those of files with it.
+func (b Backend) locksLinger() bool { return b.Type != localType && b.Type != pgType }
+
+// text is the content of the -backend-config file. OpenTofu takes every text in JSON for a template, so those are escaped. Each
+// setting has a line of its own, because OpenTofu shows the line that it finds wrong.
+func (b Backend) text() ([]byte, error) {
+	config := map[string]any{}
+	for name, v := range b.Config {
+		config[name] = literal(v)
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding state.config: %w", err)
+	}
+	return text, nil
+}
+
+// literal escapes the templates of HCL in every text of a value.
+func literal(v any) any {
+	escape := strings.NewReplacer("${", "$${", "%{", "%%{")
+	switch v := v.(type) {
+	case string:
+		return escape.Replace(v)
+	case []any:
+		list := make([]any, len(v))
+		for n, element := range v {
+			list[n] = literal(element)
+		}
+		return list
+	case map[string]any:
+		object := map[string]any{}
+		for name, element := range v {
+			object[escape.Replace(name)] = literal(element)
+		}
+		return object
+	default:
+		return v
+	}
 }
 
 // writable creates a directory and tells whether files can be made in it.

@@ -25,7 +25,11 @@ type RunError struct {
 	Line     int
 	More     int // further errors
 	ExitCode int // -1 when a signal ended OpenTofu
-	cause    error
+	// Backend is the type of the state backend when it was that which failed, "" otherwise.
+	Backend string
+
+	cause error
+	lock  lockReport
 }
 
 // Error renders the failure as one sentence.
@@ -39,6 +43,9 @@ func (e *RunError) Error() string {
 	}
 	if e.cause != nil {
 		text.WriteString(" after it was interrupted (" + e.cause.Error() + ")")
+	}
+	if e.Backend != "" {
+		text.WriteString(": the state backend " + e.Backend + " cannot be used")
 	}
 	for _, part := range []string{e.place(), e.Summary, e.Detail} {
 		if part != "" {
@@ -113,6 +120,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 			e.Summary, e.Detail = errorText(stdout)
 		}
 	}
+	e.lock = readLock(e.Summary+" "+e.Detail, stdout, stderr)
 	e.Summary, e.Detail, e.Address = sentence(e.Summary, mask), sentence(e.Detail, mask), mask.Clean(e.Address)
 }
 

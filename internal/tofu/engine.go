@@ -45,6 +45,8 @@ type Options struct {
 	TempDir string
 	// Backend is where OpenTofu keeps its states. Required.
 	Backend Backend
+	// Encryption encrypts the states; nil stores them as they are.
+	Encryption *Encryption
 	// Env is what OpenTofu and its providers find in their environment besides the few variables the engine sets.
 	Env map[string]string
 	// Redact are secrets that must not appear in errors.
@@ -53,6 +55,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Grace is how long a run may take to stop and save its state after it was interrupted; 0 means 10 seconds.
 	Grace time.Duration
+	// StaleLock is the age from which the lock of a state counts as left behind by a run that is dead, whoever made it, and is
+	// released; it must be longer than any run. 0 means never. A lock that a run of this CacheDir left behind needs no age.
+	StaleLock time.Duration
 }
 
 // Engine runs OpenTofu with one state backend. It is safe for concurrent use.
@@ -83,7 +88,8 @@ func New(options Options) (*Engine, error) {
 			return nil, fmt.Errorf("creating cache directory: %w", err)
 		}
 	}
-	if err := options.Backend.check(); err != nil {
+	options.Backend = options.Backend.complete()
+	if err := errors.Join(options.Backend.check(), options.Encryption.check()); err != nil {
 		return nil, err
 	}
 	return &Engine{options: options, logger: options.Logger}, nil
@@ -115,5 +121,6 @@ func privateDir(path string) error {
 func (e *Engine) mask() *redact.Secrets {
 	mask := &redact.Secrets{}
 	mask.Add(e.options.Redact...)
+	mask.Add(e.options.Backend.Secrets()...)
 	return mask
 }

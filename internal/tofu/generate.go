@@ -21,6 +21,7 @@ const (
 	completeAddress = "terraform_data._complete"
 	recordVariable  = "_binding_record"
 	nonceVariable   = "_binding_nonce"
+	appliedOutput   = "_binding_applied"
 )
 
 // object is a JSON object of OpenTofu's JSON configuration syntax.
@@ -32,15 +33,16 @@ func backendFile(b Backend) object {
 }
 
 // guardFile declares the guard. prevent_destroy and a nonce of its own in each reservation make OpenTofu refuse the plan of
-// a reservation when the workspace already has one.
-func guardFile() object {
+// a reservation when the workspace already has one. OpenTofu's version is part of it because "state pull" tells its own
+// version instead of the one that wrote the state.
+func guardFile(version string) object {
 	return object{
 		"variable": object{
 			recordVariable: object{"type": "string", "sensitive": true},
 			nonceVariable:  object{"type": "string"},
 		},
 		"resource": object{"terraform_data": object{"_binding": object{
-			"input":            "${var." + recordVariable + "}",
+			"input":            object{"record": "${var." + recordVariable + "}", "tofu": version},
 			"triggers_replace": "${var." + nonceVariable + "}",
 			"lifecycle":        object{"prevent_destroy": true},
 		}}},
@@ -48,15 +50,21 @@ func guardFile() object {
 }
 
 // bindingFile declares the guard and a resource that is made last and destroyed first: it tells a finished apply of this
-// record from a failed one. It is no output, because outputs outlive a destroy that leaves the guard.
-func bindingFile(m *hclfile.Module) object {
-	file := guardFile()
+// record from a failed one. It is no output, because outputs outlive a destroy that leaves the guard. That is what the output
+// is for: the record of the last complete apply. Its value, not only its depends_on, must need the resource, because OpenTofu
+// stores an output that it knows when it plans even when the apply fails.
+func bindingFile(m *hclfile.Module, version string) object {
+	file := guardFile(version)
 	resources := file["resource"].(object)["terraform_data"].(object) //nolint:forcetypeassert // made above
 	complete := object{"input": "${sha256(var." + recordVariable + ")}"}
 	if all := slices.Concat(m.Resources, m.Data, m.Modules); len(all) > 0 {
 		complete["depends_on"] = all
 	}
 	resources["_complete"] = complete
+	file["output"] = object{appliedOutput: object{
+		"value":     "${" + completeAddress + `.output == "" ? "" : var.` + recordVariable + "}",
+		"sensitive": true,
+	}}
 	return file
 }
 
@@ -96,7 +104,7 @@ func unprotectFile(resources []string) object {
 }
 
 // variants returns the content of all files of a template's prepared directory, variant → file name → text.
-func variants(m *hclfile.Module, t Template, b Backend) (map[string]map[string][]byte, error) {
+func variants(m *hclfile.Module, t Template, b Backend, version string) (map[string]map[string][]byte, error) {
 	shared, err := encode(templateFiles(m, t.Inputs, b))
 	if err != nil {
 		return nil, err
@@ -104,7 +112,7 @@ func variants(m *hclfile.Module, t Template, b Backend) (map[string]map[string][
 	for name, text := range t.Files {
 		shared[name] = []byte(text)
 	}
-	guard, err := encode(map[string]object{"_binding.tf.json": bindingFile(m)})
+	guard, err := encode(map[string]object{"_binding.tf.json": bindingFile(m, version)})
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +129,10 @@ func variants(m *hclfile.Module, t Template, b Backend) (map[string]map[string][
 }
 
 // baseVariants returns the files of the directory that all templates share.
-func baseVariants(b Backend) (map[string]map[string][]byte, error) {
+func baseVariants(b Backend, version string) (map[string]map[string][]byte, error) {
 	files, err := encode(map[string]object{
 		"_backend_override.tf.json": backendFile(b),
-		"_binding.tf.json":          guardFile(),
+		"_binding.tf.json":          guardFile(version),
 	})
 	return map[string]map[string][]byte{baseVariant: files}, err
 }

@@ -2,7 +2,6 @@ package tofu
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +22,7 @@ var lockHashes = regexp.MustCompile(`(?s)  hashes = \[.*?\n  \]\n`)
 
 // initialise runs "tofu init" in one variant of a new prepared directory, without any network.
 func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant string, lock *os.File) error {
-	backend, err := json.Marshal(e.options.Backend.Config)
+	backend, err := e.options.Backend.text()
 	if err != nil {
 		return fmt.Errorf("encoding state.config: %w", err)
 	}
@@ -38,7 +37,7 @@ func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant st
 	); err != nil {
 		return err
 	}
-	_, err = e.run(ctx, i, command{
+	_, err = e.again(ctx, i, command{
 		args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
 		dir:    filepath.Join(dir, variant),
 		output: filepath.Join(dir, "init"),

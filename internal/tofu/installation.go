@@ -74,13 +74,16 @@ func (i Installation) mirror(dir string) error {
 }
 
 // excludes tells whether this OpenTofu has the option -exclude.
-func (i Installation) excludes() bool {
+func (i Installation) excludes() bool { return i.atLeast(1, 9) }
+
+// atLeast tells whether this OpenTofu is of a version or a newer one; pre-releases count as their release.
+func (i Installation) atLeast(major, minor int) bool {
 	have, err := version.NewVersion(i.Version)
 	if err != nil {
 		return false
 	}
 	numbers := have.Segments()
-	return numbers[0] > 1 || numbers[0] == 1 && numbers[1] >= 9
+	return numbers[0] > major || numbers[0] == major && numbers[1] >= minor
 }
 
 // executable is what identifies an executable file without reading it.

@@ -2,6 +2,7 @@ package tofu_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +21,14 @@ const scenarioVariable = "TOFU_TEST_ADAPTER"
 func adapterProcess(dir string) int {
 	err := func() error {
 		ctx := context.Background()
-		engine, err := tofu.New(tofu.Options{CacheDir: filepath.Join(dir, "cache"), Backend: tofu.Local(filepath.Join(dir, "state"))})
+		options := tofu.Options{CacheDir: filepath.Join(dir, "cache"), Backend: tofu.Local(filepath.Join(dir, "state"))}
+		if text, err := os.ReadFile(filepath.Join(dir, "backend.json")); err == nil {
+			options.Backend = tofu.Backend{}
+			if err := json.Unmarshal(text, &options.Backend); err != nil {
+				return err
+			}
+		}
+		engine, err := tofu.New(options)
 		if err != nil {
 			return err
 		}
@@ -49,6 +57,11 @@ func (s site) startAdapter() *exec.Cmd {
 	GinkgoHelper()
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
+	if s.store.backend.Type != "" {
+		text, err := json.Marshal(s.store.backend)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(filepath.Dir(s.cache), "backend.json"), text, 0o600)).To(Succeed())
+	}
 	adapter := exec.Command(self)
 	adapter.Env = append(os.Environ(), scenarioVariable+"="+filepath.Dir(s.cache))
 	adapter.Stderr = GinkgoWriter

@@ -62,12 +62,17 @@ type lease struct {
 	file  *os.File
 	path  string // of the lock
 	owner string // path of the file that tells who holds it
+	now   holder
 }
 
 // holder is what the owner's file holds.
 type holder struct {
 	Adapter process  `json:"adapter"`
 	Tofu    *process `json:"tofu,omitempty"` // the leader of the last run's process group
+	// Running is when the run that is under way began, and Left are the beginnings of runs that may have left a lock of the state
+	// behind: those that did not end in order.
+	Running time.Time   `json:"running,omitzero"`
+	Left    []time.Time `json:"left,omitempty"`
 }
 
 // takeLease waits for the lease. Providers that outlived both the adapter and the OpenTofu that started them are killed.
@@ -78,19 +83,73 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 		return nil, err
 	}
 	l.file = file
-	if err := l.record(holder{Adapter: current()}); err != nil {
+	l.now = holder{Adapter: current(), Left: l.left()}
+	if err := l.record(); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
 }
 
-// started records the run that works under the lease now.
-func (l *lease) started(tofu process) error {
-	return l.record(holder{Adapter: current(), Tofu: &tofu})
+// left returns the beginnings of runs of former holders that did not end in order. A run that was under way when its adapter died
+// counts: nobody saw its end.
+func (l *lease) left() []time.Time {
+	text, err := os.ReadFile(l.owner)
+	if err != nil {
+		return nil
+	}
+	var former holder
+	if json.Unmarshal(text, &former) != nil {
+		return nil
+	}
+	if !former.Running.IsZero() {
+		former.Left = append(former.Left, former.Running)
+	}
+	return former.Left
 }
 
-func (l *lease) record(h holder) error {
-	text, err := json.Marshal(h)
+// descriptor is the file that runs inherit, nil without a lease.
+func (l *lease) descriptor() *os.File {
+	if l == nil {
+		return nil
+	}
+	return l.file
+}
+
+// started records the run that works under the lease now.
+func (l *lease) started(tofu process) error {
+	if l == nil {
+		return nil
+	}
+	l.now.Tofu = &tofu
+	return l.record()
+}
+
+// begins records that a run is about to start, which may leave a lock behind, and ended how it ended: in order, and whether it
+// had the lock, which then nobody else left there.
+func (l *lease) begins() error {
+	if l == nil {
+		return nil
+	}
+	l.now.Running = time.Now()
+	return l.record()
+}
+
+func (l *lease) ended(inOrder, locked bool) error {
+	if l == nil {
+		return nil
+	}
+	if !inOrder {
+		l.now.Left = append(l.now.Left, l.now.Running)
+	}
+	if inOrder && locked {
+		l.now.Left = nil
+	}
+	l.now.Running = time.Time{}
+	return l.record()
+}
+
+func (l *lease) record() error {
+	text, err := json.Marshal(l.now)
 	if err != nil {
 		return err
 	}
@@ -113,9 +172,13 @@ func (l *lease) killOrphans(e *Engine) {
 	}
 }
 
-// release removes the lease's files and gives the lock back.
+// release removes the lease's files and gives the lock back. What tells of a lock that may be left behind stays for the next holder.
 func (l *lease) release() error {
-	return errors.Join(remove(l.owner), remove(l.path), l.file.Close())
+	var err error
+	if len(l.now.Left) == 0 {
+		err = remove(l.owner)
+	}
+	return errors.Join(err, remove(l.path), l.file.Close())
 }
 
 // remove removes a file that may be gone.

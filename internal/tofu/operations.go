@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,7 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 	if err != nil {
 		return nil, w.failed("reading", err)
 	}
+	w.state = state
 	if state == nil {
 		// To look at a workspace creates it.
 		if err := w.deleteWorkspace(ctx, base); err != nil {
@@ -26,7 +28,7 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 		}
 		return nil, nil
 	}
-	w.record, w.nonce = state.Record, state.Nonce
+	w.record, w.nonce, w.tofu = state.Record, state.Nonce, state.TofuVersion
 	w.mask.AddLeaves(state.Outputs)
 	return state, nil
 }
@@ -34,26 +36,30 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 // Reserve creates the workspace with a guard that holds the record. When the workspace has a guard already, nothing is
 // changed and the error is ErrExists.
 func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) error {
+	if err := w.refuseOlder(i); err != nil {
+		return w.failed("reserving", err)
+	}
 	base, err := w.begin(ctx, i)
 	if err != nil {
 		return w.failed("reserving", err)
 	}
+	w.state = nil
 	nonce := rand.Text()
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
 	_, runErr := w.run(ctx, base, reservePlace, vars, "apply", "-json", "-input=false", "-auto-approve", "-target="+guardAddress)
 	if runErr == nil {
-		w.record, w.nonce = record, nonce
+		w.record, w.nonce, w.tofu = record, nonce, i.Version
 		return nil
 	}
 	// The state, not the text of the error, tells why.
-	state, err := w.afterFailure(ctx, base)
+	state, err := w.afterFailure(ctx, base, runErr)
 	switch {
 	case err != nil:
 		return w.failed("reserving", errors.Join(runErr, err))
 	case state != nil && state.Nonce == nonce:
 		// Interrupted after all was done: it is ours, to be applied or removed.
-		w.record, w.nonce = record, nonce
+		w.record, w.nonce, w.tofu = record, nonce, i.Version
 		return w.failed("reserving", runErr)
 	case state != nil && state.Nonce != "":
 		return w.failed("reserving", ErrExists)
@@ -63,50 +69,100 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 }
 
 // afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
-// empty workspace of a reservation that made nothing is removed.
-func (w *Workspace) afterFailure(ctx context.Context, base *Prepared) (*State, error) {
+// empty workspace of a reservation that made nothing is removed, unless somebody else is working on it.
+func (w *Workspace) afterFailure(ctx context.Context, base *Prepared, failure error) (*State, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	if err := w.pushUnsaved(ctx, base); err != nil {
 		return nil, err
 	}
 	state, err := w.pull(ctx, base)
-	if err != nil || state != nil {
+	var held *LockError
+	if err != nil || state != nil || errors.As(failure, &held) {
 		return state, err
 	}
 	return nil, w.deleteWorkspace(ctx, base)
 }
 
-// Apply applies the template with the guard that Reserve made or State found. Of the variables those are passed that the
-// template declares. A failed apply may leave resources; the state tells which.
+// Apply applies the template with the guard that Reserve made or State found, and with the record of SetRecord when there is
+// one. Of the variables those are passed that the template declares. A failed apply may leave resources; the state tells which.
+// When the workspace was reserved by somebody else meanwhile, nothing is changed and the error is ErrExists.
 func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any) error {
 	if w.nonce == "" {
 		return w.failed("applying", errors.New("it is not reserved"))
 	}
-	declared := w.declared(p, vars)
-	declared[recordVariable], declared[nonceVariable] = string(w.record), w.nonce
-	return w.change(ctx, p, "applying", applyPlace, declared, "apply", "-json", "-input=false", "-auto-approve")
+	if err := w.intend(ctx, p, vars); err != nil {
+		return err
+	}
+	err := w.change(ctx, p, "applying", applyPlace, w.guarded(p, vars), "apply", "-json", "-input=false", "-auto-approve")
+	if err != nil && w.lostGuard(ctx, p.installation) {
+		w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+		return w.failed("applying", ErrExists)
+	}
+	return err
+}
+
+// lostGuard tells after a failed apply whether the guard is no longer the one that Reserve made. It can happen with pg: a machine
+// that stalls while it creates the workspace, between its look at the table and its lock, overwrites what others did
+// meanwhile with an empty state. Whoever reserves then has the workspace.
+func (w *Workspace) lostGuard(ctx context.Context, i Installation) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	base, err := w.engine.base(ctx, i)
+	if err != nil {
+		return false
+	}
+	state, err := w.pull(ctx, base)
+	return err == nil && state != nil && state.Nonce != "" && state.Nonce != w.nonce
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
-// tells what made it. OpenTofu before 1.9 cannot leave it out, so everything else is named to it.
+// tells what made it. The OpenTofu may be newer than the one that applied.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
-	args := []string{"destroy", "-json", "-input=false", "-auto-approve"}
-	if p.installation.excludes() {
-		args = append(args, "-exclude="+guardAddress)
-	} else {
-		state, err := w.State(ctx, p.installation)
-		if err != nil {
-			return err
-		}
-		if state == nil || len(state.Resources) == 0 {
-			return nil
-		}
-		for _, address := range state.Resources {
-			args = append(args, "-target="+address)
-		}
+	options, err := w.sparing(ctx, p.installation)
+	if err != nil || options == nil {
+		return err
 	}
+	args := append([]string{"destroy", "-json", "-input=false", "-auto-approve"}, options...)
 	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
+}
+
+// BeginDestroy notes in the state that a destroy begins: State.Destroying is true from now on, even when the process is killed before
+// OpenTofu has saved anything.
+func (w *Workspace) BeginDestroy(ctx context.Context, i Installation) error {
+	state, err := w.known(ctx, i, "destroying")
+	if err != nil || state == nil || !state.complete {
+		return err
+	}
+	return w.edit(ctx, i, "destroying", "rm", completeAddress)
+}
+
+// sparing returns the options that leave the guard out of a destroy, nil when nothing else is there. OpenTofu before 1.9 cannot
+// leave it out, so everything else is named to it.
+func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, error) {
+	exclude := []string{"-exclude=" + guardAddress}
+	if i.excludes() && w.tofu != "" {
+		if err := w.refuseOlder(i); err != nil {
+			return nil, w.failed("destroying", err)
+		}
+		return exclude, nil
+	}
+	state, err := w.known(ctx, i, "destroying")
+	if err != nil || state == nil {
+		return nil, err
+	}
+	if i.excludes() {
+		return exclude, nil
+	}
+	var targets []string
+	for _, address := range state.Resources {
+		targets = append(targets, "-target="+address)
+	}
+	if state.complete {
+		targets = append(targets, "-target="+completeAddress)
+	}
+	return targets, nil
 }
 
 // change runs a command that changes the state. A state that OpenTofu could not save is tried again at once.
@@ -115,7 +171,8 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err != nil {
 		return w.failed(doing, err)
 	}
-	w.mask.AddLeaves(vars)
+	w.state = nil
+	w.mask.AddLeaves(confidential(p, vars))
 	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
 		return nil
 	}
@@ -158,6 +215,8 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	switch {
 	case err != nil:
 		return w.failed("removing", err)
+	case state != nil && older(i.Version, state.TofuVersion):
+		return w.failed("removing", newerState(state.TofuVersion, i))
 	case state != nil && len(state.Resources) > 0:
 		return w.failed("removing", fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", ")))
 	case state != nil && (state.Nonce != "" || state.complete):
@@ -169,7 +228,7 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	if err != nil {
 		return w.failed("removing", err)
 	}
-	w.record, w.nonce = nil, ""
+	w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
 	return nil
 }
 
@@ -184,11 +243,18 @@ func (w *Workspace) begin(ctx context.Context, i Installation) (*Prepared, error
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
 func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
+	if err := w.restoreCopy(); err != nil {
+		return err
+	}
 	path, err := w.unsaved()
 	if err != nil || path == "" {
 		return err
 	}
-	if _, err := w.run(ctx, base, lookPlace, nil, "state", "push", path); err != nil {
+	text, err := w.readUnsaved(ctx, base.installation, path)
+	if err == nil {
+		err = w.pushText(ctx, base, text)
+	}
+	if err != nil {
 		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
 	}
 	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)
@@ -196,16 +262,26 @@ func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
 }
 
 func (w *Workspace) pull(ctx context.Context, base *Prepared) (*State, error) {
-	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull")
+	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color")
 	if err != nil {
 		return nil, err
 	}
 	return parseState(text)
 }
 
+// deleteWorkspace deletes the workspace; one that somebody else deleted first is fine. OpenTofu looks under the state's lock
+// whether it is empty, but gives the lock back right before it deletes. Whoever reserves an empty workspace in that moment
+// loses the guard; the apply that follows makes it anew with the same nonce and record, so it does no harm unless that apply
+// ends within the moment as well, the time between two requests to the backend.
 func (w *Workspace) deleteWorkspace(ctx context.Context, base *Prepared, options ...string) error {
 	args := append([]string{"workspace", "delete", "-no-color"}, options...)
 	_, err := w.run(ctx, base, outsidePlace, nil, append(args, w.name)...)
+	var failure *RunError
+	if errors.As(err, &failure) && failure.Backend == "" && ctx.Err() == nil {
+		if names, listErr := w.list(ctx, base); listErr == nil && !slices.Contains(names, w.name) {
+			return nil
+		}
+	}
 	return err
 }
 

@@ -50,6 +50,7 @@ output "nothing" { value = null }
 type site struct {
 	cache, state string
 	entries      string // where the provider directory keeps its resources
+	store        store  // where the states are; the zero value is the directory state
 }
 
 func newSite() site {
@@ -60,7 +61,15 @@ func newSite() site {
 }
 
 func (s site) options() tofu.Options {
-	return tofu.Options{CacheDir: s.cache, Backend: tofu.Local(s.state)}
+	return tofu.Options{CacheDir: s.cache, Backend: s.backend()}
+}
+
+// backend is the state backend of the site.
+func (s site) backend() tofu.Backend {
+	if s.store.backend.Type == "" {
+		return tofu.Local(s.state)
+	}
+	return s.store.backend
 }
 
 func (s site) engine() *tofu.Engine {

@@ -18,7 +18,7 @@ import (
 
 // layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so
 // that directories made by an older adapter are not used.
-const layout = 1
+const layout = 2
 
 // Template is the OpenTofu configuration of an action.
 type Template struct {
@@ -38,6 +38,7 @@ type Variable struct {
 type Interface struct {
 	Variables map[string]Variable
 	Outputs   []string // sorted
+	Sensitive []string // the outputs among them that the template declares sensitive
 }
 
 // Prepared is an initialised directory of one template for one installation. Nothing in it changes any more, and any number
@@ -89,7 +90,7 @@ func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prep
 		if err := diags.Err(); err != nil {
 			return nil, Interface{}, err
 		}
-		files, err := variants(module, t, e.options.Backend)
+		files, err := variants(module, t, e.options.Backend, i.Version)
 		return files, interfaceOf(module), err
 	})
 }
@@ -102,12 +103,15 @@ func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
 	}
 	i.Providers = nil
 	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, Interface, error) {
-		files, err := baseVariants(e.options.Backend)
+		files, err := baseVariants(e.options.Backend, i.Version)
 		return files, Interface{}, err
 	})
 }
 
 func (e *Engine) identity(i Installation) (identity, error) {
+	if err := errors.Join(e.options.Encryption.supports(i), e.options.Backend.supports(i)); err != nil {
+		return identity{}, err
+	}
 	binary, err := inspectExecutable("OpenTofu", i.Binary)
 	if err != nil {
 		return identity{}, err
@@ -116,7 +120,7 @@ func (e *Engine) identity(i Installation) (identity, error) {
 }
 
 func interfaceOf(m *hclfile.Module) Interface {
-	face := Interface{Variables: map[string]Variable{}, Outputs: m.Outputs}
+	face := Interface{Variables: map[string]Variable{}, Outputs: m.Outputs, Sensitive: m.SensitiveOutputs}
 	for name, v := range m.Variables {
 		face.Variables[name] = Variable{HasDefault: v.HasDefault, Sensitive: v.Sensitive}
 	}

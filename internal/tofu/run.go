@@ -22,7 +22,7 @@ type command struct {
 	dir       string            // working directory
 	output    string            // prefix of the files that keep its stdout and stderr
 	env       map[string]string // what differs between runs
-	lock      *os.File          // inherited by OpenTofu and its providers
+	lock      *os.File          // inherited by OpenTofu and its providers; nil without a lease
 	started   func(process) error
 	mask      *redact.Secrets
 	workspace string // for the log
@@ -49,7 +49,9 @@ func (e *Engine) run(ctx context.Context, i Installation, c command) ([]byte, er
 	cmd := exec.Command(i.Binary, c.args...) //nolint:gosec // the binary is the operator's
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, stdout, stderr
 	cmd.Env = e.environment(i, c.env)
-	cmd.ExtraFiles = []*os.File{c.lock}
+	if c.lock != nil {
+		cmd.ExtraFiles = []*os.File{c.lock}
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -112,6 +114,10 @@ func (e *Engine) result(ctx context.Context, c command, waitErr error) ([]byte, 
 	}
 	failure := &RunError{Command: commandName(c.args), ExitCode: exit.ExitCode(), cause: ctx.Err()}
 	failure.explain(stdout, stderr, c.mask)
+	failure.explainEncryption()
+	if failure.ofBackend() {
+		failure.Backend = e.options.Backend.Type
+	}
 	return nil, failure
 }
 

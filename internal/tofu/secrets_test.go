@@ -40,6 +40,23 @@ var _ = Describe("secrets", func() {
 		Expect(fmt.Sprintf("%+v", err)).NotTo(ContainSubstring("s3cret"))
 	})
 
+	It("are no addresses of hosts, which tell what could not be reached", func(ctx context.Context) {
+		s := newSite()
+		prepared := prepare(ctx, s.engine(), oneEntry+`variable "hidden" { sensitive = true }
+variable "address" {}
+resource "directory_entry" "other" {
+  path = "/nowhere"
+  name = "x"
+  fail = "cannot reach ${var.content} and ${var.address}, not ${nonsensitive(var.hidden)}"
+}`)
+		workspace := open(ctx, s.engine(), "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		vars := s.vars()
+		vars["content"], vars["address"], vars["hidden"] = "db.example.com", "10.0.0.17", "other.example.com"
+		Expect(workspace.Apply(ctx, prepared, vars)).To(MatchError(ContainSubstring("cannot reach db.example.com and 10.0.0.17, not [redacted]")))
+	})
+
 	It("are in no argument, no environment, no log and no file that others may read", func(ctx context.Context) {
 		s := newSite()
 		var log bytes.Buffer

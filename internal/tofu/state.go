@@ -14,13 +14,20 @@ import (
 
 // State is what a workspace's state tells.
 type State struct {
-	// TofuVersion is the version of the OpenTofu that wrote the state.
+	// TofuVersion is the version of the OpenTofu that reserved or, since then, last applied; "" without a guard. To destroy, to
+	// import and the like do not change it.
 	TofuVersion string
 	// Record is the input of the guard, and Nonce the mark of the reservation that made it; nil and "" without a guard.
 	Record []byte
 	Nonce  string
+	// Applied is the record of the last apply that made everything, nil when there was none. It is not Record while an apply with
+	// a new record has not been complete.
+	Applied []byte
 	// Complete tells whether the last apply with this record made everything. It is false again once a destroy began.
 	Complete bool
+	// Destroying tells whether everything was made once and a destroy, or Forget, began since. It stays true until an apply is
+	// complete.
+	Destroying bool
 	// Outputs are the values of the outputs, sensitive ones too.
 	Outputs map[string]any
 	// Resources are the addresses of the managed resources without instance keys and without the guard, sorted.
@@ -28,14 +35,14 @@ type State struct {
 	// Providers are the providers of the resources as host/namespace/type, without the built-in one, sorted.
 	Providers []string
 
-	complete bool // the mark of a complete apply is there, of whatever record
+	complete  bool     // the mark of a complete apply is there, of whatever record
+	instances []string // the addresses of the managed resources with instance keys, without the guard
 }
 
 // stateFile is OpenTofu's state format, version 4, as far as it matters here.
 type stateFile struct {
-	Version     int    `json:"version"`
-	TofuVersion string `json:"terraform_version"`
-	Outputs     map[string]struct {
+	Version int `json:"version"`
+	Outputs map[string]struct {
 		Value any `json:"value"`
 	} `json:"outputs"`
 	Resources []stateResource `json:"resources"`
@@ -48,6 +55,7 @@ type stateResource struct {
 	Name      string `json:"name"`
 	Provider  string `json:"provider"`
 	Instances []struct {
+		Key        any `json:"index_key"` // a number, a string or nil
 		Attributes struct {
 			Input    dynamic `json:"input"`
 			Triggers dynamic `json:"triggers_replace"`
@@ -57,15 +65,24 @@ type stateResource struct {
 
 // dynamic is a value of a dynamic type in a state, {"value": …, "type": …}. In other shapes, which resources that are not
 // terraform_data may have, it stays empty.
-type dynamic struct{ text string }
+type dynamic struct {
+	text  string     // when it is a string
+	guard guardInput // when it is an object
+}
 
-// UnmarshalJSON reads the value when it is a string.
+// guardInput is the input of the guard.
+type guardInput struct {
+	Record string `json:"record"`
+	Tofu   string `json:"tofu"`
+}
+
+// UnmarshalJSON reads the value when it has one of the known shapes.
 func (d *dynamic) UnmarshalJSON(data []byte) error {
 	var v struct {
-		Value string `json:"value"`
+		Value json.RawMessage `json:"value"`
 	}
-	if json.Unmarshal(data, &v) == nil {
-		d.text = v.Value
+	if json.Unmarshal(data, &v) == nil && json.Unmarshal(v.Value, &d.text) != nil && json.Unmarshal(v.Value, &d.guard) != nil {
+		*d = dynamic{}
 	}
 	return nil
 }
@@ -96,10 +113,14 @@ func parseState(text []byte) (*State, error) {
 	if len(file.Resources) == 0 && len(file.Outputs) == 0 {
 		return nil, nil
 	}
-	s := &State{TofuVersion: file.TofuVersion, Outputs: map[string]any{}}
+	s := &State{Outputs: map[string]any{}}
 	for name, output := range file.Outputs {
 		s.Outputs[name] = value.Normalise(output.Value)
 	}
+	if applied, ok := s.Outputs[appliedOutput].(string); ok {
+		s.Applied = []byte(applied)
+	}
+	delete(s.Outputs, appliedOutput)
 	s.addResources(file.Resources)
 	return s, nil
 }
@@ -112,17 +133,22 @@ func (s *State) addResources(resources []stateResource) {
 		}
 		switch address := r.address(); address {
 		case guardAddress:
-			s.Record = []byte(r.Instances[0].Attributes.Input.text)
+			guard := r.Instances[0].Attributes.Input.guard
+			s.Record, s.TofuVersion = []byte(guard.Record), guard.Tofu
 			s.Nonce = r.Instances[0].Attributes.Triggers.text
 		case completeAddress:
 			s.complete, mark = true, r.Instances[0].Attributes.Input.text
 		default:
 			s.Resources = append(s.Resources, address)
+			for _, instance := range r.Instances {
+				s.instances = append(s.instances, address+instanceKey(instance.Key))
+			}
 			s.addProvider(r.Provider)
 		}
 	}
 	sum := sha256.Sum256(s.Record)
 	s.Complete = s.Nonce != "" && mark == hex.EncodeToString(sum[:])
+	s.Destroying = s.Applied != nil && !s.complete
 	slices.Sort(s.Resources)
 	s.Resources = slices.Compact(s.Resources)
 	slices.Sort(s.Providers)
@@ -135,6 +161,18 @@ func (s *State) addProvider(address string) {
 	name, _, _ := strings.Cut(rest, `"]`)
 	if name != "" && !strings.HasPrefix(name, "terraform.io/builtin/") {
 		s.Providers = append(s.Providers, name)
+	}
+}
+
+// instanceKey is the end of the address of an instance: ["name"], [0] or nothing.
+func instanceKey(key any) string {
+	switch key := key.(type) {
+	case nil:
+		return ""
+	case string:
+		return fmt.Sprintf("[%q]", key)
+	default:
+		return fmt.Sprintf("[%v]", key)
 	}
 }
 

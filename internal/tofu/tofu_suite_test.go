@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,19 @@ import (
 const tofuVersion = "1.12.6"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == keyCommand {
+		os.Exit(keyProvider(os.Args[2]))
+	}
+	if dir := os.Getenv(rewriteVariable); dir != "" {
+		os.Exit(rewriteProcess(dir))
+	}
 	if scenario := os.Getenv(scenarioVariable); scenario != "" {
 		os.Exit(adapterProcess(scenario))
+	}
+	for _, variable := range os.Environ() {
+		if strings.HasPrefix(variable, "TOFU_TEST_") {
+			panic("unknown variable " + variable) // else the suite would run within the suite
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -31,6 +31,10 @@ type Workspace struct {
 	// What the guard holds, once Reserve made it or State found it.
 	record []byte
 	nonce  string
+	tofu   string // the version of OpenTofu
+
+	next  []byte // what SetRecord set, nil when the record stays
+	state *State // what State told, nil once anything may have changed
 }
 
 // Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the
@@ -45,7 +49,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs: %w", workspace, err)
 	}
 	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
-	if err := w.makeScratch(); err != nil {
+	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
 	}
 	return w, nil
@@ -56,7 +60,7 @@ func (w *Workspace) Redact(values ...string) { w.mask.Add(values...) }
 
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
 func (w *Workspace) Close() error {
-	var failures []error
+	failures := []error{w.removeKeys()}
 	if unsaved, err := w.unsaved(); err != nil || unsaved == "" {
 		failures = append(failures, err, os.RemoveAll(w.dir))
 	}
@@ -83,10 +87,13 @@ func (w *Workspace) makeScratch() error {
 	return os.MkdirAll(filepath.Join(w.dir, "tmp"), 0o700)
 }
 
+// erroredState is the file in which OpenTofu keeps a state that it could not save.
+const erroredState = "errored.tfstate"
+
 // unsaved returns the path of a state that an earlier run could not save in the backend, "" when there is none.
 func (w *Workspace) unsaved() (string, error) {
-	for _, in := range []place{reservePlace, applyPlace, destroyPlace} {
-		path := filepath.Join(w.dir, string(in), "errored.tfstate")
+	for _, in := range []place{reencryptPlace, reservePlace, applyPlace, destroyPlace} {
+		path := filepath.Join(w.dir, string(in), erroredState)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -126,17 +133,29 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 			return nil, err
 		}
 	}
+	return w.execute(ctx, p.installation, dir, in != outsidePlace, args...)
+}
+
+// execute runs OpenTofu in a directory of the scratch directory, inside of the workspace or in the default one.
+func (w *Workspace) execute(ctx context.Context, i Installation, dir string, inside bool, args ...string) ([]byte, error) {
 	temp, err := w.tempDir()
 	if err != nil {
 		return nil, err
 	}
 	env := map[string]string{"HOME": w.dir, "TMPDIR": temp, "TF_CLI_CONFIG_FILE": os.DevNull}
-	if in != outsidePlace {
+	if inside {
 		env["TF_WORKSPACE"] = w.name
 	}
-	return w.engine.run(ctx, p.installation, command{
+	if args[0] == "show" {
+		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
+		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
+	}
+	if err := w.encrypt(env); err != nil {
+		return nil, err
+	}
+	return w.patiently(ctx, i, command{
 		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
-		lock: w.lease.file, started: w.lease.started, mask: w.mask, workspace: w.name,
+		lock: w.lease.descriptor(), started: w.lease.started, mask: w.mask, workspace: w.name,
 	})
 }
 
@@ -147,6 +166,7 @@ type place string
 // The places.
 const (
 	lookPlace    place = "look"    // commands that do not change resources
+	unlockPlace  place = "unlock"  // the same, while another place is in use
 	outsidePlace place = "outside" // the same, in the default workspace
 	reservePlace place = baseVariant
 	applyPlace   place = applyVariant
@@ -155,7 +175,7 @@ const (
 
 // variant is the part of a prepared directory that a place links to.
 func (p place) variant() string {
-	if p == lookPlace || p == outsidePlace {
+	if p == lookPlace || p == unlockPlace || p == outsidePlace {
 		return baseVariant
 	}
 	return string(p)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -128,6 +129,13 @@ func (e *entry) Delete(ctx context.Context, req resource.DeleteRequest, resp *re
 	if err := hold(m.Path.ValueString(), "after-destroy"); err != nil {
 		resp.Diagnostics.AddError("Waiting after destroy", err.Error())
 	}
+}
+
+// ImportState takes the path of an entry's file as its id.
+func (e *entry) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	dir, name := filepath.Split(req.ID)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("path"), filepath.Clean(dir))...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), name)...)
 }
 
 func (m *entryModel) filename() string {

@@ -1,0 +1,193 @@
+package tofu_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+// entries is a template with several instances of a resource, one more of them in a module.
+const entries = providers + `
+variable "path" { type = string }
+variable "names" {
+  type    = set(string)
+  default = ["x", "y"]
+}
+variable "content" {
+  type    = string
+  default = "nothing"
+}
+resource "directory_entry" "each" {
+  for_each = var.names
+  path     = var.path
+  name     = each.key
+  content  = var.content
+}
+resource "directory_entry" "each_other" {
+  count = 2
+  path  = var.path
+  name  = "other-${count.index}"
+}
+`
+
+var _ = Describe("a workspace with resources that exist already", func() {
+	var (
+		s         site
+		engine    *tofu.Engine
+		workspace *tofu.Workspace
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		s = newSite()
+		engine = s.engine()
+		workspace = open(ctx, engine, "i-1")
+		DeferCleanup(func() { Expect(workspace.Close()).To(Succeed()) })
+	})
+
+	DescribeTable("imports them",
+		func(ctx context.Context, version string) {
+			i := versioned(version)
+			prepared := prepareWith(ctx, engine, i, oneEntry)
+			vars := map[string]any{"path": s.entries, "content": "the content"}
+			account := filepath.Join(s.entries, "account")
+			Expect(os.WriteFile(account, []byte(`{"content": "the content", "secret": "the secret"}`), 0o600)).To(Succeed())
+			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{Add: []string{"directory_entry.account"}}))
+
+			Expect(workspace.Import(ctx, prepared, vars, "directory_entry.account", account)).To(Succeed())
+			state := stateOf(ctx, workspace, i)
+			Expect(state.Resources).To(Equal([]string{"directory_entry.account"}))
+			Expect(state.Complete).To(BeFalse())
+			Expect(state.Destroying).To(BeFalse())
+			Expect(state.Record).To(BeEquivalentTo("record"))
+			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{}))
+			Expect(workspace.Apply(ctx, prepared, vars)).To(Succeed())
+			Expect(stateOf(ctx, workspace, i).Outputs).To(HaveKeyWithValue("secret", "the secret"))
+		},
+		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+	)
+
+	It("says which cannot be imported, without secrets", func(ctx context.Context) {
+		prepared := prepare(ctx, engine, oneEntry)
+		vars := map[string]any{"path": s.entries, "content": "s3cret content"}
+		Expect(workspace.Import(ctx, prepared, vars, "directory_entry.account", "x")).To(MatchError(ContainSubstring("not reserved")))
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		missing := filepath.Join(s.entries, "s3cret content")
+		err := workspace.Import(ctx, prepared, vars, "directory_entry.account", missing)
+		Expect(err).To(MatchError(And(
+			ContainSubstring(`importing into workspace "i-1": OpenTofu import ended with exit status 1: Cannot import non-existent remote object`),
+			Not(ContainSubstring("s3cret")))))
+		Expect(workspace.Import(ctx, prepared, vars, "directory_entry.unknown", "x")).
+			To(MatchError(ContainSubstring("directory_entry.unknown")))
+		Expect(workspace.Import(ctx, prepared, vars, "-help", "-x")).NotTo(Succeed())
+		Expect(stateOf(ctx, workspace, installation()).Resources).To(BeEmpty())
+	})
+
+	DescribeTable("forgets them and leaves them alone",
+		func(ctx context.Context, version string) {
+			i := versioned(version)
+			prepared := prepareWith(ctx, engine, i, entries)
+			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+			Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+			Expect(workspace.Forget(ctx, i, "directory_entry.unknown", `directory_entry.each["z"]`, "directory_entry.each_other[2]",
+				"directory_entry", "directory_entry.ea", "terraform_data._binding", "terraform_data._complete", "-help")).To(Succeed())
+			Expect(stateOf(ctx, workspace, i).Complete).To(BeTrue(), "nothing was there")
+
+			for range 2 {
+				Expect(workspace.Forget(ctx, i, `directory_entry.each["x"]`, "directory_entry.unknown")).To(Succeed())
+			}
+			state := stateOf(ctx, workspace, i)
+			Expect(state.Complete).To(BeFalse())
+			Expect(state.Destroying).To(BeTrue())
+			Expect(state.Record).To(BeEquivalentTo("record"))
+			Expect(state.Resources).To(Equal([]string{"directory_entry.each", "directory_entry.each_other"}))
+
+			Expect(workspace.Forget(ctx, i, "directory_entry.each")).To(Succeed())
+			Expect(stateOf(ctx, workspace, i).Resources).To(Equal([]string{"directory_entry.each_other"}))
+			Expect(filepath.Join(s.entries, "x")).To(BeARegularFile())
+			Expect(workspace.Destroy(ctx, prepared, s.vars())).To(Succeed())
+			Expect(workspace.Remove(ctx, i)).To(Succeed())
+			Expect(filepath.Glob(filepath.Join(s.entries, "*"))).To(ConsistOf(filepath.Join(s.entries, "x"), filepath.Join(s.entries, "y")))
+			Expect(workspace.Forget(ctx, i, "directory_entry.each")).To(Succeed())
+			Expect(s.workspaces()).To(BeEmpty())
+		},
+		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+	)
+
+	DescribeTable("tells what an apply would do",
+		func(ctx context.Context, version string) {
+			i := versioned(version)
+			prepared := prepareWith(ctx, engine, i, entries)
+			_, err := workspace.Plan(ctx, prepared, s.vars())
+			Expect(err).To(MatchError(ContainSubstring("not reserved")))
+			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+			Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+			Expect(os.Remove(filepath.Join(s.entries, "other-1"))).To(Succeed())
+			before := s.content()
+
+			vars := map[string]any{"path": s.entries, "names": []any{"x", "z"}, "content": "else"}
+			workspace.SetRecord([]byte("another record"))
+			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{
+				Add:     []string{`directory_entry.each["z"]`, "directory_entry.each_other[1]"},
+				Change:  []string{`directory_entry.each["x"]`},
+				Destroy: []string{`directory_entry.each["y"]`},
+			}))
+			Expect(workspace.Plan(ctx, prepared, map[string]any{"path": filepath.Join(s.entries, "."), "names": []any{}})).To(Equal(&tofu.PlanSummary{
+				Add:     []string{"directory_entry.each_other[1]"},
+				Destroy: []string{`directory_entry.each["x"]`, `directory_entry.each["y"]`},
+			}))
+			elsewhere := map[string]any{"path": GinkgoT().TempDir(), "names": []any{"x"}}
+			plan, err := workspace.Plan(ctx, prepared, elsewhere)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(plan.Add).To(ContainElement(`directory_entry.each["x"]`))
+			Expect(plan.Destroy).To(ContainElement(`directory_entry.each["x"]`), "it would be replaced")
+			Expect(s.content()).To(Equal(before))
+		},
+		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+	)
+
+	DescribeTable("shows them and their schemas",
+		func(ctx context.Context, version string) {
+			i := versioned(version)
+			prepared := prepareWith(ctx, engine, i, oneEntry)
+			text, err := workspace.Schemas(ctx, prepared)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.workspaces()).To(BeEmpty(), "the state is not needed")
+			var schemas struct {
+				Schemas map[string]struct {
+					Resources map[string]any `json:"resource_schemas"`
+				} `json:"provider_schemas"`
+			}
+			Expect(json.Unmarshal(text, &schemas)).To(Succeed())
+			Expect(schemas.Schemas["registry.terraform.io/service-adapter/directory"].Resources).To(HaveKey("directory_entry"))
+
+			_, err = workspace.Show(ctx, prepared)
+			Expect(err).To(MatchError(ContainSubstring(`showing workspace "i-1": it does not exist`)))
+			Expect(s.workspaces()).To(BeEmpty())
+			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+			Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+			text, err = workspace.Show(ctx, prepared)
+			Expect(err).NotTo(HaveOccurred())
+			var shown struct {
+				Values struct {
+					Root struct {
+						Resources []struct {
+							Address string
+							Values  map[string]any
+						}
+					} `json:"root_module"`
+				}
+			}
+			Expect(json.Unmarshal(text, &shown)).To(Succeed())
+			Expect(shown.Values.Root.Resources[0].Address).To(Equal("directory_entry.account"))
+			Expect(shown.Values.Root.Resources[0].Values).To(HaveKeyWithValue("content", "nothing"))
+		},
+		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+	)
+})

@@ -1,0 +1,303 @@
+package tofu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LockError says that somebody else holds the lock of a workspace's state, and held it for as long as was waited. Nothing was
+// changed. ID, Who, Operation and Created are empty where the backend does not tell them, as pg does not.
+type LockError struct {
+	Workspace string
+	ID        string
+	Who       string // user@host
+	Operation string // such as "OperationTypeApply"
+	Created   time.Time
+
+	cause error // the end of the context, if it was that
+}
+
+// Error tells who holds the lock and what to do.
+func (e *LockError) Error() string {
+	text := fmt.Sprintf("the state of workspace %q is locked", e.Workspace)
+	if e.ID == "" {
+		return text + " by another run; try again when that has ended"
+	}
+	return fmt.Sprintf("%s by %s since %s (%s, lock %s); when that run is dead, release the lock with `service-adapter bindings unlock`",
+		text, e.Who, e.Created.UTC().Format(time.RFC3339), e.Operation, e.ID)
+}
+
+// Unwrap returns the error of the context that ended the waiting, if one did.
+func (e *LockError) Unwrap() error { return e.cause }
+
+// askLock is the command that only asks who holds a lock.
+const askLock = "untaint"
+
+// How a lock that somebody else holds is waited for. OpenTofu's -lock-timeout is not used: it does not count for the lock that
+// creates a workspace, and its tries are 1, 2, 4, 8 seconds apart.
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = time.Second
+	// lockPatience is for how long where the context does not end; else it is half of the time that is left.
+	lockPatience = 15 * time.Second
+	// lockDelay is how long after its start a run takes its lock at the latest.
+	lockDelay = 10 * time.Second
+)
+
+// The places of locks in OpenTofu's texts.
+var (
+	lockInfo = regexp.MustCompile(
+		`Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`)
+	// lockRace is when the lock was released between OpenTofu's try and its look who holds it.
+	lockRace = regexp.MustCompile(`(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409)`)
+	// notReleased is when a lock stays although the run is over.
+	notReleased = regexp.MustCompile(`(?i)releasing the state lock|error unlocking|unlocking the state file`)
+	// setupRace is when two machines make the tables of pg at the same moment.
+	setupRace = regexp.MustCompile(`duplicate key value violates unique constraint "?pg_|tuple concurrently updated`)
+	// backendFault is how OpenTofu reports what a backend cannot do. Resources and providers have an address or a file.
+	backendFault = regexp.MustCompile(`(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
+		`^EOF|unexpected EOF|request send failed|pq: |error (loading|refreshing|saving) (the )?(state|workspaces)|` +
+		`error (acquiring|releasing) the state lock|listing workspaces failed|` +
+		`failed to (load (the )?state|get existing workspaces|save (the )?state|persist|refresh (the )?state|lock|fetch the state|upload state)`)
+)
+
+// lockReport is what the output of a failed run tells about locks.
+type lockReport struct {
+	held        *LockError // somebody else's lock is why it failed
+	notReleased bool
+	setupRace   bool
+}
+
+// readLock reads the first error of a run, and looks for others in its output.
+func readLock(said string, stdout, stderr []byte) lockReport {
+	said = strings.Join(strings.Fields(said), " ")
+	report := lockReport{
+		notReleased: notReleased.Match(stdout) || notReleased.Match(stderr),
+		setupRace:   setupRace.MatchString(said),
+	}
+	if report.notReleased {
+		return report
+	}
+	if info := lockInfo.FindStringSubmatch(said); info != nil {
+		created, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", info[4])
+		if err == nil {
+			report.held = &LockError{ID: info[1], Operation: info[2], Who: info[3], Created: created}
+		}
+	} else if lockRace.MatchString(said) {
+		report.held = &LockError{}
+	}
+	return report
+}
+
+// ofBackend tells whether the state backend is what failed.
+func (e *RunError) ofBackend() bool {
+	return e.Address == "" && e.File == "" && backendFault.MatchString(e.Summary+" "+e.Detail)
+}
+
+// patiently runs a command of the workspace and waits while somebody else holds the lock of its state: a command that does not
+// get the lock has changed nothing. A lock that was left behind is released.
+func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([]byte, error) {
+	end := time.Now().Add(lockPatience)
+	if deadline, ok := ctx.Deadline(); ok {
+		end = time.Now().Add(time.Until(deadline) / 2)
+	}
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		output, err := w.once(ctx, i, c)
+		held := w.heldBy(err)
+		switch {
+		case c.args[0] == "force-unlock" || held == nil && !hasSetupRace(err):
+			return output, err
+		case held != nil && c.args[0] != askLock && w.stale(held):
+			w.engine.logger.Warn("releasing a lock that was left behind", "workspace", w.name, "id", held.ID, "who", held.Who,
+				"created", held.Created, "operation", held.Operation)
+			if err := w.unlock(ctx, i, held.ID); err == nil {
+				continue
+			}
+		}
+		if held != nil {
+			err = held
+		}
+		if c.args[0] == askLock || time.Now().After(end) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			if held != nil {
+				held.cause = ctx.Err()
+			}
+			return nil, err
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// once runs a command and keeps in mind whether it may have left a lock behind.
+func (w *Workspace) once(ctx context.Context, i Installation, c command) ([]byte, error) {
+	if !w.engine.options.Backend.locksLinger() {
+		return w.engine.run(ctx, i, c)
+	}
+	if err := w.lease.begins(); err != nil {
+		return nil, err
+	}
+	output, err := w.engine.run(ctx, i, c)
+	var failure *RunError
+	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.lock.notReleased
+	locks := slices.Contains([]string{"apply", "destroy", "import", askLock}, c.args[0])
+	return output, errors.Join(err, w.lease.ended(inOrder, err == nil && locks))
+}
+
+// heldBy returns the lock because of which a run failed, nil when it did not.
+func (w *Workspace) heldBy(err error) *LockError {
+	var failure *RunError
+	if !errors.As(err, &failure) || failure.lock.held == nil {
+		return nil
+	}
+	held := *failure.lock.held
+	if w.engine.options.Backend.Type == pgType {
+		held = LockError{} // It tells about the one who tried.
+	}
+	held.Workspace = w.name
+	return &held
+}
+
+func hasSetupRace(err error) bool {
+	var failure *RunError
+	return errors.As(err, &failure) && failure.lock.setupRace
+}
+
+// again runs a command that prepares the backend: two machines may do that at the same moment.
+func (e *Engine) again(ctx context.Context, i Installation, c command) ([]byte, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		output, err := e.run(ctx, i, c)
+		if !hasSetupRace(err) || try == tries {
+			return output, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(rand.N(shortestPause)):
+		}
+	}
+}
+
+// stale tells whether the run that took a lock is dead: it was a run under this lease that did not end in order, or the lock is too
+// old. One whose time lies in the future, because a clock jumped, is never old.
+func (w *Workspace) stale(held *LockError) bool {
+	if held.ID == "" {
+		return false
+	}
+	if limit := w.engine.options.StaleLock; limit > 0 && time.Since(held.Created) > limit {
+		return true
+	}
+	// Who is not enough: an adapter with another cache directory, or in another container, has the same name.
+	return w.lease != nil && held.Who == whoami() && slices.ContainsFunc(w.lease.now.Left, func(began time.Time) bool {
+		return !held.Created.Before(began) && held.Created.Before(began.Add(lockDelay))
+	})
+}
+
+// whoami is how OpenTofu names this user and host in its locks.
+func whoami() string {
+	name := ""
+	if account, err := user.Current(); err == nil {
+		name = account.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	return name + "@" + host
+}
+
+// Unlock releases the lock of the workspace's state, whoever holds it: the one with this id, or with "" whatever lock is held.
+// That there is none is fine. The run that took it must be dead, else two would change the state at once.
+func (w *Workspace) Unlock(ctx context.Context, i Installation, id string) error {
+	if id == "" {
+		held, err := w.held(ctx, i)
+		switch {
+		case err != nil:
+			return w.failed("unlocking", err)
+		case held == nil:
+			_, err := w.State(ctx, i) // To look at a workspace creates it; this removes it again.
+			return err
+		case held.ID == "":
+			return w.failed("unlocking", fmt.Errorf("%w; locks of the state backend %s end with the run that holds them and cannot be released",
+				held, w.engine.options.Backend.Type))
+		}
+		id = held.ID
+	}
+	if err := w.unlock(ctx, i, id); err != nil {
+		return w.failed("unlocking", err)
+	}
+	return nil
+}
+
+// held asks who holds the lock by taking it, with a command that changes nothing.
+func (w *Workspace) held(ctx context.Context, i Installation) (*LockError, error) {
+	base, err := w.engine.base(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.run(ctx, base, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
+	var held *LockError
+	if errors.As(err, &held) {
+		return held, nil
+	}
+	return nil, err
+}
+
+// unlock releases a lock by its id.
+func (w *Workspace) unlock(ctx context.Context, i Installation, id string) error {
+	base, err := w.engine.base(ctx, i)
+	if err != nil {
+		return err
+	}
+	if _, err = w.run(ctx, base, unlockPlace, nil, "force-unlock", "-no-color", "-force", id); err == nil {
+		return nil
+	}
+	if w.engine.options.Backend.Type == s3Type {
+		return w.unlockUnmade(ctx, base, id)
+	}
+	return err
+}
+
+// unlockUnmade releases the lock of a run that died while it created the workspace. OpenTofu refuses to look at a workspace that does
+// not exist before it has that very lock, so the lock's object is reached as that of a default workspace, which always exists.
+func (w *Workspace) unlockUnmade(ctx context.Context, base *Prepared, id string) error {
+	backend := w.engine.options.Backend.complete()
+	prefix, ok := backend.Config["workspace_key_prefix"].(string)
+	if !ok {
+		prefix = "env:"
+	}
+	key, _ := backend.Config["key"].(string)
+	backend.Config["key"] = path.Join(prefix, w.name, key)
+	text, err := backend.text()
+	if err != nil {
+		return err
+	}
+	files, err := encode(map[string]object{"backend.tf.json": backendFile(backend)})
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(w.dir, "unmade")
+	config := filepath.Join(w.dir, "unmade.json")
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(config, text, 0o600),
+		os.WriteFile(filepath.Join(dir, "backend.tf.json"), files["backend.tf.json"], 0o600)); err != nil {
+		return err
+	}
+	_, err = w.execute(ctx, base.installation, dir, false, "init", "-input=false", "-no-color", "-backend-config="+config)
+	if err == nil {
+		_, err = w.execute(ctx, base.installation, dir, false, "force-unlock", "-no-color", "-force", id)
+	}
+	return errors.Join(err, os.RemoveAll(dir), os.Remove(config))
+}

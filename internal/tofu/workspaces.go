@@ -1,0 +1,127 @@
+package tofu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Workspaces returns the names of all workspaces of the state backend but the default one, sorted.
+func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, error) {
+	if dir := e.options.Backend.directory(); dir != "" {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("listing workspaces: %w", err)
+		}
+		var names []string
+		for _, entry := range entries {
+			if entry.IsDir() {
+				names = append(names, entry.Name())
+			}
+		}
+		return names, nil
+	}
+	var names []string
+	err := e.look(ctx, i, "", func(w *Workspace, base *Prepared) (err error) {
+		names, err = w.list(ctx, base)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing workspaces: %w", err)
+	}
+	return names, nil
+}
+
+// Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
+// or was removed since.
+func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State, error) {
+	if !workspaceName.MatchString(name) {
+		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
+	}
+	if dir := e.options.Backend.directory(); dir != "" && e.options.Encryption == nil {
+		state, err := peekFile(filepath.Join(dir, name, "terraform.tfstate"))
+		if err != nil {
+			return nil, fmt.Errorf("reading workspace %q: %w", name, err)
+		}
+		return state, nil
+	}
+	var state *State
+	err := e.look(ctx, i, name, func(w *Workspace, base *Prepared) (err error) {
+		state, err = w.pull(ctx, base)
+		if err == nil && state == nil {
+			// It was removed since, and to look at a workspace creates it.
+			err = w.deleteWorkspace(ctx, base)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading workspace %q: %w", name, err)
+	}
+	return state, nil
+}
+
+// peekFile reads the state file of a local workspace. OpenTofu empties it before it writes it, so one that is cut off is empty.
+func peekFile(path string) (*State, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseState(text)
+}
+
+// directory is where the local backend keeps its workspaces, "" for other backends.
+func (b Backend) directory() string {
+	dir, ok := b.Config[localWorkspaceDir].(string)
+	if !ok || b.Type != localType {
+		return ""
+	}
+	return dir
+}
+
+// look lends a scratch directory of its own to commands that only read, without a lease.
+func (e *Engine) look(ctx context.Context, i Installation, name string, read func(*Workspace, *Prepared) error) (err error) {
+	base, err := e.base(ctx, i)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(e.options.CacheDir, "look-")
+	if err != nil {
+		return err
+	}
+	w := &Workspace{engine: e, name: name, dir: dir, mask: e.mask()}
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(dir))
+		if w.temp != "" {
+			err = errors.Join(err, os.RemoveAll(w.temp))
+		}
+	}()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o700), w.writeKeys()); err != nil {
+		return err
+	}
+	return read(w, base)
+}
+
+// list returns the names of all workspaces but the default one, sorted.
+func (w *Workspace) list(ctx context.Context, base *Prepared) ([]string, error) {
+	text, err := w.run(ctx, base, outsidePlace, nil, "workspace", "list", "-no-color")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		name := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*"))
+		if name != "" && name != "default" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
