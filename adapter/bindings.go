@@ -145,21 +145,40 @@ func (s *session) view(raw bindInput) (*instance.View, error) {
 
 // binder wires the bindings of a pak to OpenTofu and the checks.
 func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
-	environment, err := s.tofuEnvironment(pak)
-	if err != nil {
-		return nil, err
-	}
-	temporary, _ := s.getenv("TMPDIR")
-	engine, err := tofu.New(tofu.Options{
-		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Env: environment, Logger: s.logger,
-		Redact: s.secrets.List(), TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
-	})
+	manager, err := s.manager(pak)
 	if err != nil {
 		return nil, err
 	}
 	binder := s.bareBinder()
-	binder.Engine, binder.Installation = engine, s.installation
+	binder.Manager = manager
 	return binder, nil
+}
+
+// manager wires the life cycle of what a pak makes to OpenTofu.
+func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
+	environment, err := s.tofuEnvironment(pak)
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := s.config.encryption(s.program)
+	if err != nil {
+		return nil, err
+	}
+	if encryption != nil {
+		encryption.AcceptUnencrypted = s.acceptUnencrypted
+	}
+	temporary, _ := s.getenv("TMPDIR")
+	engine, err := tofu.New(tofu.Options{
+		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Encryption: encryption,
+		Env: environment, Logger: s.logger, Redact: s.secrets.List(), TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
+		StaleLock: lifecycle.StaleLock(s.config.Budget),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &lifecycle.Manager{
+		Engine: engine, Installation: s.installation, Paks: s.paks, Budget: s.config.Budget, Logger: s.logger,
+	}, nil
 }
 
 // bareBinder resolves variables; it cannot run OpenTofu.

@@ -112,6 +112,7 @@ func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 		},
 		CheckValues:   schemas.CheckValues,
 		CheckManifest: schemas.CheckManifest,
+		Provision:     s.provision,
 		Logger:        s.logger,
 	}
 }

@@ -44,6 +44,11 @@ type Config struct {
 	// RecordRequests is a directory that keeps the latest requests, with secrets replaced, for service-adapter replay; default:
 	// none are kept.
 	RecordRequests string `yaml:"record_requests"`
+	// BrokerpakUpdatesEnabled lets existing instances get the provision template of the installed pak.
+	BrokerpakUpdatesEnabled bool `yaml:"brokerpak_updates_enabled"`
+	// TerraformUpgradesEnabled lets existing instances be upgraded to the installed pak's OpenTofu, along its
+	// terraform_upgrade_path; they then get its provision template as well.
+	TerraformUpgradesEnabled bool `yaml:"terraform_upgrades_enabled"`
 	// LogLevel is debug, info, warn or error; default info.
 	LogLevel string `yaml:"log_level"`
 }
@@ -54,6 +59,8 @@ type StateConfig struct {
 	Type string `yaml:"type"`
 	// Config are the backend's settings; for local only dir, a durable directory.
 	Config map[string]any `yaml:"config"`
+	// Encryption encrypts the states; nil leaves them as they are.
+	Encryption *EncryptionConfig `yaml:"encryption"`
 }
 
 // ServiceConfig is the operator's configuration of one service. Each key has an environment form of its own, JSON:
@@ -177,11 +184,10 @@ func (c *Config) validate(path string) error {
 	check(c.RecordRequests == "" || filepath.IsAbs(c.RecordRequests), "record_requests must be an absolute path")
 	check(filepath.IsAbs(c.CacheDir), "cache_dir must be an absolute path")
 	dir, _ := c.State.Config["dir"].(string)
-	if c.State.Type == localBackend {
-		check(len(c.State.Config) == 1 && filepath.IsAbs(dir),
-			"state.config of the local backend must have one key, dir, the absolute path of a durable directory")
-	} else {
-		check(false, "state.type must be "+localBackend)
+	check(c.State.Type != localBackend || len(c.State.Config) == 1 && filepath.IsAbs(dir),
+		"state.config of the local backend must have one key, dir, the absolute path of a durable directory")
+	if err := c.State.Encryption.validate(); err != nil {
+		check(false, err.Error())
 	}
 	for _, reference := range c.AllowedReferences {
 		check(strings.HasPrefix(reference, "/"), "an entry of allowed_references must be an absolute CredHub path, such as /global/root_ca")
@@ -189,17 +195,20 @@ func (c *Config) validate(path string) error {
 	return errors.Join(failed...)
 }
 
-// secrets are the values that operators set for services, among which credentials may be.
+// secrets are the keys of states and the values that operators set for services, among which credentials may be.
 func (c *Config) secrets() []any {
 	values := []any{normalised(c.Config), normalised(c.ProvisionDefaults)}
 	for _, service := range c.Services {
 		values = append(values, normalised(service.ProvisionDefaults), normalised(service.BindDefaults))
 	}
-	return values
+	return append(values, c.State.Encryption.secrets()...)
 }
 
 // backend is the state backend of the configuration.
 func (c *Config) backend() tofu.Backend {
+	if c.State.Type != localBackend {
+		return tofu.Backend{Type: c.State.Type, Config: normalised(c.State.Config)}
+	}
 	dir, _ := c.State.Config["dir"].(string)
 	return tofu.Local(dir)
 }

@@ -32,6 +32,7 @@ var _ = Describe("docs/configuration.md", func() {
 		},
 		Entry("at the top", "## Keys", "qqqqqqqq: 1"),
 		Entry("of the state", "### State", "state: {qqqqqqqq: 1}"),
+		Entry("of the state encryption", "### State encryption", "state: {encryption: {qqqqqqqq: 1}}"),
 		Entry("of a service", "### Services", "services: {x: {qqqqqqqq: 1}}"),
 	)
 

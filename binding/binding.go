@@ -170,7 +170,11 @@ func meaning(command string, rules []brokerpak.ErrorRule, err error) error {
 		case "49":
 			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 		default:
-			return &fault.UserError{Message: sentence(run), Err: err}
+			message := rule.Message
+			if message == "" {
+				message = sentence(run)
+			}
+			return &fault.UserError{Message: message, Err: err}
 		}
 	}
 	return err

@@ -285,7 +285,7 @@ func (s *site) record(workspace string) object {
 			Name      string
 			Instances []struct {
 				Attributes struct {
-					Input struct{ Value string }
+					Input struct{ Value json.RawMessage }
 				}
 			}
 		}
@@ -293,8 +293,10 @@ func (s *site) record(workspace string) object {
 	Expect(json.Unmarshal(text, &state)).To(Succeed())
 	for _, resource := range state.Resources {
 		if resource.Name == "_binding" {
+			var guard struct{ Record string }
+			Expect(json.Unmarshal(resource.Instances[0].Attributes.Input.Value, &guard)).To(Succeed())
 			var record object
-			Expect(json.Unmarshal([]byte(resource.Instances[0].Attributes.Input.Value), &record)).To(Succeed())
+			Expect(json.Unmarshal([]byte(guard.Record), &record)).To(Succeed())
 			return record
 		}
 	}

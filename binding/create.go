@@ -38,10 +38,13 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		return nil, err
 	}
 	if err := space.Apply(working, prepared, record.Inputs); err != nil {
-		if lifecycle.WasKilled(err) {
+		switch {
+		case errors.Is(err, tofu.ErrExists):
+			// Somebody else took the workspace since we reserved it; nothing in it is ours.
+		case lifecycle.WasKilled(err):
 			// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
 			b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
-		} else {
+		default:
 			b.RollBack(ctx, space, installation, prepared, record)
 		}
 		return nil, fmt.Errorf("creating binding %q: %w", r.BindingID, err)
@@ -75,7 +78,7 @@ func (b *Binder) reserve(
 		if err == nil {
 			err = b.destroy(ctx, r, space, state, old)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fault.ErrBindingNotFound) {
 			return fmt.Errorf("clearing up an interrupted creation of binding %q: %w", r.BindingID, err)
 		}
 	}

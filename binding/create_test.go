@@ -76,7 +76,8 @@ var _ = Describe("creating a binding", func() {
 			s := newSite(strings.Replace(bind(`x`, `  errors:
   - {match: taken, exit: 49}
   - {match: gone, exit: 41}
-  - {match: locked, exit: user}`), `fail = var.fail`, `fail = "account is `+text+`"`, 1))
+  - {match: locked, exit: user}
+  - {match: away, exit: user, message: Try again later}`), `fail = var.fail`, `fail = "account is `+text+`"`, 1))
 			_, err := s.create(ctx, nil)
 			Expect(err).To(matcher)
 			Expect(userMessage(err)).To(message)
@@ -85,6 +86,7 @@ var _ = Describe("creating a binding", func() {
 		Entry("49", "taken", MatchError(fault.ErrBindingExists), BeEmpty()),
 		Entry("41", "gone", MatchError(fault.ErrBindingNotFound), BeEmpty()),
 		Entry("user", "locked", HaveOccurred(), ContainSubstring("account is locked")),
+		Entry("user, in the pak's words", "away", MatchError(ContainSubstring("account is away")), Equal("Try again later")),
 		Entry("nothing", "odd", MatchError(ContainSubstring("account is odd")), BeEmpty()),
 	)
 

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"service-adapter/brokerpak"
@@ -39,18 +40,33 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
 	if err := b.destroy(ctx, &r, space, state, record); err != nil {
-		err = fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
-		if service := b.Service(record); service != nil {
-			return meaning("destroy", service.Bind.Errors, err)
-		}
-		return err
+		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
 	return nil
 }
 
-// destroy destroys what a state records, with the inputs as they are now.
+// destroy destroys what a state records, with the inputs as they are now. The error has the meaning that bind.errors gives it; that
+// something did not exist any more is one only once nothing else is left.
 func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *tofu.State, record *lifecycle.Record) error {
-	return b.Manager.Destroy(ctx, lifecycle.Destruction{Space: space, State: state, Record: record, Inputs: b.currentInputs(r, record)})
+	var rules []brokerpak.ErrorRule
+	if service := b.Service(record); service != nil {
+		rules = service.Bind.Errors
+	}
+	var notFound error
+	err := b.Manager.Destroy(ctx, lifecycle.Destruction{
+		Space: space, State: state, Record: record, Inputs: b.currentInputs(r, record),
+		Gone: func(err error) bool {
+			if meant := meaning("destroy", rules, err); errors.Is(meant, fault.ErrBindingNotFound) {
+				notFound = meant
+				return true
+			}
+			return false
+		},
+	})
+	if err != nil {
+		return meaning("destroy", rules, err)
+	}
+	return notFound
 }
 
 // currentInputs are the recorded inputs, with those that depend on the running instance as they are now.

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/fault"
 )
 
 var _ = Describe("deleting a binding", func() {
@@ -148,6 +149,29 @@ var _ = Describe("deleting a binding", func() {
 
 		s.view = s.deployed("new-password")
 		deleted(ctx, s)
+	})
+
+	It("answers that there is none where the template says so, once nothing else is left", func(ctx context.Context) {
+		s := newSite(`
+  user_inputs:
+  - {field_name: path, type: string, required: true, details: x}
+  errors: [{match: no such topic, exit: 41}]
+  template: |
+    resource "terraform_data" "topic" {
+      input = var.path
+      provisioner "local-exec" {
+        when    = destroy
+        command = "test ! -e ${self.input}/gone || { echo no such topic >&2; exit 3; }"
+      }
+    }
+    resource "terraform_data" "access" {
+      input = terraform_data.topic.id
+    }`)
+		_, err := s.create(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(s.entries, "gone"), nil, 0o600)).To(Succeed())
+		Expect(s.delete(ctx)).To(MatchError(fault.ErrBindingNotFound))
+		Expect(states()).To(BeEmpty())
 	})
 
 	It("says so where the state lost its record", func(ctx context.Context) {

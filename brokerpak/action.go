@@ -138,14 +138,18 @@ func (d *definition) errorRules(target *[]ErrorRule) field {
 		d.sequence(node, "bind.errors", func(element *yaml.Node) {
 			rule := ErrorRule{Pos: d.pos(element)}
 			at := d.mapping(element, "an entry of bind.errors", true, map[string]field{
-				"match": d.text("match", &rule.Match),
-				"exit":  d.text("exit", &rule.Exit),
+				"match":   d.text("match", &rule.Match),
+				"exit":    d.text("exit", &rule.Exit),
+				"message": d.text("message", &rule.Message),
 			})
 			if _, err := regexp.Compile(rule.Match); err != nil || rule.Match == "" {
 				d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
 			}
 			if !slices.Contains(exits, rule.Exit) {
 				d.failf(at.at("exit"), "exit", "exit %q must be one of 41, 49 and user", rule.Exit)
+			}
+			if rule.Message != "" && rule.Exit != "user" {
+				d.failf(at.at("message"), "conflict", "the message is read by nobody unless exit is user")
 			}
 			*target = append(*target, rule)
 		})

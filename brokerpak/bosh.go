@@ -25,6 +25,8 @@ func (d *definition) bosh(target **Bosh) field {
 			"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups),
 			"ops":                      d.ops(&bosh.Ops),
 			"secrets":                  d.secrets(&bosh.Secrets),
+			"references":               d.references(&bosh.References),
+			"plan_defaults":            d.texts("plan_defaults", &bosh.PlanDefaults),
 			"configs":                  d.configs(&bosh.Configs),
 			"labels":                   d.expressions("labels", &bosh.Labels),
 			"update":                   d.expressions("update", &bosh.Update),
@@ -156,6 +158,26 @@ func (d *definition) secrets(target *[]Secret) field {
 	}
 }
 
+func (d *definition) references(target *[]Reference) field {
+	return func(node *yaml.Node) {
+		d.sequence(node, "references", func(element *yaml.Node) {
+			reference := Reference{Pos: d.pos(element)}
+			at := d.mapping(element, "a reference", true, map[string]field{
+				"name": d.text("name", &reference.Name),
+				"path": d.expression("path", &reference.Path),
+			})
+			if !at.has("name") || !at.has("path") {
+				d.failf(at.self, "required", "an entry of references needs name and path")
+			}
+			if reference.Name == "" || reference.Path == nil {
+				return
+			}
+			reference.Input, _ = reference.Path.Whole()
+			*target = append(*target, reference)
+		})
+	}
+}
+
 // secretLength bounds generated passwords: shorter ones can be guessed, longer ones break many programs.
 const minSecretLength, maxSecretLength = 8, 4096
 
@@ -196,11 +218,20 @@ func (d *definition) outputs(target *map[string]Output) field {
 
 func (d *definition) carryOver(bosh *Bosh) field {
 	return func(node *yaml.Node) {
-		var entries map[string]located
-		d.locatedMap("carry_over", &entries)(node)
-		bosh.CarryOver, bosh.carryOverAt = map[string]string{}, map[string]diag.Pos{}
-		for name, entry := range entries {
-			bosh.CarryOver[name], bosh.carryOverAt[name] = entry.text, d.pos(entry.key)
+		if isNull(node) {
+			return
+		}
+		bosh.CarryOver, bosh.carryOverAt = map[string][]string{}, map[string]diag.Pos{}
+		for _, p := range d.pairs(node, "carry_over") {
+			what := "carry_over." + p.key.Value
+			var paths []string
+			if resolve(p.value).Kind == yaml.SequenceNode {
+				d.texts(what, &paths)(p.value)
+			} else {
+				paths = make([]string, 1)
+				d.text(what, &paths[0])(p.value)
+			}
+			bosh.CarryOver[p.key.Value], bosh.carryOverAt[p.key.Value] = paths, d.pos(p.key)
 		}
 	}
 }
@@ -211,10 +242,12 @@ func (d *definition) requires(target *Requires) field {
 			return
 		}
 		d.mapping(node, "requires", true, map[string]field{
-			"releases":     d.constraints("requires.releases", &target.Releases),
-			"stemcells":    d.constraints("requires.stemcells", &target.Stemcells),
-			"no_downgrade": d.texts("requires.no_downgrade", &target.NoDowngrade),
-			"no_scale_in":  d.texts("requires.no_scale_in", &target.NoScaleIn),
+			"releases":          d.constraints("requires.releases", &target.Releases),
+			"jobs":              d.constraints("requires.jobs", &target.Jobs),
+			"stemcells":         d.constraints("requires.stemcells", &target.Stemcells),
+			"no_downgrade":      d.texts("requires.no_downgrade", &target.NoDowngrade),
+			"no_downgrade_jobs": d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs),
+			"no_scale_in":       d.texts("requires.no_scale_in", &target.NoScaleIn),
 		})
 	}
 }

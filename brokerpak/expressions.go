@@ -32,6 +32,9 @@ func (a *Action) valueExpressions() []*expr.Template {
 		for _, secret := range a.Bosh.Secrets {
 			all = append(all, secret.Value)
 		}
+		for _, reference := range a.Bosh.References {
+			all = append(all, reference.Path)
+		}
 		for _, name := range value.Keys(a.Bosh.Labels) {
 			all = append(all, a.Bosh.Labels[name])
 		}

@@ -189,11 +189,12 @@ type ImportMapping struct {
 }
 
 // ErrorRule says what a failure of the bind template means: when the text of its error matches Match (RE2), the command
-// ends with Exit, one of "41", "49" and "user".
+// ends with Exit, one of "41", "49" and "user". Message is what the user reads then; "" means the text of the error.
 type ErrorRule struct {
-	Match string
-	Exit  string
-	Pos   diag.Pos
+	Match   string
+	Exit    string
+	Message string
+	Pos     diag.Pos
 }
 
 // Audience says who reads the message of a check.
@@ -220,12 +221,14 @@ type Bosh struct {
 	OptionalInstanceGroups []string
 	Ops                    []Ops
 	Secrets                []Secret
+	References             []Reference
+	PlanDefaults           []string          // user inputs for which a plan's property is only a default
 	Configs                map[string]Config // "cloud", "cpi" or "runtime"
 	Labels                 map[string]*expr.Template
 	Update                 map[string]*expr.Template // update block for plans that have none; may use previous.exists
 	Requires               Requires
 	Checks                 []Check
-	CarryOver              map[string]string // input or secret → go-patch path in a foreign previous manifest
+	CarryOver              map[string][]string // what a foreign previous manifest keeps → go-patch paths, the first that exists counts
 	Outputs                map[string]Output // instance.details of the bind action
 	DashboardURL           *expr.Template    // nil: no dashboard
 	Pos                    diag.Pos
@@ -277,6 +280,16 @@ type Secret struct {
 	Pos   diag.Pos
 }
 
+// Reference is a credential that CredHub has already: ((Name)) in a template becomes ((path)), if the operator allows that path.
+type Reference struct {
+	Name string
+	// Path is the absolute path in CredHub; an empty result stands for no credential.
+	Path *expr.Template
+	// Input is the name of the input that Path refers to as a whole, as in ${path}; "" when Path is another expression.
+	Input string
+	Pos   diag.Pos
+}
+
 // Output is a value of provision.bosh.outputs. Literal is the value where it is not a string.
 type Output struct {
 	Expr    *expr.Template
@@ -286,13 +299,15 @@ type Output struct {
 
 // Requires are preconditions of a deployment that are checked before anything is rendered.
 type Requires struct {
-	Releases    []Constraint
-	Stemcells   []Constraint // by operating system
-	NoDowngrade []string     // releases, against the previous manifest
-	NoScaleIn   []string     // instance groups, against the previous plan
+	Releases        []Constraint
+	Jobs            []Constraint // of the release that provides the job
+	Stemcells       []Constraint // by operating system
+	NoDowngrade     []string     // releases, against the previous manifest
+	NoDowngradeJobs []string     // jobs: the releases that provide them
+	NoScaleIn       []string     // instance groups, against the previous plan
 }
 
-// Constraint is a version constraint such as ">= 4.1, < 6" on a release or stemcell.
+// Constraint is a version constraint such as ">= 4.1, < 6" on a release, the release of a job, or a stemcell.
 type Constraint struct {
 	Name       string
 	Constraint string

@@ -19,6 +19,8 @@ func checkBosh(service *Service, diags *diag.List) {
 	checkInputNames(&service.Provision, diags)
 	checkPrevious(service, diags)
 	checkCarryOver(&service.Provision, diags)
+	checkReferences(&service.Provision, diags)
+	checkPlanDefaults(&service.Provision, diags)
 	checkSecrets(&service.Provision, diags)
 }
 
@@ -63,21 +65,65 @@ func checkPrevious(service *Service, diags *diag.List) {
 	}
 }
 
-// checkCarryOver: each entry fills an input or a secret from a place in a manifest.
+// UAAClient opens the names of the UAA client's fields, in expressions and in carry_over.
+const UAAClient = "uaa_client."
+
+// checkCarryOver: each entry fills an input, a secret, a reference or a field of the UAA client from a place in a manifest.
 func checkCarryOver(action *Action, diags *diag.List) {
 	known := action.InputNames()
 	for _, secret := range action.Bosh.Secrets {
 		known = append(known, secret.Name)
 	}
+	for _, reference := range action.Bosh.References {
+		known = append(known, reference.Name)
+	}
 	for _, name := range value.Keys(action.Bosh.CarryOver) {
 		pos := action.Bosh.carryOverAt[name]
-		if !slices.Contains(known, name) {
+		if !slices.Contains(known, name) && !strings.HasPrefix(name, UAAClient) {
 			diags.Errorf(pos, "carry-over", "carry_over.%s is neither an input nor a secret%s", name, diag.Suggest(name, known))
 		}
-		if !strings.HasPrefix(action.Bosh.CarryOver[name], "/") {
-			diags.Errorf(pos, "carry-over", "the path of carry_over.%s must start with \"/\"", name)
+		for _, path := range action.Bosh.CarryOver[name] {
+			if !strings.HasPrefix(path, "/") {
+				diags.Errorf(pos, "carry-over", "the path of carry_over.%s must start with \"/\"", name)
+			}
 		}
 	}
+}
+
+// checkReferences: ((name)) is the reference, which would hide an input or secret of that name.
+func checkReferences(action *Action, diags *diag.List) {
+	taken := action.InputNames()
+	for _, secret := range action.Bosh.Secrets {
+		taken = append(taken, secret.Name)
+	}
+	for _, reference := range action.Bosh.References {
+		switch {
+		case !secretName.MatchString(reference.Name):
+			diags.Errorf(reference.Pos, "reference-name", "reference name %q may only hold letters, digits, underscores and hyphens", reference.Name)
+		case slices.Contains(taken, reference.Name):
+			diags.Errorf(reference.Pos, "reference-name", "there is an input, secret or reference %q as well", reference.Name)
+		}
+		taken = append(taken, reference.Name)
+	}
+}
+
+// checkPlanDefaults: only what a user may set can have a default in a plan.
+func checkPlanDefaults(action *Action, diags *diag.List) {
+	var known []string
+	for _, input := range action.UserInputs {
+		known = append(known, input.Name)
+	}
+	for _, name := range action.Bosh.PlanDefaults {
+		if !slices.Contains(known, name) {
+			diags.Errorf(action.Bosh.Pos, "plan-default", "plan_defaults names %q, which is no user input%s", name, diag.Suggest(name, known))
+		}
+	}
+}
+
+// PlanOwned tells whether a plan's property decides an input, so that a user cannot set it.
+func (a *Action) PlanOwned(properties map[string]any, name string) bool {
+	_, set := properties[name]
+	return set && (a.Bosh == nil || !slices.Contains(a.Bosh.PlanDefaults, name))
 }
 
 // reads tells whether a reference sees the value of a variable, or a part of it. Names with dots may be keys of a map.

@@ -157,5 +157,7 @@ func (s *Service) EnvName() string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(s.Name))
 }
 
-// HasBoshManifest tells whether the service is deployed by a BOSH manifest.
-func (s *Service) HasBoshManifest() bool { return s.Provision.Bosh != nil }
+// HasInstances tells whether there is anything to make for an instance: a BOSH manifest, or what a provision template builds.
+func (s *Service) HasInstances() bool {
+	return s.Provision.Bosh != nil || len(s.Provision.Templates) > 0
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	yamlv2 "gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
@@ -120,6 +121,15 @@ func (w *generation) checkReleases() error {
 		}
 		failed = append(failed, meets("release", constraint, version, ok))
 	}
+	for _, constraint := range w.bosh.Requires.Jobs {
+		release, err := w.releaseOf(constraint.Name)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		version := w.releaseVersion(release)
+		failed = append(failed, meets("the release of job", constraint, version, true))
+	}
 	for _, constraint := range w.bosh.Requires.Stemcells {
 		version, ok := "", false
 		for _, stemcell := range w.Deployment.Stemcells {
@@ -129,7 +139,7 @@ func (w *generation) checkReleases() error {
 		}
 		failed = append(failed, meets("stemcell", constraint, version, ok))
 	}
-	failed = append(failed, w.checkDowngrades())
+	failed = append(failed, w.checkDowngrades(), w.checkJobDowngrades())
 	return errors.Join(failed...)
 }
 
@@ -165,17 +175,61 @@ func (w *generation) checkDowngrades() error {
 		if !ok || !slices.Contains(w.bosh.Requires.NoDowngrade, release.Name) {
 			continue
 		}
-		if strings.HasSuffix(before, "latest") {
-			continue
-		}
-		comparison, err := brokerpak.CompareVersions(release.Version, before)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("release %q: %w", release.Name, err))
-		} else if comparison < 0 {
-			failed = append(failed, fmt.Errorf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before))
-		}
+		failed = append(failed, notLower(release, before))
 	}
 	return errors.Join(failed...)
+}
+
+// notLower refuses a release whose version is lower than the deployed one.
+func notLower(release serviceadapter.ServiceRelease, before string) error {
+	if strings.HasSuffix(before, "latest") {
+		return nil
+	}
+	comparison, err := brokerpak.CompareVersions(release.Version, before)
+	if err != nil {
+		return fmt.Errorf("release %q: %w", release.Name, err)
+	}
+	if comparison < 0 {
+		return fmt.Errorf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before)
+	}
+	return nil
+}
+
+// checkJobDowngrades holds the rule for releases that are known by a job of theirs, whatever the operator calls them. Where the
+// deployment has no release of that name, nobody can tell which version is lower.
+func (w *generation) checkJobDowngrades() error {
+	if len(w.bosh.Requires.NoDowngradeJobs) == 0 || len(w.PreviousManifest) == 0 {
+		return nil
+	}
+	old, err := w.old.releaseVersions()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, job := range w.bosh.Requires.NoDowngradeJobs {
+		name, err := w.releaseOf(job)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		before, ok := old[name]
+		if !ok {
+			failed = append(failed, fmt.Errorf("release %q, which provides the job %q, is not in the previous manifest", name, job))
+			continue
+		}
+		failed = append(failed, notLower(serviceadapter.ServiceRelease{Name: name, Version: w.releaseVersion(name)}, before))
+	}
+	return errors.Join(failed...)
+}
+
+// releaseVersion is the version of a release of the deployment.
+func (w *generation) releaseVersion(name string) string {
+	for _, release := range w.Deployment.Releases {
+		if release.Name == name {
+			return release.Version
+		}
+	}
+	return ""
 }
 
 // checkScaleIn refuses fewer instances than the previous plan had.

@@ -85,7 +85,7 @@ func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 	if err := w.checkGroups(templates); err != nil {
 		return nil, err
 	}
-	var all []any
+	all := []any{} // a deployment may have none
 	for _, item := range list {
 		entry, ok := item.(map[string]any)
 		if !ok {
@@ -134,8 +134,10 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	delete(entry, "vm_resources")
 	entry["azs"] = texts(group.AZs)
 	entry["networks"] = networks(entry["networks"], group.Networks)
-	if len(group.VMExtensions) > 0 {
-		entry["vm_extensions"] = texts(group.VMExtensions)
+	if extensions := vmExtensions(entry["vm_extensions"], group.VMExtensions); len(extensions) > 0 {
+		entry["vm_extensions"] = extensions
+	} else {
+		delete(entry, "vm_extensions")
 	}
 	if group.PersistentDiskType != "" {
 		entry["persistent_disk_type"] = group.PersistentDiskType
@@ -164,6 +166,18 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	}
 }
 
+// vmExtensions are the plan's, then those of the template that the plan does not have.
+func vmExtensions(template any, planned []string) []any {
+	all := texts(planned)
+	list, _ := template.([]any)
+	for _, name := range list {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // networks lists the plan's networks. Attributes that the template has for a network of that name are kept. With several
 // networks the first gets what none is marked for, dns or gateway, because BOSH demands a choice.
 func networks(template any, names []string) []any {
@@ -178,6 +192,9 @@ func networks(template any, names []string) []any {
 		defaults, _ := entry["default"].([]any)
 		marked = append(marked, defaults...)
 		all = append(all, entry)
+	}
+	if len(all) == 0 {
+		return []any{}
 	}
 	first, _ := all[0].(map[string]any)
 	for _, purpose := range []any{"dns", "gateway"} {

@@ -38,7 +38,9 @@ type Generator struct {
 	CheckValues vars.Check
 	// CheckManifest validates the finished manifest's structure.
 	CheckManifest func(manifest map[string]any) error
-	Logger        *slog.Logger
+	// Provision applies the provision template of a service that has one.
+	Provision func(ctx context.Context, p Provisioning) (*Provisioned, error)
+	Logger    *slog.Logger
 }
 
 // Request is one generate-manifest call.
@@ -90,33 +92,38 @@ type generation struct {
 	record   record.Record
 	scope    *vars.Scope
 	secrets  map[string]decision
+	// provisioned is what the provision template gave; nil where the service has none.
+	provisioned *Provisioned
 	// variables are what ((NAME)) stands for in the templates.
 	variables documentVariables
 	old       *oldManifest
 	carried   map[string]any // values of a foreign previous manifest
+	found     map[string]any // values of user inputs that an import found
 }
 
 // Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
-// the service has no BOSH manifest.
+// the service has neither a BOSH manifest nor a provision template.
 func (g *Generator) Generate(ctx context.Context, request Request) (*Result, error) {
-	if request.Service.Provision.Bosh == nil {
-		return nil, fmt.Errorf("service %q has no provision.bosh section: %w", request.Service.Name, fault.ErrNotImplemented)
+	bosh := request.Service.Provision.Bosh
+	if bosh == nil {
+		if !hasTemplate(request.Service) {
+			return nil, fmt.Errorf("service %q has neither a provision.bosh section nor a provision template: %w",
+				request.Service.Name, fault.ErrNotImplemented)
+		}
+		bosh = provisionOnly(request.Service)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := &generation{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
-	if err := w.prepare(); err != nil {
-		return nil, err
-	}
-	if err := w.checkRequirements(); err != nil {
+	w := &generation{Generator: g, Request: request, bosh: bosh}
+	if err := w.prepare(ctx); err != nil {
 		return nil, err
 	}
 	return w.render()
 }
 
-// prepare reads the previous manifest and resolves the variables and secrets.
-func (w *generation) prepare() error {
+// prepare reads the previous manifest, resolves the variables and secrets, and provisions once nothing else can be refused.
+func (w *generation) prepare(ctx context.Context) error {
 	if w.Secure == nil && len(w.bosh.Secrets) > 0 {
 		return fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
 			"enable_secure_manifests says", w.Service.Name)
@@ -124,12 +131,24 @@ func (w *generation) prepare() error {
 	if err := w.resolveVariables(); err != nil {
 		return err
 	}
-	if err := w.resolveSecrets(); err != nil {
+	if err := w.secretsAndRules(); err != nil {
+		return err
+	}
+	if err := w.provision(ctx); err != nil {
 		return err
 	}
 	var err error
 	w.variables, err = w.templateVariables()
 	return err
+}
+
+// secretsAndRules works out the secrets, and refuses what the definition's rules do not admit.
+func (w *generation) secretsAndRules() error {
+	w.secrets = map[string]decision{}
+	if err := w.resolveSecrets(w.bosh.Secrets); err != nil {
+		return err
+	}
+	return w.checkRequirements()
 }
 
 // resolveVariables checks the request and computes the variables.
@@ -198,6 +217,9 @@ func (w *generation) render() (*Result, error) {
 	}
 	if err := w.recordOutputs(); err != nil {
 		return nil, err
+	}
+	if outputs := w.outputReferences(); len(outputs) > 0 {
+		manifest[record.OutputsKey] = outputs
 	}
 	used := references(manifest)
 	w.finishRecord(used)

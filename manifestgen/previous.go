@@ -28,28 +28,40 @@ func (o *oldManifest) yamlTree() (any, error) {
 	return o.tree, nil
 }
 
-// carryOver reads values by their paths. A path that leads nowhere gives nothing: older versions of an adapter may not have
-// had the value.
-func (o *oldManifest) carryOver(paths map[string]string) (map[string]any, error) {
+// carryOver reads values by their paths, the first that leads somewhere. Where none does there is nothing: older versions of an
+// adapter may not have had the value.
+func (o *oldManifest) carryOver(paths map[string][]string) (map[string]any, error) {
 	carried := map[string]any{}
 	for _, name := range value.Keys(paths) {
-		pointer, err := patch.NewPointerFromString(paths[name])
-		if err != nil {
-			return nil, fmt.Errorf("carry_over of %q: path %q: %w", name, paths[name], err)
-		}
-		tree, err := o.yamlTree()
-		if err != nil {
-			return nil, err
-		}
-		found, err := patch.FindOp{Path: pointer}.Apply(tree)
-		if err != nil {
-			continue
-		}
-		if item := value.Normalise(found); item != nil {
-			carried[name] = item
+		for _, path := range paths[name] {
+			item, err := o.find(path)
+			if err != nil {
+				return nil, fmt.Errorf("carry_over of %q: %w", name, err)
+			}
+			if item != nil {
+				carried[name] = item
+				break
+			}
 		}
 	}
 	return carried, nil
+}
+
+// find returns the value at a path, nil when there is none.
+func (o *oldManifest) find(path string) (any, error) {
+	pointer, err := patch.NewPointerFromString(path)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	tree, err := o.yamlTree()
+	if err != nil {
+		return nil, err
+	}
+	found, err := patch.FindOp{Path: pointer}.Apply(tree)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the path leads nowhere
+	}
+	return value.Normalise(found), nil
 }
 
 // releaseVersions returns the versions of the releases in the manifest.

@@ -1,7 +1,6 @@
 package manifestgen
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -66,13 +65,12 @@ func (w *generation) rememberedSecrets(used []string) map[string]record.Secret {
 }
 
 // resolveSecrets decides for each secret between its stored reference, a new reference and its value.
-func (w *generation) resolveSecrets() error {
-	w.secrets = map[string]decision{}
-	if len(w.bosh.Secrets) == 0 {
+func (w *generation) resolveSecrets(secrets []brokerpak.Secret) error {
+	if len(secrets) == 0 {
 		return nil
 	}
 	stored := w.old.storedReferences(w.Deployment.DeploymentName, w.ServiceID)
-	for _, secret := range w.bosh.Secrets {
+	for _, secret := range secrets {
 		before, err := w.rememberedSecret(secret)
 		if err != nil {
 			return err
@@ -117,6 +115,8 @@ type candidate struct {
 	known bool
 	// requested tells that this very request carries the value.
 	requested bool
+	// changed tells that it must count as a new one where the previous value is not known.
+	changed bool
 }
 
 // decide makes the decision about one secret.
@@ -146,8 +146,7 @@ func (w *generation) decide(secret brokerpak.Secret, before record.Secret, refer
 	}
 	if !current.known {
 		if current.item, err = newSecret(secret); err != nil {
-			var user *fault.UserError
-			if secret.Value == nil || !errors.As(err, &user) {
+			if secret.Value == nil {
 				return keep, err
 			}
 			return decision{reference: "((lost:" + secret.Name + "))", before: before, lost: err}, nil
@@ -186,6 +185,9 @@ func (w *generation) pendingCheck() bool {
 
 // candidate finds the value: supplied, remembered as a literal, or unknown.
 func (w *generation) candidate(secret brokerpak.Secret, before record.Secret) (candidate, error) {
+	if output, ok := w.outputCandidate(secret); ok {
+		return output, nil
+	}
 	kept := candidate{item: before.Value, known: before.Value != nil}
 	if secret.Value == nil {
 		return kept, nil
@@ -258,7 +260,7 @@ func (w *generation) checkLiteral(secret brokerpak.Secret, current candidate) er
 func (w *generation) unchanged(current candidate, reference string) bool {
 	before, ok := w.PreviousSecrets[reference]
 	if !ok {
-		return !current.requested
+		return !current.requested && !current.changed
 	}
 	if object, isObject := current.item.(map[string]any); isObject {
 		decoded, err := value.DecodeJSON([]byte(before))

@@ -121,6 +121,12 @@ func (w *generation) templateVariables() (documentVariables, error) {
 	for _, secret := range w.bosh.Secrets {
 		delete(values, secret.Input)
 	}
+	if err := w.outputVariables(values); err != nil {
+		return documentVariables{}, err
+	}
+	if err := w.referenceVariables(values); err != nil {
+		return documentVariables{}, err
+	}
 	for name, chosen := range w.secrets {
 		if chosen.reference != "" {
 			values[name] = masked(chosen.reference, false)

@@ -43,7 +43,7 @@ func (w *generation) readPrevious() error {
 		return err
 	}
 	for _, name := range value.Keys(w.carried) {
-		if !w.isSecret(name) && vars.HasReference(w.carried[name]) {
+		if !w.isSecret(name) && !w.isReference(name) && vars.HasReference(w.carried[name]) {
 			return fmt.Errorf("carry_over of %q: the previous manifest has a reference there; make the input a secret", name)
 		}
 	}
@@ -104,14 +104,17 @@ func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]
 // names.
 func (w *generation) earlierParameters(earlier record.Record) map[string]any {
 	if w.carried == nil {
-		return earlier.Parameters
+		parameters := orEmpty(value.CloneMap(earlier.Parameters))
+		maps.Copy(parameters, w.found)
+		return parameters
 	}
 	parameters := map[string]any{}
 	for name, item := range w.carried {
-		if !w.isSecret(name) {
+		if !w.isSecret(name) && !w.isReference(name) && !strings.HasPrefix(name, uaaPrefix) {
 			parameters[name] = item
 		}
 	}
+	w.carryReferences(parameters)
 	return parameters
 }
 
@@ -185,6 +188,10 @@ var uaaFields = []string{ //nolint:gochecknoglobals // a constant table
 
 func (w *generation) functions() map[string]expr.Function {
 	functions := planFunctions("plan", &w.BrokerPlan)
+	functions["plan.has_property"] = expr.Function{
+		Args: []expr.Type{expr.String}, Result: expr.Bool,
+		Call: func(args []any) (any, error) { return w.Plan.Properties[value.Text(args[0])] != nil, nil },
+	}
 	functions["release.version"] = expr.Function{
 		Args: []expr.Type{expr.String}, Result: expr.String,
 		Call: func(args []any) (any, error) {
@@ -215,6 +222,15 @@ func planFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Fun
 		prefix + ".has_group": {
 			Args: []expr.Type{expr.String}, Result: expr.Bool,
 			Call: func(args []any) (any, error) { return findGroup(plan, value.Text(args[0])) != nil, nil },
+		},
+		prefix + ".networks": {
+			Args: []expr.Type{expr.String}, Result: expr.List,
+			Call: func(args []any) (any, error) {
+				if group := findGroup(plan, value.Text(args[0])); group != nil {
+					return texts(group.Networks), nil
+				}
+				return []any{}, nil
+			},
 		},
 		prefix + ".has_disk": {
 			Args: []expr.Type{expr.String}, Result: expr.Bool,
@@ -276,6 +292,11 @@ func (w *generation) uaaClient(earlier record.Record) map[string]any {
 	merged := value.CloneMap(earlier.UAAClient)
 	if merged == nil {
 		merged = map[string]any{}
+	}
+	for name, item := range w.carried {
+		if field, ok := strings.CutPrefix(name, uaaPrefix); ok {
+			merged[field] = item
+		}
 	}
 	for name, item := range w.UAAClient {
 		if item != nil && item != "" {

@@ -10,7 +10,8 @@ import (
 )
 
 // manifestSchema describes BOSH manifests, version 2, as the Director accepts them and the on-demand broker can compare
-// them; unknown keys are refused. Besides, the top-level key "brokerpak" is a string.
+// them; unknown keys are refused. Besides, the top-level key "brokerpak" is a string, and
+// "brokerpak_outputs" a mapping of strings.
 //
 //go:embed bosh-manifest-v2.schema.json
 var manifestSchema string

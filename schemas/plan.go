@@ -28,8 +28,7 @@ func ForPlan(service *brokerpak.Service, properties map[string]any) (create, upd
 // ForPlanWith is ForPlan where others supply values, too.
 func ForPlanWith(service *brokerpak.Service, properties map[string]any, supplied Supplied) (create, update, bind map[string]any, err error) {
 	open := slices.DeleteFunc(lastOfEachName(service.Provision.UserInputs), func(v brokerpak.Variable) bool {
-		_, planOwned := properties[v.Name]
-		return planOwned
+		return service.Provision.PlanOwned(properties, v.Name)
 	})
 	create, err = section{action: &service.Provision, inputs: open, supplied: supplied.Provision}.schema()
 	if err != nil {

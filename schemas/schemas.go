@@ -34,8 +34,8 @@ func CheckParameters(r Request) error {
 	supported := r.supported()
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
 		subject := "parameter " + quote(name)
-		switch _, planOwned := r.Plan[name]; {
-		case planOwned:
+		switch {
+		case r.Action.PlanOwned(r.Plan, name):
 			faults = append(faults, subject+" is set by the plan and cannot be changed")
 		case slices.Contains(supported, name):
 		case r.Update && isInput(r.Action.UserInputs, name):
@@ -55,7 +55,7 @@ func CheckParameters(r Request) error {
 func (r Request) supported() []string {
 	var names []string
 	for _, input := range r.Action.UserInputs {
-		if _, planOwned := r.Plan[input.Name]; !planOwned && (!r.Update || !input.ProhibitUpdate) {
+		if !r.Action.PlanOwned(r.Plan, input.Name) && (!r.Update || !input.ProhibitUpdate) {
 			names = append(names, input.Name)
 		}
 	}

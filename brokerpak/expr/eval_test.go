@@ -33,7 +33,8 @@ func everything() *expr.Scope {
 		Config: func(key string) (any, bool) {
 			value, ok := vars{
 				"text": " v\n", "number": int64(3306), "flag": true, "map": vars{"b": vars{"c": "<"}, "a": int64(1)},
-				"list": []any{"x"}, "json": `{"a":"b"}`, "empty": "", "null": nil,
+				"pairs": vars{"l": []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}}},
+				"list":  []any{"x"}, "json": `{"a":"b"}`, "empty": "", "null": nil,
 			}[key]
 			return value, ok
 		},
@@ -131,6 +132,12 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("str.queryEscape", `${str.queryEscape("a b&c")}`, "a+b%26c"),
 	Entry("nested calls", `${str.truncate(5, str.queryEscape("a b c d"))}`, "a+b+c"),
 	Entry("rand.base64 of nothing", `${rand.base64(0)}`, ""),
+	Entry("length of a list, a map, a text and nothing", `${length(l)},${length(m)},${length("aé日")},${length(null)}`, "2,2,3,0"),
+	Entry("length of a number's text", `${length(huge)}`, "22"),
+	Entry("list.pluck", `${list.pluck(lookup(config("pairs"), "l", ""), "name")}`, []any{"a", "1"}),
+	Entry("list.pluck of no maps", `${list.pluck(none, "name")}`, []any{}),
+	Entry("yaml.toJSON", `${yaml.toJSON("a: [1, x, {b: true}]")}`, `{"a":[1,"x",{"b":true}]}`),
+	Entry("yaml.toJSON of nothing", `${yaml.toJSON("")}`, "null"),
 	Entry("json.marshal of a list", `${json.marshal(l)}`, `["a","b"]`),
 	Entry("json.marshal of literals", `${json.marshal(42)}${json.marshal(true)}${json.marshal(1.5)}`, "42true1.5"),
 	Entry("json.marshal of variables", `${json.marshal(n)}${json.marshal(yes)}${json.marshal(null)}`, `"5""1"""`),

@@ -114,6 +114,12 @@ func (e *evaluation) standardFunctions() map[string]Function {
 			func(args []any) (any, error) { return s.env(as[string](args[0])) },
 		},
 		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
+		"length": {[]Type{Any}, Int, "Returns the number of elements of a list, entries of a map, or characters of a text.", length},
+		"list.pluck": {
+			[]Type{List, String},
+			List, "Returns what the maps of the list have under the key.",
+			pluck,
+		},
 		"lookup": {
 			[]Type{Map, String, Any},
 			Any, "Returns the value of the key in the map, or the default when it is missing or null.",
@@ -140,6 +146,7 @@ func (e *evaluation) standardFunctions() map[string]Function {
 			nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
 			func([]any) (any, error) { return e.generate("time.nano", s.nano) },
 		},
+		"yaml.toJSON": {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
 	}
 }
 

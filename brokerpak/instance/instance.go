@@ -4,6 +4,7 @@ package instance
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
@@ -90,7 +91,7 @@ func list(texts []string) []any {
 	return items
 }
 
-// Functions are bosh.host, bosh.hosts, bosh.address and manifest.get.
+// Functions are bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find.
 func (v *View) Functions() map[string]expr.Function {
 	one := []expr.Type{expr.String}
 	return map[string]expr.Function{
@@ -117,6 +118,9 @@ func (v *View) Functions() map[string]expr.Function {
 			}
 			return address, nil
 		}},
+		"manifest.find": {Args: []expr.Type{expr.String, expr.Any}, Result: expr.Any, Call: func(args []any) (any, error) {
+			return v.find(value.Text(args[0]), args[1])
+		}},
 		"manifest.get": {Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
 			return v.get(value.Text(args[0]))
 		}},
@@ -128,6 +132,19 @@ func (v *View) get(path string) (any, error) {
 	found, err := v.Find(path)
 	if err != nil {
 		return nil, err
+	}
+	return v.resolve(found, path)
+}
+
+// find is get with a default where the manifest has nothing at the path, or a reference there and the broker sends no secrets at
+// all. Where it sends some, one that is missing is an error.
+func (v *View) find(path string, otherwise any) (any, error) {
+	if _, err := v.yamlTree(); err != nil {
+		return nil, err
+	}
+	found, err := v.Find(path)
+	if err != nil || v.Secrets == nil && vars.HasReference(found) {
+		return otherwise, nil //nolint:nilerr // the path leads nowhere
 	}
 	return v.resolve(found, path)
 }
@@ -214,7 +231,10 @@ func (v *View) resolveText(text, path string) (string, error) {
 
 // Details are the outputs of the service's provision action: instance.details of bind expressions.
 func (v *View) Details(service *brokerpak.Service, environment vars.Environment) (map[string]any, error) {
-	details := map[string]any{}
+	details, err := v.TemplateOutputs()
+	if err != nil {
+		return nil, err
+	}
 	if v.Record != nil {
 		for name, item := range v.Record.Outputs {
 			details[name] = item
@@ -240,6 +260,40 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 		details[name] = item
 	}
 	return details, nil
+}
+
+// TemplateOutputs are the outputs of the provision template as they were deployed. The values of sensitive ones come with the secrets that the broker
+// resolved.
+func (v *View) TemplateOutputs() (map[string]any, error) {
+	outputs := v.openOutputs()
+	if v.Record == nil || v.Record.Template == nil {
+		return outputs, nil
+	}
+	for _, name := range v.Record.Template.Sensitive {
+		if literal := v.Record.Secrets[name].Value; literal != nil {
+			outputs[name] = literal
+			continue
+		}
+		path := "/" + record.OutputsKey + "/" + name
+		if _, err := v.Find(path); err != nil {
+			continue // it is null
+		}
+		item, err := v.get(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading the output %q of the provision template: %w", name, err)
+		}
+		outputs[name] = item
+	}
+	return outputs, nil
+}
+
+// openOutputs are the outputs of the provision template that are not sensitive.
+func (v *View) openOutputs() map[string]any {
+	outputs := map[string]any{}
+	if v.Record != nil && v.Record.Template != nil {
+		maps.Copy(outputs, v.Record.Template.Outputs)
+	}
+	return outputs
 }
 
 // made tells which pak made the manifest: an instance that was not upgraded yet lacks what a later version of the pak records.
@@ -284,6 +338,7 @@ func (v *View) scope(environment vars.Environment) *vars.Scope {
 			"request.instance_id": v.InstanceID(),
 			"request.context":     orEmpty(v.Record.Context),
 			"uaa_client":          orEmpty(v.Record.UAAClient),
+			"instance.details":    v.openOutputs(),
 		}
 		for field, item := range v.Record.UAAClient {
 			constants["uaa_client."+field] = item

@@ -70,6 +70,8 @@ var _ = Describe("expressions over an instance", func() {
 			`{"list":["p((q))","plain",{"key":"p((q))"}]}`),
 		Entry("a number, without an exponent", `${manifest.get("`+properties+`size")}`, "1000000"),
 		Entry("a text that only looks like a reference", `${manifest.get("`+properties+`open")}`, "a (( b"),
+		Entry("what may be missing, where it is", `${manifest.find("`+properties+`password", "none")}`, "s3cret"),
+		Entry("what may be missing, where it is not", `${manifest.find("/gone/x", "none")}`, "none"),
 		Entry("groups by index", `${manifest.get("/instance_groups/0/name")}`, "box"),
 		Entry("a host", `${bosh.host("box")}`, "10.0.0.1"),
 		Entry("hosts", `${json.marshal(bosh.hosts("box"))}`, `["10.0.0.1","10.0.0.2"]`),
@@ -95,6 +97,15 @@ var _ = Describe("expressions over an instance", func() {
 		Entry("VMs of a group", `${bosh.hosts("empty")}`, `no VMs for instance group "empty"; there are: box, empty`),
 		Entry("an address", `${bosh.address("x")}`, `the broker sent no DNS address "x"; there are: primary; configure binding_with_dns for the plan`),
 	)
+
+	It("take a default for a secret only where the broker sends none at all", func() {
+		find := `${manifest.find("` + properties + `missing", "none")}`
+		_, err := evaluate(deployed(), find)
+		Expect(err).To(MatchError(ContainSubstring("the broker sent no value for ((nowhere))")))
+		view := deployed()
+		view.Secrets = nil
+		Expect(evaluate(view, find)).To(Equal("none"))
+	})
 
 	It("say that the manifest cannot be read", func() {
 		view := &instance.View{Manifest: []byte("{")}

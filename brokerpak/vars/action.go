@@ -40,11 +40,22 @@ func (p Provision) Resolve(s *Scope) error {
 	s.Set(Layer{Name: "plan overrides", Values: p.Plan.ProvisionOverrides})
 	action := &p.Service.Provision
 	failed := s.Defaults(action.UserInputs)
-	s.Set(Layer{Name: "plan properties", Values: p.Plan.Properties})
+	s.Set(Layer{Name: "plan properties", Values: p.properties()})
 	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
 		return err
 	}
 	return p.Check(action.UserInputs, s.Values)
+}
+
+// properties are those of the plan, without defaults that the user has overridden.
+func (p Provision) properties() map[string]any {
+	properties := map[string]any{}
+	for name, item := range p.Plan.Properties {
+		if _, given := p.Parameters[name]; !given || p.Service.Provision.PlanOwned(p.Plan.Properties, name) {
+			properties[name] = item
+		}
+	}
+	return properties
 }
 
 // Bind are the sources of a bind request.

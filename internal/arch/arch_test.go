@@ -24,7 +24,8 @@ const maxLines = 400
 // of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
 	{"internal/diag", "internal/fault", "internal/value"},
-	{"internal/hclfile", "internal/record", "internal/redact"},
+	{"internal/record", "internal/redact", "internal/tfjson"},
+	{"internal/hclfile"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
 	{"brokerpak/vars"},
@@ -35,8 +36,9 @@ var layers = [][]string{
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
 	{"internal/cli"},
 	{"cmd"},
-	{"spec/broker"},
-	{"spec/demo"},
+	{"spec/broker", "spec/servers"},
+	{"spec/demo", "spec/release/maker"},
+	{"spec/release"},
 }
 
 // onlyImporters narrows the layers: these packages are for some of those above them.

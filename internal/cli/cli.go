@@ -32,6 +32,8 @@ type Streams struct {
 	Err io.Writer
 	// Getenv looks up environment variables.
 	Getenv func(name string) (string, bool)
+	// Program is the absolute path of this program.
+	Program string
 	// Terminal tells whether Out is one, so that colours help.
 	Terminal bool
 }
@@ -49,7 +51,7 @@ func (e usageError) Unwrap() error { return e.err }
 // it does not know is fixed.
 func Has(argument string) bool {
 	switch argument {
-	case "pak", "pending-changes", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "pak", "pending-changes", "prepare", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	default:
 		return false
@@ -77,7 +79,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams), newReplay(streams))
+	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams), newPrepare(streams), newReplay(streams))
 	return root
 }
 

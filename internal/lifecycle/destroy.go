@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
 )
 
 // Destruction is what is to be destroyed.
@@ -20,27 +21,75 @@ type Destruction struct {
 }
 
 // Destroy destroys what a state records and removes the workspace. An interrupted creation is finished first, as it was begun: a
-// resource whose creation was never recorded is then adopted by providers that can. Resources of an interrupted import are
-// forgotten instead: they were not made here.
+// resource whose creation was never recorded is then adopted by providers that can. What an unfinished import took over is
+// forgotten: it was not made here.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 	installation, missing, err := m.installationFor(ctx, d.Record)
 	if err != nil {
 		return err
+	}
+	importing := d.Record.Importing(d.State)
+	if importing {
+		if err := d.forgetImported(ctx, installation); err != nil {
+			return err
+		}
+		if len(d.State.Resources) == 0 {
+			return d.Space.Remove(ctx, installation)
+		}
+	}
+	if own := m.pakOf(d.Record); own != nil {
+		if err := d.Space.ReplaceProviders(ctx, installation, own.Manifest.ProviderReplacements); err != nil {
+			return err
+		}
 	}
 	prepared, err := m.Engine.Prepare(ctx, installation, d.Record.Template())
 	if err != nil {
 		// A missing provider that the template does not use does no harm.
 		return fmt.Errorf("preparing the recorded template of service %q: %w", d.Record.Service, errors.Join(missing, err))
 	}
-	if !d.State.Complete {
+	if !importing && !d.State.Complete && !d.State.Destroying {
 		if err := m.finish(ctx, d, prepared); err != nil {
 			return err
 		}
 	}
-	if err := d.Space.Destroy(ctx, prepared, d.Inputs); err != nil {
+	if kind, _ := d.Record.Of(); kind == Instance {
+		// A binding is never used again once its deletion was asked for; an instance might be.
+		if err := d.Space.BeginDestroy(ctx, installation); err != nil {
+			return err
+		}
+	}
+	if err := m.destroyAll(ctx, d, installation, prepared); err != nil {
 		return err
 	}
 	return d.Space.Remove(ctx, installation)
+}
+
+// forgetImported drops the imported resources from the state, and leaves in State what is there besides.
+func (d *Destruction) forgetImported(ctx context.Context, installation tofu.Installation) error {
+	if err := d.Space.Forget(ctx, installation, value.Keys(d.Record.Imported)...); err != nil {
+		return err
+	}
+	state, err := d.Space.State(ctx, installation)
+	if state != nil {
+		d.State = state
+	}
+	return err
+}
+
+// destroyAll destroys all resources and forgets those that do not exist any more, as Gone tells.
+func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation tofu.Installation, prepared *tofu.Prepared) error {
+	for range d.State.Resources {
+		err := d.Space.Destroy(ctx, prepared, d.Inputs)
+		var run *tofu.RunError
+		if err == nil || d.Gone == nil || !d.Gone(err) || !errors.As(err, &run) || run.Address == "" {
+			return err
+		}
+		m.Logger.Warn("a resource does not exist any more", "address", run.Address, "error", err)
+		if err := d.Space.Forget(ctx, installation, run.Address); err != nil {
+			return err
+		}
+	}
+	return d.Space.Destroy(ctx, prepared, d.Inputs)
 }
 
 // finish completes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
@@ -67,7 +116,7 @@ func (m *Manager) RollBack(
 	kind, id := record.Of()
 	logger := m.Logger.With(string(kind), id)
 	if errors.Is(ctx.Err(), context.Canceled) {
-		logger.Warn("the creation was interrupted; the deletion will clear up")
+		logger.Warn("the creation was interrupted; what it made stays recorded")
 		return
 	}
 	if err := space.Destroy(ctx, prepared, record.Inputs); err != nil {

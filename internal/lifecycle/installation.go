@@ -65,12 +65,12 @@ func (m *Manager) installationFor(ctx context.Context, record *Record) (installa
 	if err != nil {
 		return tofu.Installation{}, nil, err
 	}
-	missing = m.addProviders(ctx, &installation, record)
+	missing = m.AddProviders(ctx, &installation, record)
 	return installation, missing, nil
 }
 
-// addProviders adds those of a record's providers that an installation lacks, and names those that no pak has.
-func (m *Manager) addProviders(ctx context.Context, installation *tofu.Installation, record *Record) error {
+// AddProviders adds those of a record's providers that an installation lacks, and names those that no pak has.
+func (m *Manager) AddProviders(ctx context.Context, installation *tofu.Installation, record *Record) error {
 	var absent []error
 	for _, needed := range record.Providers {
 		if slices.ContainsFunc(installation.Providers, needed.is) {

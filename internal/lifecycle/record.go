@@ -41,8 +41,13 @@ type Record struct {
 	Live []LiveInput `json:"live,omitempty"`
 	// Generated are the generated values: input → call → value.
 	Generated map[string]map[string]any `json:"generated,omitempty"`
-	// Importing says that the resources were taken over and not made, until the first apply succeeds: to undo it is to forget them.
-	Importing bool `json:"importing,omitempty"`
+	// Imported are resources that existed before the instance and were taken over, address → id. Found are the values that their
+	// attributes had then, by input, where no parameter of the instance has them.
+	Imported map[string]string `json:"imported,omitempty"`
+	Found    map[string]any    `json:"found,omitempty"`
+	// Attempt differs in each request that ran OpenTofu for an instance: to change it back to what it was, after an update that
+	// failed, is a change as well.
+	Attempt string `json:"attempt,omitempty"`
 }
 
 // Provider is a provider of the pak that made a binding or instance.
@@ -75,6 +80,12 @@ func (r *Record) Of() (Kind, string) {
 		return Instance, r.InstanceID
 	}
 	return Binding, r.BindingID
+}
+
+// Importing tells whether an import was not finished: to undo it is to forget the imported resources. It is finished by the first
+// apply that is complete.
+func (r *Record) Importing(state *tofu.State) bool {
+	return len(r.Imported) > 0 && state.Applied == nil
 }
 
 // MadeBy notes the pak, and what it runs with.
@@ -110,7 +121,7 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if r.Format < 1 || r.Format > recordFormat {
 		return nil, fmt.Errorf("reading the record: format %d is not supported; was it made by a newer adapter?", r.Format)
 	}
-	for _, field := range []*map[string]any{&r.Request, &r.Inputs} {
+	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found} {
 		*field, _ = value.Normalise(*field).(map[string]any)
 	}
 	for input, calls := range r.Generated {

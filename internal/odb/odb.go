@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
@@ -97,8 +98,14 @@ func (i *Instance) Deploy(stdout string) error {
 		}
 		i.Secrets[reference] = text
 	}
+	for _, reference := range variable.FindAllString(i.Manifest, -1) {
+		i.Secrets[reference] = "value-of-" + strings.Trim(reference, "()")
+	}
 	return nil
 }
+
+// variable matches a reference to one of the deployment's own variables, whose values BOSH makes and the broker reads.
+var variable = regexp.MustCompile(`\(\([A-Za-z0-9_.-]+\)\)`)
 
 // Bind returns the parameters of create-binding and delete-binding.
 func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {

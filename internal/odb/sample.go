@@ -24,7 +24,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 		for _, group := range service.Provision.Bosh.InstanceGroups() {
 			groups = append(groups, sampleGroup(group))
 			jobs = append(jobs, group.Jobs...)
-			instance.VMs[group.Name] = []string{"10.0.0.10"}
+			if group.Lifecycle != "errand" { // whose VMs exist only while it runs
+				instance.VMs[group.Name] = []string{"10.0.0.10"}
+			}
 		}
 	}
 	slices.Sort(jobs)

@@ -10,6 +10,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 )
 
@@ -18,15 +19,20 @@ const placeholder = "REPLACE_ME_"
 
 // Catalog returns the properties of the on-demand broker's job `broker` that follow from a service: its service_catalog and
 // the switches that the pak needs, as YAML with comments. What only the operator knows is a text that begins with REPLACE_ME_.
-// A service without a BOSH manifest is a *fault.UserError: the broker could not deploy it.
+// A service with neither a BOSH manifest nor a provision template is a *fault.UserError: the broker could not deploy it.
 func Catalog(service *brokerpak.Service) (string, error) {
+	if !service.HasInstances() {
+		return "", fault.Userf("service %q has neither a provision.bosh section nor a provision template, so the on-demand broker cannot deploy it",
+			service.Name)
+	}
 	bosh := service.Provision.Bosh
 	if bosh == nil {
-		return "", fault.Userf("service %q has no provision.bosh section, so the on-demand broker cannot deploy it", service.Name)
+		bosh = &brokerpak.Bosh{}
 	}
 	root := &block{}
 	root.add("enable_plan_schemas", true)
-	if len(bosh.Secrets) > 0 {
+	module, _ := hclfile.Inspect(service.Provision.Templates) // what is wrong with it is none of the catalog's business
+	if len(bosh.Secrets)+len(module.SensitiveOutputs) > 0 {
 		root.comment("Needs bosh_credhub_api. When it is false, the adapter's secure_manifests must be false, too.")
 		root.add("enable_secure_manifests", true)
 	}
@@ -104,6 +110,11 @@ func catalogPlan(service *brokerpak.Service, plan *brokerpak.Plan) *block {
 	b.addBlock("metadata", metadata)
 	b.comment("quotas: {service_instance_limit: 10}")
 	b.addBlock("properties", planBlock(service, plan))
+	if service.Provision.Bosh == nil {
+		b.comment("OpenTofu makes the instances; their deployments are empty.")
+		b.add("instance_groups", []string{})
+		return b
+	}
 	bosh := service.Provision.Bosh
 	var groups []*block
 	var errands []string

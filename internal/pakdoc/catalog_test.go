@@ -88,7 +88,7 @@ var _ = Describe("the catalog", func() {
 			}
 			manifest := generated(ctx, instance)
 			Expect(manifest).To(ContainSubstring("vm_type: filled"))
-			Expect(strings.Contains(manifest, "redis_tls")).To(Equal(plan["name"] == "durable"), "the plan's own property")
+			Expect(strings.Contains(manifest, "tls: true")).To(Equal(plan["name"] == "durable"), "the plan's own property")
 		}
 	})
 
@@ -96,7 +96,7 @@ var _ = Describe("the catalog", func() {
 		_, err := pakdoc.Catalog(&brokerpak.Service{Name: "cloud"})
 		var user *fault.UserError
 		Expect(err).To(BeAssignableToTypeOf(user))
-		Expect(err).To(MatchError(ContainSubstring(`service "cloud" has no provision.bosh`)))
+		Expect(err).To(MatchError(ContainSubstring(`service "cloud" has neither a provision.bosh section nor a provision template`)))
 	})
 })
 

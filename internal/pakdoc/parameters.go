@@ -19,7 +19,11 @@ func inputs(s *brokerpak.Service, action brokerpak.Action, fixedBy func(brokerpa
 		}
 		for _, plan := range s.Plans {
 			if fixed, ok := fixedBy(plan)[input.Name]; ok {
-				p.Notes = append(p.Notes, line{text("The plan "), code(plan.Name), text(" sets it to "), code(literal(fixed)), text(".")})
+				verb := " sets it to "
+				if action.Bosh != nil && slices.Contains(action.Bosh.PlanDefaults, input.Name) {
+					verb = " has the default "
+				}
+				p.Notes = append(p.Notes, line{text("The plan "), code(plan.Name), text(verb), code(literal(fixed)), text(".")})
 			}
 		}
 		all = append(all, p)

@@ -129,6 +129,9 @@ func (c *serviceCheck) interpolated() map[string]string {
 			}
 		}
 	}
+	for _, reference := range action.Bosh.References {
+		names[reference.Name] = "string"
+	}
 	for _, secret := range action.Bosh.Secrets {
 		names[secret.Name] = ""
 	}

@@ -20,7 +20,8 @@ import (
 type scopeKind int
 
 const (
-	valueScope    scopeKind = iota // a manifest or a provision template
+	valueScope    scopeKind = iota // the variables of a provision action
+	manifestScope                  // what is evaluated for the manifest: the outputs of the provision template as well
 	instanceScope                  // outputs and the dashboard: the deployed instance as well
 	bindScope
 )
@@ -57,22 +58,25 @@ func (c *serviceCheck) sites() []site {
 		return all
 	}
 	for _, ops := range bosh.Ops {
-		add(valueScope, ops.If)
+		add(manifestScope, ops.If)
 	}
 	for _, config := range bosh.Configs {
-		add(valueScope, config.If)
+		add(manifestScope, config.If)
 	}
 	for _, secret := range bosh.Secrets {
 		add(valueScope, secret.Value)
 	}
+	for _, reference := range bosh.References {
+		add(valueScope, reference.Path)
+	}
 	for _, label := range bosh.Labels {
-		add(valueScope, label)
+		add(manifestScope, label)
 	}
 	for _, check := range bosh.Checks {
 		add(valueScope, check.That, check.Message)
 	}
 	for _, update := range bosh.Update {
-		add(valueScope, update)
+		add(manifestScope, update)
 	}
 	for _, output := range bosh.Outputs {
 		add(instanceScope, output.Expr)
@@ -87,7 +91,8 @@ func (c *serviceCheck) expressions() {
 		valueScope: c.known(manifestgen.Known(), &c.service.Provision),
 		bindScope:  c.known(withPrevious(binding.Known()), &c.service.Bind),
 	}
-	known[instanceScope] = withInstance(known[valueScope])
+	known[manifestScope] = c.known(manifestgen.KnownOfInstance(), &c.service.Provision)
+	known[instanceScope] = withInstance(known[manifestScope])
 	for _, site := range c.sites() {
 		c.diags.Append(site.template.Check(known[site.kind]))
 		c.patterns(site.template)

@@ -25,6 +25,7 @@ var _ = Describe("Lint", func() {
 			Expect(lines(found)).To(BeEmpty())
 		},
 		Entry("redis", "redis"),
+		Entry("postgresql", "postgresql"),
 		Entry("the specification's own", "example-email"),
 	)
 

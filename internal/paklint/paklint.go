@@ -130,6 +130,7 @@ func (c *serviceCheck) run(ctx context.Context) error {
 		c.paths(played)
 	}
 	c.groups(groups)
+	c.jobs()
 	return nil
 }
 

@@ -279,10 +279,33 @@ func (c *serviceCheck) groups(known []string) {
 	for _, site := range c.sites() {
 		for _, call := range site.template.Calls() {
 			prefix, _, _ := strings.Cut(call.Name, ".")
-			ofGroup := call.Name == "bosh.host" || call.Name == "bosh.hosts" || prefix == "plan" || prefix == "previous_plan"
+			ofPlan := (prefix == "plan" || prefix == "previous_plan") && call.Name != "plan.has_property"
+			ofGroup := call.Name == "bosh.host" || call.Name == "bosh.hosts" || ofPlan
 			if ofGroup && call.FirstArg != "" {
 				check(call.FirstArg, call.Pos)
 			}
 		}
+	}
+}
+
+// jobs checks the names of jobs that the rules about releases have.
+func (c *serviceCheck) jobs() {
+	bosh := c.service.Provision.Bosh
+	known, _ := c.addedByOps()
+	for _, group := range bosh.InstanceGroups() {
+		known = append(known, group.Jobs...)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	check := func(name string, pos diag.Pos) {
+		if !slices.Contains(known, name) {
+			c.diags.Errorf(pos, "job", "the manifest has no job %q%s; it has %s", name, diag.Suggest(name, known), diag.Names(known))
+		}
+	}
+	for _, constraint := range bosh.Requires.Jobs {
+		check(constraint.Name, constraint.Pos)
+	}
+	for _, name := range bosh.Requires.NoDowngradeJobs {
+		check(name, c.places.value(bosh.Pos, "requires", "no_downgrade_jobs"))
 	}
 }

@@ -28,6 +28,10 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	c.hclVariables(name, action, module)
 	c.hclOutputs(name, action, module)
 	c.providers(action, module)
+	if name == "provision" { // those of bind have no effect
+		c.imports(action, module)
+		c.provisionTemplate(action, module)
+	}
 }
 
 // templatePlace turns a place in one of the action's templates into the place in the pak.

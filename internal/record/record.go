@@ -18,6 +18,10 @@ import (
 // Key is the top-level key of a BOSH manifest under which the record stands.
 const Key = "brokerpak"
 
+// OutputsKey is the top-level key under which a manifest refers to the sensitive outputs of a provision template, each a secret that
+// the broker stores.
+const OutputsKey = "brokerpak_outputs"
+
 // format is the version of the record; it changes only when an older adapter could misread a newer record.
 const format = 1
 
@@ -50,10 +54,20 @@ type Record struct {
 	Generated map[string]map[string]any `json:"generated,omitempty"`
 	// Outputs are the values of provision.bosh.outputs that do not wait for the deployment; they become instance.details.
 	Outputs map[string]any `json:"outputs,omitempty"`
+	// Template is what the provision template gave; nil where there is none.
+	Template *Template `json:"template,omitempty"`
 	// Variables are those that the outputs and the dashboard use which read the deployed manifest or BOSH.
 	Variables map[string]any `json:"variables,omitempty"`
 	// DashboardURL is the dashboard unless it reads the deployed manifest or BOSH.
 	DashboardURL string `json:"dashboard_url,omitempty"`
+}
+
+// Template is what is remembered of a provision template.
+type Template struct {
+	// Outputs are its outputs, but for the sensitive ones and those that are null.
+	Outputs map[string]any `json:"outputs,omitempty"`
+	// Sensitive names the sensitive outputs, which are secrets of the same names.
+	Sensitive []string `json:"sensitive,omitempty"`
 }
 
 // Secret is what is remembered of a secret.
@@ -108,6 +122,9 @@ func (r *Record) normalise() {
 		if *field != nil {
 			*field, _ = value.Normalise(*field).(map[string]any)
 		}
+	}
+	if r.Template != nil {
+		r.Template.Outputs, _ = value.Normalise(r.Template.Outputs).(map[string]any)
 	}
 	for name, secret := range r.Secrets {
 		secret.Value = value.Normalise(secret.Value)

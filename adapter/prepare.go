@@ -1,0 +1,214 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/tofu"
+)
+
+// Preparation is what Prepare did.
+type Preparation struct {
+	// Dir is the directory; a configuration names it as prepared_dir.
+	Dir string
+	// Actions are the templates that were prepared, "redis bind", in the order of the paks.
+	Actions []string
+	// Warnings tell what could not be prepared, so that it is when it is first used.
+	Warnings []string
+}
+
+// lookedAt is a workspace that never exists: to look for it proves that the state backend answers.
+const lookedAt = "prepare"
+
+// Prepare checks the configuration, the paks' binaries and templates, and initialises all templates in a directory for processes that
+// only read it; "" means the configuration's prepared_dir. It is an error when anything that an operator configures is wrong. A state
+// backend that does not answer within the budget is only a warning.
+func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparation, error) {
+	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv, Program: invocation.Program})
+	session, err := newSession(call)
+	if err != nil {
+		return nil, err
+	}
+	defer session.close()
+	if dir == "" {
+		dir = session.config.PreparedDir
+	}
+	if !filepath.IsAbs(dir) {
+		return nil, errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
+	}
+	if err := session.checkServices(); err != nil {
+		return nil, fmt.Errorf("checking the configuration: %w", err)
+	}
+	session.config.CacheDir, session.config.PreparedDir = dir, ""
+	return session.prepare(ctx)
+}
+
+// checkServices finds what the configuration says about services and what no command has needed yet.
+func (s *session) checkServices() error {
+	var failed []error
+	if name := s.config.Service; name != "" {
+		_, err := s.choose(hints{})
+		failed = append(failed, err)
+	}
+	for _, pak := range s.paks {
+		for _, service := range pak.Services {
+			_, planErr := s.operatorPlans(service)
+			_, provisionErr := s.provisionDefaults(service)
+			_, bindErr := s.bindDefaults(service)
+			failed = append(failed, planErr, provisionErr, bindErr)
+			if bosh := service.Provision.Bosh; bosh != nil && len(bosh.Secrets) > 0 && s.config.SecureManifests == nil {
+				failed = append(failed, fmt.Errorf("service %q has secrets: secure_manifests must say what the broker's enable_secure_manifests says",
+					service.Name))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// prepare prepares all paks that are directories: the binaries of a zip lie elsewhere in each adapter's cache.
+func (s *session) prepare(ctx context.Context) (*Preparation, error) {
+	done := &Preparation{Dir: s.config.CacheDir}
+	preparer := preparer{session: s, done: done}
+	defer preparer.close()
+	for _, pak := range s.paks {
+		if pak.IsZip() {
+			done.Warnings = append(done.Warnings, fmt.Sprintf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path))
+			continue
+		}
+		if err := preparer.pak(ctx, pak); err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+// preparer prepares with the configured state backend as long as it works.
+type preparer struct {
+	*session
+	done *Preparation
+	// trial is the directory of a local state that stands in for a backend that is down; "" until it is needed.
+	trial string
+}
+
+func (p *preparer) close() {
+	if p.trial == "" {
+		return
+	}
+	if err := os.RemoveAll(p.trial); err != nil {
+		p.logger.Warn("removing a temporary directory", "error", err)
+	}
+}
+
+// pak prepares the templates of a pak, and the directory in which every command looks at states.
+func (p *preparer) pak(ctx context.Context, pak *brokerpak.Pak) error {
+	if !usesTofu(pak) {
+		return nil
+	}
+	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error {
+		workspace, err := engine.Open(ctx, lookedAt)
+		if err != nil {
+			return err
+		}
+		_, err = workspace.State(ctx, installation)
+		return errors.Join(err, workspace.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("preparing pak %s: %w", pak.Path, err)
+	}
+	for _, service := range pak.Services {
+		provision, bind := &service.Provision, &service.Bind
+		if err := errors.Join(p.action(ctx, pak, service.Name+" "+actionProvision, provision), p.action(ctx, pak, service.Name+" "+actionBind, bind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// action prepares the template of an action, when it has one.
+func (p *preparer) action(ctx context.Context, pak *brokerpak.Pak, name string, action *brokerpak.Action) error {
+	if len(action.Templates) == 0 {
+		return nil
+	}
+	template := tofu.Template{Files: action.Templates, Inputs: action.InputNames()}
+	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error {
+		_, err := engine.Prepare(ctx, installation, template)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the template of %s: %w", name, err)
+	}
+	p.done.Actions = append(p.done.Actions, name)
+	return nil
+}
+
+func usesTofu(pak *brokerpak.Pak) bool {
+	for _, service := range pak.Services {
+		if len(service.Provision.Templates)+len(service.Bind.Templates) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// work is what is done with one state backend.
+type work func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error
+
+// initialise does some work with the configured backend. When that fails, the same work with a local state tells whose fault it is:
+// the pak's, which is an error, or the backend's, which is a warning.
+func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, do work) error {
+	if p.trial != "" {
+		return p.with(ctx, p.local(), pak, do)
+	}
+	err := p.with(ctx, p.session, pak, do)
+	var failed *tofu.RunError
+	if err == nil || !errors.As(err, &failed) || misconfigured(failed) || ctx.Err() != nil || p.config.State.Type == localBackend {
+		return err
+	}
+	var tempErr error
+	if p.trial, tempErr = os.MkdirTemp(p.config.CacheDir, ".trial-"); tempErr != nil {
+		return errors.Join(err, tempErr)
+	}
+	if err := p.with(ctx, p.local(), pak, do); err != nil {
+		return err
+	}
+	p.done.Warnings = append(p.done.Warnings, fmt.Sprintf("the state backend %s does not work now, so the rest is initialised when it is first used: %v",
+		p.config.State.Type, err))
+	return nil
+}
+
+// settings are what OpenTofu says of a backend that it does not know and of settings that the backend does not take, before it asks
+// the backend anything. What says something else counts as a backend that is down.
+var settings = regexp.MustCompile(`^(Unsupported backend type|Extraneous JSON object property|Incorrect attribute value type|` +
+	`Invalid backend configuration|(Invalid|Missing) \S+ value)|required field is not set`)
+
+func misconfigured(err *tofu.RunError) bool { return settings.MatchString(err.Summary) }
+
+// local is the session with a temporary local state and a temporary cache.
+func (p *preparer) local() *session {
+	other := *p.session
+	other.logger = slog.New(slog.DiscardHandler)
+	other.config.CacheDir = filepath.Join(p.trial, "cache")
+	other.config.State = StateConfig{Type: localBackend, Config: map[string]any{"dir": filepath.Join(p.trial, "state")}}
+	return &other
+}
+
+// with does some work, within the budget of a command: later, a command will have no more.
+func (p *preparer) with(ctx context.Context, s *session, pak *brokerpak.Pak, do work) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Budget)
+	defer cancel()
+	binder, err := s.binder(nil) // variables that a pak requires are the broker's
+	if err != nil {
+		return err
+	}
+	installation, err := s.installation(ctx, pak, "")
+	if err != nil {
+		return err
+	}
+	return do(ctx, binder.Engine, installation)
+}

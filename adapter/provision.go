@@ -1,0 +1,77 @@
+package adapter
+
+import (
+	"context"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/provision"
+	"service-adapter/manifestgen"
+)
+
+// provisioner wires the provision templates of a pak to OpenTofu.
+func (s *session) provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error) {
+	manager, err := s.manager(pak)
+	if err != nil {
+		return nil, err
+	}
+	return &provision.Provisioner{
+		Manager: manager, Updates: s.config.BrokerpakUpdatesEnabled, Upgrades: s.config.TerraformUpgradesEnabled,
+	}, nil
+}
+
+// provision applies the provision template for generate-manifest. For the broker's check for pending changes it changes nothing; that
+// something would change is said where operators read it.
+func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
+	request := provision.Request{
+		Pak: p.Pak, Service: p.Service, ServiceID: p.ServiceID, Plan: p.Plan.Name, PlanID: p.PlanID, InstanceID: p.InstanceID,
+		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
+		Known: p.Remembered,
+	}
+	if p.Check {
+		s.warnOfPending(ctx, request)
+		return nil, nil
+	}
+	provisioner, err := s.provisioner(p.Pak)
+	if err != nil {
+		return nil, err
+	}
+	result, err := provisioner.Apply(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	s.secrets.AddLeaves(sensitive(result))
+	return &manifestgen.Provisioned{Outputs: result.Outputs, Sensitive: result.Sensitive, Changed: result.Changed}, nil
+}
+
+// checkShare is the part of the budget, as a divisor, that a look at the state may take: the update that follows the broker's check
+// runs within the same request of the platform.
+const checkShare = 5
+
+// warnOfPending says that the update which the broker checks for will change what OpenTofu built. The check itself must not fail for
+// it, whatever is wrong with the state: it takes the outputs from the manifest.
+func (s *session) warnOfPending(ctx context.Context, request provision.Request) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Budget/checkShare)
+	defer cancel()
+	provisioner, err := s.provisioner(request.Pak)
+	pending := false
+	if err == nil {
+		pending, err = provisioner.Pending(ctx, request)
+	}
+	switch {
+	case err != nil:
+		s.logger.Warn("the state of the instance could not be compared; its outputs are those of the deployed manifest",
+			"instance", request.InstanceID, "error", err)
+	case pending:
+		s.logger.Warn("the next update will change what the provision template built; the outputs are those of the deployed manifest",
+			"instance", request.InstanceID)
+	}
+}
+
+// sensitive are the values of the sensitive outputs.
+func sensitive(result *provision.Result) map[string]any {
+	values := map[string]any{}
+	for _, name := range result.Sensitive {
+		values[name] = result.Outputs[name]
+	}
+	return values
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/paklint"
+)
+
+const prepareHelp = `Check the adapter's configuration and its paks, and initialise OpenTofu for all their templates in a directory, which the configuration
+of later commands names as prepared_dir and which they only read. It holds the credentials of the state backend.
+
+What is wrong in the configuration or a pak is an error. A state backend that does not answer is a warning: what is missing is then
+initialised when it is first used.
+
+EXIT STATUS
+  0 prepared, or the state backend does not answer, 1 the configuration or a pak is wrong, 2 wrong usage`
+
+// newPrepare is `prepare`.
+func newPrepare(streams Streams) *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:     "prepare",
+		Short:   "Check the configuration and initialise OpenTofu ahead",
+		Long:    prepareHelp,
+		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
+		Args:    arguments(cobra.NoArgs),
+		RunE: func(command *cobra.Command, _ []string) error {
+			done, err := prepare(command, streams, dir)
+			if err != nil {
+				say(streams, "service-adapter: "+err.Error())
+				return errFindings
+			}
+			for _, warning := range done.Warnings {
+				say(streams, "warning: "+warning)
+			}
+			var product strings.Builder
+			for _, action := range done.Actions {
+				fmt.Fprintf(&product, "prepared %s in %s\n", action, done.Dir)
+			}
+			_, err = fmt.Fprint(streams.Out, product.String())
+			return err
+		},
+	}
+	command.Flags().StringVar(&dir, "dir", "", "the directory (default: prepared_dir of the configuration)")
+	return command
+}
+
+func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Preparation, error) {
+	config, err := adapter.LoadConfig(streams.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range config.Paks {
+		report, err := paklint.Lint(command.Context(), path)
+		if err != nil {
+			return nil, err
+		}
+		if err := firstError(path, report.Diagnostics); err != nil {
+			return nil, err
+		}
+	}
+	return adapter.Prepare(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv, Program: streams.Program}, dir)
+}
+
+// firstError makes one line of the errors of a pak.
+func firstError(path string, found []diag.Diagnostic) error {
+	var texts []string
+	for _, item := range found {
+		if item.Severity == diag.Error {
+			texts = append(texts, item.String())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("pak %s is wrong: %s", path, texts[0])
+	if len(texts) > 1 {
+		text += fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(len(texts)-1, "error"))
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,230 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"service-adapter/internal/tofu"
+)
+
+// Condition says how far a binding or instance has got.
+type Condition string
+
+// The conditions.
+const (
+	Complete   Condition = "complete"
+	Creating   Condition = "creating"   // it was never finished: interrupted, or under way
+	Changing   Condition = "changing"   // a change of it was not finished
+	Importing  Condition = "importing"  // an import was not finished
+	Deleting   Condition = "deleting"   // its deletion was not finished
+	Unreadable Condition = "unreadable" // its state or its record cannot be read
+)
+
+// Entry is what is stored of a binding or instance. It holds no secrets.
+type Entry struct {
+	Workspace  string    `json:"workspace"`
+	Kind       Kind      `json:"kind"`
+	ID         string    `json:"id"`
+	InstanceID string    `json:"instance_id,omitempty"`
+	Deployment string    `json:"deployment,omitempty"`
+	Service    string    `json:"service,omitempty"`
+	Plan       string    `json:"plan,omitempty"`
+	Pak        string    `json:"pak,omitempty"`
+	PakVersion string    `json:"pak_version,omitempty"`
+	Tofu       string    `json:"tofu_version,omitempty"`
+	Condition  Condition `json:"condition"`
+	// Resources are addresses without instance keys, sorted.
+	Resources []string `json:"resources,omitempty"`
+	// Error says why the condition is unreadable.
+	Error string `json:"error,omitempty"`
+}
+
+// Stored is an entry with everything that is stored, secrets too.
+type Stored struct {
+	Entry
+	// State and Record are nil where they cannot be read.
+	State  *tofu.State `json:"-"`
+	Record *Record     `json:"-"`
+}
+
+// ErrNotStored says that there is no such binding or instance.
+var ErrNotStored = errors.New("the state backend has none")
+
+// Progress is told how many of how many states were read.
+type Progress func(done, total int)
+
+// List reads everything of a kind that the state backend has, "" for both kinds, sorted by workspace. What cannot be read is an entry
+// that says so. Runs that are under way are not waited for. progress may be nil.
+func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Stored, error) {
+	reader, err := m.Reader(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	names, err := m.Engine.Workspaces(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []string
+	for _, name := range names {
+		if found, ok := kindOf(name); ok && (kind == "" || kind == found) {
+			wanted = append(wanted, name)
+		}
+	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	all := m.readAll(ctx, reader, wanted, progress)
+	var present []Stored
+	for _, stored := range all {
+		if stored.Workspace != "" { // else it was removed since
+			present = append(present, stored)
+		}
+	}
+	return present, ctx.Err()
+}
+
+// readAll reads workspaces side by side.
+func (m *Manager) readAll(ctx context.Context, reader tofu.Installation, names []string, progress Progress) []Stored {
+	all := make([]Stored, len(names))
+	work := make(chan int)
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	done := 0
+	for range min(runtime.NumCPU(), len(names)) {
+		group.Go(func() {
+			for i := range work {
+				all[i] = m.read(ctx, reader, names[i])
+				lock.Lock()
+				done++
+				progress(done, len(names))
+				lock.Unlock()
+			}
+		})
+	}
+	for i := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- i
+	}
+	close(work)
+	group.Wait()
+	return all
+}
+
+// read reads a workspace; the zero Stored when it was removed since.
+func (m *Manager) read(ctx context.Context, reader tofu.Installation, name string) Stored {
+	state, err := m.Engine.Peek(ctx, reader, name)
+	if err == nil && state == nil {
+		return Stored{}
+	}
+	return newStored(name, state, err)
+}
+
+// newStored describes a workspace by its state, or by the error of reading it.
+func newStored(name string, state *tofu.State, err error) Stored {
+	kind, _ := kindOf(name)
+	stored := Stored{Entry: Entry{Workspace: name, Kind: kind, ID: idOf(name), Condition: Unreadable}, State: state}
+	if err == nil {
+		stored.Resources, stored.Tofu = state.Resources, state.TofuVersion
+		stored.Record, err = DecodeRecord(state.Record)
+	}
+	if err != nil {
+		stored.Error = err.Error()
+		return stored
+	}
+	record := stored.Record
+	_, stored.ID = record.Of()
+	stored.InstanceID, stored.Deployment, stored.Service, stored.Plan = record.InstanceID, record.Deployment, record.Service, record.Plan
+	stored.Pak, stored.PakVersion = record.Pak, record.PakVersion
+	stored.Condition = condition(state, record)
+	return stored
+}
+
+func condition(state *tofu.State, record *Record) Condition {
+	switch {
+	case state.Complete:
+		return Complete
+	case record.Importing(state):
+		return Importing
+	case state.Destroying:
+		return Deleting
+	case state.Applied != nil:
+		return Changing
+	default:
+		return Creating
+	}
+}
+
+// kindOf tells what a workspace is for; ok is false where the adapter did not name it.
+func kindOf(workspace string) (kind Kind, ok bool) {
+	prefix, _, _ := strings.Cut(workspace, "-")
+	switch strings.TrimSuffix(prefix, "h") {
+	case "b":
+		return Binding, true
+	case "i":
+		return Instance, true
+	default:
+		return "", false
+	}
+}
+
+// idOf is the id that a workspace's name tells, "" where the name is a hash.
+func idOf(workspace string) string {
+	prefix, id, _ := strings.Cut(workspace, "-")
+	if len(prefix) > 1 {
+		return ""
+	}
+	return id
+}
+
+// Take opens a workspace and reads it, for somebody who is going to work on it and must Close it: the error is ErrNotStored when
+// there is none.
+func (m *Manager) Take(ctx context.Context, kind Kind, id string) (*tofu.Workspace, *Stored, error) {
+	reader, err := m.Reader(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := Workspace(kind, id)
+	space, err := m.Engine.Open(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := space.State(ctx, reader)
+	switch {
+	case err != nil:
+		m.Close(space)
+		return nil, nil, err
+	case state == nil:
+		m.Close(space)
+		return nil, nil, fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
+	}
+	stored := newStored(name, state, nil)
+	return space, &stored, nil
+}
+
+// Look reads a binding or instance without waiting for runs that are under way: the error is ErrNotStored when there is none.
+func (m *Manager) Look(ctx context.Context, kind Kind, id string) (*Stored, error) {
+	reader, err := m.Reader(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	names, err := m.Engine.Workspaces(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	name := Workspace(kind, id)
+	for _, there := range names {
+		if there != name {
+			continue
+		}
+		if stored := m.read(ctx, reader, name); stored.Workspace != "" {
+			return &stored, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
+}

@@ -1,0 +1,50 @@
+package paklint
+
+import (
+	"regexp"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/hclfile"
+)
+
+// provisionTemplate checks a provision template against the secrets and the inputs of the service.
+func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfile.Module) {
+	var secrets []string
+	if action.Bosh != nil {
+		for _, secret := range action.Bosh.Secrets {
+			secrets = append(secrets, secret.Name)
+			c.secretInTemplate(action, module, secret)
+		}
+	}
+	inputs := action.InputNames()
+	for _, output := range module.Outputs {
+		pos := templatePlace(action, module.OutputPlaces[output])
+		switch {
+		case slices.Contains(module.SensitiveOutputs, output) && slices.Contains(secrets, output):
+			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, and has the name of one; rename one of them", output)
+		case slices.Contains(module.SensitiveOutputs, output) && numbered.MatchString(output):
+			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, whose name must not end like that of a changed value", output)
+		case slices.Contains(inputs, output):
+			c.diags.Warnf(pos, "output-name", "output %q has the name of an input, so ((%s)) in the manifest is the input", output, output)
+		}
+	}
+}
+
+// numbered are the ends of the names that changed values of secrets get.
+var numbered = regexp.MustCompile(`-[0-9]+$`)
+
+// secretInTemplate refuses a template that uses the value of a secret: only CredHub has it when the next request comes.
+func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfile.Module, secret brokerpak.Secret) {
+	if secret.Input == "" {
+		return
+	}
+	pos, used := module.Undeclared[secret.Input]
+	if variable, declared := module.Variables[secret.Input]; declared {
+		pos, used = variable.Pos, true
+	}
+	if used {
+		c.diags.Errorf(templatePlace(action, pos), "secret-in-template",
+			"var.%s is the value of secret %q, which later requests do not know; the provision template cannot use it", secret.Input, secret.Name)
+	}
+}

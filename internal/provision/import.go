@@ -1,0 +1,181 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tfjson"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// imports are the resources that the request imports, address → id; nil where it has no value of an import input. It needs all
+// of them or none.
+func (r *Request) imports() (map[string]string, error) {
+	imported := map[string]string{}
+	var missing []string
+	for _, input := range r.Service.Provision.ImportInputs {
+		if id := value.Text(r.Inputs[input.Name]); id != "" {
+			imported[input.Resource] = id
+		} else {
+			missing = append(missing, input.Name)
+		}
+	}
+	switch {
+	case len(imported) == 0:
+		return nil, nil
+	case len(missing) > 0:
+		return nil, fault.Userf("must provide values for all import parameters: %s", strings.Join(missing, ", "))
+	}
+	return imported, nil
+}
+
+// take takes the resources that exist into the reserved state, writes main.tf anew from them, and returns that template when to apply
+// it would destroy nothing.
+func (w *run) take(ctx context.Context, prepared *tofu.Prepared) (*tofu.Prepared, error) {
+	for _, address := range value.Keys(w.wanted.Imported) {
+		if err := w.space.Import(ctx, prepared, w.wanted.Inputs, address, w.wanted.Imported[address]); err != nil {
+			return prepared, err
+		}
+	}
+	shown, err := w.space.Show(ctx, prepared)
+	if err != nil {
+		return prepared, err
+	}
+	if err := w.regenerate(ctx, prepared, shown); err != nil {
+		return prepared, err
+	}
+	regenerated, err := w.prepare(ctx, w.wanted)
+	if err != nil {
+		return prepared, err
+	}
+	encoded, err := w.wanted.Encode()
+	if err != nil {
+		return regenerated, err
+	}
+	w.space.SetRecord(encoded)
+	plan, err := w.space.Plan(ctx, regenerated, w.wanted.Inputs)
+	if err == nil && len(plan.Destroy) > 0 {
+		err = fault.Userf("the plan would destroy %s; the import is cancelled", strings.Join(plan.Destroy, ", "))
+	}
+	return regenerated, err
+}
+
+// regenerate replaces main.tf, and the inputs by what the resources have.
+func (w *run) regenerate(ctx context.Context, prepared *tofu.Prepared, shown []byte) error {
+	schemas, err := w.space.Schemas(ctx, prepared)
+	if err != nil {
+		return err
+	}
+	action := &w.Service.Provision
+	written, err := hclfile.Regenerate(hclfile.Regeneration{
+		Files: action.Templates, Resources: value.Keys(w.wanted.Imported), State: shown, Schemas: schemas,
+		Delete: action.ImportParametersToDelete, Add: mappings(action.ImportParametersToAdd), Mappings: mappings(action.ImportParameterMappings),
+	})
+	if err != nil {
+		return err
+	}
+	for _, warning := range written.Warnings {
+		w.Logger.Warn("import: "+warning, "instance", w.InstanceID)
+	}
+	w.wanted.Templates = maps.Clone(action.Templates)
+	w.wanted.Templates[hclfile.RegeneratedFile] = written.Main
+	return w.find(shown, written)
+}
+
+func mappings(entries []brokerpak.ImportMapping) []hclfile.Mapping {
+	var all []hclfile.Mapping
+	for _, entry := range entries {
+		all = append(all, hclfile.Mapping{TFVariable: entry.TFVariable, Parameter: entry.Parameter})
+	}
+	return all
+}
+
+// find gives the inputs the values that the imported resources have. Those of user inputs count as parameters of the instance from now
+// on. A sensitive value, and one of something else than a user input, stays in the record of the state, for where the input has none.
+func (w *run) find(shown []byte, written *hclfile.Regenerated) error {
+	parameters, kept := map[string]any{}, map[string]any{}
+	for name, item := range written.Values {
+		isUserInput := slices.ContainsFunc(w.Service.Provision.UserInputs, func(v brokerpak.Variable) bool { return v.Name == name })
+		if isUserInput && !slices.Contains(written.Sensitive, name) {
+			parameters[name] = item
+		} else {
+			kept[name] = item
+		}
+	}
+	if err := w.attributes(shown, parameters, kept); err != nil {
+		return err
+	}
+	w.wanted.Found = kept
+	if len(parameters) == 0 {
+		return nil
+	}
+	var err error
+	w.Inputs, w.Generated, err = w.Resolve(parameters)
+	return err
+}
+
+// attributes reads the tf_attribute of each user input, unless the input that tf_attribute_skip names is true.
+func (w *run) attributes(shown []byte, parameters, kept map[string]any) error {
+	var missing []string
+	for _, input := range w.Service.Provision.UserInputs {
+		if input.TFAttribute == "" || value.Text(w.Inputs[input.TFAttributeSkip]) == "true" {
+			continue
+		}
+		item, _, err := tfjson.StateAttribute(shown, input.TFAttribute)
+		if err != nil {
+			return err
+		}
+		sensitive, err := isSensitive(shown, input.TFAttribute)
+		switch {
+		case err != nil:
+			return err
+		case item == nil:
+			missing = append(missing, input.Name)
+		case sensitive:
+			kept[input.Name] = item
+		default:
+			parameters[input.Name] = item
+		}
+	}
+	if len(missing) > 0 {
+		return errors.New("cannot find required import values for fields: " + strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// isSensitive tells whether OpenTofu calls anything in the attribute sensitive that TYPE.NAME.ATTRIBUTE names.
+func isSensitive(shown []byte, attribute string) (bool, error) {
+	state, err := tfjson.DecodeState(shown)
+	if err != nil {
+		return false, err
+	}
+	parts := strings.Split(attribute, ".")
+	resource, err := state.Find(parts[0] + "." + parts[1])
+	if err != nil || resource == nil {
+		return false, err
+	}
+	marks, _ := resource.Sensitive.(map[string]any)
+	sensitive := false
+	value.Walk(marks[parts[2]], func(_ string, mark any) bool {
+		sensitive = mark == true
+		return !sensitive
+	})
+	return sensitive, nil
+}
+
+// undoImport forgets what an unfinished import took over, and destroys what was made beside it.
+func (w *run) undoImport(ctx context.Context, record *lifecycle.Record) error {
+	state, err := w.space.State(ctx, w.installation)
+	if err != nil || state == nil {
+		return err
+	}
+	return w.Destroy(ctx, lifecycle.Destruction{Space: w.space, State: state, Record: record, Inputs: record.Inputs})
+}

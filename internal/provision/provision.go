@@ -1,0 +1,243 @@
+// Package provision applies the provision template of a service instance: OpenTofu builds what the instance needs beside its BOSH
+// deployment, or instead of it.
+//
+// An instance is one OpenTofu workspace, as a binding is, with a record of what made it. To provision is idempotent: nothing runs
+// when the template and the inputs are those of the last successful run, and a failed or interrupted run is taken up again by the
+// next one.
+package provision
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// Provisioner applies provision templates. It holds no state between calls.
+type Provisioner struct {
+	*lifecycle.Manager
+	// Updates lets an existing instance get the template of the installed pak; else it keeps the one that it was made with
+	// (brokerpak_updates_enabled).
+	Updates bool
+	// Upgrades lets an instance whose state an older OpenTofu wrote be upgraded (terraform_upgrades_enabled); it implies Updates.
+	Upgrades bool
+}
+
+// Request is an instance as it shall be.
+type Request struct {
+	Pak        *brokerpak.Pak
+	Service    *brokerpak.Service
+	ServiceID  string
+	Plan       string
+	PlanID     string
+	InstanceID string
+	Deployment string
+	// Inputs are the resolved variables, Generated the generated values among them.
+	Inputs    map[string]any
+	Generated map[string]map[string]any
+	// Resolve computes both again with values of user inputs that an import found. It may refuse them.
+	Resolve func(found map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
+	// Known says that the instance's manifest remembers outputs of its template, so that its state must exist.
+	Known bool
+}
+
+// Result is what the template gave.
+type Result struct {
+	// Outputs are the values of all outputs but status; Sensitive names those that the template declares sensitive.
+	Outputs   map[string]any
+	Sensitive []string
+	// Status is the output of that name, for people.
+	Status string
+	// Changed says that OpenTofu applied something.
+	Changed bool
+}
+
+// statusOutput is the published output that is a message and no value.
+const statusOutput = "status"
+
+// ErrStateMissing says that an instance has no state although its manifest says that OpenTofu built it.
+var ErrStateMissing = errors.New("the state backend has no state of the instance")
+
+// run is the work on one request.
+type run struct {
+	*Provisioner
+	Request
+	installation tofu.Installation
+	missing      error // providers of the instance that no pak bundles any more
+	space        *tofu.Workspace
+	wanted       *lifecycle.Record
+}
+
+// Apply makes the instance as it shall be and returns its outputs. What a failed creation made is destroyed; after a failed
+// update the next call goes on. Errors that match ErrStateMissing need the operator.
+func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
+	if r.InstanceID == "" {
+		return nil, errors.New("provisioning: the deployment's name holds no instance id")
+	}
+	working, ctx, cancel := p.Deadlines(ctx)
+	defer cancel()
+	w := &run{Provisioner: p, Request: r}
+	var err error
+	if w.installation, err = p.Installation(working, r.Pak, ""); err != nil {
+		return nil, err
+	}
+	w.wanted = p.record(&r, w.installation)
+	if !r.Known {
+		if w.wanted.Imported, err = r.imports(); err != nil {
+			return nil, err
+		}
+	}
+	if w.space, err = p.Engine.Open(working, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
+		return nil, err
+	}
+	defer func() { p.Close(w.space) }()
+	result, err := w.apply(working, ctx)
+	if err != nil {
+		return nil, fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
+	}
+	if result.Status != "" {
+		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", result.Status)
+	}
+	return result, nil
+}
+
+// record describes the instance as it shall be, except for the inputs.
+func (p *Provisioner) record(r *Request, installation tofu.Installation) *lifecycle.Record {
+	record := &lifecycle.Record{
+		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan, PlanID: r.PlanID,
+		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(),
+	}
+	record.MadeBy(r.Pak, installation)
+	return record
+}
+
+// apply creates the instance or changes the one there is.
+func (w *run) apply(working, all context.Context) (*Result, error) {
+	if !w.Known {
+		result, err := w.create(working, all)
+		if !errors.Is(err, tofu.ErrExists) {
+			return result, err
+		}
+	}
+	state, err := w.space.State(working, w.installation)
+	switch {
+	case err != nil:
+		return nil, err
+	case state == nil:
+		return nil, fmt.Errorf("%w; restore it from a backup of the backend", ErrStateMissing)
+	}
+	record, err := lifecycle.DecodeRecord(state.Record)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case record.Importing(state):
+		if err := w.undoImport(working, record); err != nil {
+			return nil, fmt.Errorf("undoing an interrupted import: %w", err)
+		}
+		return w.create(working, all)
+	case state.Destroying:
+		return nil, errors.New("its destruction was begun: `service-adapter instance destroy` finishes it, `service-adapter instance apply` " +
+			"makes again what is gone")
+	}
+	return w.update(working, all, state, record)
+}
+
+// create makes a new instance.
+func (w *run) create(working, all context.Context) (*Result, error) {
+	prepared, err := w.prepare(working, w.wanted)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := w.wanted.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.space.Reserve(working, w.installation, encoded); err != nil {
+		return nil, err
+	}
+	if len(w.wanted.Imported) > 0 {
+		prepared, err = w.take(working, prepared)
+	}
+	if err == nil {
+		err = w.space.Apply(working, prepared, w.wanted.Inputs)
+	}
+	if err != nil {
+		w.giveUp(all, prepared, err)
+		return nil, err
+	}
+	return w.result(working, prepared)
+}
+
+// giveUp undoes a failed creation.
+func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) {
+	switch {
+	case errors.Is(failure, tofu.ErrExists):
+		// Somebody else took the workspace since it was reserved; nothing in it is ours.
+	case lifecycle.WasKilled(failure):
+		w.Logger.Warn("OpenTofu was killed; the next request for the instance goes on", "instance", w.InstanceID)
+	case len(w.wanted.Imported) == 0:
+		w.RollBack(ctx, w.space, w.installation, prepared, w.wanted)
+	default:
+		if err := w.undoImport(ctx, w.wanted); err != nil {
+			w.Logger.Error("forgetting what a failed import took over; the next request will try again", "instance", w.InstanceID, "error", err)
+		}
+	}
+}
+
+// prepare prepares a record's template and gives the record the inputs that the template uses. All others are kept out of the state,
+// and to change them changes nothing here.
+func (w *run) prepare(ctx context.Context, record *lifecycle.Record) (*tofu.Prepared, error) {
+	prepared, err := w.Engine.Prepare(ctx, w.installation, record.Template())
+	if err != nil {
+		return nil, fmt.Errorf("preparing the provision template of service %q: %w", w.Service.Name, errors.Join(err, w.missing))
+	}
+	record.Attempt = rand.Text()
+	record.Inputs, record.Generated = map[string]any{}, nil
+	for name := range prepared.Variables {
+		item, given := w.Inputs[name]
+		if found, ok := record.Found[name]; ok && item == nil {
+			item, given = found, true
+		}
+		if given {
+			record.Inputs[name] = item
+		}
+		if calls, ok := w.Generated[name]; ok {
+			if record.Generated == nil {
+				record.Generated = map[string]map[string]any{}
+			}
+			record.Generated[name] = calls
+		}
+	}
+	return prepared, nil
+}
+
+// result reads what an apply gave.
+func (w *run) result(ctx context.Context, prepared *tofu.Prepared) (*Result, error) {
+	outputs, err := w.space.Outputs(ctx, prepared)
+	if err != nil {
+		return nil, err
+	}
+	return newResult(prepared, outputs, true), nil
+}
+
+func newResult(prepared *tofu.Prepared, outputs map[string]any, changed bool) *Result {
+	result := &Result{Outputs: maps.Clone(outputs), Changed: changed}
+	for _, name := range prepared.Sensitive {
+		if name != statusOutput {
+			result.Sensitive = append(result.Sensitive, name)
+		}
+	}
+	if !slices.Contains(prepared.Sensitive, statusOutput) {
+		result.Status = value.Text(outputs[statusOutput])
+	}
+	delete(result.Outputs, statusOutput)
+	return result
+}

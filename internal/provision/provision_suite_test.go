@@ -1,0 +1,343 @@
+package provision_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/provision"
+	"service-adapter/internal/tofu"
+)
+
+func TestProvision(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "provision", suite, reporter)
+}
+
+type object = map[string]any
+
+// The versions of OpenTofu in the paks.
+const (
+	older  = "1.10.10"
+	newest = "1.12.6"
+)
+
+const directoryProvider = "registry.terraform.io/service-adapter/directory"
+
+// shared is the state and cache of all specs, so that OpenTofu initialises each template once.
+var shared string
+
+var _ = BeforeSuite(func() {
+	for _, file := range []string{binary("tofu/" + older + "/tofu"), binary("tofu/" + newest + "/tofu"), binary("providers/terraform-provider-directory")} {
+		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
+	}
+	var err error
+	shared, err = os.MkdirTemp("", "prov-") // short: OpenTofu makes sockets below it
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, shared)
+	for _, version := range []string{older, newest} {
+		script := fmt.Sprintf("#!/bin/sh\necho \"%s $1\" >>%s\nexec %s \"$@\"\n", version, commandLog(), binary("tofu/"+version+"/tofu"))
+		Expect(os.WriteFile(wrapper(version), []byte(script), 0o700)).To(Succeed())
+	}
+})
+
+func binary(name string) string {
+	path, err := filepath.Abs(filepath.Join("..", "..", "build", name))
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// wrapper is an OpenTofu that writes its version and command into the log before it runs.
+func wrapper(version string) string { return filepath.Join(shared, "tofu-"+version) }
+
+func commandLog() string { return filepath.Join(shared, "commands") }
+
+// changes are the commands that may have changed something since it was called last: "1.12.6 apply".
+func changes() []string {
+	GinkgoHelper()
+	text, err := os.ReadFile(commandLog())
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Expect(os.RemoveAll(commandLog())).To(Succeed())
+	found := []string{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if _, command, _ := strings.Cut(line, " "); command == "apply" || command == "destroy" || command == "import" {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// site is where one spec works: an installed pak, an instance, and the directory of the provider "directory".
+type site struct {
+	*provision.Provisioner
+	pak     *brokerpak.Pak
+	entries string // where resources become files
+	id      string
+	known   bool
+	logs    *strings.Builder
+}
+
+func newSite(p pak) *site {
+	GinkgoHelper()
+	s := &site{entries: GinkgoT().TempDir(), id: "id-" + filepath.Base(GinkgoT().TempDir()), logs: &strings.Builder{}}
+	logger := slog.New(slog.NewTextHandler(s.logs, nil))
+	engine, err := tofu.New(tofu.Options{
+		CacheDir: filepath.Join(shared, "cache"), Backend: tofu.Local(filepath.Join(shared, "state")), Logger: logger,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	s.Provisioner = &provision.Provisioner{
+		Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation},
+	}
+	// What a failed spec leaves must not fail the next one.
+	DeferCleanup(os.RemoveAll, filepath.Join(shared, "state", "workspaces"))
+	DeferCleanup(os.RemoveAll, filepath.Join(shared, "cache", "runs"))
+	s.install(p)
+	changes()
+	return s
+}
+
+// pak is what a spec may choose of one.
+type pak struct {
+	version string // of the pak; "1.0.0" without
+	tofu    []string
+	// provision are lines of the section, template the text of main.tf and further its other file.
+	provision, template, further string
+}
+
+// install makes a pak the installed one, and keeps the files of those that were.
+func (s *site) install(p pak) {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
+	if p.version == "" {
+		p.version = "1.0.0"
+	}
+	if p.tofu == nil {
+		p.tofu = []string{newest}
+	}
+	manifest := "packversion: 1\nname: test\nversion: " + p.version + "\nservice_definitions: [service.yml]\n" +
+		fmt.Sprintf("platforms: [{os: %s, arch: %s}]\n", runtime.GOOS, runtime.GOARCH) +
+		"terraform_binaries:\n- {name: terraform-provider-directory, version: 1.0.0, provider: " + directoryProvider + "}\n"
+	path := "terraform_upgrade_path:\n"
+	for i, version := range p.tofu {
+		Expect(os.MkdirAll(filepath.Join(bin, version), 0o700)).To(Succeed())
+		Expect(os.Symlink(wrapper(version), filepath.Join(bin, version, "tofu"))).To(Succeed())
+		manifest += fmt.Sprintf("- {name: tofu, version: %s, default: %t}\n", version, i == len(p.tofu)-1)
+		path += "- version: " + version + "\n"
+	}
+	Expect(os.Symlink(binary("providers/terraform-provider-directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+	service := `version: 1
+name: service
+id: 00000000-0000-4000-8000-000000000001
+description: A service
+display_name: Service
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plans: [{name: small, id: 00000000-0000-4000-8000-000000000011, description: Small, display_name: Small}]
+provision:
+  plan_inputs: [{field_name: path, type: string, details: x}]
+  templates:
+    main: |
+` + indent(p.template) + "    provider: |\n" + indent(provider+p.further) + p.provision + "bind: {}\n"
+	for name, text := range map[string]string{"manifest.yml": manifest + path, "service.yml": service} {
+		Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
+	}
+	opened, err := brokerpak.Open(dir)
+	Expect(err).NotTo(HaveOccurred())
+	s.pak, s.Paks = opened, []*brokerpak.Pak{opened}
+}
+
+const provider = `terraform {
+  required_providers {
+    directory = { source = "registry.terraform.io/service-adapter/directory" }
+  }
+}
+variable "path" {}
+`
+
+func indent(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("      " + line)
+	}
+	return out.String()
+}
+
+func installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+	if version == "" {
+		var err error
+		if version, err = pak.Manifest.DefaultVersion(); err != nil {
+			return tofu.Installation{}, err
+		}
+	}
+	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
+	if err != nil {
+		return tofu.Installation{}, err
+	}
+	found := tofu.Installation{Binary: files.Tofu[version], Version: version}
+	for _, p := range files.Providers {
+		found.Providers = append(found.Providers, tofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
+	}
+	return found, nil
+}
+
+// request is one for the site's instance with these inputs.
+func (s *site) request(inputs object) provision.Request {
+	all := object{"path": s.entries}
+	maps.Copy(all, inputs)
+	return provision.Request{
+		Pak: s.pak, Service: s.pak.Services[0], ServiceID: "service-id", Plan: "small", PlanID: "plan-id", InstanceID: s.id,
+		Deployment: "service-instance_" + s.id, Inputs: all, Known: s.known,
+		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
+			again := maps.Clone(all)
+			for name, item := range found {
+				if _, given := inputs[name]; !given {
+					again[name] = item
+				}
+			}
+			return again, nil, nil
+		},
+	}
+}
+
+func (s *site) apply(ctx context.Context, inputs object) (*provision.Result, error) {
+	return s.Apply(ctx, s.request(inputs))
+}
+
+func (s *site) must(ctx context.Context, inputs object) *provision.Result {
+	GinkgoHelper()
+	result, err := s.apply(ctx, inputs)
+	Expect(err).NotTo(HaveOccurred(), s.logs.String())
+	s.known = true
+	return result
+}
+
+func (s *site) pending(ctx context.Context, inputs object) bool {
+	GinkgoHelper()
+	before := s.stored()
+	pending, err := s.Pending(ctx, s.request(inputs))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(s.stored()).To(Equal(before), "a check changes nothing")
+	return pending
+}
+
+// destroy is what an operator does.
+func (s *site) destroy(ctx context.Context) {
+	GinkgoHelper()
+	Expect(s.DestroyStored(ctx, lifecycle.Instance, s.id)).To(Succeed(), s.logs.String())
+	Expect(s.stored()).To(BeEmpty())
+}
+
+// entry is what exists outside under a name, nil when nothing does.
+func (s *site) entry(name string) object {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(s.entries, name))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	Expect(err).NotTo(HaveOccurred())
+	var found object
+	Expect(json.Unmarshal(text, &found)).To(Succeed())
+	return found
+}
+
+// make makes an entry outside of OpenTofu and returns its path, which is its id.
+func (s *site) make(name, content string) string {
+	GinkgoHelper()
+	text, err := json.Marshal(object{"content": content, "secret": "made by hand"})
+	Expect(err).NotTo(HaveOccurred())
+	path := filepath.Join(s.entries, name)
+	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
+	return path
+}
+
+// stored is the state of the instance as the backend has it, "" without.
+func (s *site) stored() string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(shared, "state", "workspaces", "i-"+s.id, "terraform.tfstate"))
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return string(text)
+}
+
+// record is what the instance's state remembers.
+func (s *site) record(ctx context.Context) *lifecycle.Record {
+	GinkgoHelper()
+	stored, err := s.Look(ctx, lifecycle.Instance, s.id)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(stored.Record).NotTo(BeNil(), stored.Error)
+	return stored.Record
+}
+
+// The points at which the provider can be held.
+const (
+	beforeCreate = "before-create"
+	afterCreate  = "after-create"
+)
+
+// hold makes the provider stop at a point.
+func (s *site) hold(point string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(filepath.Join(s.entries, ".hold-"+point), nil, 0o600)).To(Succeed())
+}
+
+// kill waits until the provider stands at a point, kills the OpenTofu that started it, and lets the provider go on.
+func (s *site) kill(point string) {
+	GinkgoHelper()
+	at := filepath.Join(s.entries, ".at-"+point)
+	var provider int
+	Eventually(func() error {
+		text, err := os.ReadFile(at)
+		if err == nil {
+			provider, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		return err
+	}).Should(Succeed())
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", provider))
+	Expect(err).NotTo(HaveOccurred())
+	parent, err := strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1])
+	Expect(err).NotTo(HaveOccurred())
+	Expect(parent).To(BeNumerically(">", 1))
+	Expect(syscall.Kill(parent, syscall.SIGKILL)).To(Succeed())
+	Expect(os.Remove(filepath.Join(s.entries, ".hold-"+point))).To(Succeed())
+	Expect(os.Remove(at)).To(Succeed())
+}
+
+// killed applies and kills OpenTofu at a point.
+func (s *site) killed(ctx context.Context, point string, inputs object) error {
+	GinkgoHelper()
+	s.hold(point)
+	ended := make(chan error)
+	go func() {
+		_, err := s.apply(ctx, inputs)
+		ended <- err
+	}()
+	s.kill(point)
+	var err error
+	Eventually(ended).Should(Receive(&err))
+	Expect(err).To(HaveOccurred())
+	return err
+}

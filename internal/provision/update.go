@@ -1,0 +1,116 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"service-adapter/internal/fault"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// update changes an instance where it is not as it shall be. A creation that was never finished is finished, or undone where that
+// fails. What an update changed before it failed stays: an update has no rollback, and all of the budget.
+func (w *run) update(working, all context.Context, state *tofu.State, record *lifecycle.Record) (*Result, error) {
+	if !w.Known && len(w.wanted.Imported) > 0 && !maps.Equal(w.wanted.Imported, record.Imported) {
+		return nil, fault.Userf("the instance exists already, so it cannot import anything")
+	}
+	ctx := all
+	if state.Applied == nil {
+		ctx = working
+	}
+	w.keep(w.wanted, record)
+	// Resources of the state may need a provider that the installed pak does not bundle any more.
+	w.missing = w.AddProviders(ctx, &w.installation, record)
+	w.wanted.MadeBy(w.Pak, w.installation)
+	prepared, err := w.prepare(ctx, w.wanted)
+	if err != nil {
+		return nil, err
+	}
+	older := state.OlderThan(w.installation.Version)
+	switch {
+	case older && w.Upgrades:
+		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted, Inputs: w.wanted.Inputs})
+	case state.Complete && same(record, w.wanted):
+		return newResult(prepared, state.Outputs, false), nil
+	case older:
+		return nil, fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
+			"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
+	default:
+		err = w.change(ctx, prepared)
+	}
+	if err != nil {
+		if state.Applied == nil {
+			w.giveUp(all, prepared, err)
+		}
+		return nil, err
+	}
+	return w.result(ctx, prepared)
+}
+
+// change applies the template and the inputs that are wanted.
+func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
+	if err := w.space.ReplaceProviders(ctx, w.installation, w.Pak.Manifest.ProviderReplacements); err != nil {
+		return err
+	}
+	encoded, err := w.wanted.Encode()
+	if err != nil {
+		return err
+	}
+	w.space.SetRecord(encoded)
+	return w.space.Apply(ctx, prepared, w.wanted.Inputs)
+}
+
+// keep leaves an instance the template that it has, unless the operator wants that of the installed pak, and in any case the main.tf
+// that an import wrote: the pak does not know the imported resources.
+func (p *Provisioner) keep(wanted, record *lifecycle.Record) {
+	wanted.Imported, wanted.Found = record.Imported, record.Found
+	switch {
+	case !p.Updates && !p.Upgrades:
+		wanted.Templates, wanted.Declared = record.Templates, record.Declared
+	case len(record.Imported) > 0:
+		wanted.Templates = maps.Clone(wanted.Templates)
+		wanted.Templates[hclfile.RegeneratedFile] = record.Templates[hclfile.RegeneratedFile]
+	}
+}
+
+// same tells whether two records describe the same instance. What made it does not count.
+func same(a, b *lifecycle.Record) bool {
+	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
+		string(value.MustJSON(a.Inputs)) == string(value.MustJSON(b.Inputs))
+}
+
+// Pending tells whether Apply would change anything, and changes nothing.
+func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
+	w := &run{Provisioner: p, Request: r}
+	var err error
+	if w.installation, err = p.Installation(ctx, r.Pak, ""); err != nil {
+		return false, err
+	}
+	w.wanted = p.record(&r, w.installation)
+	if w.space, err = p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
+		return false, err
+	}
+	defer func() { p.Close(w.space) }()
+	state, err := w.space.State(ctx, w.installation)
+	switch {
+	case err != nil:
+		return false, err
+	case state == nil:
+		return false, ErrStateMissing
+	}
+	record, err := lifecycle.DecodeRecord(state.Record)
+	if err != nil {
+		return false, err
+	}
+	w.keep(w.wanted, record)
+	w.missing = w.AddProviders(ctx, &w.installation, record)
+	if _, err := w.prepare(ctx, w.wanted); err != nil {
+		return false, err
+	}
+	return !state.Complete || !same(record, w.wanted) || p.Upgrades && state.OlderThan(w.installation.Version), nil
+}

@@ -1,0 +1,191 @@
+package manifestgen_test
+
+import (
+	"context"
+	"errors"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
+	"service-adapter/manifestgen"
+)
+
+// builder stands for OpenTofu: what it would answer, and what it was asked for.
+type builder struct {
+	answer manifestgen.Provisioned
+	err    error
+	asked  []manifestgen.Provisioning
+}
+
+func (b *builder) provision(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
+	b.asked = append(b.asked, p)
+	if b.err != nil || p.Check {
+		return nil, b.err
+	}
+	answer := b.answer
+	return &answer, nil
+}
+
+const provisionDefinition = `plans:
+- {name: small, id: 3f9e4a52-2a55-4d0b-8a3c-5d9a1f0c7e02, description: Small, display_name: Small, properties: {}}
+provision:
+  plan_inputs: []
+  user_inputs:
+  - {field_name: size, type: integer, default: 1, details: A size}
+  computed_inputs: []
+  outputs:
+  - {field_name: host, type: string, details: Where it is}
+  - {field_name: password, type: string, details: How to get in}
+  - {field_name: nothing, type: string, details: Nothing}
+  template: |
+    variable "size" {}
+    output "host" { value = "h" }
+    output "password" {
+      value     = "p"
+      sensitive = true
+    }
+    output "nothing" { value = null }
+`
+
+const provisionBosh = `  bosh:
+    manifest: |
+      instance_groups:
+      - name: box
+        jobs:
+        - name: box
+          properties: {host: ((host)), password: ((password)), nothing: ((nothing))}
+    labels: {host: "${instance.details[\"host\"]}"}
+    dashboard_url: https://${instance.details["host"]}/
+    outputs: {url: "http://${instance.details[\"host\"]}"}
+    checks: [{that: "${size < 5}", message: too big, audience: user}]
+`
+
+const provisionBind = `bind:
+  plan_inputs: []
+  user_inputs: []
+  computed_inputs: []
+  outputs: []
+`
+
+var _ = Describe("a provision template", func() {
+	var (
+		w    *world
+		tofu *builder
+	)
+
+	start := func(bosh string) {
+		w = newWorld(packed(map[string]string{"service.yml": provisionDefinition + bosh + provisionBind}))
+		tofu = &builder{answer: manifestgen.Provisioned{
+			Outputs: map[string]any{"host": "h.example.com", "password": "s3cret", "nothing": nil}, Sensitive: []string{"password"}, Changed: true,
+		}}
+		w.generator.Provision = tofu.provision
+	}
+	properties := func() any {
+		group := w.tree()["instance_groups"].([]any)[0].(map[string]any)
+		return group["jobs"].([]any)[0].(map[string]any)["properties"]
+	}
+	details := func() map[string]any {
+		GinkgoHelper()
+		view := &instance.View{Manifest: []byte(w.instance.Manifest), Record: recordOf(w.instance.Manifest), Secrets: w.instance.Secrets}
+		found, err := view.Details(w.service, vars.Environment{})
+		Expect(err).NotTo(HaveOccurred())
+		return found
+	}
+
+	BeforeEach(func() { start(provisionBosh) })
+
+	It("gives its outputs to the manifest, the labels, the dashboard and the bindings", func() {
+		result := w.must(call{Parameters: map[string]any{"size": int64(2)}})
+		Expect(tofu.asked).To(HaveLen(1))
+		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
+		Expect(tofu.asked[0].InstanceID).To(Equal("one"))
+		Expect(tofu.asked[0].Remembered).To(BeFalse())
+		Expect(result.Secrets).To(Equal(map[string]any{"password": "s3cret"}))
+		Expect(result.Labels).To(Equal(map[string]any{"host": "h.example.com"}))
+		Expect(result.Manifest).NotTo(ContainSubstring("s3cret"))
+		stored := "((/odb/" + w.service.ID + "/service-instance_one/password))"
+		Expect(properties()).To(Equal(map[string]any{"host": "h.example.com", "password": stored, "nothing": nil}))
+		Expect(recordOf(w.instance.Manifest).DashboardURL).To(Equal("https://h.example.com/"))
+		Expect(details()).To(Equal(map[string]any{"host": "h.example.com", "password": "s3cret", "url": "http://h.example.com"}))
+	})
+
+	It("is not applied by the check for pending changes, whose outputs are those of the manifest", func() {
+		w.must(call{})
+		tofu.answer.Outputs = map[string]any{"host": "other.example.com", "password": "other"}
+		w.expectNoPendingChanges()
+		Expect(tofu.asked).To(HaveLen(2))
+		Expect(tofu.asked[1].Check).To(BeTrue())
+		Expect(tofu.asked[1].Remembered).To(BeTrue())
+	})
+
+	It("asks the broker to store a sensitive output again only when it changed", func() {
+		w.must(call{})
+		tofu.answer.Changed = false
+		Expect(w.must(call{}).Secrets).To(BeEmpty())
+		tofu.answer.Outputs["password"], tofu.answer.Changed = "changed", true
+		Expect(w.must(call{}).Secrets).To(Equal(map[string]any{"password-2": "changed"}))
+		w.expectNoPendingChanges()
+		Expect(details()).To(HaveKeyWithValue("password", "changed"))
+	})
+
+	It("stores a sensitive output again when an upgrade, which gets no secrets, ran OpenTofu", func() {
+		w.must(call{})
+		Expect(w.must(call{Upgrade: true}).Secrets).To(HaveLen(1))
+		tofu.answer.Changed = false
+		Expect(w.must(call{Upgrade: true}).Secrets).To(BeEmpty())
+		w.expectNoPendingChanges()
+	})
+
+	It("keeps sensitive outputs in the manifest where the broker stores no secrets", func() {
+		w.secure(false)
+		Expect(w.must(call{}).Secrets).To(BeEmpty())
+		Expect(properties()).To(HaveKeyWithValue("password", "s3cret"))
+		Expect(details()).To(HaveKeyWithValue("password", "s3cret"))
+		w.expectNoPendingChanges()
+	})
+
+	It("needs to know whether the broker stores secrets", func() {
+		w.generator.Secure = nil
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(ContainSubstring("set secure_manifests")))
+	})
+
+	It("is not applied when the request is refused", func() {
+		_, err := w.generate(call{Parameters: map[string]any{"size": int64(9)}})
+		var user *fault.UserError
+		Expect(errors.As(err, &user)).To(BeTrue(), "%v", err)
+		Expect(tofu.asked).To(BeEmpty())
+	})
+
+	It("that fails makes no manifest", func() {
+		tofu.err = errors.New("no more addresses")
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(tofu.err))
+	})
+
+	It("cannot put a reference to a credential into the manifest", func() {
+		tofu.answer.Outputs["host"] = "((/other/password))"
+		_, err := w.generate(call{})
+		Expect(err).To(HaveOccurred())
+	})
+
+	It("cannot use an input that is a secret", func() {
+		start("  bosh:\n    manifest: |\n      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((key))}}]}]\n" +
+			"    secrets: [{name: key, value: \"${size}\"}]\n")
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(ContainSubstring(`input "size" is the value of secret "key", so the provision template cannot use var.size`)))
+	})
+
+	It("serves a service without any BOSH job", func() {
+		start("")
+		delete(w.instance.Plan, "instance_groups")
+		w.instance.Plan["instance_groups"] = []any{}
+		w.must(call{})
+		Expect(w.tree()["instance_groups"]).To(BeEmpty())
+		Expect(details()).To(Equal(map[string]any{"host": "h.example.com", "password": "s3cret"}))
+		w.expectNoPendingChanges()
+	})
+})
