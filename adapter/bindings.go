@@ -239,22 +239,31 @@ func (s *session) tofuEnvironment(own *brokerpak.Pak) (map[string]string, error)
 	var failed []error
 	for _, pak := range s.paks {
 		for _, parameter := range pak.Manifest.Parameters {
-			if text, ok := s.variable(parameter.Name); ok {
+			if text, ok := s.pakVariable(parameter.Name); ok {
 				environment[parameter.Name] = text
-			} else if item, ok := lookup(normalised(s.config.Config), parameter.Name); ok {
-				environment[parameter.Name] = value.Text(item)
 			}
 		}
 		for _, name := range pak.Manifest.RequiredEnv {
-			text, ok := s.variable(name)
+			text, ok := s.pakVariable(name)
 			if ok {
 				environment[name] = text
 			} else if pak == own {
-				failed = append(failed, fmt.Errorf("pak %s requires the environment variable %s, which is not set", pak.Manifest.Name, name))
+				failed = append(failed, fmt.Errorf("pak %s requires %s, which is neither an environment variable nor a key of `config`",
+					pak.Manifest.Name, name))
 			}
 		}
 	}
 	return environment, errors.Join(failed...)
+}
+
+// pakVariable finds a variable that a pak asks for: in the environment, which the broker's job cannot set, or in the configuration.
+func (s *session) pakVariable(name string) (string, bool) {
+	if text, ok := s.variable(name); ok {
+		return text, true
+	}
+	item, ok := lookup(normalised(s.config.Config), name)
+	text := value.Text(item)
+	return text, ok && text != ""
 }
 
 // addPassword masks the password of a proxy's URL.

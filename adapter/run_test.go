@@ -138,24 +138,27 @@ var _ = Describe("a command", func() {
 	)
 
 	DescribeTable("asks for the environment variables that the pak requires before anything runs",
-		func(set bool) {
+		func(set string) {
 			pak := s.pak("one", definition{}.String())
 			s.serve(pak)
 			s.write("one/manifest.yml", replaced(readFile(pak+"/manifest.yml"), "terraform_binaries", "required_env_variables: [DB_TOKEN]\nterraform_binaries"))
-			if set {
+			switch set {
+			case "variable":
 				s.env["DB_TOKEN"] = "s3cret-token"
+			case "key":
+				s.env["SERVICE_ADAPTER_CONFIG"] = s.write("config.yml", "config: {DB_TOKEN: s3cret-token}")
 			}
 			for command, parameters := range map[string]object{
 				"create-binding": instance().Bind("b-1", body(nil)), "delete-binding": instance().Bind("b-1", body(nil)),
 			} {
 				result := s.call(command, parameters)
 				Expect(result).To(And(HaveField("Code", 1), HaveField("Stdout", "")))
-				Expect(strings.Contains(result.Stderr, "pak one requires the environment variable DB_TOKEN, which is not set")).To(Equal(!set))
+				Expect(strings.Contains(result.Stderr, "pak one requires DB_TOKEN, which is neither an environment variable nor a key of `config`")).
+					To(Equal(set == "nowhere"))
 			}
 			Expect(s.call("generate-manifest", instance().Generate(body(nil))).Code).To(Equal(0), "which runs no OpenTofu")
 		},
-		Entry("missing", false),
-		Entry("set", true),
+		Entry(nil, "nowhere"), Entry(nil, "variable"), Entry(nil, "key"),
 	)
 })
 

@@ -117,6 +117,6 @@ var _ = Describe("a secret", func() {
 		expectUnseen(creation.wait())
 
 		b.site.env = nil
-		expectBroken(b.bind(ctx, "bind-2", nil), "requires the environment variable DB_PASSWORD, which is not set")
+		expectBroken(b.bind(ctx, "bind-2", nil), "requires DB_PASSWORD, which is neither an environment variable nor a key of `config`")
 	})
 })

@@ -1,0 +1,336 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/broker"
+	"service-adapter/spec/release/maker"
+)
+
+const (
+	installedAdapter = "/var/vcap/packages/odb-service-adapter/bin/service-adapter"
+	installedPak     = "/var/vcap/packages/service-adapter-paks/entries"
+	stateDir         = "/var/vcap/store/service-adapter"
+)
+
+// vm is something like the broker's VM.
+type vm struct {
+	// release is an unpacked release tarball, vcap the VM's /var/vcap.
+	release, vcap string
+	// shares are directories of this machine.
+	shares []string
+}
+
+// bareVM makes a VM on which nothing is installed.
+func bareVM() *vm {
+	GinkgoHelper()
+	if os.Geteuid() != 0 {
+		skip("only root can make containers")
+	}
+	v := &vm{vcap: filepath.Join(temporary(), "vcap")}
+	for _, name := range []string{"data/packages", "packages", "jobs", "store"} {
+		Expect(os.MkdirAll(filepath.Join(v.vcap, name), 0o755)).To(Succeed())
+	}
+	return v
+}
+
+// newVM makes a VM that has a release.
+func newVM(ctx context.Context, tarball string) *vm {
+	GinkgoHelper()
+	v := bareVM()
+	v.release = unpack(ctx, tarball)
+	return v
+}
+
+// compile runs a package's packaging script as the agent does on a compilation VM, and installs what it made.
+func (v *vm) compile(ctx context.Context, name string) (output string, err error) {
+	GinkgoHelper()
+	source, installed := filepath.Join(v.vcap, "data", "compile", name), filepath.Join(v.vcap, "data", "packages", name, "0123abc")
+	Expect(os.MkdirAll(source, 0o755)).To(Succeed())
+	Expect(os.MkdirAll(installed, 0o755)).To(Succeed())
+	run(ctx, source, "tar", "-xzf", filepath.Join(v.release, "packages", name+".tgz"))
+	target := filepath.Join("/var/vcap/data/packages", name, "0123abc")
+	Expect(os.Symlink(target, filepath.Join(v.vcap, "packages", name))).To(Succeed())
+	return v.run(ctx, "/bin/bash", "-c", `cd "$0" && exec env -i PATH="$PATH" BOSH_COMPILE_TARGET="$PWD" BOSH_INSTALL_TARGET="$1" \
+BOSH_PACKAGE_NAME="$2" BOSH_PACKAGE_VERSION=1 bash -x packaging`, "/var/vcap/data/compile/"+name, target, name)
+}
+
+// run runs a command as root in the VM; output is what it wrote, to whatever stream.
+func (v *vm) run(ctx context.Context, command ...string) (output string, err error) {
+	GinkgoHelper()
+	container := exec.CommandContext(ctx, "./container", append([]string{"vm", v.vcap}, command...)...)
+	container.Env = append(os.Environ(), "CONTAINER_SHARES="+strings.Join(v.shares, " "))
+	text, err := container.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return string(text), err
+}
+
+// deploy installs a job with properties, as the agent does.
+func (v *vm) deploy(ctx context.Context, job string, given properties) {
+	GinkgoHelper()
+	installed := filepath.Join(v.vcap, "jobs", job)
+	Expect(os.RemoveAll(installed)).To(Succeed())
+	for name, text := range render(ctx, job, given) {
+		writeFile(text, installed, name)
+	}
+	Expect(filepath.WalkDir(installed, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o640)
+		if entry.IsDir() || filepath.Base(filepath.Dir(path)) == "bin" {
+			mode = 0o750
+		}
+		return errors.Join(os.Chown(path, 0, vcapID), os.Chmod(path, mode))
+	})).To(Succeed())
+}
+
+// vcapID is the user vcap in VMs and containers.
+const vcapID = 1000
+
+func (v *vm) preStart(ctx context.Context) (output string, err error) {
+	GinkgoHelper()
+	return v.run(ctx, "/var/vcap/jobs/service-adapter/bin/pre-start")
+}
+
+// adapter is the installed adapter in the broker's container.
+func (v *vm) adapter() broker.Adapter {
+	GinkgoHelper()
+	container, err := filepath.Abs("container")
+	Expect(err).NotTo(HaveOccurred())
+	path := filepath.Join(filepath.Dir(v.vcap), "adapter")
+	script := "#!/bin/sh\nexec " + container + " broker " + v.vcap + " " + installedAdapter + " \"$@\"\n"
+	Expect(os.WriteFile(path, []byte(script), 0o755)).To(Succeed())
+	return broker.Adapter{Path: path, Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+func deployed() properties {
+	return properties{
+		"paks": []any{installedPak}, "secure_manifests": true,
+		"state":    properties{"type": "local", "config": properties{"dir": stateDir}, "encryption": properties{"key": key('n')}},
+		"services": properties{"entries": properties{"bind_defaults": properties{"path": stateDir}}},
+	}
+}
+
+// instance is one of the pak's service.
+func instance() *odb.Instance {
+	return &odb.Instance{
+		ID: "i1", ServiceID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", PlanID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11",
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_i1",
+			Releases:       serviceadapter.ServiceReleases{{Name: "entries", Version: "1.0.0", Jobs: []string{"server"}}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+		},
+		Plan: map[string]any{
+			"properties": map[string]any{}, "lifecycle_errands": map[string]any{},
+			"instance_groups": []any{map[string]any{
+				"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+			}},
+		},
+		VMs: map[string][]string{"server": {"10.0.8.5"}},
+	}
+}
+
+var _ = Describe("A release of the source", func() {
+	It("is compiled with vendored modules and the operator's Go, without network", func(ctx context.Context) {
+		dir := filepath.Join(temporary(), "dir")
+		Expect(maker.Stage(ctx, maker.Content{Repository: repository(), Paks: []string{smallPak("entries.brokerpak")}}, dir)).To(Succeed())
+		writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
+		writeFile("", dir, "packages", "golang-1-linux", "packaging")
+		tarball := filepath.Join(filepath.Dir(dir), "release.tgz")
+		Expect(maker.Write(dir, label(), tarball)).To(Succeed())
+		site := newVM(ctx, tarball)
+		// The cache is this machine's, to save a minute.
+		goroot, cache := strings.TrimSpace(run(ctx, ".", "go", "env", "GOROOT")), strings.TrimSpace(run(ctx, ".", "go", "env", "GOCACHE"))
+		site.shares = []string{goroot, cache}
+		writeFile("export PATH="+goroot+"/bin:$PATH GOCACHE="+cache+"\n", site.vcap, "packages", "golang-1-linux", "bosh", "compile.env")
+		output, err := site.compile(ctx, "odb-service-adapter")
+		Expect(err).NotTo(HaveOccurred(), output)
+		output, err = site.run(ctx, installedAdapter, "--help")
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(ContainSubstring("A service adapter for the on-demand broker"))
+	})
+})
+
+var _ = Describe("The deployed release", Ordered, func() {
+	var site *vm
+
+	call := func(ctx context.Context, command string, parameters map[string]any) broker.Answer {
+		GinkgoHelper()
+		answer, err := site.adapter().Call(ctx, command, parameters)
+		Expect(err).NotTo(HaveOccurred())
+		return answer
+	}
+	body := func(i *odb.Instance) map[string]any {
+		return map[string]any{
+			"service_id": i.ServiceID, "plan_id": i.PlanID, "app_guid": "app", "parameters": map[string]any{},
+			"bind_resource": map[string]any{"app_guid": "app"},
+		}
+	}
+
+	BeforeAll(func(ctx context.Context) {
+		pak := filepath.Join(temporary(), "entries.brokerpak")
+		bin := "bin/" + runtime.GOOS + "/" + runtime.GOARCH
+		makePak(filepath.Join("testdata", "pak"), pak, map[string]string{
+			bin + "/" + tofuVersion + "/tofu":            repository("build", "tofu", tofuVersion, "tofu"),
+			bin + "/terraform-provider-directory_v1.0.0": repository("build", "providers", "terraform-provider-directory"),
+		})
+		tarball, _ := makeRelease(ctx, maker.Content{Binary: adapterBinary, Paks: []string{pak}})
+		site = newVM(ctx, tarball)
+	})
+
+	It("compiles its packages without network or environment", func(ctx context.Context) {
+		for _, name := range []string{"odb-service-adapter", "service-adapter-paks"} {
+			output, err := site.compile(ctx, name)
+			Expect(err).NotTo(HaveOccurred(), output)
+		}
+		Expect(filepath.Join(site.vcap, "data/packages/odb-service-adapter/0123abc/bin/service-adapter")).To(BeARegularFile())
+	})
+
+	It("prepares before the broker starts", func(ctx context.Context) {
+		site.deploy(ctx, "service-adapter", deployed())
+		old := filepath.Join(site.vcap, "data/service-adapter/prepared/prepared/old")
+		writeFile("credentials", old, "backend")
+		output, err := site.preStart(ctx)
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(Equal("prepared entries bind in " + preparedDir + "\n"))
+		Expect(old).NotTo(BeADirectory())
+		Expect(os.ReadDir(filepath.Join(site.vcap, "store/service-adapter/workspaces"))).To(BeEmpty())
+		prepared := filepath.Join(site.vcap, "data/service-adapter/prepared")
+		Expect(filepath.WalkDir(prepared, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+				return err
+			}
+			info, err := entry.Info()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(info.Sys().(*syscall.Stat_t).Uid).To(BeEquivalentTo(vcapID), path)
+			return nil
+		})).To(Succeed())
+		for _, dir := range []string{"prepared", "errands"} {
+			info, err := os.Stat(filepath.Join(site.vcap, "data/service-adapter", dir))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(info.Mode().Perm()).To(BeEquivalentTo(0o700), dir)
+			Expect(info.Sys().(*syscall.Stat_t).Uid).To(BeEquivalentTo(vcapID), dir)
+		}
+	})
+
+	It("serves an instance and a binding in the broker's container", func(ctx context.Context) {
+		i := instance()
+		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		Expect(created.Exit).To(BeZero(), created.Stderr)
+		Expect(i.Deploy(created.Stdout)).To(Succeed())
+		dashboard := call(ctx, "dashboard-url", map[string]any{"instance_id": i.ID, "plan": i.Plan, "manifest": i.Manifest})
+		Expect(dashboard.Exit).To(BeZero(), dashboard.Stderr)
+		schemas := call(ctx, "generate-plan-schemas", map[string]any{"plan": i.Plan})
+		Expect(schemas.Exit).To(BeZero(), schemas.Stderr)
+
+		bound := call(ctx, "create-binding", i.Bind("b1", body(i)))
+		Expect(bound.Exit).To(BeZero(), bound.Stderr)
+		Expect(readFile(site.vcap, "store/service-adapter/workspaces/b-b1/terraform.tfstate")).To(ContainSubstring("encrypted_data"))
+		var binding struct {
+			Credentials map[string]any `json:"credentials"`
+		}
+		Expect(json.Unmarshal([]byte(bound.Stdout), &binding)).To(Succeed())
+		Expect(binding.Credentials["password"]).To(HaveLen(24))
+		Expect(binding.Credentials["secret"]).NotTo(BeEmpty())
+		Expect(filepath.Join(site.vcap, "store/service-adapter/b1")).To(BeARegularFile())
+		Expect(call(ctx, "create-binding", i.Bind("b1", body(i))).Exit).To(Equal(serviceadapter.BindingAlreadyExistsErrorExitCode))
+		unbound := call(ctx, "delete-binding", i.Bind("b1", body(i)))
+		Expect(unbound.Exit).To(BeZero(), unbound.Stderr)
+		Expect(filepath.Join(site.vcap, "store/service-adapter/b1")).NotTo(BeAnExistingFile())
+		Expect(call(ctx, "delete-binding", i.Bind("b1", body(i))).Exit).To(Equal(serviceadapter.BindingNotFoundErrorExitCode))
+	})
+
+	It("uses in the container what was prepared, and initialises nothing", func(ctx context.Context) {
+		i := instance()
+		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		Expect(i.Deploy(created.Stdout)).To(Succeed())
+		input, err := odb.Input("create-binding", i.Bind("b2", body(i)))
+		Expect(err).NotTo(HaveOccurred())
+		command := exec.CommandContext(ctx, "./container", "broker", site.vcap, "/bin/sh", "-c",
+			installedAdapter+" create-binding >/dev/null && ls -A /tmp/service-adapter-*/prepared")
+		command.Stdin = strings.NewReader(input)
+		output, err := command.Output()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(output)).To(BeEmpty(), "what the adapter initialised itself")
+	})
+
+	It("is deployed although the state backend is down", func(ctx context.Context) {
+		given := deployed()
+		given["state"] = properties{"type": "pg", "config": properties{"conn_str": "postgres://u:planted@127.0.0.1:1/db?sslmode=disable"}}
+		site.deploy(ctx, "service-adapter", given)
+		output, err := site.preStart(ctx)
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(MatchRegexp(`(?s)^warning: the state backend pg does not work now, [^\n]*\nprepared entries bind in [^\n]*\n$`))
+		Expect(output).NotTo(ContainSubstring("planted"))
+	})
+
+	DescribeTable("tells the operator in one line about", func(ctx context.Context, change func(properties), wanted string) {
+		given := deployed()
+		change(given)
+		site.deploy(ctx, "service-adapter", given)
+		output, err := site.preStart(ctx)
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*` + wanted + `[^\n]*\n$`))
+		Expect(output).NotTo(ContainSubstring("planted"))
+	},
+		Entry("a wrong type", func(p properties) { p["global_labels"] = []any{"a"} },
+			`/var/vcap/jobs/service-adapter/config/service-adapter.yml:\d+: global_labels must be`),
+		Entry("a missing secure_manifests", func(p properties) { delete(p, "secure_manifests") }, `service "entries" has secrets: secure_manifests must say`),
+		Entry("a pak that is not there", func(p properties) { p["paks"] = []any{"/var/vcap/packages/service-adapter-paks/mysql"} }, "mysql"),
+		Entry("an unknown service", func(p properties) { p["service"] = "entriess" }, `names the service "entriess"; did you mean "entries"\?`),
+		Entry("a state backend without workspaces", func(p properties) { p["state"] = properties{"type": "http"} }, `state.type "http" cannot be used`),
+		Entry("an unknown state backend", func(p properties) { p["state"] = properties{"type": "pgg"} }, "Unsupported backend type"),
+		Entry("a setting that the state backend does not have", func(p properties) {
+			p["state"] = properties{"type": "pg", "config": properties{"conn_string": "planted"}}
+		}, "conn_string"),
+		Entry("a setting that the state backend lacks", func(p properties) {
+			p["state"] = properties{"type": "gcs", "config": properties{}}
+		}, `"bucket": required field is not set`),
+	)
+
+	It("tells the operator in one line about a pak that does not validate", func(ctx context.Context) {
+		pak := filepath.Join(site.vcap, "data", "wrong")
+		Expect(os.CopyFS(pak, os.DirFS(filepath.Join("testdata", "pak")))).To(Succeed())
+		writeFile(strings.Replace(readFile(pak, "bosh.yml"), "((text))", "((textt))", 1), pak, "bosh.yml")
+		given := deployed()
+		given["paks"] = []any{"/var/vcap/data/wrong"}
+		site.deploy(ctx, "service-adapter", given)
+		output, err := site.preStart(ctx)
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*/var/vcap/data/wrong[^\n]*textt[^\n]*\n$`))
+	})
+
+	It("tells the operator in one line about a cache that is noexec", func(ctx context.Context) {
+		zipped := filepath.Join(site.vcap, "data/compile/service-adapter-paks/brokerpaks/entries.brokerpak")
+		Expect(os.Rename(zipped, filepath.Join(site.vcap, "data/packages/service-adapter-paks/0123abc/entries.brokerpak"))).To(Succeed())
+		given := deployed()
+		given["paks"] = []any{installedPak + ".brokerpak"}
+		site.deploy(ctx, "service-adapter", given)
+		i := instance()
+		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		Expect(created.Exit).To(BeZero(), created.Stderr)
+		Expect(i.Deploy(created.Stdout)).To(Succeed())
+		bound := call(ctx, "create-binding", i.Bind("b3", body(i)))
+		Expect(bound.Exit).To(Equal(1))
+		Expect(bound.Stdout).To(BeEmpty())
+		Expect(bound.Stderr).To(MatchRegexp(`^\[odb-sdk\] handling create-binding\n[^\n]* cannot be executed: [^\n]* noexec[^\n]*\n$`))
+	})
+})

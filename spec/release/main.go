@@ -1,0 +1,75 @@
+// Command release makes the BOSH release of this repository below build/release: the release directory "dir", and of it the
+// tarball service-adapter-VERSION.tgz.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/spec/release/maker"
+)
+
+func main() {
+	version := flag.String("version", "0+dev.1", "the release's version")
+	binary := flag.String("binary", "", "the adapter; without it the release has its source")
+	paks := flag.String("paks", "", "further .brokerpak files, separated by spaces")
+	flag.Parse()
+	if err := run(context.Background(), *version, *binary, strings.Fields(*paks)); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, version, binary string, paks []string) error {
+	target := filepath.Join("build", "release")
+	dir := filepath.Join(target, "dir")
+	if err := maker.Stage(ctx, maker.Content{Repository: ".", Binary: binary, Paks: paks}, dir); err != nil {
+		return err
+	}
+	if golang := filepath.Join(dir, "packages", "golang-1-linux"); binary == "" && !exists(golang) {
+		return errors.New("the package golang-1-linux, which compiles the source, is missing: see docs/deploying.md")
+	} else if exists(filepath.Join(golang, "spec.lock")) {
+		// Its archive is in a blobstore, to which the BOSH CLI knows the way.
+		fmt.Println(dir)
+		return nil
+	}
+	label := maker.Label{Name: "service-adapter", Version: version}
+	var err error
+	if label.Commit, label.Dirty, err = commit(ctx); err != nil {
+		return err
+	}
+	tarball := filepath.Join(target, "service-adapter-"+version+".tgz")
+	if err := maker.Write(dir, label, tarball); err != nil {
+		return err
+	}
+	fmt.Println(tarball)
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// commit is what the BOSH CLI says of a repository.
+func commit(ctx context.Context) (hash string, dirty bool, err error) {
+	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) || errors.Is(err, exec.ErrNotFound) {
+		return "non-git", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("asking git: %w", err)
+	}
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
+	if err != nil {
+		return "", false, fmt.Errorf("asking git: %w", err)
+	}
+	return strings.TrimSpace(string(head)), len(changes) > 0, nil
+}

@@ -1,0 +1,149 @@
+package main_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cloudfoundry/bosh-cli/v7/director/template"
+	"github.com/cppforlife/go-patch/patch"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	yamlv2 "gopkg.in/yaml.v2"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/value"
+	"service-adapter/schemas"
+)
+
+// interpolated is the example manifest with ops files, as `bosh interpolate` makes it.
+func interpolated(ops ...string) map[string]any {
+	GinkgoHelper()
+	var all patch.Ops
+	for _, name := range ops {
+		var definitions []patch.OpDefinition
+		Expect(yamlv2.Unmarshal([]byte(readFile(repository("manifests", "operations", name))), &definitions)).To(Succeed())
+		made, err := patch.NewOpsFromDefinitions(definitions)
+		Expect(err).NotTo(HaveOccurred())
+		all = append(all, made)
+	}
+	text, err := template.NewTemplate([]byte(readFile(repository("manifests", "broker.yml")))).Evaluate(template.StaticVariables{
+		"pak_name": "redis", "instances_to_destroy": []any{"i1"}, "service_adapter_state_key": "old", "new_service_adapter_state_key": "new",
+		"service_adapter_state_database": "postgres://", "service_adapter_version": "1.0.0",
+	}, all, template.EvaluateOpts{})
+	Expect(err).NotTo(HaveOccurred())
+	var manifest map[string]any
+	Expect(yaml.Unmarshal(text, &manifest)).To(Succeed())
+	return value.Normalise(manifest).(map[string]any)
+}
+
+// propertiesOf are those of the jobs that a release provides, by the jobs' names.
+func propertiesOf(manifest map[string]any, release string) map[string]properties {
+	found := map[string]properties{}
+	for _, group := range manifest["instance_groups"].([]any) {
+		for _, job := range group.(map[string]any)["jobs"].([]any) {
+			job := job.(map[string]any)
+			if job["release"] == release {
+				found[job["name"].(string)], _ = job["properties"].(map[string]any)
+			}
+		}
+	}
+	return found
+}
+
+var _ = Describe("The example manifest", func() {
+	It("has with its ops files what the jobs take, and is a manifest", func(ctx context.Context) {
+		manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml")
+		Expect(schemas.CheckManifest(manifest)).To(Succeed())
+		found := propertiesOf(manifest, "service-adapter")
+		Expect(slices.Sorted(maps.Keys(found))).To(Equal(jobs()))
+		for job, given := range found {
+			Expect(complaints(ctx, job, given)).To(BeEmpty(), job)
+			render(ctx, job, given)
+		}
+		config, err := load(render(ctx, "service-adapter", found["service-adapter"])["config/service-adapter.yml"])
+		if err == nil || !strings.Contains(err.Error(), "state.encryption") { // the keys are no keys
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(config.Paks).To(Equal([]string{"/var/vcap/packages/service-adapter-paks/redis"}))
+		Expect(config.State.Type).To(Equal("pg"))
+	})
+
+	It("shows the broker's container all that the configuration names", func() {
+		broker := propertiesOf(interpolated("service-adapter.yml"), "on-demand-service-broker")["broker"]
+		adapter := broker["service_adapter"].(map[string]any)
+		mounts := adapter["mount_paths"].([]any)
+		for _, needed := range []string{"/var/vcap/jobs/service-adapter/config/service-adapter.yml", preparedDir} {
+			for !slices.Contains(mounts, any(needed)) && needed != "/" {
+				needed = path.Dir(needed)
+			}
+			Expect(needed).NotTo(Equal("/"))
+		}
+		Expect(adapter["path"]).To(Equal(installedAdapter))
+		Expect(broker).To(And(HaveKeyWithValue("use_stdin", true), HaveKeyWithValue("enable_secure_manifests", true)))
+	})
+})
+
+var _ = Describe("The scripts", func() {
+	It("please shellcheck when they are rendered", func(ctx context.Context) {
+		dir := temporary()
+		scripts := []string{}
+		add := func(name, text string) {
+			if strings.HasPrefix(text, "#!") {
+				writeFile(text, dir, name)
+				scripts = append(scripts, filepath.Join(dir, name))
+			}
+		}
+		for _, state := range []properties{{"type": "pg"}, {"type": "local", "config": properties{"dir": "/a b"}}} {
+			for name, text := range render(ctx, "service-adapter", properties{"paks": []any{"/a"}, "state": state}) {
+				add("service-adapter-"+state["type"].(string)+"-"+filepath.Base(name), text)
+			}
+		}
+		for _, job := range []string{"upgrade-bindings", "rotate-encryption-key"} {
+			add(job, render(ctx, job, properties{})["bin/run"])
+		}
+		for name, instances := range map[string][]any{"none": {}, "one": {"i1"}, "some": {"i1", "a b'$(touch /x)"}} {
+			add("destroy-"+name, render(ctx, "destroy-instances", properties{"instances": instances})["bin/run"])
+		}
+		Expect(scripts).To(HaveLen(7))
+		shellcheck := repository("build", "tools", "shellcheck")
+		if _, err := os.Stat(shellcheck); err != nil {
+			shellcheck = "shellcheck"
+		}
+		run(ctx, dir, shellcheck, scripts...)
+	})
+})
+
+var _ = Describe("docs/deploying.md", func() {
+	It("has properties that the job takes", func(ctx context.Context) {
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(readFile(repository("docs", "deploying.md")), -1)
+		Expect(blocks).NotTo(BeEmpty())
+		for _, block := range blocks {
+			var example struct{ Properties properties }
+			Expect(yaml.Unmarshal([]byte(block[1]), &example)).To(Succeed())
+			Expect(complaints(ctx, "service-adapter", example.Properties)).To(BeEmpty())
+		}
+	})
+
+	It("names every variable of the manifest and the ops files, every job and every ops file", func() {
+		text := readFile(repository("docs", "deploying.md"))
+		files, err := filepath.Glob(repository("manifests", "operations", "*.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, file := range append(files, repository("manifests", "broker.yml")) {
+			Expect(text).To(ContainSubstring(strings.TrimPrefix(file, repository()+"/")))
+			for _, found := range regexp.MustCompile(`\(\(([a-z_]+)`).FindAllStringSubmatch(readFile(file), -1) {
+				if found[1] != "broker_password" { // BOSH makes it
+					Expect(text).To(MatchRegexp(`\b` + found[1] + `\b`))
+				}
+			}
+		}
+		for _, job := range jobs() {
+			Expect(text).To(ContainSubstring("`" + job + "`"))
+		}
+	})
+})
