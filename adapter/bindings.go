@@ -122,9 +122,16 @@ func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
 	if view.Record != nil {
 		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
-	return &binding.Request{
-		Pak: chosen.pak, Plan: chosen.plan, BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
-	}, nil
+	request := &binding.Request{
+		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
+		BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
+	}
+	if chosen.service != nil {
+		if request.Defaults, err = s.bindDefaults(chosen.service); err != nil {
+			s.logger.Warn("the defaults of the bind action are not readable", "error", err)
+		}
+	}
+	return request, nil
 }
 
 // view decodes what the broker tells about the instance. It is usable even when the error is not nil.

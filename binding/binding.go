@@ -33,13 +33,14 @@ type Binder struct {
 type Request struct {
 	// Pak is that of the service. In a deletion it is any pak: its OpenTofu reads the state, which tells the rest.
 	Pak *brokerpak.Pak
-	// Service is not needed for a deletion, nor are the plan's name, the ids and the defaults.
+	// Service may be nil in a deletion, which needs it only to adopt a binding, as it does the ids and the defaults.
 	Service *brokerpak.Service
 	// Plan is the plan with the properties that the instance's record keeps.
-	Plan        brokerpak.Plan
-	ServiceID   string
-	PlanID      string
-	BindingID   string
+	Plan      brokerpak.Plan
+	ServiceID string
+	PlanID    string
+	BindingID string
+	// Instance may be nil in a deletion, which then uses the recorded inputs as they are.
 	Instance    *instance.View
 	Environment vars.Environment
 	// Defaults are the operator's for the bind action.
@@ -47,6 +48,9 @@ type Request struct {
 	// Body is the whole request, Parameters its parameters.
 	Body       map[string]any
 	Parameters map[string]any
+
+	// Only are the conditions in which an operator wants a binding to be deleted; none means any.
+	Only []lifecycle.Condition
 
 	// past is the record of a binding whose inputs are computed again.
 	past *lifecycle.Record
@@ -105,6 +109,18 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 	if err := b.CheckParameters(action, r.Parameters); err != nil {
 		return nil, nil, err
 	}
+	details, scope, err := b.variables(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := scope.Require("bind.requires", action.Requires); err != nil {
+		return nil, nil, err
+	}
+	return details, scope, nil
+}
+
+// variables computes the variables; it returns the instance's outputs as well.
+func (b *Binder) variables(r *Request) (map[string]any, *vars.Scope, error) {
 	details, err := r.Instance.Details(r.Service, r.Environment)
 	if err != nil {
 		return nil, nil, err
@@ -112,9 +128,6 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 	scope := r.scope(details, nil)
 	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: b.CheckValues}
 	if err := bind.Resolve(scope); err != nil {
-		return nil, nil, err
-	}
-	if err := scope.Require("bind.requires", action.Requires); err != nil {
 		return nil, nil, err
 	}
 	return details, scope, nil

@@ -34,6 +34,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		return nil, err
 	}
 	defer func() { b.Close(space) }()
+	space.StartProviders(working, prepared)
 	if err := b.reserve(working, r, space, installation, encoded); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,40 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.Budget)
 	defer cancel()
+	err := b.delete(ctx, r)
+	if !errors.Is(err, lifecycle.ErrNotStored) {
+		return err
+	}
+	adopted, adoptErr := b.adopt(ctx, &r)
+	switch {
+	case adoptErr != nil:
+		return fmt.Errorf("adopting binding %q: %w", r.BindingID, adoptErr)
+	case adopted:
+		return b.delete(ctx, r)
+	default:
+		return err
+	}
+}
+
+// adopt creates a binding that another adapter made and nothing here remembers, where the definition asks for it.
+func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
+	if r.Service == nil || r.Service.Bind.Adopt == nil {
+		return false, nil
+	}
+	_, scope, err := b.variables(r)
+	if err != nil {
+		return false, err
+	}
+	if holds, err := scope.Holds("bind.adopt", r.Service.Bind.Adopt); err != nil || !holds {
+		return false, err
+	}
+	b.Logger.Info("taking over a binding that has no state, to delete it", "binding", r.BindingID)
+	_, err = b.create(ctx, r, scope)
+	return err == nil, err
+}
+
+// delete deletes a binding that has a state; else the error is lifecycle.ErrNotStored as well.
+func (b *Binder) delete(ctx context.Context, r Request) error {
 	installation, err := b.Reader(ctx, r.Pak)
 	if err != nil {
 		return err
@@ -33,11 +67,14 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)
 	}
 	if state == nil {
-		return fmt.Errorf("binding %q: %w", r.BindingID, fault.ErrBindingNotFound)
+		return fmt.Errorf("binding %q: %w: %w", r.BindingID, fault.ErrBindingNotFound, lifecycle.ErrNotStored)
 	}
 	record, err := lifecycle.DecodeRecord(state.Record)
 	if err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
+	}
+	if err := lifecycle.CheckCondition(lifecycle.ConditionOf(state, record), r.Only); err != nil {
+		return err
 	}
 	if err := b.destroy(ctx, &r, space, state, record); err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
@@ -69,9 +106,10 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 	return notFound
 }
 
-// currentInputs are the recorded inputs, with those that depend on the running instance as they are now.
+// currentInputs are the recorded inputs, with those that depend on the running instance as they are now. An operator's deletion knows
+// no instance.
 func (b *Binder) currentInputs(r *Request, record *lifecycle.Record) map[string]any {
-	if len(record.Live) == 0 {
+	if len(record.Live) == 0 || r.Instance == nil {
 		return record.Inputs
 	}
 	past := *r

@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/lifecycle"
 )
 
 var _ = Describe("deleting a binding", func() {
@@ -61,6 +62,15 @@ var _ = Describe("deleting a binding", func() {
 		Entry("no secrets", password, "old-password", instance.View{Manifest: []byte("properties: {password: ((/odb/password))}")}),
 		Entry("no VMs", `${bosh.host("server")}`, "10.0.8.5", instance.View{}),
 	)
+
+	It("uses what was recorded for an operator, who knows no instance", func(ctx context.Context) {
+		s := created(ctx, bind(`${bosh.host("server")}`))
+		accept("10.0.8.5")
+		s.view = nil
+		deleted(ctx, s)
+		Expect(s.logs.String()).NotTo(ContainSubstring("keeps its recorded value"))
+		Expect(s.delete(ctx)).To(And(MatchError(fault.ErrBindingNotFound), MatchError(lifecycle.ErrNotStored)))
+	})
 
 	It("knows instance and deployment without the manifest", func(ctx context.Context) {
 		s := created(ctx, bind(`${bosh.host("server")} ${request.instance_id} ${bosh.deployment} ${request.binding_id} ${request.app_guid}`))
@@ -173,6 +183,21 @@ var _ = Describe("deleting a binding", func() {
 		Expect(s.delete(ctx)).To(MatchError(fault.ErrBindingNotFound))
 		Expect(states()).To(BeEmpty())
 	})
+
+	DescribeTable("of another adapter", func(ctx context.Context, adopt string, outcome OmegaMatcher, left []string) {
+		s := newSite(" {}")
+		definition := strings.Replace(bind(`x`, "  adopt: "+adopt), "required: true, details: x", "default: "+s.entries+", details: x", 1)
+		s.install(pak{version: "1.0.0", bind: definition})
+		Expect(os.WriteFile(filepath.Join(s.entries, "account"), []byte(`{"content":"by hand"}`), 0o600)).To(Succeed())
+		request := s.request(nil)
+		request.Parameters, request.Body = nil, object{}
+		Expect(s.Delete(ctx, request)).To(outcome)
+		Expect(s.files()).To(ConsistOf(left))
+		Expect(states()).To(BeEmpty())
+	},
+		Entry("is taken over and deleted where the definition says so", `'${manifest.get("/name") != ""}'`, Succeed(), []string{}),
+		Entry("is not touched where it does not hold", `'${manifest.get("/name") == ""}'`, MatchError(fault.ErrBindingNotFound), []string{"account"}),
+	)
 
 	It("says so where the state lost its record", func(ctx context.Context) {
 		s := created(ctx, bind("x"))

@@ -23,6 +23,7 @@ func (d *definition) action(name string, target *Action) field {
 			fields["requires_app_guid"] = d.boolean("requires_app_guid", &action.RequiresAppGUID)
 			fields["errors"] = d.errorRules(&action.Errors)
 			fields["requires"] = d.checks("bind.requires", &action.Requires)
+			fields["adopt"] = d.expression("bind.adopt", &action.Adopt)
 		} else {
 			fields["bosh"] = d.bosh(&action.Bosh)
 		}

@@ -59,7 +59,7 @@ func (a *Action) ruleExpressions() []*expr.Template {
 	for _, check := range checks {
 		all = append(all, check.That, check.Message)
 	}
-	return withoutNil(all)
+	return withoutNil(append(all, a.Adopt))
 }
 
 func withoutNil(all []*expr.Template) []*expr.Template {

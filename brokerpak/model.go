@@ -127,8 +127,10 @@ type Action struct {
 
 	// Bosh is the section provision.bosh; nil when there is none, and always nil for bind.
 	Bosh *Bosh
-	// RequiresAppGUID, Errors and Requires are options of bind.
+	// RequiresAppGUID, Errors, Requires and Adopt are options of bind. Adopt tells whether a binding that is to be deleted and was
+	// never recorded is created first, so that its provider takes over what exists; nil: never.
 	RequiresAppGUID bool
+	Adopt           *expr.Template
 	Errors          []ErrorRule
 	Requires        []Check
 
@@ -229,8 +231,8 @@ type Bosh struct {
 	Requires               Requires
 	Checks                 []Check
 	CarryOver              map[string][]string // what a foreign previous manifest keeps → go-patch paths, the first that exists counts
-	Outputs                map[string]Output // instance.details of the bind action
-	DashboardURL           *expr.Template    // nil: no dashboard
+	Outputs                map[string]Output   // instance.details of the bind action
+	DashboardURL           *expr.Template      // nil: no dashboard
 	Pos                    diag.Pos
 
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand

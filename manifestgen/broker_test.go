@@ -1,13 +1,13 @@
 package manifestgen_test
 
 import (
-	"regexp"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

@@ -18,12 +18,21 @@ type builder struct {
 	answer manifestgen.Provisioned
 	err    error
 	asked  []manifestgen.Provisioning
+	// found is what an import finds.
+	found map[string]any
 }
 
 func (b *builder) provision(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
 	b.asked = append(b.asked, p)
 	if b.err != nil || p.Check {
 		return nil, b.err
+	}
+	if b.found != nil {
+		inputs, _, err := p.Resolve(b.found)
+		if err != nil {
+			return nil, err
+		}
+		b.asked[len(b.asked)-1].Inputs, b.found = inputs, nil
 	}
 	answer := b.answer
 	return &answer, nil
@@ -158,6 +167,30 @@ var _ = Describe("a provision template", func() {
 		var user *fault.UserError
 		Expect(errors.As(err, &user)).To(BeTrue(), "%v", err)
 		Expect(tofu.asked).To(BeEmpty())
+	})
+
+	It("makes parameters of what an import finds", func() {
+		tofu.found = map[string]any{"size": int64(3)}
+		w.must(call{})
+		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(3)))
+		Expect(recordOf(w.instance.Manifest).Parameters).To(Equal(map[string]any{"size": int64(3)}))
+		w.expectNoPendingChanges()
+		w.must(call{})
+		Expect(tofu.asked[2].Inputs).To(HaveKeyWithValue("size", int64(3)))
+		w.must(call{Parameters: map[string]any{"size": nil}})
+		Expect(tofu.asked[3].Inputs).To(HaveKeyWithValue("size", int64(1)))
+	})
+
+	It("leaves a parameter of the request what it is, whatever an import finds", func() {
+		tofu.found = map[string]any{"size": int64(3)}
+		w.must(call{Parameters: map[string]any{"size": int64(2)}})
+		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
+	})
+
+	It("refuses what an import finds where a user could not set it", func() {
+		tofu.found = map[string]any{"size": int64(9)}
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(ContainSubstring("too big")))
 	})
 
 	It("that fails makes no manifest", func() {

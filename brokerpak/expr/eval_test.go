@@ -18,7 +18,8 @@ func everything() *expr.Scope {
 			"s": "text", "n": int64(5), "big": uint64(1 << 63), "f": 1.5, "whole": 5432.0, "huge": 1e21, "small": 1e-7,
 			"yes": true, "no": false, "null": nil, "empty": "",
 			"l": []any{"a", "b"}, "mixed": []any{"a", int64(1), true, nil, 1.5, []any{}}, "none": []any{},
-			"m": vars{"key1": "val1", "key2": "val2"}, "nothing": vars{}, "typedNil": vars(nil),
+			"pairs": []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}},
+			"m":     vars{"key1": "val1", "key2": "val2"}, "nothing": vars{}, "typedNil": vars(nil),
 			"details": vars{
 				"host": "db", "port": int64(5432), "tls": true, "z": nil,
 				"l": []any{"a", "b"}, "o": vars{"k": "v", "n": int64(1)},
@@ -33,8 +34,7 @@ func everything() *expr.Scope {
 		Config: func(key string) (any, bool) {
 			value, ok := vars{
 				"text": " v\n", "number": int64(3306), "flag": true, "map": vars{"b": vars{"c": "<"}, "a": int64(1)},
-				"pairs": vars{"l": []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}}},
-				"list":  []any{"x"}, "json": `{"a":"b"}`, "empty": "", "null": nil,
+				"list": []any{"x"}, "json": `{"a":"b"}`, "empty": "", "null": nil,
 			}[key]
 			return value, ok
 		},
@@ -134,7 +134,7 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("rand.base64 of nothing", `${rand.base64(0)}`, ""),
 	Entry("length of a list, a map, a text and nothing", `${length(l)},${length(m)},${length("aé日")},${length(null)}`, "2,2,3,0"),
 	Entry("length of a number's text", `${length(huge)}`, "22"),
-	Entry("list.pluck", `${list.pluck(lookup(config("pairs"), "l", ""), "name")}`, []any{"a", "1"}),
+	Entry("list.pluck", `${list.pluck(pairs, "name")}`, []any{"a", "1"}),
 	Entry("list.pluck of no maps", `${list.pluck(none, "name")}`, []any{}),
 	Entry("yaml.toJSON", `${yaml.toJSON("a: [1, x, {b: true}]")}`, `{"a":[1,"x",{"b":true}]}`),
 	Entry("yaml.toJSON of nothing", `${yaml.toJSON("")}`, "null"),
@@ -202,6 +202,9 @@ var _ = DescribeTable("errors of expressions", func(text, message string) {
 	Entry("endless randomness", `${rand.base64(1000000000000)}`, "svc.yml:12:12: rand.base64: count must be at most 65536"),
 	Entry("bad regular expression", `${regexp.matches("[", "x")}`,
 		"svc.yml:12:12: regexp.matches: error parsing regexp: missing closing ]: `[`"),
+	Entry("plucking what is not there", `${list.pluck(pairs, "other")}`, `svc.yml:12:12: list.pluck: element 0 has no key "other"`),
+	Entry("plucking from texts", `${list.pluck(l, "name")}`, `svc.yml:12:12: list.pluck: element 0 has no key "name"`),
+	Entry("a text that is no YAML", `${yaml.toJSON("{")}`, "svc.yml:12:12: yaml.toJSON: the text is no YAML"),
 	Entry("missing environment variable", `${env("X")}`, "svc.yml:12:12: env: missing environment variable X"),
 	Entry("missing config value", `${config("x.y")}`, "svc.yml:12:12: config: missing config value x.y"),
 	Entry("empty config value", `${config("empty")}`, "svc.yml:12:12: config: missing config value empty"),

@@ -114,7 +114,7 @@ func (e *evaluation) standardFunctions() map[string]Function {
 			func(args []any) (any, error) { return s.env(as[string](args[0])) },
 		},
 		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
-		"length": {[]Type{Any}, Int, "Returns the number of elements of a list, entries of a map, or characters of a text.", length},
+		"length":       {[]Type{Any}, Int, "Returns the number of elements of a list, entries of a map, or characters of a text.", length},
 		"list.pluck": {
 			[]Type{List, String},
 			List, "Returns what the maps of the list have under the key.",

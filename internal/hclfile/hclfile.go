@@ -35,6 +35,8 @@ type Module struct {
 	// Providers are the local names of all providers, and where each is used first: in required_providers, in a provider block,
 	// or by a resource or data source.
 	Providers map[string]diag.Pos
+	// Aliases tells whether a provider block may configure a provider once more: it has an alias or a for_each.
+	Aliases bool
 	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
 	Undeclared map[string]diag.Pos
 }
@@ -130,8 +132,21 @@ func (in *inspector) block(block *hclsyntax.Block) {
 	case block.Type == "data" && len(labels) == 2:
 		m.Data = append(m.Data, "data."+labels[0]+"."+labels[1])
 		in.provider(block)
+	case block.Type == "ephemeral" && len(labels) == 2:
+		in.provider(block)
+	case block.Type == "check":
+		for _, nested := range block.Body.Blocks {
+			if nested.Type == "data" && len(nested.Labels) == 2 {
+				in.provider(nested)
+			}
+		}
 	case block.Type == "provider" && len(labels) == 1:
 		first(m.Providers, labels[0], position(block.DefRange().Ptr(), ""))
+		for _, argument := range []string{"alias", "for_each"} {
+			if _, set := block.Body.Attributes[argument]; set {
+				m.Aliases = true
+			}
+		}
 	case block.Type == "module" && len(labels) == 1:
 		m.Modules = append(m.Modules, "module."+labels[0])
 	case block.Type == "terraform":

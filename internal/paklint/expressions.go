@@ -52,6 +52,7 @@ func (c *serviceCheck) sites() []site {
 		for _, check := range action.Requires {
 			add(kind, check.That, check.Message)
 		}
+		add(kind, action.Adopt)
 	}
 	bosh := c.service.Provision.Bosh
 	if bosh == nil {

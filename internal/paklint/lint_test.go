@@ -120,7 +120,10 @@ var _ = Describe("Lint", func() {
 		},
 		Entry("anchors and merges", bosh+"  user_inputs:\n  - <<: &text\n      type: string\n      details: A text\n    field_name: a\n"+
 			"  - <<: *text\n    field_name: b\n    type: integer\n"),
-		Entry("template references of any key, and a status", "provision:\n  template_refs: {any-Key.2: tf/any.tf}\n", "hcl-output"),
+		Entry("template references of any key, and a status", "provision:\n  template_refs: {any-Key.2: tf/any.tf}\n"),
+		Entry("a status of a binding", "bind:\n  template_refs: {main: tf/any.tf}\n", "hcl-output"),
+		Entry("outputs of inputs without a manifest", "provision:\n  user_inputs:\n  - {field_name: a, type: string, details: A}\n"+
+			"  outputs:\n  - {field_name: a, type: string, details: A}\n  template: |\n    output \"a\" {\n      value = var.a\n    }\n"),
 		Entry("no plans", "plans: []\n", "no-plans"),
 		Entry("no examples", "examples:\n", "no-examples"),
 		Entry("a default outside its enum", bosh+"  user_inputs:\n  - {field_name: a, type: string, default: c, details: A, enum: {b: B}}\n", "default-value"),

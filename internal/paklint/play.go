@@ -163,6 +163,7 @@ func (c *serviceCheck) deploy(ctx context.Context, attempt deployment) (*instanc
 		},
 		CheckParameters: func(*brokerpak.Service, map[string]any, map[string]any, bool) error { return nil },
 		CheckValues:     func([]brokerpak.Variable, map[string]any) error { return nil },
+		Provision:       c.provisioned,
 		CheckManifest: func(tree map[string]any) error {
 			found, err := schemas.ManifestFaults(tree)
 			for _, item := range found {

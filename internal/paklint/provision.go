@@ -1,11 +1,13 @@
 package paklint
 
 import (
+	"context"
 	"regexp"
 	"slices"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
+	"service-adapter/manifestgen"
 )
 
 // provisionTemplate checks a provision template against the secrets and the inputs of the service.
@@ -25,7 +27,7 @@ func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfi
 			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, and has the name of one; rename one of them", output)
 		case slices.Contains(module.SensitiveOutputs, output) && numbered.MatchString(output):
 			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, whose name must not end like that of a changed value", output)
-		case slices.Contains(inputs, output):
+		case slices.Contains(inputs, output) && action.Bosh != nil:
 			c.diags.Warnf(pos, "output-name", "output %q has the name of an input, so ((%s)) in the manifest is the input", output, output)
 		}
 	}
@@ -47,4 +49,14 @@ func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfil
 		c.diags.Errorf(templatePlace(action, pos), "secret-in-template",
 			"var.%s is the value of secret %q, which later requests do not know; the provision template cannot use it", secret.Input, secret.Name)
 	}
+}
+
+// provisioned makes up the outputs of a provision template.
+func (c *serviceCheck) provisioned(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
+	module, _ := hclfile.Inspect(p.Service.Provision.Templates) // whose faults were reported
+	made := &manifestgen.Provisioned{Outputs: map[string]any{}, Sensitive: module.SensitiveOutputs}
+	for _, output := range p.Service.Provision.Outputs {
+		made.Outputs[output.Name] = c.plausible(output)
+	}
+	return made, nil
 }

@@ -81,6 +81,7 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 		pos := templatePlace(action, module.OutputPlaces[output])
 		switch {
 		case slices.Contains(declared, output):
+		case output == statusOutput && action == &c.service.Provision: // it is logged
 		case output == statusOutput:
 			c.diags.Warnf(pos, "hcl-output", "output %q is not declared in %s.outputs; other brokers show it to users, here it is left out", output, name)
 		default:

@@ -1,6 +1,7 @@
 package acceptance_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -124,27 +125,29 @@ func reached(file string) int {
 	return id
 }
 
-// stat returns a field of /proc/PID/stat, counted after the program's name: 0 is the state, 1 the parent.
-func stat(pid, field int) string {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return ""
-	}
-	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[field]
-}
-
 // gone tells whether a process ended.
 func gone(pid int) bool {
-	state := stat(pid, 0)
-	return state == "" || state == "Z" || state == "X"
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return true
+	}
+	// The state comes after the program's name.
+	state := strings.TrimSpace(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
+	return state == 'Z' || state == 'X'
 }
 
-// parent is the process that started one.
-func parent(pid int) int {
+// tofu is the process id of the OpenTofu that runs for a binding. It is not the one that started the provider.
+func (s *site) tofu(binding string) int {
 	GinkgoHelper()
-	id, err := strconv.Atoi(stat(pid, 1))
+	text, err := os.ReadFile(filepath.Join(s.cache(), "runs", "b-"+binding+".json"))
 	Expect(err).NotTo(HaveOccurred())
-	return id
+	var holder struct {
+		Tofu struct {
+			PID int `json:"pid"`
+		} `json:"tofu"`
+	}
+	Expect(json.Unmarshal(text, &holder)).To(Succeed())
+	return holder.Tofu.PID
 }
 
 // kill kills a process at once and waits for its end.

@@ -41,7 +41,7 @@ func (k killing) play(b *broker) {
 	waiting := at.reached()
 	tofu := waiting
 	if _, ok := at.(providerPoint); ok {
-		tofu = parent(waiting)
+		tofu = b.site.tofu("bind-1")
 	}
 	if k.victim != theTofu {
 		kill(creation.Process.Pid)
@@ -128,8 +128,8 @@ var _ = Describe("a deletion that is killed", func() {
 		at := b.site.point(beforeDestroy)
 		at.hold()
 		deletion := b.start(deleteBinding, b.unbindParameters("bind-1"))
-		provider := at.reached()
-		tofu := parent(provider)
+		at.reached()
+		tofu := b.site.tofu("bind-1")
 		if victim != theTofu {
 			kill(deletion.Process.Pid)
 		}
@@ -209,7 +209,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 		got := creation.wait()
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(BeEmpty())
-		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"), ContainSubstring("delete-binding will try again")))
+		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"), ContainSubstring("the deletion will try again")))
 		Expect(os.RemoveAll(entry)).To(Succeed())
 		Expect(os.Rename(entry+".kept", entry)).To(Succeed())
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))

@@ -83,12 +83,12 @@ var _ = Describe("a secret", func() {
 		at.hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", object{"content": planted("parameter"), "tree": planted("tree")}))
 		provider := at.reached()
-		for _, pid := range []int{creation.Process.Pid, parent(provider), provider} {
+		for _, pid := range []int{creation.Process.Pid, b.site.tofu("bind-1"), provider} {
 			arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(arguments)).NotTo(ContainSubstring("planted-in-"))
 		}
-		for _, pid := range []int{parent(provider), provider} {
+		for _, pid := range []int{b.site.tofu("bind-1"), provider} {
 			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(text)).NotTo(ContainSubstring("planted-in-"))

@@ -19,7 +19,7 @@ const address = "registry.terraform.io/hashicorp/random"
 
 func main() {
 	serve := func() provider.Provider { return &randomProvider{} }
-	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address}); err != nil {
+	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address, ProtocolVersion: 5}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,23 @@
+// Command terraform-provider-pgaccess is an OpenTofu provider for access to the databases of a PostgreSQL server: login roles
+// that share what they make, and databases.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+
+	"service-adapter/terraform-provider-pgaccess/provider"
+)
+
+// address is where templates declare this provider.
+const address = "registry.terraform.io/service-adapter/pgaccess"
+
+func main() {
+	if err := providerserver.Serve(context.Background(), provider.New(os.Getenv), providerserver.ServeOpts{Address: address}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,118 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/terraform-provider-pgaccess/postgres"
+)
+
+// database is one with any number of connections.
+func database(name, owner string) postgres.Database {
+	return postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}
+}
+
+var _ = Describe("a database", func() {
+	var (
+		s           postgres.Server
+		name, owner string
+	)
+
+	BeforeEach(func() {
+		number++
+		s, name = administrator(), fmt.Sprintf(`New "%d"`, number)
+		owner = "owner of " + name
+	})
+
+	It("is made for a group, and dropped with it", func(ctx context.Context) {
+		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
+		Expect(s.ReadDatabase(ctx, name)).To(Equal(&postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}))
+		one := member(name, "one")
+		Expect(s.CreateRole(ctx, one)).To(Succeed())
+		Expect(as(ctx, one, "CREATE TABLE t ()", "CREATE SCHEMA s")).To(Succeed())
+
+		By("letting nobody else in")
+		elsewhere := member(newDatabase(ctx), "else")
+		Expect(s.CreateRole(ctx, elsewhere)).To(Succeed())
+		_, err := pgx.Connect(ctx, dsn(elsewhere.Name, elsewhere.Password, name))
+		Expect(err).To(MatchError(ContainSubstring("permission denied for database")))
+
+		By("dropping it under a session")
+		session(ctx, one.Name, one.Password, name)
+		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
+		Expect(s.ReadDatabase(ctx, name)).To(BeNil())
+		Expect(exists(ctx, owner)).To(BeTrue(), "it has a member")
+		Expect(s.DropRole(ctx, one)).To(Succeed())
+		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed(), "it is gone")
+		Expect(exists(ctx, owner)).To(BeFalse())
+	})
+
+	It("is adopted from an interrupted run, but not from somebody else", func(ctx context.Context) {
+		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
+		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
+		another := "another " + owner
+		Expect(s.CreateDatabase(ctx, database(name, another))).To(MatchError(
+			fmt.Sprintf(`database %q exists and belongs to %q, not to %q; import it to manage it`, name, owner, another)))
+		Expect(exists(ctx, another)).To(BeFalse())
+		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
+	})
+
+	It("can be given to another group, and another limit", func(ctx context.Context) {
+		d := postgres.Database{Name: newDatabase(ctx), Owner: owner, ConnectionLimit: 7}
+		Expect(s.ChangeDatabase(ctx, d)).To(Succeed())
+		Expect(s.ReadDatabase(ctx, d.Name)).To(Equal(&d))
+	})
+
+	It("is made and dropped with others at the same time", func(ctx context.Context) {
+		var wait sync.WaitGroup
+		for i := range 6 {
+			wait.Go(func() {
+				defer GinkgoRecover()
+				mine := fmt.Sprint(name, " ", i)
+				owner := "owner of " + mine
+				Expect(s.CreateDatabase(ctx, database(mine, owner))).To(Succeed())
+				Expect(s.CreateRole(ctx, postgres.Role{
+					Name: "member of " + mine, Group: owner, Database: mine, Marker: mine, Password: "x", ConnectionLimit: -1,
+				})).To(Succeed())
+				Expect(s.DropRole(ctx, postgres.Role{Name: "member of " + mine, Group: owner, Database: mine, Marker: mine})).To(Succeed())
+				Expect(s.DropDatabase(ctx, mine, owner)).To(Succeed())
+			})
+		}
+		wait.Wait()
+		Expect(query[int](ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname LIKE $1", "owner of "+name+" %")).To(BeZero())
+	})
+})
+
+var _ = Describe("an administrator who is no superuser", func() {
+	It("makes and drops databases and roles", func(ctx context.Context) {
+		number++
+		limited := fmt.Sprintf("limited %d", number)
+		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")
+		s, name := administrator(), fmt.Sprintf("base %d", number)
+		s.User, s.Password = limited, "limited"
+		one := member(name, "one")
+		Expect(s.CreateDatabase(ctx, database(name, one.Group))).To(Succeed())
+		Expect(s.CreateRole(ctx, one)).To(Succeed())
+		Expect(as(ctx, one, "SET ROLE NONE", "CREATE TABLE t ()")).To(Succeed())
+		session(ctx, one.Name, one.Password, name)
+		Expect(s.DropRole(ctx, one)).To(Succeed())
+		Expect(query[string](ctx, name, "SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal(one.Group))
+		Expect(s.DropDatabase(ctx, name, one.Group)).To(Succeed())
+		Expect(exists(ctx, one.Group)).To(BeFalse())
+	})
+
+	It("is told what he may not do", func(ctx context.Context) {
+		number++
+		limited := fmt.Sprintf("limited %d", number)
+		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE PASSWORD 'limited'")
+		s, one := administrator(), member(newDatabase(ctx), "one")
+		s.User, s.Password = limited, "limited"
+		Expect(s.CreateRole(ctx, one)).To(MatchError(ContainSubstring("may not grant privileges on database")))
+		Expect(exists(ctx, one.Group)).To(BeFalse())
+	})
+})

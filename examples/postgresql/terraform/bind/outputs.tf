@@ -1,0 +1,37 @@
+output "uri" {
+  value     = "postgresql://${pgaccess_role.binding.name}:${pgaccess_role.binding.password}@${local.address}?sslmode=require"
+  sensitive = true
+}
+
+output "jdbc_url" {
+  value = join("", [
+    "jdbc:postgresql://${local.address}?sslmode=require",
+    "&user=${pgaccess_role.binding.name}&password=${pgaccess_role.binding.password}",
+  ])
+  sensitive = true
+}
+
+output "username" {
+  value = pgaccess_role.binding.name
+}
+
+output "password" {
+  value     = pgaccess_role.binding.password
+  sensitive = true
+}
+
+output "hostname" {
+  value = var.hostname
+}
+
+output "port" {
+  value = var.port
+}
+
+output "database" {
+  value = var.database
+}
+
+output "ca_cert" {
+  value = var.ca_cert
+}

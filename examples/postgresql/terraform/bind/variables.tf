@@ -1,0 +1,33 @@
+variable "hostname" {
+  type = string
+}
+
+variable "port" {
+  type = number
+}
+
+variable "database" {
+  type = string
+}
+
+variable "admin_user" {
+  type = string
+}
+
+variable "admin_password" {
+  type      = string
+  sensitive = true
+}
+
+variable "ca_cert" {
+  type = string
+}
+
+variable "binding_id" {
+  type = string
+}
+
+variable "connection_limit" {
+  type    = number
+  default = -1
+}

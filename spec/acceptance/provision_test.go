@@ -1,0 +1,263 @@
+package acceptance_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/odb"
+)
+
+// olderTofu is the version before tofuVersion on the upgrade path of a spec's pak.
+const olderTofu = "1.10.10"
+
+// newProvisionedBroker is newBroker for the pak whose provision template makes an entry.
+func newProvisionedBroker() *broker {
+	GinkgoHelper()
+	s := newSite("provisioned")
+	s.set(object{"services": object{"entries": object{
+		"provision_defaults": object{"path": s.entries}, "bind_defaults": object{"path": s.entries},
+	}}})
+	return newBroker(s)
+}
+
+// properties are those of the deployed manifest's only job.
+func (b *broker) properties() object {
+	GinkgoHelper()
+	var manifest struct {
+		Groups []struct {
+			Jobs []struct {
+				Properties object `yaml:"properties"`
+			} `yaml:"jobs"`
+		} `yaml:"instance_groups"`
+	}
+	Expect(yaml.Unmarshal([]byte(b.Manifest), &manifest)).To(Succeed())
+	return manifest.Groups[0].Jobs[0].Properties
+}
+
+// check is what the broker does before an update: it returns standard error.
+func (b *broker) check(ctx context.Context) string {
+	GinkgoHelper()
+	before := b.site.resources()
+	got := b.call(ctx, generateManifest, b.Generate(object{}))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	manifest, _ := decode(got.Stdout)["manifest"].(string)
+	same, err := odb.SameManifests(b.Manifest, manifest)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(same).To(BeTrue(), "the broker would refuse the update")
+	Expect(b.site.resources()).To(Equal(before))
+	return got.Stderr
+}
+
+// applying is the id of the OpenTofu that applies right now.
+func (s *site) applying() int {
+	GinkgoHelper()
+	for _, p := range s.processes() {
+		if strings.Contains(p.command, "tofu apply ") {
+			return p.pid
+		}
+	}
+	Fail("no OpenTofu is running")
+	return 0
+}
+
+var _ = Describe("an instance with a provision template", func() {
+	var b *broker
+
+	BeforeEach(func() { b = newProvisionedBroker() })
+
+	It("is made, checked, changed, bound and unbound", func(ctx context.Context) {
+		b.deploy(ctx, object{"content": "first"})
+		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
+		Expect(b.properties()).To(HaveKeyWithValue("host", "inst-1-data.example.com"))
+		Expect(b.properties()["key"]).To(HavePrefix("((/odb/"))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+
+		dashboard := b.call(ctx, dashboardURL, object{"instance_id": b.ID, "plan": b.Plan, "manifest": b.Manifest})
+		Expect(decode(dashboard.Stdout)).To(HaveKeyWithValue("dashboard_url", "https://inst-1-data.example.com/"))
+
+		got := credentials(b.bind(ctx, "bind-1", nil))
+		key := got["key"]
+		Expect(key).NotTo(BeEmpty())
+		Expect(got).To(Equal(object{
+			"account": "bind-1-account", "host": "inst-1-data.example.com", "content": "first", "key": key, "url": "http://inst-1-data.example.com:80",
+		}))
+		Expect(b.Manifest).NotTo(ContainSubstring(key.(string)))
+
+		b.deploy(ctx, object{"content": "second"})
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "second"), HaveKeyWithValue("key", key)))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+		for _, id := range []string{"bind-1", "bind-2"} {
+			Expect(b.unbind(ctx, id).Exit).To(Equal(0))
+		}
+		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
+	})
+
+	It("runs no OpenTofu for what concerns BOSH alone", func(ctx context.Context) {
+		b.deploy(ctx, nil)
+		state := filepath.Join(b.site.state(), "workspaces", "i-inst-1", "terraform.tfstate")
+		before, err := os.ReadFile(state)
+		Expect(err).NotTo(HaveOccurred())
+		b.deploy(ctx, object{"text": "new"})
+		Expect(b.properties()).To(HaveKeyWithValue("text", "new"))
+		after, err := os.ReadFile(state)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(after)).To(Equal(string(before)))
+	})
+
+	It("keeps sensitive outputs in the manifest where the broker stores no secrets", func(ctx context.Context) {
+		b.site.set(object{"secure_manifests": false})
+		b.deploy(ctx, nil)
+		key, _ := b.properties()["key"].(string)
+		Expect(key).NotTo(BeEmpty())
+		Expect(key).NotTo(ContainSubstring("(("))
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(HaveKeyWithValue("key", key))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+	})
+
+	It("leaves nothing of a creation that fails", func(ctx context.Context) {
+		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"failure": "no space"})))
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stdout).To(BeEmpty())
+		Expect(got.Stderr).To(ContainSubstring("Entry refused"))
+		b.site.expectNothingLeft()
+		b.deploy(ctx, nil)
+	})
+
+	It("is taken up again after an update that failed", func(ctx context.Context) {
+		b.deploy(ctx, object{"content": "first"})
+		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "second", "failure": "no space"})))
+		Expect(got.Exit).To(Equal(1))
+		Expect(b.check(ctx)).To(ContainSubstring("the next update will change what the provision template built"))
+		b.deploy(ctx, nil)
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(HaveKeyWithValue("content", "first"))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+	})
+
+	DescribeTable("goes on after a kill", func(ctx context.Context, victim victim, point string) {
+		at := b.site.point(point)
+		at.hold()
+		creation := b.start(generateManifest, b.Generate(b.body(nil)))
+		at.reached()
+		tofu := b.site.applying()
+		if victim != theTofu {
+			kill(creation.Process.Pid)
+		}
+		if victim != theAdapter {
+			kill(tofu)
+		}
+		at.release()
+		got := creation.wait()
+		Expect(got.Stdout).To(BeEmpty())
+		Expect(got.Exit).NotTo(Equal(0))
+		b.deploy(ctx, nil)
+		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+		b.site.expectNoProcesses()
+	},
+		Entry("of the adapter", theAdapter, beforeCreate), Entry("of OpenTofu", theTofu, afterCreate), Entry("of both", both, afterCreate),
+	)
+
+	It("is checked by its record while the state backend is down", func(ctx context.Context) {
+		b.deploy(ctx, nil)
+		b.site.set(object{"state": object{"type": "pg", "config": object{"conn_str": "postgres://nobody:x@127.0.0.1:1/none?sslmode=disable"}}})
+		Expect(b.check(ctx)).To(ContainSubstring("the state of the instance could not be compared"))
+		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "x"})))
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stdout).To(BeEmpty())
+	})
+
+	It("is not made again when its state is gone", func(ctx context.Context) {
+		b.deploy(ctx, nil)
+		Expect(os.RemoveAll(filepath.Join(b.site.state(), "workspaces", "i-inst-1"))).To(Succeed())
+		Expect(b.check(ctx)).To(ContainSubstring("the state backend has no state of the instance"))
+		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(nil))), "the state backend has no state of the instance")
+	})
+
+	It("is imported with all that the resource has", func(ctx context.Context) {
+		file := filepath.Join(b.site.entries, "inst-1-data")
+		Expect(os.WriteFile(file, []byte(`{"content":"by hand","secret":"made by hand"}`), 0o600)).To(Succeed())
+		b.deploy(ctx, object{"data_id": file})
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveKeyWithValue("content", "by hand"), HaveKeyWithValue("key", "made by hand")))
+		b.deploy(ctx, object{"text": "something else"})
+		text, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(text)).To(MatchJSON(`{"content":"by hand","secret":"made by hand"}`))
+		b.deploy(ctx, object{"content": "changed"})
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "changed"), HaveKeyWithValue("key", "made by hand")))
+	})
+
+	It("needs the environment variables that the pak requires, and sees no others", func(ctx context.Context) {
+		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		b.site.write("manifest.yml", string(manifest)+"required_env_variables: [CLOUD_TOKEN]\n")
+		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(nil))), "pak provisioned requires CLOUD_TOKEN")
+		b.site.expectNothingLeft()
+
+		b.site.env = append(b.site.env, "CLOUD_TOKEN=the-token-of-the-cloud", "BROKER_PASSWORD=of-no-concern", "TF_VAR_content=of-no-concern")
+		at := b.site.point(beforeCreate)
+		at.hold()
+		creation := b.start(generateManifest, b.Generate(b.body(nil)))
+		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", at.reached()))
+		Expect(err).NotTo(HaveOccurred())
+		at.release()
+		got := creation.wait()
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(string(environment)).To(ContainSubstring("CLOUD_TOKEN=the-token-of-the-cloud\x00"))
+		Expect(string(environment)).NotTo(ContainSubstring("of-no-concern"))
+		Expect(b.Deploy(got.Stdout)).To(Succeed())
+		Expect(b.bind(ctx, "bind-1", nil).Stdout).To(ContainSubstring(`"content":"as made"`))
+	})
+
+	It("is upgraded where the operator wants that", func(ctx context.Context) {
+		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(repository("build", "tofu", olderTofu, "tofu")).To(BeARegularFile(), "run `make tools` first")
+		b.site.link(repository("build", "tofu", olderTofu, "tofu"), b.site.bin(olderTofu, "tofu"))
+		b.site.write("manifest.yml", strings.Replace(string(manifest), tofuVersion, olderTofu, 1))
+		b.deploy(ctx, nil)
+		key := credentials(b.bind(ctx, "bind-1", nil))["key"]
+
+		b.site.write("manifest.yml", strings.Replace(string(manifest), "- name: tofu", "- {name: tofu, version: "+olderTofu+"}\n- name: tofu", 1)+
+			"terraform_upgrade_path: [{version: "+olderTofu+"}, {version: "+tofuVersion+"}]\n")
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+		b.deploy(ctx, object{"text": "BOSH alone"})
+		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "new"}))), "the instance must be upgraded")
+		b.site.set(object{"terraform_upgrades_enabled": true})
+		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"))
+		b.deploy(ctx, object{"content": "new"})
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "new"), HaveKeyWithValue("key", key)))
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+	})
+
+	It("of the specification's example is made, bound and unbound", func(ctx context.Context) {
+		s := b.site
+		Expect(os.RemoveAll(s.pak)).To(Succeed())
+		Expect(os.CopyFS(s.pak, os.DirFS(repository("examples", "example-email")))).To(Succeed())
+		s.link(tofuBinary(), s.bin(tofuVersion, "tofu"))
+		s.link(providerBinary("random"), s.bin("terraform-provider-random_v3.7.2"))
+		s.set(object{"services": object{}})
+		b.ServiceID, b.PlanID = "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"
+		b.Plan = maps.Clone(b.Plan)
+		b.Plan["instance_groups"], b.Plan["properties"] = []any{}, object{"brokerpak": object{"plan": "example-email-plan"}}
+		b.deploy(ctx, object{"username": "me"})
+		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
+		got := credentials(b.bind(ctx, "bind-1", nil))
+		Expect(got).To(HaveKeyWithValue("email", "me@example.com"))
+		Expect(got["uri"]).To(MatchRegexp(`^smtp://me@example\.com:.{16}@smtp\.mycompany\.com$`))
+		b.deploy(ctx, object{"username": "you"})
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(HaveKeyWithValue("email", "you@example.com"))
+		for _, id := range []string{"bind-1", "bind-2"} {
+			Expect(b.unbind(ctx, id).Exit).To(Equal(0))
+		}
+		Expect(list(filepath.Join(s.state(), "workspaces"))).To(Equal([]string{"i-inst-1"}))
+	})
+})

@@ -1,0 +1,5 @@
+resource "directory_entry" "data" {
+  path    = var.path
+  name    = var.name
+  content = var.content
+}

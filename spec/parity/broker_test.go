@@ -1,0 +1,237 @@
+package parity_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/odb"
+	binary "service-adapter/spec/broker"
+)
+
+type (
+	object = map[string]any
+	answer = binary.Answer
+)
+
+// broker plays ODB with one instance of a pak.
+type broker struct {
+	*odb.Instance
+	dir    string
+	config object
+	env    []string
+	// previousPlan is that of the deployed instance where it is not the plan.
+	previousPlan object
+	uaa          any
+	// noSecrets makes the broker send none, as on an upgrade or without CredHub.
+	noSecrets bool
+}
+
+// newBroker installs an example pak for a broker whose instance is not deployed yet.
+func newBroker(example string) *broker {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp("", "par-") // short: OpenTofu makes sockets below it
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	pak := filepath.Join(dir, "pak")
+	Expect(os.CopyFS(pak, os.DirFS(repository("examples", example)))).To(Succeed())
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, tofuVersion)
+	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
+	Expect(os.Symlink(tofuBinary(), filepath.Join(bin, "tofu"))).To(Succeed())
+	b := &broker{dir: dir, Instance: &odb.Instance{ID: "some-instance-id"}, uaa: "null"}
+	b.config = object{
+		"paks": []string{pak}, "secure_manifests": true, "cache_dir": filepath.Join(dir, "cache"),
+		"state": object{"config": object{"dir": filepath.Join(dir, "state")}},
+	}
+	return b
+}
+
+// with changes keys of the adapter's configuration.
+func (b *broker) with(keys object) { maps.Copy(b.config, keys) }
+
+func (b *broker) call(ctx context.Context, command string, parameters object) answer {
+	GinkgoHelper()
+	text, err := json.Marshal(b.config) // JSON is YAML
+	Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(b.dir, "service-adapter.yml")
+	Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
+	adapter := binary.Adapter{
+		Path: adapterBinary, Dir: b.dir, Env: append([]string{"SERVICE_ADAPTER_CONFIG=" + file, "TMPDIR=" + b.dir}, b.env...),
+	}
+	got, err := adapter.Call(ctx, command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	GinkgoWriter.Printf("%s: exit %d\nstdout: %.4000s\nstderr: %.2000s\n", command, got.Exit, got.Stdout, got.Stderr)
+	return got
+}
+
+// body is the request of a creation or update.
+func (b *broker) body(parameters object) object {
+	return object{
+		"context": object{"platform": "cloudfoundry"}, "service_id": b.ServiceID, "plan_id": b.PlanID, "parameters": parameters,
+	}
+}
+
+// ask makes a generate-manifest call.
+func (b *broker) ask(ctx context.Context, body object) answer {
+	GinkgoHelper()
+	parameters := b.Generate(body)
+	parameters["uaa_client"] = b.uaa
+	if b.previousPlan != nil {
+		parameters["previous_plan"] = b.previousPlan
+	}
+	if b.noSecrets {
+		parameters["previous_secrets"] = "null"
+	}
+	return b.call(ctx, "generate-manifest", parameters)
+}
+
+// product is what generate-manifest gave.
+type product struct {
+	text    string
+	tree    object
+	Secrets object            `json:"secrets"`
+	Configs map[string]string `json:"configs"`
+}
+
+// generate makes a generate-manifest call that succeeds; nothing is deployed.
+func (b *broker) generate(ctx context.Context, parameters object) product {
+	GinkgoHelper()
+	return productOf(b.ask(ctx, b.body(parameters)))
+}
+
+// deploy does the same and deploys the result.
+func (b *broker) deploy(ctx context.Context, parameters object) product {
+	GinkgoHelper()
+	got := b.ask(ctx, b.body(parameters))
+	made := productOf(got)
+	Expect(b.Deploy(got.Stdout)).To(Succeed())
+	return made
+}
+
+func productOf(got answer) product {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	var made struct {
+		product
+		Manifest string `json:"manifest"`
+	}
+	Expect(json.Unmarshal([]byte(got.Stdout), &made)).To(Succeed())
+	made.text, made.tree = made.Manifest, decode(made.Manifest)
+	return made.product
+}
+
+func decode(text string) object {
+	GinkgoHelper()
+	var tree object
+	Expect(yaml.Unmarshal([]byte(text), &tree)).To(Succeed())
+	return tree
+}
+
+// expectNoPendingChanges makes the check without which the broker refuses every update.
+func (b *broker) expectNoPendingChanges(ctx context.Context) {
+	GinkgoHelper()
+	made := productOf(b.ask(ctx, object{}))
+	Expect(odb.SameManifests(b.Manifest, made.text)).To(BeTrue(), "deployed:\n%s\nnow:\n%s", b.Manifest, made.text)
+}
+
+// group is an instance group of a manifest, by its place.
+func (p product) group(index int) object { return p.tree["instance_groups"].([]any)[index].(object) }
+
+// groups are the names of the instance groups, each with those of its jobs.
+func (p product) groups() []string {
+	var names []string
+	for _, item := range p.tree["instance_groups"].([]any) {
+		group := item.(object)
+		name := group["name"].(string) + ":"
+		for _, job := range group["jobs"].([]any) {
+			name += " " + job.(object)["name"].(string)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// job are the properties of the first job of the first instance group.
+func (p product) job() object {
+	return p.group(0)["jobs"].([]any)[0].(object)["properties"].(object)
+}
+
+// planGroup is an instance group of a plan.
+func planGroup(name string, instances int) object {
+	return object{"name": name, "vm_type": "small", "instances": instances, "networks": []string{"net"}, "azs": []string{"az"}}
+}
+
+func (b *broker) planGroups() []any { return b.Plan["instance_groups"].([]any) }
+
+func (b *broker) properties() object { return b.Plan["properties"].(object) }
+
+func release(name, version string, jobs ...string) serviceadapter.ServiceRelease {
+	return serviceadapter.ServiceRelease{Name: name, Version: version, Jobs: jobs}
+}
+
+// expectRefused asserts what the broker answers with a text of its own, because only the operator can mend it.
+func expectRefused(got answer, texts ...string) {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(1))
+	Expect(got.Stdout).To(BeEmpty())
+	for _, text := range texts {
+		Expect(strings.ReplaceAll(got.Stderr, `\"`, `"`)).To(ContainSubstring(text))
+	}
+}
+
+// expectTold asserts what the user reads.
+func expectTold(got answer, texts ...string) {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(1))
+	for _, text := range texts {
+		Expect(got.Stdout).To(ContainSubstring(text))
+	}
+}
+
+// bind makes a create-binding call.
+func (b *broker) bind(ctx context.Context, id string, body object) answer {
+	GinkgoHelper()
+	return b.call(ctx, "create-binding", b.bindParameters(id, body))
+}
+
+func (b *broker) unbind(ctx context.Context, id string) answer {
+	GinkgoHelper()
+	return b.call(ctx, "delete-binding", b.bindParameters(id, object{"service_id": b.ServiceID, "plan_id": b.PlanID}))
+}
+
+func (b *broker) bindParameters(id string, body object) object {
+	all := object{
+		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
+		"service_id": b.ServiceID, "plan_id": b.PlanID,
+	}
+	maps.Copy(all, body)
+	parameters := b.Bind(id, all)
+	if b.noSecrets {
+		parameters["secrets"] = "null"
+	}
+	return parameters
+}
+
+func credentials(got answer) object {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	var made struct{ Credentials object }
+	Expect(json.Unmarshal([]byte(got.Stdout), &made)).To(Succeed())
+	return made.Credentials
+}
+
+func fixture(name string) string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}

@@ -1,0 +1,205 @@
+package parity_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// installCommands installs testdata/topic-command as both commands. There is no Kafka here: the specs see how it is called.
+func (b *broker) installCommands() {
+	GinkgoHelper()
+	script, err := os.ReadFile("testdata/topic-command")
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"topic_creator", "topic_deleter"} {
+		Expect(os.WriteFile(filepath.Join(b.dir, name), script, 0o755)).To(Succeed())
+	}
+	b.env = []string{
+		"TOPIC_CREATOR_COMMAND=" + filepath.Join(b.dir, "topic_creator"), "TOPIC_DELETER_COMMAND=" + filepath.Join(b.dir, "topic_deleter"),
+	}
+}
+
+// fails makes the commands fail with a text, on topics whose name begins so.
+func (b *broker) fails(text, topics string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(filepath.Join(b.dir, "fail"), []byte(text), 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(b.dir, "fail-on"), []byte(topics), 0o600)).To(Succeed())
+}
+
+func (b *broker) works() {
+	GinkgoHelper()
+	Expect(os.Remove(filepath.Join(b.dir, "fail"))).To(Succeed())
+}
+
+// calls are the calls of the commands so far: "COMMAND|ZOOKEEPERS|TOPIC".
+func (b *broker) calls() []string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(b.dir, "calls"))
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return strings.Fields(string(text))
+}
+
+// boundKafka is a broker whose instance is deployed.
+func boundKafka(ctx context.Context) *broker {
+	GinkgoHelper()
+	b := newKafka()
+	b.deploy(ctx, nil)
+	return b
+}
+
+func (b *broker) bindTo(ctx context.Context, topic string) answer {
+	GinkgoHelper()
+	return b.bind(ctx, "foo", object{"parameters": object{"topic": topic}})
+}
+
+const (
+	zookeepers  = "zookeeper1ip,zookeeper2ip"
+	topicExists = "Error while executing topic command: kafka.common.TopicExistsException: Topic exists"
+)
+
+func kafkaBindings() []behaviour {
+	return []behaviour{
+		same("valid bind", func(ctx context.Context) {
+			Expect(credentials(boundKafka(ctx).bind(ctx, "foo", nil))).To(Equal(object{"bootstrap_servers": []any{"broker1ip:9092", "broker2ip:9092"}}))
+		}),
+		same("should call the create topic binary", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bind(ctx, "foo", nil))
+			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}))
+		}),
+		same("unknown params", func(ctx context.Context) {
+			got := boundKafka(ctx).bind(ctx, "foo", object{"parameters": object{"unknown-param": "x", "another-random-param": "x"}})
+			expectTold(got, `"another-random-param" is not supported`, `"unknown-param" is not supported`)
+		}),
+		differs("an empty binding id", func(ctx context.Context) {
+			expectRefused(boundKafka(ctx).bind(ctx, "", nil), "no binding_id")
+		}),
+		same("topic creation fails", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.fails("no way", "foo")
+			expectRefused(b.bind(ctx, "foo", nil), "no way")
+			b.works()
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41), "nothing is left")
+		}),
+		same("an existing topic is a binding that exists", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.fails(topicExists, "foo")
+			got := b.bind(ctx, "foo", nil)
+			Expect(got.Exit).To(Equal(49), got.Stderr)
+			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}), "another's topic is not deleted")
+		}),
+		same("topic param", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bindTo(ctx, "orders"))
+			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo", "topic_creator|" + zookeepers + "|orders"}))
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
+		}),
+		same("topic param that exists is a plain error", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.fails(topicExists, "orders")
+			expectRefused(b.bindTo(ctx, "orders"), "TopicExistsException")
+		}),
+		differs("topic param: that command fails", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.fails("no way", "orders")
+			expectRefused(b.bindTo(ctx, "orders"), "no way")
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "what the bind made is undone")
+		}),
+		differs("topic param: any text", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			expectTold(b.bindTo(ctx, "--help"), `"topic"`)
+			Expect(b.calls()).To(BeEmpty())
+		}),
+		same("no kafka VMs", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.VMs["kafka_server"] = nil
+			expectRefused(b.bind(ctx, "foo", nil), `no VMs for instance group "kafka_server"`)
+		}),
+		same("no zookeeper VMs", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.VMs["zookeeper_server"] = nil
+			expectRefused(b.bind(ctx, "foo", nil), `no VMs for instance group "zookeeper_server"`)
+		}),
+		differs("logs the bind resource", func(ctx context.Context) {
+			got := boundKafka(ctx).bind(ctx, "foo", object{"bind_resource": object{"app_guid": "my-app-guid"}})
+			Expect(got.Stderr).NotTo(ContainSubstring("my-app-guid"))
+		}),
+		same("unbind: delete existing", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bind(ctx, "foo", nil))
+			b.VMs["zookeeper_server"] = []string{"moved"}
+			got := b.unbind(ctx, "foo")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+			Expect(b.calls()[1:]).To(Equal([]string{"topic_deleter|moved|foo"}))
+		}),
+		same("unbind: binding cannot be found", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41))
+		}),
+		same("unbind: the topic does not exist any more", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bind(ctx, "foo", nil))
+			b.fails("Topic foo does not exist on ZK path", "foo")
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41))
+		}),
+		same("unbind: the command fails", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bind(ctx, "foo", nil))
+			b.fails("no way", "foo")
+			expectRefused(b.unbind(ctx, "foo"), "no way")
+		}),
+		same("dashboard", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			got := b.call(ctx, "dashboard-url", object{"instance_id": b.ID, "plan": b.Plan, "manifest": b.Manifest})
+			Expect(got.Stdout).To(MatchJSON(`{"dashboard_url": "http://example_dashboard.com/some-instance-id"}`))
+		}),
+	}
+}
+
+func kafkaSchemas() []behaviour {
+	schemas := func(ctx context.Context, b *broker) object {
+		GinkgoHelper()
+		got := b.call(ctx, "generate-plan-schemas", object{"plan": b.Plan})
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		return decode(got.Stdout)
+	}
+	schema := func(all object, of, action string) object {
+		return all[of].(object)[action].(object)["parameters"].(object)
+	}
+	return []behaviour{
+		differs("schemas", func(ctx context.Context) {
+			all := schemas(ctx, newKafka())
+			for _, action := range []string{"create", "update"} {
+				instance := schema(all, "service_instance", action)
+				Expect(instance).To(HaveKeyWithValue("additionalProperties", false))
+				Expect(instance["properties"]).To(And(HaveLen(2),
+					HaveKeyWithValue("auto_create_topics", HaveKeyWithValue("description", "Auto create topics")),
+					HaveKeyWithValue("default_replication_factor", HaveKeyWithValue("description", "Replication factor")),
+				))
+			}
+			binding := schema(all, "service_binding", "create")
+			Expect(binding).To(HaveKeyWithValue("additionalProperties", false))
+			Expect(binding["properties"]).To(HaveKeyWithValue("topic", And(
+				HaveKeyWithValue("type", "string"), HaveKeyWithValue("description", "The name of the topic"),
+			)))
+		}),
+		differs("schemas: fails with error if service_adapter_fails", func(ctx context.Context) {
+			b := newKafka()
+			b.properties()["service_adapter_fails"] = true
+			Expect(schemas(ctx, b)).To(HaveKey("service_instance"))
+		}),
+		differs("schemas: schema_to_return", func(ctx context.Context) {
+			b := newKafka()
+			b.properties()["schema_to_return"] = `{"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}`
+			Expect(schema(schemas(ctx, b), "service_instance", "create")["properties"]).To(HaveKey("auto_create_topics"))
+		}),
+	}
+}

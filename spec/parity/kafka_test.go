@@ -1,0 +1,220 @@
+package parity_test
+
+import (
+	"context"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+)
+
+const kafkaService = "5b1d7f0a-93c4-4d7e-8a55-1f2e9c6b7a01"
+
+// newKafka is a broker with the plan of most behaviours.
+func newKafka() *broker {
+	GinkgoHelper()
+	b := newBroker("kafka")
+	b.ServiceID, b.PlanID = kafkaService, redisPlan
+	b.Deployment = serviceadapter.ServiceDeployment{
+		DeploymentName: b.DeploymentName(),
+		Releases:       serviceadapter.ServiceReleases{release("kafka", "9.2.1", "kafka_server", "zookeeper_server", "smoke_tests")},
+		Stemcells:      []serviceadapter.Stemcell{{OS: "Windows", Version: "3.1"}},
+	}
+	b.Plan = kafkaPlan(1, 1)
+	b.VMs = map[string][]string{"kafka_server": {"broker1ip", "broker2ip"}, "zookeeper_server": {"zookeeper1ip", "zookeeper2ip"}}
+	b.installCommands()
+	return b
+}
+
+func kafkaPlan(brokers, zookeepers int) object {
+	kafka, zookeeper := planGroup("kafka_server", brokers), planGroup("zookeeper_server", zookeepers)
+	kafka["persistent_disk_type"], zookeeper["vm_type"], zookeeper["persistent_disk_type"] = "ten", "medium", "twenty"
+	return object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{kafka, zookeeper}}
+}
+
+// kafkaJob are the properties of the servers.
+func (p product) kafkaJob() object { return p.job() }
+
+// precedence is a case about where the value of auto_create_topics comes from.
+func precedence(name string, parameter, previous, plan any, want bool) behaviour {
+	return same(name, func(ctx context.Context) {
+		b := newKafka()
+		if previous != nil {
+			b.deploy(ctx, object{"auto_create_topics": previous})
+		}
+		if plan != nil {
+			b.properties()["auto_create_topics"] = plan
+		}
+		parameters := object{}
+		if parameter != nil {
+			parameters["auto_create_topics"] = parameter
+		}
+		made := b.deploy(ctx, parameters)
+		Expect(made.kafkaJob()).To(HaveKeyWithValue("auto_create_topics", want))
+		b.expectNoPendingChanges(ctx)
+	})
+}
+
+func kafkaManifests() []behaviour {
+	return []behaviour{
+		same("exits with 0", func(ctx context.Context) {
+			b := newKafka()
+			Expect(b.ask(ctx, object{"parameters": object{}}).Exit).To(Equal(0))
+		}),
+		same("prints a manifest to stdout", func(ctx context.Context) {
+			made := newKafka().generate(ctx, nil)
+			deployed := decode(strings.NewReplacer("auto_create_topics: false", "auto_create_topics: true", "replication_factor: 5", "replication_factor: 3").
+				Replace(fixture("kafka-adapter.yml")))
+			delete(made.tree, "brokerpak")
+			Expect(made.tree).To(Equal(deployed))
+			Expect(made.Secrets).To(BeEmpty())
+		}),
+		same("more zookeeper instances", func(ctx context.Context) {
+			b := newKafka()
+			b.deploy(ctx, nil)
+			b.previousPlan, b.Plan = b.Plan, kafkaPlan(1, 3)
+			Expect(b.generate(ctx, nil).group(1)).To(HaveKeyWithValue("instances", 3))
+		}),
+		same("same number of instances as before", func(ctx context.Context) {
+			b := newKafka()
+			b.deploy(ctx, nil)
+			b.previousPlan = kafkaPlan(1, 1)
+			b.generate(ctx, nil)
+		}),
+		precedence("auto_create_topics: as plan property", nil, nil, false, false),
+		precedence("auto_create_topics: as arbitrary param", false, nil, nil, false),
+		precedence("auto_create_topics: as previous manifest property", nil, false, nil, false),
+		precedence("auto_create_topics: previous AND plan", nil, false, true, false),
+		precedence("auto_create_topics: param AND plan", false, nil, true, false),
+		precedence("auto_create_topics: param AND previous AND plan", true, false, false, true),
+		same("default_replication_factor: plan property", func(ctx context.Context) {
+			b := newKafka()
+			b.properties()["default_replication_factor"] = 43.0
+			Expect(b.generate(ctx, nil).kafkaJob()).To(HaveKeyWithValue("default_replication_factor", 43))
+		}),
+		same("default_replication_factor: param overrides the plan", func(ctx context.Context) {
+			b := newKafka()
+			b.properties()["default_replication_factor"] = 43
+			Expect(b.generate(ctx, object{"default_replication_factor": 5.0}).kafkaJob()).To(HaveKeyWithValue("default_replication_factor", 5))
+		}),
+		differs("default_replication_factor: is forgotten by the next update", func(ctx context.Context) {
+			b := newKafka()
+			b.deploy(ctx, object{"default_replication_factor": 5})
+			b.expectNoPendingChanges(ctx)
+			Expect(b.generate(ctx, nil).kafkaJob()).To(HaveKeyWithValue("default_replication_factor", 5))
+		}),
+		differs("auto_create_topics: a parameter is a pending change for ever", func(ctx context.Context) {
+			b := newKafka()
+			b.deploy(ctx, object{"auto_create_topics": false})
+			b.expectNoPendingChanges(ctx)
+		}),
+		same("service_adapter_fails is a property of the servers", func(ctx context.Context) {
+			b := newKafka()
+			b.properties()["service_adapter_fails"] = true
+			Expect(b.generate(ctx, nil).kafkaJob()).To(HaveKeyWithValue("service_adapter_fails", true))
+		}),
+		same("network name in properties", func(ctx context.Context) {
+			Expect(newKafka().generate(ctx, nil).kafkaJob()).To(HaveKeyWithValue("network", "net"))
+		}),
+		same("update block: all fields", func(ctx context.Context) {
+			b := newKafka()
+			update := object{"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5, "serial": true}
+			b.Plan["update"] = update
+			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(update))
+		}),
+		differs("update block: mandatory fields only", func(ctx context.Context) {
+			b := newKafka()
+			b.Plan["update"] = object{"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5}
+			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(object{
+				"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5, "serial": false,
+			}))
+		}),
+		same("smoke-test errand included", func(ctx context.Context) {
+			b := newKafka()
+			errand := planGroup("smoke_tests", 1)
+			errand["lifecycle"] = "errand"
+			b.Plan["instance_groups"] = append(b.planGroups(), errand)
+			made := b.generate(ctx, nil)
+			Expect(made.groups()).To(Equal([]string{"kafka_server: kafka_server", "zookeeper_server: zookeeper_server", "smoke_tests: smoke_tests"}))
+			Expect(made.group(2)).To(HaveKeyWithValue("lifecycle", "errand"))
+		}),
+		same("an instance of the hand-written adapter is updated without a change", func(ctx context.Context) {
+			b := newKafka()
+			b.Manifest = fixture("kafka-adapter.yml")
+			b.expectNoPendingChanges(ctx)
+			b.deploy(ctx, nil)
+			b.expectNoPendingChanges(ctx)
+			Expect(b.generate(ctx, nil).kafkaJob()).To(And(
+				HaveKeyWithValue("auto_create_topics", false), HaveKeyWithValue("default_replication_factor", 5),
+			))
+		}),
+	}
+}
+
+func kafkaRefusals() []behaviour {
+	refusal := func(name string, change func(b *broker), texts ...string) behaviour {
+		return same(name, func(ctx context.Context) {
+			b := newKafka()
+			change(b)
+			expectRefused(b.ask(ctx, b.body(nil)), texts...)
+		})
+	}
+	const missing = "the plan lacks the instance group kafka_server or zookeeper_server"
+	noGroup := func(name string, kept []any) behaviour {
+		return differs(name, func(ctx context.Context) {
+			b := newKafka()
+			b.Plan["instance_groups"] = kept
+			expectRefused(b.ask(ctx, b.body(nil)), missing)
+		})
+	}
+	scaledIn := func(name string, before object) behaviour {
+		return differs(name, func(ctx context.Context) {
+			b := newKafka()
+			b.deploy(ctx, nil)
+			b.previousPlan = before
+			expectTold(b.ask(ctx, b.body(nil)), "cannot change to a plan with fewer instances")
+		})
+	}
+	malformed := func(name, key, text string) behaviour {
+		return same(name, func(ctx context.Context) {
+			b := newKafka()
+			parameters := b.Generate(b.body(nil))
+			parameters[key] = text
+			Expect(b.call(ctx, "generate-manifest", parameters).Exit).NotTo(Equal(0))
+		})
+	}
+	version := func(version string) func(b *broker) {
+		return func(b *broker) { b.Deployment.Releases[0].Version = version }
+	}
+	return []behaviour{
+		scaledIn("fewer kafka instances", kafkaPlan(2, 1)),
+		scaledIn("less zookeeper instances", kafkaPlan(1, 2)),
+		same("release 0.16.0", func(ctx context.Context) {
+			b := newKafka()
+			version("0.16.0")(b)
+			b.generate(ctx, nil)
+		}),
+		refusal("release lower than 0.16.0", version("0.15.0"), `requires the release of job "kafka_server" >= 0.16.0; the deployment has version 0.15.0`),
+		same("ignores invalid semver", func(ctx context.Context) {
+			b := newKafka()
+			version("not-semver")(b)
+			b.generate(ctx, nil)
+		}),
+		refusal("no kafka_server job", func(b *broker) {
+			b.Deployment.Releases = serviceadapter.ServiceReleases{release("kafka", "9.2.1", "zookeeper_server")}
+		}, `no release of the deployment provides the job "kafka_server"`),
+		malformed("deployment is invalid JSON", "service_deployment", "{"),
+		malformed("deployment is empty", "service_deployment", "{}"),
+		refusal("no releases", func(b *broker) { b.Deployment.Releases = nil }),
+		malformed("plan is invalid JSON", "plan", "{"),
+		noGroup("plan without instance groups", []any{}),
+		noGroup("no kafka_server instance group", []any{planGroup("zookeeper_server", 1)}),
+		noGroup("no zookeeper_server instance group", []any{planGroup("kafka_server", 1)}),
+		refusal("release lacks a job", func(b *broker) {
+			b.Deployment.Releases = serviceadapter.ServiceReleases{release("kafka", "9.2.1", "kafka_server")}
+		}, `no release of the deployment provides the job "zookeeper_server"`),
+		refusal("no network for kafka_server", func(b *broker) { b.planGroups()[0].(object)["networks"] = []string{} },
+			"expected 1 network for kafka_server, got 0"),
+	}
+}

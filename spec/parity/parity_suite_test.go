@@ -1,0 +1,122 @@
+// Package parity_test holds the example paks against the hand-written adapters that they replace: each case has the name of a
+// behaviour of the Redis or Kafka example adapter of the on-demand services SDK, and drives the built adapter with the broker's JSON.
+//
+// A case that differs on purpose says so and asserts what happens instead; docs/migrating.md has a row with the reason for each, and
+// for no other.
+package parity_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	// The suite builds the program: go test must not take the result of an older one from its cache.
+	_ "service-adapter/adapter"
+	_ "service-adapter/internal/cli"
+)
+
+// tofuVersion is the OpenTofu of the paks; `make tools` builds it.
+const tofuVersion = "1.12.6"
+
+// startUp is how long a server may take to start.
+const startUp = 30 * time.Second
+
+// adapterBinary is the absolute path of the adapter under test.
+var adapterBinary string
+
+func TestParity(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "Parity", suite, reporter)
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	Expect(tofuBinary()).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
+	dir, err := os.MkdirTemp("", "parity-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	adapterBinary = filepath.Join(dir, "service-adapter")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", adapterBinary, "./cmd/service-adapter")
+	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
+	output, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+})
+
+// repository is the absolute path of a file of the repository.
+func repository(elements ...string) string {
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", ".."}, elements...)...))
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	return path
+}
+
+func tofuBinary() string { return repository("build", "tofu", tofuVersion, "tofu") }
+
+// behaviour is one of a hand-written adapter.
+type behaviour struct {
+	name string
+	// differs says that the pak does something else on purpose.
+	differs bool
+	check   func(ctx context.Context)
+}
+
+func same(name string, check func(ctx context.Context)) behaviour {
+	return behaviour{name: name, check: check}
+}
+
+func differs(name string, check func(ctx context.Context)) behaviour {
+	return behaviour{name: name, differs: true, check: check}
+}
+
+// behaviours are all cases, by adapter.
+func behaviours() map[string][]behaviour {
+	return map[string][]behaviour{
+		"redis": slices.Concat(redisManifests(), redisSecrets(), redisRefusals(), redisVersions(), redisBindings()),
+		"kafka": slices.Concat(kafkaManifests(), kafkaRefusals(), kafkaBindings(), kafkaSchemas()),
+	}
+}
+
+var _ = Describe("The pak", func() {
+	for adapter, cases := range behaviours() {
+		Describe(adapter, func() {
+			for _, one := range cases {
+				It(one.name, one.check)
+			}
+		})
+	}
+})
+
+// differenceRow is a row of the table in docs/migrating.md: adapter, name of the case, and the rest.
+var differenceRow = regexp.MustCompile(`(?m)^\| (redis|kafka) \| (.+?) \| (.+?) \| (.+?) \|$`)
+
+var _ = Describe("docs/migrating.md", func() {
+	It("has the reason of each difference, and of no other", func() {
+		text, err := os.ReadFile(repository("docs", "migrating.md"))
+		Expect(err).NotTo(HaveOccurred())
+		var documented, wanted []string
+		for _, row := range differenceRow.FindAllStringSubmatch(string(text), -1) {
+			documented = append(documented, row[1]+": "+row[2])
+		}
+		for adapter, cases := range behaviours() {
+			names := map[string]bool{}
+			for _, one := range cases {
+				Expect(names).NotTo(HaveKey(one.name), "two cases of one name")
+				names[one.name] = true
+				if one.differs {
+					wanted = append(wanted, adapter+": "+one.name)
+				}
+			}
+		}
+		Expect(documented).To(ConsistOf(wanted))
+	})
+})

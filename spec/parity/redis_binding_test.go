@@ -1,0 +1,153 @@
+package parity_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	. "github.com/onsi/gomega"
+)
+
+// bound is a broker whose instance the pak deployed.
+func bound(ctx context.Context) *broker {
+	b := newRedis()
+	b.with(object{"allowed_references": []string{"/foo"}})
+	b.deploy(ctx, object{"credhub_secret_path": "/foo"})
+	b.Secrets["((/foo))"] = "foo's value"
+	return b
+}
+
+// redisBindings are the behaviours of the other commands.
+func redisBindings() []behaviour {
+	unresolved := func(name, reference string) behaviour {
+		return same(name, func(ctx context.Context) {
+			b := bound(ctx)
+			delete(b.Secrets, reference)
+			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for "+reference)
+		})
+	}
+	return []behaviour{
+		same("binding: without secrets in the manifest", func(ctx context.Context) {
+			b := newRedis()
+			b.with(object{"secure_manifests": false})
+			b.deploy(ctx, nil)
+			b.noSecrets = true
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(And(HaveKey("password"), Not(HaveKey("generated_secret"))))
+		}),
+		same("binding: with ((secret)) resolved", func(ctx context.Context) {
+			Expect(credentials(bound(ctx).bind(ctx, "some-binding", nil))).To(And(
+				HaveKeyWithValue("secret", "foo's value"), HaveKeyWithValue("generated_secret", "value-of-secret_pass"),
+				HaveKeyWithValue("odb_managed_secret", "HardcodedAdapterValue"),
+			))
+		}),
+		unresolved("binding: ((foo)) not resolved", "((/foo))"),
+		unresolved("binding: secret_pass not interpolated", "((secret_pass))"),
+		same("binding: managed_secret not interpolated", func(ctx context.Context) {
+			b := bound(ctx)
+			delete(b.Secrets, b.secretOf("odb_managed_secret"))
+			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for ((/odb/")
+		}),
+		same("binding: malformed (())", func(ctx context.Context) {
+			b := bound(ctx)
+			b.Manifest = strings.Replace(b.Manifest, "((/foo))", "(())", 1)
+			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for (())")
+		}),
+		differs("binding: malformed foo", func(ctx context.Context) {
+			b := bound(ctx)
+			b.Manifest = strings.Replace(b.Manifest, "((/foo))", "foo", 1)
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("secret", "foo"))
+		}),
+		same("produces a binding containing a DNS address", func(ctx context.Context) {
+			b := bound(ctx)
+			b.DNS = map[string]string{"foo": "a.b.c"}
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("dns_addresses", object{"foo": "a.b.c"}))
+		}),
+		same("returns the backup agent url", func(ctx context.Context) {
+			got := bound(ctx).bind(ctx, "some-binding", object{"bind_resource": object{"backup_agent": true}})
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(got.Stdout).To(MatchJSON(`{"backup_agent_url": "http://www.example.com/backup-agent-url"}`))
+		}),
+		same("binding: has no error", func(ctx context.Context) { Expect(bound(ctx).bind(ctx, "some-binding", nil).Exit).To(Equal(0)) }),
+		same("returns the password from the manifest", func(ctx context.Context) {
+			b := bound(ctx)
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("password", b.Secrets[b.secretOf("password")]))
+		}),
+		same("returns the host from the vms", func(ctx context.Context) {
+			Expect(credentials(bound(ctx).bind(ctx, "some-binding", nil))).To(And(HaveKeyWithValue("host", "127.0.0.1"), HaveKeyWithValue("port", 6379.0)))
+		}),
+		same("topology has no redis-server key", func(ctx context.Context) {
+			b := bound(ctx)
+			b.VMs = map[string][]string{"other": {"127.0.0.1"}}
+			expectRefused(b.bind(ctx, "some-binding", nil), `no VMs for instance group "redis-server"`)
+		}),
+		same("topology has zero instances", func(ctx context.Context) {
+			b := bound(ctx)
+			b.VMs = map[string][]string{"redis-server": {}}
+			expectRefused(b.bind(ctx, "some-binding", nil), `no VMs for instance group "redis-server"`)
+		}),
+		same("topology has two instances", func(ctx context.Context) {
+			b := bound(ctx)
+			b.VMs = map[string][]string{"redis-server": {"127.0.0.1", "127.0.0.2"}}
+			expectRefused(b.bind(ctx, "some-binding", nil), "expected redis-server instance group to have only 1 instance, got 2")
+		}),
+		same("topology has two instance groups", func(ctx context.Context) {
+			b := bound(ctx)
+			b.VMs["other"] = []string{"127.0.0.2"}
+			expectRefused(b.bind(ctx, "some-binding", nil), "expected 1 instance group in the Redis deployment, got 2")
+		}),
+		same("topology has no instance groups", func(ctx context.Context) {
+			b := bound(ctx)
+			b.VMs = map[string][]string{}
+			expectRefused(b.bind(ctx, "some-binding", nil), "no VMs for instance group")
+		}),
+		same("unbinding: doesn't return an error when it has the right credentials", func(ctx context.Context) {
+			b := bound(ctx)
+			credentials(b.bind(ctx, "some-binding", nil))
+			got := b.unbind(ctx, "some-binding")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+		}),
+		differs("unbinding: returns an error when it doesn't have the right credentials", unbindsWithSecrets(map[string]string{"((other))": "x"})),
+		differs("unbinding: returns an error when the provided credential is empty", unbindsWithSecrets(map[string]string{"((secret_pass))": ""})),
+		same("unbinding: does not error when no secrets are passed", unbindsWithSecrets(nil)),
+		differs("unbinding: errors when any secrets are passed and secure manifests are off", func(ctx context.Context) {
+			b := newRedis()
+			b.with(object{"secure_manifests": false})
+			b.deploy(ctx, nil)
+			credentials(b.bind(ctx, "some-binding", nil))
+			Expect(b.unbind(ctx, "some-binding").Exit).To(Equal(0))
+		}),
+		differs("unbinding: logs DNSAddresses", func(ctx context.Context) {
+			b := bound(ctx)
+			b.DNS = map[string]string{"foo": "a.b.c"}
+			credentials(b.bind(ctx, "some-binding", nil))
+			Expect(b.unbind(ctx, "some-binding").Stderr).NotTo(ContainSubstring("a.b.c"))
+		}),
+		differs("the configuration cannot be read", func(ctx context.Context) {
+			b := newRedis()
+			b.with(object{"paks": []string{b.dir + "/none"}})
+			expectRefused(b.ask(ctx, b.body(nil)), "none")
+		}),
+		same("dashboard URL", func(ctx context.Context) {
+			b := bound(ctx)
+			got := b.call(ctx, "dashboard-url", object{"instance_id": b.ID, "plan": b.Plan, "manifest": b.Manifest})
+			Expect(got.Stdout).To(MatchJSON(`{"dashboard_url": "https://example.com/dashboard/some-instance-id"}`))
+		}),
+		differs("has no plan schemas", func(ctx context.Context) {
+			got := newRedis().call(ctx, "generate-plan-schemas", object{"plan": object{"instance_groups": []any{planGroup("redis-server", 1)}, "properties": object{"persistence": true}}})
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(json.Valid([]byte(got.Stdout))).To(BeTrue())
+		}),
+	}
+}
+
+// unbindsWithSecrets deletes a binding whatever secrets the broker sends then.
+func unbindsWithSecrets(secrets map[string]string) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		b := bound(ctx)
+		credentials(b.bind(ctx, "some-binding", nil))
+		b.Secrets, b.noSecrets = secrets, secrets == nil
+		got := b.unbind(ctx, "some-binding")
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+	}
+}

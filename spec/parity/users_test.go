@@ -1,0 +1,136 @@
+package parity_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// redisServer is a real server of Debian's package, with an ACL file, on an address of its own: the pak knows one port only.
+type redisServer struct {
+	address, dir string
+	command      *exec.Cmd
+}
+
+// startRedis starts a server whose default user has a password.
+func startRedis(password string) *redisServer {
+	GinkgoHelper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		Skip("there is no redis-server: run `make tools` as root first")
+	}
+	dir, err := os.MkdirTemp("", "redis-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	s := &redisServer{address: fmt.Sprintf("127.%d.%d.7", os.Getpid()%250+1, GinkgoParallelProcess()), dir: dir}
+	users := filepath.Join(dir, "users.acl")
+	line := fmt.Sprintf("user default on #%x ~* &* +@all\n", sha256.Sum256([]byte(password))) // with an ACL file requirepass does not count
+	Expect(os.WriteFile(users, []byte(line), 0o600)).To(Succeed())
+	config := fmt.Sprintf("bind %s\nport 6379\nsave \"\"\naclfile %s\ndir %s\n", s.address, users, dir)
+	s.command = exec.Command(path, "-")
+	s.command.Stdin, s.command.Stdout = strings.NewReader(config), GinkgoWriter
+	Expect(s.command.Start()).To(Succeed())
+	DeferCleanup(s.stop)
+	Eventually(func() string { return s.as("", password, "PING") }).WithTimeout(startUp).Should(Equal("PONG"))
+	return s
+}
+
+// stop ends the server, unless the spec did.
+func (s *redisServer) stop() {
+	_ = s.command.Process.Kill() // it may have ended
+	_ = s.command.Wait()         // because of the signal
+}
+
+// as runs a command as a user and returns what the server answers.
+func (s *redisServer) as(user, password string, command ...string) string {
+	GinkgoHelper()
+	arguments := []string{"-h", s.address, "--no-auth-warning"}
+	if user != "" {
+		arguments = append(arguments, "--user", user)
+	}
+	cli := exec.Command("redis-cli", append(arguments, command...)...)
+	cli.Env = []string{"REDISCLI_AUTH=" + password}
+	var output bytes.Buffer
+	cli.Stdout, cli.Stderr = &output, &output
+	_ = cli.Run() // the text tells
+	return strings.TrimSpace(output.String())
+}
+
+var _ = Describe("Users of bindings", func() {
+	var b *broker
+	var server *redisServer
+
+	BeforeEach(func(ctx context.Context) {
+		b = newRedis()
+		b.properties()["acl_users"] = true
+		made := b.deploy(ctx, nil)
+		Expect(made.job()["redis"]).To(HaveKey("aclfile"))
+		server = startRedis(b.Secrets[b.secretOf("password")])
+		b.VMs = map[string][]string{"redis-server": {server.address}}
+	})
+	admin := func() string { return b.Secrets[b.secretOf("password")] }
+	users := func() int { return len(strings.Fields(server.as("", admin(), "ACL", "USERS"))) }
+
+	It("log in with credentials of their own until they are unbound", func(ctx context.Context) {
+		one, two := credentials(b.bind(ctx, "one", nil)), credentials(b.bind(ctx, "two", nil))
+		Expect(one["username"]).NotTo(Equal(two["username"]))
+		Expect(one["password"]).NotTo(Or(Equal(two["password"]), Equal(admin())))
+		Expect(one["uri"]).To(HavePrefix("redis://" + one["username"].(string) + ":"))
+		user, password := one["username"].(string), one["password"].(string)
+		Expect(server.as(user, password, "SET", "key", "value")).To(Equal("OK"))
+		Expect(server.as(two["username"].(string), two["password"].(string), "GET", "key")).To(Equal("value"))
+		Expect(server.as(user, password, "ACL", "LIST")).To(HavePrefix("NOPERM"))
+		Expect(server.as(user, password, "CONFIG", "GET", "requirepass")).To(HavePrefix("NOPERM"))
+		saved, err := os.ReadFile(filepath.Join(server.dir, "users.acl"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(saved)).To(ContainSubstring(user))
+
+		Expect(b.bind(ctx, "one", nil).Exit).To(Equal(49))
+		Expect(b.unbind(ctx, "one").Exit).To(Equal(0))
+		Expect(server.as(user, password, "GET", "key")).To(ContainSubstring("WRONGPASS"))
+		Expect(server.as(two["username"].(string), two["password"].(string), "GET", "key")).To(Equal("value"))
+		Expect(b.unbind(ctx, "two").Exit).To(Equal(0))
+		Expect(users()).To(Equal(1))
+	})
+
+	It("are deleted with an administrator's password that was changed since", func(ctx context.Context) {
+		credentials(b.bind(ctx, "one", nil))
+		reference := b.secretOf("password")
+		Expect(server.as("", admin(), "ACL", "SETUSER", "default", "resetpass", ">rotated")).To(Equal("OK"))
+		b.Secrets[reference] = "rotated"
+		got := b.unbind(ctx, "one")
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(users()).To(Equal(1))
+	})
+
+	It("are refused with the operator's reason, and nothing is left, when the administrator's password is wrong", func(ctx context.Context) {
+		right := admin()
+		b.Secrets[b.secretOf("password")] = "not-the-password"
+		got := b.bind(ctx, "one", nil)
+		expectRefused(got, "WRONGPASS")
+		Expect(got.Stderr).NotTo(ContainSubstring("not-the-password"))
+		b.Secrets[b.secretOf("password")] = right
+		Expect(b.unbind(ctx, "one").Exit).To(BeElementOf(0, 41))
+		Expect(users()).To(Equal(1))
+		Expect(b.unbind(ctx, "one").Exit).To(Equal(41))
+	})
+
+	It("are not made on a server that is not there", func(ctx context.Context) {
+		server.stop()
+		expectRefused(b.bind(ctx, "one", nil), "Could not connect to Redis")
+	})
+
+	It("whose deletion a gone user would fail are deleted all the same", func(ctx context.Context) {
+		user := credentials(b.bind(ctx, "one", nil))["username"].(string)
+		Expect(server.as("", admin(), "ACL", "DELUSER", user)).To(Equal("1"))
+		Expect(b.unbind(ctx, "one").Exit).To(Equal(0))
+	})
+})

@@ -1,0 +1,205 @@
+package postgresql_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+)
+
+// unavailable is what the user reads while the server cannot be reached.
+const unavailable = "The database cannot be reached at the moment; try again later"
+
+var _ = Describe("the example postgresql", func() {
+	It("deploys a server with TLS and a password that the Director makes, without pending changes", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		Expect(s.Manifest).To(And(ContainSubstring("password: ((pg_admin_password))"), Not(ContainSubstring(server.Password))))
+		again := s.call(ctx, "generate-manifest", s.Generate(object{}))
+		Expect(again.Exit).To(Equal(0), again.Stderr)
+		before := s.Manifest
+		Expect(s.Deploy(again.Stdout)).To(Succeed())
+		Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
+	})
+
+	It("gives each binding a login that shares its tables, which outlive it", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		one := s.bound(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01", nil)
+		address := fmt.Sprintf("%s/%s", server.Address(), s.database)
+		Expect(one).To(And(HaveLen(8), HaveKeyWithValue("username", "b-4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"),
+			HaveKeyWithValue("hostname", server.Host), HaveKeyWithValue("port", float64(server.Port)), HaveKeyWithValue("database", s.database),
+			HaveKeyWithValue("ca_cert", certificates.ca),
+			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://%s:%s@%s?sslmode=require", one["username"], one["password"], address)),
+			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s?sslmode=require&user=%s&password=%s", address, one["username"], one["password"])),
+		))
+		Expect(sql(ctx, one["uri"], "CREATE TABLE t (id serial, n int); INSERT INTO t (n) VALUES (1); SET ROLE NONE; SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).To(Equal("t"))
+
+		began := time.Now()
+		two := s.bound(ctx, "an id/that is no name", object{"connection_limit": 1})
+		AddReportEntry("create-binding", time.Since(began).Round(time.Millisecond).String())
+		Expect(two["username"]).To(MatchRegexp("^bh-[0-9a-f]{40}$"))
+		Expect(sql(ctx, two["uri"], "INSERT INTO t (n) VALUES (2); ALTER TABLE t ADD COLUMN extra text; SELECT count(*) FROM t")).To(Equal("2"))
+
+		By("verifying the server with the certificate of the credentials")
+		file := filepath.Join(s.dir, "ca.pem")
+		Expect(os.WriteFile(file, []byte(one["ca_cert"].(string)), 0o600)).To(Succeed())
+		Expect(sql(ctx, strings.Replace(one["uri"].(string), "sslmode=require", "sslmode=verify-ca&sslrootcert="+file, 1), "SELECT 1")).To(Equal("1"))
+
+		By("deleting the first")
+		began = time.Now()
+		Expect(s.unbind(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(0))
+		AddReportEntry("delete-binding", time.Since(began).Round(time.Millisecond).String())
+		_, err := sql(ctx, one["uri"], "SELECT 1")
+		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
+		Expect(sql(ctx, two["uri"], "DELETE FROM t WHERE n = 1; SELECT n FROM t")).To(Equal("2"))
+		Expect(server.Query(ctx, s.database, "SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal([]string{s.database + "_owner"}))
+		Expect(s.unbind(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(41))
+		Expect(s.unbind(ctx, "an id/that is no name").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("deletes a binding after the administrator's password was rotated", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		s.bound(ctx, "bind-1", nil)
+		old := server.Password
+		change := func(ctx context.Context, password string) {
+			Expect(administrate(ctx, "postgres", "ALTER ROLE admin PASSWORD '"+password+"'")).To(Succeed())
+			server.Password = password
+		}
+		change(ctx, "rotated-"+old)
+		DeferCleanup(change, old)
+		refused := s.unbind(ctx, "bind-1")
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout).To(BeEmpty(), "it is the operator's")
+		Expect(refused.Stderr).To(ContainSubstring(`password authentication failed for user \"admin\"`))
+		Expect(refused.Stderr).NotTo(ContainSubstring(old))
+
+		s.Secrets["((pg_admin_password))"] = server.Password
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("tells the user when the server cannot be reached, and leaves nothing", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		s.bound(ctx, "bind-1", nil)
+		Expect(server.Stop()).To(Succeed())
+		restart := sync.OnceFunc(func() { // the specs' own context may have ended
+			Expect(server.Start(context.Background())).To(Succeed())
+			Eventually(func() error { return administrate(context.Background(), "postgres", "SELECT 1") }).Should(Succeed())
+		})
+		DeferCleanup(restart)
+		refused := s.bind(ctx, "bind-2", nil)
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout).To(Equal(unavailable))
+		Expect(refused.Stderr).To(MatchRegexp(`cannot reach PostgreSQL at \S+: connection refused`), "addresses are inputs, and those are redacted")
+		Expect(s.workspaces()).To(Equal([]string{"b-bind-1"}))
+		refused = s.unbind(ctx, "bind-1")
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout).To(Equal(unavailable))
+		restart()
+		Expect(s.roles(ctx)).To(Equal([]string{"b-bind-1"}))
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(41))
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("never touches a role that is not the binding's", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		Expect(administrate(ctx, "postgres", `CREATE ROLE "b-bind-mine" LOGIN`)).To(Succeed())
+		DeferCleanup(administrate, "postgres", `DROP ROLE "b-bind-mine"`)
+		refused := s.bind(ctx, "bind-mine", nil)
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout).To(BeEmpty())
+		Expect(refused.Stderr).To(MatchRegexp(`role \S+ exists and is not the one that this configuration makes`))
+		Expect(server.Query(ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname = 'b-bind-mine'")).To(Equal([]string{"1"}))
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("makes and deletes many bindings at once", func(ctx context.Context) {
+		const count = 4
+		s := newSite(ctx, "")
+		var wait sync.WaitGroup
+		for i := range count {
+			wait.Go(func() {
+				defer GinkgoRecover()
+				id := fmt.Sprint("bind-", i)
+				Expect(sql(ctx, s.bound(ctx, id, nil)["uri"], fmt.Sprintf("CREATE TABLE t%d (); SELECT 1", i))).To(Equal("1"))
+				Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+			})
+		}
+		wait.Wait()
+		Expect(s.roles(ctx)).To(BeEmpty())
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+})
+
+// heldPak is the pak with one more resource, which is made after the role and can be held there.
+func heldPak(dir string) string {
+	GinkgoHelper()
+	pak := filepath.Join(dir, "pak")
+	Expect(os.CopyFS(pak, os.DirFS(filepath.Join(shared, "pak")))).To(Succeed())
+	change := func(name, old, replacement string) {
+		GinkgoHelper()
+		text, err := os.ReadFile(filepath.Join(pak, name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(text)).To(ContainSubstring(old))
+		Expect(os.WriteFile(filepath.Join(pak, name), []byte(strings.Replace(string(text), old, replacement, 1)), 0o644)).To(Succeed())
+	}
+	change("manifest.yml", "service_definitions:", "- {name: terraform-provider-directory, version: 1.0.0, provider: registry.terraform.io/service-adapter/directory}\nservice_definitions:")
+	change("terraform/bind/provider.tf", "required_providers {", "required_providers {\n directory = { source = \"registry.terraform.io/service-adapter/directory\" }")
+	change("terraform/bind/main.tf", "locals {", fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [pgaccess_role.binding]\n}\n\nlocals {", dir))
+	provider := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, "terraform-provider-directory_v1.0.0")
+	Expect(os.Symlink(repository("build", "providers", "terraform-provider-directory"), provider)).To(Succeed())
+	return pak
+}
+
+var _ = Describe("a bind that is killed after the role was made", func() {
+	var (
+		s   *site
+		dir string
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		dir = GinkgoT().TempDir()
+		s = newSite(ctx, heldPak(dir))
+		Expect(os.WriteFile(filepath.Join(dir, ".hold-after-create"), nil, 0o600)).To(Succeed())
+		input, err := odb.Input("create-binding", s.bindParameters("bind-1", nil))
+		Expect(err).NotTo(HaveOccurred())
+		creation := exec.Command(adapterBinary, "create-binding")
+		creation.Stdin, creation.Env, creation.Dir = strings.NewReader(input), s.Env, s.dir
+		Expect(creation.Start()).To(Succeed())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = creation.Wait() // it is killed
+		}()
+		Eventually(filepath.Join(dir, ".at-after-create")).Should(BeAnExistingFile())
+		Eventually(func() []int { s.kill(); return s.processes() }).Should(BeEmpty())
+		Eventually(ended).Should(BeClosed())
+		Expect(os.Remove(filepath.Join(dir, ".hold-after-create"))).To(Succeed())
+		Expect(s.roles(ctx)).To(Equal([]string{"b-bind-1"}), "OpenTofu has no record of it")
+	})
+
+	It("is undone by delete-binding", func(ctx context.Context) {
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("is made anew by the next create-binding", func(ctx context.Context) {
+		Expect(sql(ctx, s.bound(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+	})
+})

@@ -1,0 +1,204 @@
+package postgresql_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/broker"
+)
+
+const (
+	serviceID = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b01"
+	planID    = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b11"
+)
+
+type object = map[string]any
+
+// instances counts them, so that each has names of its own.
+var instances int
+
+// site is an adapter with its state, and one service instance that is deployed.
+type site struct {
+	*odb.Instance
+	broker.Adapter
+	dir, pak, database string
+}
+
+// newSite deploys an instance whose VM is the server. pak is a directory; "" is the example, whose prepared templates are shared.
+func newSite(ctx context.Context, pak string) *site {
+	GinkgoHelper()
+	instances++
+	dir, err := os.MkdirTemp("", "pg-")
+	Expect(err).NotTo(HaveOccurred())
+	s := &site{dir: dir, pak: pak, database: fmt.Sprintf("db_%d", instances)}
+	DeferCleanup(s.remove)
+	cache := filepath.Join(dir, "cache")
+	if pak == "" {
+		s.pak, cache = filepath.Join(shared, "pak"), filepath.Join(shared, "cache")
+	}
+	config, err := json.Marshal(object{
+		"paks": []string{s.pak}, "secure_manifests": true, "cache_dir": cache, "state": object{"config": object{"dir": s.state()}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(dir, "service-adapter.yml")
+	Expect(os.WriteFile(file, config, 0o600)).To(Succeed())
+	s.Adapter = broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + file, "TMPDIR=" + dir}, Dir: dir}
+	s.Instance = &odb.Instance{
+		ID: fmt.Sprintf("inst-%d", instances), ServiceID: serviceID, PlanID: planID,
+		Plan: object{
+			"properties": object{"max_connections": 100, "port": server.Port}, "lifecycle_errands": object{},
+			"instance_groups": []any{object{
+				"name": "postgres", "vm_type": "small", "persistent_disk_type": "10GB", "instances": 1,
+				"networks": []string{"default"}, "azs": []string{"z1"},
+			}},
+		},
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: fmt.Sprintf("service-instance_inst-%d", instances),
+			Releases:       serviceadapter.ServiceReleases{{Name: "postgres", Version: "56.0.4", Jobs: []string{"postgres"}}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+		},
+		VMs: map[string][]string{"postgres": {server.Host}},
+	}
+	s.deploy(ctx)
+	return s
+}
+
+// deploy does what broker, Director and the release's job do.
+func (s *site) deploy(ctx context.Context) {
+	GinkgoHelper()
+	got := s.call(ctx, "generate-manifest", s.Generate(object{
+		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org", "space_guid": "space",
+		"service_id": serviceID, "plan_id": planID, "parameters": object{"db_name": s.database},
+	}))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	Expect(s.Deploy(got.Stdout)).To(Succeed())
+	s.Secrets["((pg_admin_password))"] = server.Password
+	s.Secrets["((postgres_tls.ca))"] = certificates.ca
+	s.Secrets["((postgres_tls.certificate))"] = certificates.certificate
+	s.Secrets["((postgres_tls.private_key))"] = certificates.key
+	Expect(server.CreateDatabase(ctx, s.database)).To(Succeed())
+}
+
+func (s *site) state() string { return filepath.Join(s.dir, "state") }
+
+// workspaces are the names of the OpenTofu workspaces.
+func (s *site) workspaces() []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(filepath.Join(s.state(), "workspaces"))
+	if !os.IsNotExist(err) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	names := []string{}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func (s *site) call(ctx context.Context, command string, parameters object) broker.Answer {
+	GinkgoHelper()
+	got, err := s.Call(ctx, command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	GinkgoWriter.Printf("%s: exit %d\nstderr: %.2000s\n", command, got.Exit, got.Stderr)
+	return got
+}
+
+func (s *site) bindParameters(id string, parameters object) object {
+	return s.Bind(id, object{
+		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
+		"parameters": parameters, "plan_id": planID, "service_id": serviceID,
+	})
+}
+
+// bind makes a binding.
+func (s *site) bind(ctx context.Context, id string, parameters object) broker.Answer {
+	GinkgoHelper()
+	return s.call(ctx, "create-binding", s.bindParameters(id, parameters))
+}
+
+func (s *site) unbind(ctx context.Context, id string) broker.Answer {
+	GinkgoHelper()
+	return s.call(ctx, "delete-binding", s.Bind(id, object{"plan_id": planID, "service_id": serviceID}))
+}
+
+// bound are the credentials of a new binding.
+func (s *site) bound(ctx context.Context, id string, parameters object) object {
+	GinkgoHelper()
+	return credentials(s.bind(ctx, id, parameters))
+}
+
+func credentials(got broker.Answer) object {
+	GinkgoHelper()
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	var binding struct{ Credentials object }
+	Expect(json.Unmarshal([]byte(got.Stdout), &binding)).To(Succeed())
+	return binding.Credentials
+}
+
+// roles are the login roles of bindings.
+func (s *site) roles(ctx context.Context) []string {
+	GinkgoHelper()
+	found, err := server.Query(ctx, "postgres", "SELECT DISTINCT pg_get_userbyid(member) FROM pg_auth_members WHERE pg_get_userbyid(roleid) = '"+
+		s.database+"_owner' ORDER BY 1")
+	Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
+// sql runs statements as an app that has nothing but a URI, and returns the rows.
+func sql(ctx context.Context, uri any, statements string) (string, error) {
+	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", uri.(string))
+	psql.Stdin = strings.NewReader(statements)
+	output, err := psql.Output()
+	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // what Output returns
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(output)), err
+}
+
+// processes are those whose working directory lies in the site.
+func (s *site) processes() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
+		if err != nil || cwd != s.dir && !strings.HasPrefix(cwd, s.dir+"/") {
+			continue
+		}
+		if command, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")); err == nil && len(bytes.TrimSpace(command)) > 0 {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// kill ends all processes of the site at once, as a crash of the machine does.
+func (s *site) kill() {
+	for _, pid := range s.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+}
+
+func (s *site) remove() error {
+	s.kill()
+	return os.RemoveAll(s.dir)
+}
