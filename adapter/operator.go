@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
 
 	"service-adapter/binding"
-	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 )
@@ -27,9 +26,13 @@ type OperatorOptions struct {
 // OpenOperator loads the configuration and the paks. The caller must Close it.
 func OpenOperator(invocation Invocation, command string, options OperatorOptions) (*Operator, error) {
 	invocation.Args = []string{"service-adapter", command}
-	session, err := newSession(newCall(invocation))
+	call := newCall(invocation)
+	session, err := newSession(call)
 	if err != nil {
 		return nil, err
+	}
+	if session.config.LogLevel == "info" {
+		session.logger = newLogger(call.stderr, slog.LevelWarn) // the commands tell themselves what they did
 	}
 	manager, err := session.operatorManager(options)
 	if err != nil {
@@ -58,56 +61,74 @@ func (o *Operator) Look(ctx context.Context, kind lifecycle.Kind, id string) (*l
 	return o.manager.Look(ctx, kind, id)
 }
 
+// Encrypts tells whether the configuration has a key for states.
+func (o *Operator) Encrypts() bool { return o.session.config.State.Encryption != nil }
+
 // DeleteBinding deletes a binding as the broker does, with the inputs that it was made with. The error is lifecycle.ErrNotStored when
-// there is none.
-func (o *Operator) DeleteBinding(ctx context.Context, id string) error {
+// there is none. It is an error when the binding is in another condition than only, unless that is empty.
+func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecycle.Condition) error {
 	binder := o.session.bareBinder()
 	binder.Manager = o.manager
-	err := binder.Delete(ctx, binding.Request{BindingID: id, Instance: &instance.View{}, Body: map[string]any{}})
-	if errors.Is(err, fault.ErrBindingNotFound) {
-		if _, left := o.manager.Look(ctx, lifecycle.Binding, id); errors.Is(left, lifecycle.ErrNotStored) {
-			return fmt.Errorf("binding %q: %w", id, lifecycle.ErrNotStored)
-		}
+	err := binder.Delete(ctx, binding.Request{BindingID: id, Only: only})
+	switch {
+	case errors.Is(err, lifecycle.ErrNotStored):
+		return o.deleteNamed(ctx, id, err, only)
+	case errors.Is(err, fault.ErrBindingNotFound):
+		return nil // its state is gone, and what it was about was gone before
+	default:
+		return err
 	}
-	return err
+}
+
+// deleteNamed deletes a binding that the name of its workspace was given for; missing is the error when it was not.
+func (o *Operator) deleteNamed(ctx context.Context, name string, missing error, only []lifecycle.Condition) error {
+	stored, err := o.manager.Look(ctx, lifecycle.Binding, name)
+	switch {
+	case errors.Is(err, lifecycle.ErrNotStored):
+		return missing
+	case err != nil:
+		return err
+	case stored.Record == nil:
+		return errors.New(stored.Error)
+	case stored.ID == name:
+		return missing // it was made since
+	default:
+		return o.DeleteBinding(ctx, stored.ID, only...)
+	}
 }
 
 // ErrInUse says that an instance has bindings.
-var ErrInUse = errors.New("the instance has bindings")
+var ErrInUse = errors.New("it has bindings")
 
-// DestroyInstance destroys what the provision template of an instance made. The error is ErrInUse when it has bindings and force is
-// not set, and lifecycle.ErrNotStored when there is none. With force the bindings are deleted first; one that cannot be deleted is
-// only logged.
+// DestroyInstance destroys what the provision template of an instance made. The error is ErrInUse when it has bindings and force is not
+// set, and lifecycle.ErrNotStored when there is no such instance. With force the bindings are deleted first; one that cannot be
+// deleted is only logged.
 func (o *Operator) DestroyInstance(ctx context.Context, id string, force bool) error {
-	bindings, err := o.bindingsOf(ctx, id)
+	all, err := o.List(ctx, lifecycle.Binding, nil)
 	if err != nil {
 		return err
 	}
+	var bindings []string
+	for _, stored := range all {
+		if stored.InstanceID == id {
+			bindings = append(bindings, stored.ID)
+		}
+	}
+	return o.DestroyInstanceOf(ctx, id, bindings, force)
+}
+
+// DestroyInstanceOf is DestroyInstance for a caller who knows the ids of the instance's bindings. It is an error when the instance is
+// in another condition than only, unless that is empty.
+func (o *Operator) DestroyInstanceOf(ctx context.Context, id string, bindings []string, force bool, only ...lifecycle.Condition) error {
 	if len(bindings) > 0 && !force {
-		return fmt.Errorf("instance %q: %w: %d, such as %s; delete them first", id, ErrInUse, len(bindings), bindings[0])
+		return fmt.Errorf("%w: %d, such as %s; delete them first", ErrInUse, len(bindings), bindings[0])
 	}
 	for _, each := range bindings {
 		if err := o.DeleteBinding(ctx, each); err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
 			o.session.logger.Warn("deleting a binding of the instance", "instance", id, "binding", each, "error", err)
 		}
 	}
-	return o.manager.DestroyStored(ctx, lifecycle.Instance, id)
-}
-
-// bindingsOf returns the ids of an instance's bindings.
-func (o *Operator) bindingsOf(ctx context.Context, id string) ([]string, error) {
-	all, err := o.manager.List(ctx, lifecycle.Binding, nil)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, stored := range all {
-		if stored.InstanceID == id {
-			ids = append(ids, stored.ID)
-		}
-	}
-	slices.Sort(ids)
-	return ids, nil
+	return o.manager.DestroyStored(ctx, lifecycle.Instance, id, only...)
 }
 
 // ApplyInstance applies the provision template of an instance once more, with the inputs that it was made with.
@@ -115,15 +136,19 @@ func (o *Operator) ApplyInstance(ctx context.Context, id string) error {
 	return o.manager.ApplyStored(ctx, lifecycle.Instance, id)
 }
 
-// Forget drops what is stored of a binding or instance and lets everything that it made exist.
-func (o *Operator) Forget(ctx context.Context, kind lifecycle.Kind, id string) (*lifecycle.Stored, error) {
-	return o.manager.Forget(ctx, kind, id)
+// Forget drops what is stored of a binding or instance and lets everything that it made exist. It is an error when it is in another
+// condition than only, unless that is empty.
+func (o *Operator) Forget(ctx context.Context, kind lifecycle.Kind, id string, only ...lifecycle.Condition) (*lifecycle.Stored, error) {
+	return o.manager.Forget(ctx, kind, id, only...)
 }
 
 // Unlock releases the lock of a state; lock is its id, "" for whichever there is.
 func (o *Operator) Unlock(ctx context.Context, kind lifecycle.Kind, id, lock string) error {
 	return o.manager.Unlock(ctx, kind, id, lock)
 }
+
+// Current tells of what List or Look read whether Upgrade would have nothing to do.
+func (o *Operator) Current(stored *lifecycle.Stored) bool { return o.manager.Current(stored) }
 
 // Upgrade upgrades a binding or instance to the OpenTofu of the installed pak that made it.
 func (o *Operator) Upgrade(ctx context.Context, kind lifecycle.Kind, id string) (*lifecycle.Upgraded, error) {
@@ -137,9 +162,5 @@ func (o *Operator) Reencrypt(ctx context.Context, workspace string) (bool, error
 
 // Workspaces are the names of all bindings' and instances' workspaces, without reading them.
 func (o *Operator) Workspaces(ctx context.Context) ([]string, error) {
-	reader, err := o.manager.Reader(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return o.manager.Engine.Workspaces(ctx, reader)
+	return o.manager.Workspaces(ctx, "")
 }

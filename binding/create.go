@@ -42,6 +42,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		switch {
 		case errors.Is(err, tofu.ErrExists):
 			// Somebody else took the workspace since we reserved it; nothing in it is ours.
+			err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 		case lifecycle.WasKilled(err):
 			// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
 			b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
@@ -79,9 +80,16 @@ func (b *Binder) reserve(
 		if err == nil {
 			err = b.destroy(ctx, r, space, state, old)
 		}
+		if errors.Is(err, tofu.ErrExists) {
+			// It was not interrupted: another machine works on it.
+			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+		}
 		if err != nil && !errors.Is(err, fault.ErrBindingNotFound) {
 			return fmt.Errorf("clearing up an interrupted creation of binding %q: %w", r.BindingID, err)
 		}
 	}
-	return space.Reserve(ctx, installation, record)
+	if err = space.Reserve(ctx, installation, record); errors.Is(err, tofu.ErrExists) {
+		return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+	}
+	return err
 }

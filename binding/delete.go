@@ -62,6 +62,16 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 		return err
 	}
 	defer func() { b.Close(space) }()
+	err = b.deleteStored(ctx, &r, space, installation)
+	if errors.Is(err, tofu.ErrExists) {
+		// Its creation ended meanwhile, on another machine.
+		err = b.deleteStored(ctx, &r, space, installation)
+	}
+	return err
+}
+
+// deleteStored deletes what the workspace holds by now. The error is tofu.ErrExists when somebody else changed that meanwhile.
+func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Workspace, installation tofu.Installation) error {
 	state, err := space.State(ctx, installation)
 	if err != nil {
 		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)
@@ -76,7 +86,7 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 	if err := lifecycle.CheckCondition(lifecycle.ConditionOf(state, record), r.Only); err != nil {
 		return err
 	}
-	if err := b.destroy(ctx, &r, space, state, record); err != nil {
+	if err := b.destroy(ctx, r, space, state, record); err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
 	return nil
@@ -90,7 +100,7 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 		rules = service.Bind.Errors
 	}
 	var notFound error
-	err := b.Manager.Destroy(ctx, lifecycle.Destruction{
+	err := b.Destroy(ctx, lifecycle.Destruction{
 		Space: space, State: state, Record: record, Inputs: b.currentInputs(r, record),
 		Gone: func(err error) bool {
 			if meant := meaning("destroy", rules, err); errors.Is(meant, fault.ErrBindingNotFound) {

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/binding"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
@@ -67,6 +68,7 @@ var _ = Describe("deleting a binding", func() {
 		s := created(ctx, bind(`${bosh.host("server")}`))
 		accept("10.0.8.5")
 		s.view = nil
+		Expect(s.Delete(ctx, binding.Request{BindingID: s.id, Only: []lifecycle.Condition{lifecycle.Creating}})).To(MatchError("it is complete by now"))
 		deleted(ctx, s)
 		Expect(s.logs.String()).NotTo(ContainSubstring("keeps its recorded value"))
 		Expect(s.delete(ctx)).To(And(MatchError(fault.ErrBindingNotFound), MatchError(lifecycle.ErrNotStored)))

@@ -33,7 +33,7 @@ func run() int {
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
 		return cli.Run(ctx, cli.Streams{
 			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv, Program: program,
-			Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
 	}
 	return adapter.Run(ctx, adapter.Invocation{

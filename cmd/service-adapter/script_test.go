@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,16 +78,23 @@ func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {
 	pak, err := brokerpak.Open(target)
 	ts.Check(err)
 	ts.Check(pak.Close())
-	bin := filepath.Join(target, "bin", runtime.GOOS, runtime.GOARCH)
-	for _, binary := range pak.Manifest.Binaries {
+	ts.Check(addBinaries(root, target, pak.Manifest.Binaries))
+}
+
+// addBinaries gives a pak links to the binaries that `make tools` made.
+func addBinaries(root, pak string, binaries []brokerpak.Binary) error {
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH)
+	for _, binary := range binaries {
 		from, to := filepath.Join(root, "build", "providers", binary.Name), filepath.Join(bin, binary.Name+"_v"+binary.Version)
 		if binary.Kind() == brokerpak.Tofu {
 			from, to = filepath.Join(root, "build", "tofu", binary.Version, "tofu"), filepath.Join(bin, binary.Version, "tofu")
 		}
 		if _, err := os.Stat(from); err != nil {
-			ts.Fatalf("%v: run `make tools` first", err)
+			return fmt.Errorf("%w: run `make tools` first", err)
 		}
-		ts.Check(os.MkdirAll(filepath.Dir(to), 0o700))
-		ts.Check(os.Symlink(from, to))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.Symlink(from, to)); err != nil {
+			return err
+		}
 	}
+	return nil
 }

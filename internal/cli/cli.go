@@ -36,6 +36,8 @@ type Streams struct {
 	Program string
 	// Terminal tells whether Out is one, so that colours help.
 	Terminal bool
+	// ErrTerminal tells whether Err is one, so that progress can be shown in place.
+	ErrTerminal bool
 }
 
 // errFindings ends a command that has reported its findings already.
@@ -51,7 +53,7 @@ func (e usageError) Unwrap() error { return e.err }
 // it does not know is fixed.
 func Has(argument string) bool {
 	switch argument {
-	case "pak", "pending-changes", "prepare", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "bindings", "instance", "pak", "pending-changes", "prepare", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	default:
 		return false
@@ -79,7 +81,15 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newPak(streams), newCompletion(streams), newPending(streams), newPrepare(streams), newReplay(streams))
+	root.AddCommand(
+		newBindings(streams),
+		newCompletion(streams),
+		newInstance(streams),
+		newPak(streams),
+		newPending(streams),
+		newPrepare(streams),
+		newReplay(streams),
+	)
 	return root
 }
 

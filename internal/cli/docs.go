@@ -44,7 +44,7 @@ func newDocs(streams Streams) *cobra.Command {
 			case options.check != "":
 				return options.compare(args[0], text)
 			case options.output != "":
-				return writeFile(options.output, text)
+				return writeFile(options.output, text, 0o644)
 			}
 			if _, err := io.WriteString(streams.Out, text); err != nil {
 				return fmt.Errorf("writing the reference: %w", err)
@@ -109,15 +109,14 @@ func (o docsOptions) compare(pak, current string) error {
 }
 
 // writeFile replaces a file as a whole, so that an interrupted run leaves the old one.
-func writeFile(path, text string) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".docs-")
+func writeFile(path, text string, mode fs.FileMode) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer func() { _ = os.Remove(temporary.Name()) }() // gone already after the rename
-	const readable = 0o644
 	_, err = temporary.WriteString(text)
-	if err = errors.Join(err, temporary.Chmod(readable), temporary.Close()); err == nil {
+	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err == nil {
 		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const testHelp = `Play the examples of a pak's definitions and the cases in its tests/ directory as the on-demand broker would: schemas,
-create, generate again, update, bind and unbind, with the pak's own OpenTofu. What a case created is removed even when it fails.
+create, generate again, update, bind, unbind and destroy, with the pak's own OpenTofu. What a case created is removed even when it fails.
 The binaries of an author's directory are fetched as "pak build" does; --cache keeps them.
 
 A case is a small YAML file:
@@ -27,7 +27,7 @@ A case is a small YAML file:
   create: {maxclients: 500}      # parameters
   update: {maxclients: 2000}
   bind: {}
-  expect:                        # what is left out is not compared
+  expect:                        # what is left out is not compared; there are manifest, outputs, binding and error
     binding:
       credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
 

@@ -48,6 +48,10 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 		return fmt.Errorf("preparing the recorded template of service %q: %w", d.Record.Service, errors.Join(missing, err))
 	}
 	if !importing && !d.State.Complete && !d.State.Destroying {
+		// Whoever creates it may be alive, on another machine; finishing it here must not look like their success.
+		if err := d.Space.TakeOver(ctx, installation); err != nil {
+			return err
+		}
 		if err := m.finish(ctx, d, prepared); err != nil {
 			return err
 		}
@@ -93,19 +97,26 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation to
 }
 
 // finish completes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
-// error is not nil when the command itself has ended, or OpenTofu was killed and the state may lack what it made: then the record
-// must stay.
+// error is not nil when the command itself has ended, when the state is out of reach, and when OpenTofu or a provider was killed and
+// the state may lack what was made: then the record must stay.
 func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
 	trying, stop := context.WithTimeout(ctx, m.Budget/rollbackShare)
 	defer stop()
 	err := d.Space.Apply(trying, prepared, d.Inputs)
-	if err != nil && ctx.Err() == nil && !WasKilled(err) {
+	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) {
 		kind, id := d.Record.Of()
 		m.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
 			string(kind), id, "error", err)
 		return nil
 	}
 	return err
+}
+
+// outOfReach tells whether an error is that of a state that is locked, or of its backend: the template may be fine.
+func outOfReach(err error) bool {
+	var held *tofu.LockError
+	var run *tofu.RunError
+	return errors.As(err, &held) || errors.As(err, &run) && run.Backend != ""
 }
 
 // RollBack destroys what a failed creation made, within what is left of the budget. What it cannot destroy stays recorded for the

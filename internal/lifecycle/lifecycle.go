@@ -73,10 +73,11 @@ func Workspace(kind Kind, id string) string {
 	return prefix + "h-" + hex.EncodeToString(sum[:])
 }
 
-// WasKilled tells whether an error is that of an OpenTofu that ended without the chance to save its state.
+// WasKilled tells whether an error is that of an OpenTofu that ended without the chance to save its state, or of one whose provider
+// ended without the chance to tell what it had made.
 func WasKilled(err error) bool {
 	var run *tofu.RunError
-	return errors.As(err, &run) && run.ExitCode < 0
+	return errors.As(err, &run) && (run.ExitCode < 0 || run.ProviderDied)
 }
 
 // Close gives a workspace back. A failure only leaves files for the next run to find.

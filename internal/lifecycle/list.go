@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -64,20 +66,14 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 	if err != nil {
 		return nil, err
 	}
-	names, err := m.Engine.Workspaces(ctx, reader)
+	names, err := m.names(ctx, reader, kind)
 	if err != nil {
 		return nil, err
-	}
-	var wanted []string
-	for _, name := range names {
-		if found, ok := kindOf(name); ok && (kind == "" || kind == found) {
-			wanted = append(wanted, name)
-		}
 	}
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	all := m.readAll(ctx, reader, wanted, progress)
+	all := m.readAll(ctx, reader, names, progress)
 	var present []Stored
 	for _, stored := range all {
 		if stored.Workspace != "" { // else it was removed since
@@ -85,6 +81,29 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 		}
 	}
 	return present, ctx.Err()
+}
+
+// Workspaces returns the names of the workspaces of a kind, "" for both kinds, sorted. It reads none of them.
+func (m *Manager) Workspaces(ctx context.Context, kind Kind) ([]string, error) {
+	reader, err := m.Reader(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return m.names(ctx, reader, kind)
+}
+
+func (m *Manager) names(ctx context.Context, reader tofu.Installation, kind Kind) ([]string, error) {
+	all, err := m.Engine.Workspaces(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []string
+	for _, name := range all {
+		if found, _, ok := Named(name); ok && (kind == "" || kind == found) {
+			wanted = append(wanted, name)
+		}
+	}
+	return wanted, nil
 }
 
 // readAll reads workspaces side by side.
@@ -127,8 +146,8 @@ func (m *Manager) read(ctx context.Context, reader tofu.Installation, name strin
 
 // newStored describes a workspace by its state, or by the error of reading it.
 func newStored(name string, state *tofu.State, err error) Stored {
-	kind, _ := kindOf(name)
-	stored := Stored{Entry: Entry{Workspace: name, Kind: kind, ID: idOf(name), Condition: Unreadable}, State: state}
+	kind, id, _ := Named(name)
+	stored := Stored{Entry: Entry{Workspace: name, Kind: kind, ID: id, Condition: Unreadable}, State: state}
 	if err == nil {
 		stored.Resources, stored.Tofu = state.Resources, state.TofuVersion
 		stored.Record, err = DecodeRecord(state.Record)
@@ -141,11 +160,12 @@ func newStored(name string, state *tofu.State, err error) Stored {
 	_, stored.ID = record.Of()
 	stored.InstanceID, stored.Deployment, stored.Service, stored.Plan = record.InstanceID, record.Deployment, record.Service, record.Plan
 	stored.Pak, stored.PakVersion = record.Pak, record.PakVersion
-	stored.Condition = condition(state, record)
+	stored.Condition = ConditionOf(state, record)
 	return stored
 }
 
-func condition(state *tofu.State, record *Record) Condition {
+// ConditionOf tells how far the binding or instance of a state and its record has got.
+func ConditionOf(state *tofu.State, record *Record) Condition {
 	switch {
 	case state.Complete:
 		return Complete
@@ -160,26 +180,34 @@ func condition(state *tofu.State, record *Record) Condition {
 	}
 }
 
-// kindOf tells what a workspace is for; ok is false where the adapter did not name it.
-func kindOf(workspace string) (kind Kind, ok bool) {
-	prefix, _, _ := strings.Cut(workspace, "-")
-	switch strings.TrimSuffix(prefix, "h") {
-	case "b":
-		return Binding, true
-	case "i":
-		return Instance, true
-	default:
-		return "", false
+// Named tells whose a workspace is. Where the name is a hash, the id is the name, which workspaceOf understands as well. ok is
+// false where the adapter did not name it.
+func Named(workspace string) (kind Kind, id string, ok bool) {
+	for _, kind := range []Kind{Binding, Instance} {
+		if id, plain := strings.CutPrefix(workspace, string(kind[:1])+"-"); plain {
+			return kind, id, id != ""
+		}
+		if isHashed(kind, workspace) {
+			return kind, workspace, true
+		}
 	}
+	return "", "", false
 }
 
-// idOf is the id that a workspace's name tells, "" where the name is a hash.
-func idOf(workspace string) string {
-	prefix, id, _ := strings.Cut(workspace, "-")
-	if len(prefix) > 1 {
-		return ""
+var hashed = regexp.MustCompile(`^[bi]h-[0-9a-f]{64}$`)
+
+// isHashed tells whether a name is that of a workspace of this kind whose id is no plain name.
+func isHashed(kind Kind, name string) bool {
+	return name != "" && name[:1] == string(kind[:1]) && hashed.MatchString(name)
+}
+
+// workspaceOf names the workspace of an id that an operator gives: a hashed name stands for itself, because it is all that is known
+// where the record with the id cannot be read.
+func workspaceOf(kind Kind, id string) string {
+	if isHashed(kind, id) {
+		return id
 	}
-	return id
+	return Workspace(kind, id)
 }
 
 // Take opens a workspace and reads it, for somebody who is going to work on it and must Close it: the error is ErrNotStored when
@@ -189,7 +217,7 @@ func (m *Manager) Take(ctx context.Context, kind Kind, id string) (*tofu.Workspa
 	if err != nil {
 		return nil, nil, err
 	}
-	name := Workspace(kind, id)
+	name := workspaceOf(kind, id)
 	space, err := m.Engine.Open(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -213,15 +241,11 @@ func (m *Manager) Look(ctx context.Context, kind Kind, id string) (*Stored, erro
 	if err != nil {
 		return nil, err
 	}
-	names, err := m.Engine.Workspaces(ctx, reader)
+	names, err := m.names(ctx, reader, kind)
 	if err != nil {
 		return nil, err
 	}
-	name := Workspace(kind, id)
-	for _, there := range names {
-		if there != name {
-			continue
-		}
+	if name := workspaceOf(kind, id); slices.Contains(names, name) {
 		if stored := m.read(ctx, reader, name); stored.Workspace != "" {
 			return &stored, nil
 		}

@@ -4,15 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"service-adapter/brokerpak"
 )
 
-// Forget drops what is stored of a binding or instance and lets everything that it made exist. It returns what was dropped.
-func (m *Manager) Forget(ctx context.Context, kind Kind, id string) (*Stored, error) {
+// Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
+// It returns what was dropped.
+func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close(space)
+	if err := CheckCondition(stored.Condition, only); err != nil {
+		return nil, err
+	}
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -23,13 +32,16 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string) (*Stored, er
 	return stored, space.Remove(ctx, reader)
 }
 
-// Unlock releases the lock of the state that the lock's id names, "" for whichever there is. It does not wait for a run that is under way.
+// Unlock releases the lock of the state that the lock's id names, "" for whichever there is; that there is none is fine. A run of this
+// machine that is under way is waited for within the budget, and it is an error when it does not end.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
+	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return err
 	}
-	space, err := m.Engine.Open(ctx, Workspace(kind, id))
+	space, err := m.Engine.Open(ctx, workspaceOf(kind, id))
 	if err != nil {
 		return err
 	}
@@ -39,6 +51,8 @@ func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error 
 
 // Reencrypt stores the state of a workspace with the current key where it is not. It reports whether it did.
 func (m *Manager) Reencrypt(ctx context.Context, workspace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return false, err
@@ -56,6 +70,25 @@ type Upgraded struct {
 	From, To string // versions of OpenTofu; equal when there was nothing to do
 }
 
+// Current tells of what List or Look read whether an upgrade would have nothing to do. What cannot be read is not current.
+func (m *Manager) Current(stored *Stored) bool {
+	if stored.Record == nil {
+		return false
+	}
+	_, path, err := m.path(stored)
+	return err == nil && len(path) == 0
+}
+
+// path returns the installed pak that made something, and the versions of OpenTofu to walk through.
+func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
+	pak := m.pakOf(stored.Record)
+	if pak == nil {
+		return nil, nil, fmt.Errorf("no installed pak is named %q, which made it; add it to `paks`", stored.Pak)
+	}
+	path, err := UpgradePath(pak, stored.State)
+	return pak, path, err
+}
+
 // UpgradeStored upgrades a binding or instance to the OpenTofu of the pak that made it, with the template and the inputs that it was
 // made with.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upgraded, error) {
@@ -69,24 +102,35 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upg
 	if stored.Record == nil {
 		return nil, errors.New(stored.Error)
 	}
-	pak := m.pakOf(stored.Record)
-	if pak == nil {
-		return nil, fmt.Errorf("no installed pak is named %q, which made it", stored.Pak)
+	pak, path, err := m.path(stored)
+	if err != nil {
+		return nil, err
 	}
 	done := &Upgraded{From: stored.Tofu, To: stored.Tofu}
-	path, err := UpgradePath(pak, stored.State)
-	if err != nil || len(path) == 0 {
-		return done, err
+	if len(path) == 0 {
+		return done, nil
 	}
 	if stored.Condition != Complete && stored.Condition != Changing {
 		return nil, fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
 	}
 	done.To = path[len(path)-1]
-	return done, m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record, Inputs: stored.Record.Inputs})
+	if err := m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record, Inputs: stored.Record.Inputs}); err != nil {
+		return nil, err
+	}
+	return done, nil
 }
 
-// DestroyStored destroys a binding or instance with the inputs that it was made with.
-func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string) error {
+// CheckCondition refuses what is in none of the conditions, of which none means any: what was listed as unfinished may have been under
+// way, and be finished by now.
+func CheckCondition(found Condition, only []Condition) error {
+	if len(only) == 0 || slices.Contains(only, found) {
+		return nil
+	}
+	return fmt.Errorf("it is %s by now", found)
+}
+
+// DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any.
+func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
@@ -96,6 +140,9 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string) error
 	defer m.Close(space)
 	if stored.Record == nil {
 		return errors.New(stored.Error)
+	}
+	if err := CheckCondition(stored.Condition, only); err != nil {
+		return err
 	}
 	return m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
 }

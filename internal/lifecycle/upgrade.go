@@ -71,6 +71,9 @@ func UpgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
 		return nil, err
 	}
 	if !newer(target, state.TofuVersion) {
+		if unfinished := state.Applied != nil && !state.Complete && !state.Destroying; unfinished && state.TofuVersion == target {
+			return []string{target}, nil
+		}
 		return nil, nil
 	}
 	var versions []string

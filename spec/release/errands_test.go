@@ -34,7 +34,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
 		Expect(output).To(Equal(environment + "<" + strings.Join(arguments, ">\n<") + ">\n"))
 	},
-		Entry(nil, "upgrade-bindings", properties{}, "bindings", "upgrade"),
+		Entry(nil, "upgrade-bindings", properties{}, "bindings", "upgrade", "--all"),
 		Entry(nil, "rotate-encryption-key", properties{}, "bindings", "reencrypt"),
 		Entry(nil, "destroy-instances", properties{"instances": []any{"i1", "a b'$(touch /x)", "--all"}},
 			"instance", "destroy", "--", "i1", "a b'$(touch /x)", "--all"),

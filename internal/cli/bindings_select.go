@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/lifecycle"
+)
+
+// filter is which of all bindings or instances are meant. What its fields leave empty does not matter.
+type filter struct {
+	service, instance string
+	conditions        []string
+	// existing is a file with the names of deployments: those instances are meant whose deployment is not among them.
+	existing string
+}
+
+// conditions are the conditions that a flag may name.
+func conditions() []string {
+	var names []string
+	for _, condition := range []lifecycle.Condition{
+		lifecycle.Complete, lifecycle.Creating, lifecycle.Changing, lifecycle.Importing, lifecycle.Deleting, lifecycle.Unreadable,
+	} {
+		names = append(names, string(condition))
+	}
+	return names
+}
+
+// flags adds the flags of the filter to a command.
+func (f *filter) flags(command *cobra.Command) {
+	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
+	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
+	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
+	// The only error is that of a flag that does not exist.
+	_ = command.RegisterFlagCompletionFunc("condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// check refuses conditions that do not exist.
+func (f *filter) check() error {
+	for _, condition := range f.conditions {
+		if known := conditions(); !slices.Contains(known, condition) {
+			return usageError{fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), strings.Join(known, ", "))}
+		}
+	}
+	return nil
+}
+
+// only are the conditions that are meant.
+func (f *filter) only() []lifecycle.Condition {
+	var only []lifecycle.Condition
+	for _, condition := range f.conditions {
+		only = append(only, lifecycle.Condition(condition))
+	}
+	return only
+}
+
+func (f *filter) empty() bool {
+	return f.service == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == ""
+}
+
+// apply returns those that are meant.
+func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
+	var deployments []string
+	if f.existing != "" {
+		var err error
+		if deployments, err = readDeployments(f.existing); err != nil {
+			return nil, err
+		}
+	}
+	var meant []lifecycle.Stored
+	for _, stored := range all {
+		switch {
+		case f.service != "" && stored.Service != f.service,
+			f.instance != "" && stored.InstanceID != f.instance,
+			len(f.conditions) > 0 && !slices.Contains(f.conditions, string(stored.Condition)),
+			f.existing != "" && (stored.Deployment == "" || slices.Contains(deployments, stored.Deployment)):
+		default:
+			meant = append(meant, stored)
+		}
+	}
+	return meant, nil
+}
+
+// readDeployments reads names of deployments, one a line. A file without any is refused: it is more likely that making it failed
+// than that nothing is deployed.
+func readDeployments(path string) ([]string, error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, fmt.Errorf("reading the existing deployments: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	var names []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if name := strings.TrimSpace(lines.Text()); name != "" {
+			names = append(names, name)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the existing deployments: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s names no deployment: is it the output of a command that failed?", path)
+	}
+	return names, nil
+}
+
+// selection is what a command works on: those whose ids are given, or with all those that the filter leaves.
+type selection struct {
+	kind lifecycle.Kind
+	all  bool
+	filter
+}
+
+func (s *selection) flags(command *cobra.Command) {
+	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags leave")
+	s.filter.flags(command)
+}
+
+// check makes sure that a command line says what to work on, in one way.
+func (s *selection) check(ids []string) error {
+	switch {
+	case s.all && len(ids) > 0:
+		return usageError{errors.New("ids and --all exclude each other")}
+	case !s.all && len(ids) == 0:
+		return usageError{fmt.Errorf("which %s? name their ids or set --all", plural(s.kind))}
+	case !s.all && !s.empty():
+		return usageError{errors.New("filters go with --all")}
+	}
+	return s.filter.check()
+}
+
+// chosen returns what to work on. What an id names is not read, so only its id is known.
+func (s *selection) chosen(command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+	if !s.all {
+		slices.Sort(ids)
+		var named []lifecycle.Stored
+		for _, id := range slices.Compact(ids) {
+			named = append(named, lifecycle.Stored{Entry: lifecycle.Entry{Kind: s.kind, ID: id}})
+		}
+		return named, nil
+	}
+	return listed(command, streams, operator, s.kind, &s.filter)
+}
+
+// listed reads all of a kind and returns those that a filter leaves.
+func listed(
+	command *cobra.Command, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, filter *filter,
+) ([]lifecycle.Stored, error) {
+	progress := newProgress(streams, "reading states")
+	all, err := operator.List(command.Context(), kind, progress.report)
+	progress.end()
+	if err != nil {
+		return nil, err
+	}
+	return filter.apply(all)
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+	"service-adapter/internal/lifecycle"
+)
+
+const upgradeHelp = `Upgrade the states of %s to the OpenTofu of the installed pak that made them: the template that they were made with is applied with
+each version of the pak's terraform_upgrade_path above that of the state. It goes on after failures, and what is up to date is left
+alone, so it can be called again.
+
+EXIT STATUS
+  0 all are up to date, 1 something could not be upgraded, 2 wrong usage, 3 anything else`
+
+// newUpgrade is `bindings upgrade` and `instance upgrade`.
+func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
+	chosen := selection{kind: kind}
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "upgrade ID… | --all",
+		Short:   fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
+		Long:    fmt.Sprintf(upgradeHelp, plural(kind)),
+		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parent(kind)),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := chosen.check(args); err != nil {
+				return err
+			}
+			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
+				items, err := chosen.chosen(command, streams, operator, args)
+				if err != nil {
+					return err
+				}
+				run := batch{streams: streams, asJSON: asJSON, parallel: cores(), doing: "upgrading"}
+				if chosen.all {
+					run.silent = current
+				}
+				return run.run(command.Context(), items, func(stored *lifecycle.Stored) result {
+					return upgrade(command.Context(), operator, stored)
+				})
+			})
+		},
+	}
+	chosen.flags(command)
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+func upgrade(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+	if operator.Current(stored) {
+		return result{Result: current, From: stored.Tofu, To: stored.Tofu}
+	}
+	done, err := operator.Upgrade(ctx, stored.Kind, stored.ID)
+	if err != nil {
+		return outcome(err, upgraded)
+	}
+	if done.From == done.To {
+		return result{Result: current, From: done.From, To: done.To}
+	}
+	return result{Result: upgraded, From: done.From, To: done.To}
+}
+
+const reencryptHelp = `Encrypt the states of all bindings and instances with the current key, state.encryption.key, where they are not: after a new key was
+set and the old one was moved to old_keys. When it ends with 0, the old keys are needed no more. Resources are not touched. It can be
+interrupted and called again, and bindings can be made and deleted meanwhile.
+
+With --accept-unencrypted states are encrypted that never were, after a first key was set.
+
+EXIT STATUS
+  0 all are encrypted with the current key, 1 something could not be encrypted, 2 wrong usage, 3 anything else`
+
+// newReencrypt is `bindings reencrypt`.
+func newReencrypt(streams Streams) *cobra.Command {
+	var options adapter.OperatorOptions
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "reencrypt",
+		Short:   "Encrypt all states with the current key",
+		Long:    reencryptHelp,
+		Example: "  service-adapter bindings reencrypt",
+		Args:    arguments(cobra.NoArgs),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return withOperator(command, streams, options, func(operator *adapter.Operator) error {
+				return reencrypt(command.Context(), streams, operator, asJSON)
+			})
+		},
+	}
+	command.Flags().BoolVar(&options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+func reencrypt(ctx context.Context, streams Streams, operator *adapter.Operator, asJSON bool) error {
+	if !operator.Encrypts() {
+		return errors.New("state.encryption is not set: set a key in the configuration, as openssl rand -base64 32 prints one")
+	}
+	names, err := operator.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	var items []lifecycle.Stored
+	for _, name := range names {
+		kind, id, _ := lifecycle.Named(name)
+		items = append(items, lifecycle.Stored{Entry: lifecycle.Entry{Workspace: name, Kind: kind, ID: id}})
+	}
+	run := batch{streams: streams, asJSON: asJSON, parallel: cores(), silent: current, doing: "encrypting"}
+	return run.run(ctx, items, func(stored *lifecycle.Stored) result {
+		changed, err := operator.Reencrypt(ctx, stored.Workspace)
+		if err == nil && !changed {
+			return result{Result: current}
+		}
+		return outcome(err, encrypted)
+	})
+}

@@ -1,0 +1,237 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tofu"
+)
+
+func TestLifecycle(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "internal/lifecycle", suite, reporter)
+}
+
+// The versions of OpenTofu that the specs run.
+const (
+	oldTofu = "1.10.10"
+	newTofu = "1.12.6"
+)
+
+// shared is the cache of all specs, so that OpenTofu initialises each template once.
+var shared string
+
+var _ = BeforeSuite(func() {
+	Expect(binary(newTofu)).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
+	var err error
+	shared, err = os.MkdirTemp("", "life-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, shared)
+})
+
+func binary(version string) string {
+	path, err := filepath.Abs(filepath.Join("..", "..", "build", "tofu", version, "tofu"))
+	if err != nil {
+		panic(err)
+	}
+	return path
+}
+
+// site is where one spec works: a state backend, and what one binding or instance of it is made of.
+type site struct {
+	*lifecycle.Manager
+	state string
+	// blocker is a file; while it exists, an apply and a destroy fail.
+	blocker string
+	logs    *strings.Builder
+}
+
+func newSite(versions ...string) *site {
+	GinkgoHelper()
+	s := &site{state: GinkgoT().TempDir(), blocker: filepath.Join(GinkgoT().TempDir(), "blocker"), logs: &strings.Builder{}}
+	logger := slog.New(slog.NewTextHandler(s.logs, nil))
+	engine, err := tofu.New(tofu.Options{CacheDir: filepath.Join(shared, "cache"), Backend: tofu.Local(s.state), Logger: logger})
+	Expect(err).NotTo(HaveOccurred())
+	s.Manager = &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}
+	s.install(versions...)
+	return s
+}
+
+// install makes a pak with these OpenTofus, the last one its default, the only installed one.
+func (s *site) install(versions ...string) {
+	GinkgoHelper()
+	if len(versions) == 0 {
+		versions = []string{newTofu}
+	}
+	s.Paks = []*brokerpak.Pak{openPak(GinkgoT().TempDir(), versions...)}
+}
+
+func openPak(dir string, versions ...string) *brokerpak.Pak {
+	var binaries, path []string
+	for i, version := range versions {
+		binaries = append(binaries, fmt.Sprintf("{name: tofu, version: %s, default: %t}", version, i == len(versions)-1))
+		path = append(path, fmt.Sprintf("{version: %s}", version))
+		link := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH, version, "tofu")
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			panic(err)
+		}
+		if err := os.Symlink(binary(version), link); err != nil {
+			panic(err)
+		}
+	}
+	manifest := fmt.Sprintf(`packversion: 1
+name: test
+version: 1.0.0
+platforms: [{os: %s, arch: %s}]
+terraform_binaries: [%s]
+terraform_upgrade_path: [%s]
+service_definitions: [service.yml]
+`, runtime.GOOS, runtime.GOARCH, strings.Join(binaries, ", "), strings.Join(path, ", "))
+	if len(versions) == 1 {
+		manifest = strings.Replace(manifest, "terraform_upgrade_path: ["+path[0]+"]\n", "", 1)
+	}
+	const service = `version: 1
+name: service
+id: 00000000-0000-4000-8000-000000000001
+description: A service
+display_name: Service
+image_url: https://example.com/x.png
+documentation_url: https://example.com
+support_url: https://example.com
+plans: [{name: small, id: 00000000-0000-4000-8000-000000000011, description: Small, display_name: Small}]
+provision: {bosh: {manifest: {stemcells: [{alias: default}], instance_groups: [{name: server, jobs: [{name: server}]}]}}}
+bind: {template: ""}
+`
+	for name, text := range map[string]string{"manifest.yml": manifest, "service.yml": service} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	pak, err := brokerpak.Open(dir)
+	if err != nil {
+		panic(err)
+	}
+	return pak
+}
+
+func installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+	if version == "" {
+		var err error
+		if version, err = pak.Manifest.DefaultVersion(); err != nil {
+			return tofu.Installation{}, err
+		}
+	}
+	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
+	return tofu.Installation{Binary: files.Tofu[version], Version: version}, err
+}
+
+// template makes two resources of the built-in provider.
+const template = `
+variable "blocker" { type = string }
+variable "content" { type = string }
+resource "terraform_data" "account" {
+  input = { content = var.content, blocker = var.blocker }
+  lifecycle { prevent_destroy = true }
+}
+resource "terraform_data" "late" {
+  input = var.blocker
+  lifecycle {
+    precondition {
+      condition     = !fileexists(var.blocker)
+      error_message = "the way is blocked"
+    }
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "test ! -e '${self.input}'"
+  }
+}
+output "content" {
+  value     = var.content
+  sensitive = true
+}
+`
+
+// record is that of a binding, or of an instance where binding is empty.
+func (s *site) record(binding string) *lifecycle.Record {
+	record := &lifecycle.Record{
+		BindingID: binding, InstanceID: "i1", Deployment: "service-instance_i1", Service: "service", ServiceID: "service-id", Plan: "small",
+		Templates: map[string]string{"main.tf": template}, Declared: []string{},
+		Inputs: map[string]any{"blocker": s.blocker, "content": "planted-s3cret"},
+	}
+	found, err := installation(context.Background(), s.Paks[0], "")
+	Expect(err).NotTo(HaveOccurred())
+	record.MadeBy(s.Paks[0], found)
+	return record
+}
+
+// made makes what a record describes. While the blocker exists it is only begun.
+func (s *site) made(ctx context.Context, record *lifecycle.Record) {
+	GinkgoHelper()
+	s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+		encoded, err := record.Encode()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
+		s.apply(ctx, space, prepared, record)
+	})
+}
+
+// changed applies another record.
+func (s *site) changed(ctx context.Context, record *lifecycle.Record) {
+	GinkgoHelper()
+	s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+		_, err := space.State(ctx, installation)
+		Expect(err).NotTo(HaveOccurred())
+		encoded, err := record.Encode()
+		Expect(err).NotTo(HaveOccurred())
+		space.SetRecord(encoded)
+		s.apply(ctx, space, prepared, record)
+	})
+}
+
+func (s *site) apply(ctx context.Context, space *tofu.Workspace, prepared *tofu.Prepared, record *lifecycle.Record) {
+	GinkgoHelper()
+	err := space.Apply(ctx, prepared, record.Inputs)
+	if _, missing := os.Stat(s.blocker); missing != nil {
+		Expect(err).NotTo(HaveOccurred())
+	} else {
+		Expect(err).To(MatchError(ContainSubstring("the way is blocked")))
+	}
+}
+
+func (s *site) work(ctx context.Context, record *lifecycle.Record, work func(*tofu.Workspace, tofu.Installation, *tofu.Prepared)) {
+	GinkgoHelper()
+	installation, err := s.Installation(ctx, s.Paks[0], "")
+	Expect(err).NotTo(HaveOccurred())
+	prepared, err := s.Engine.Prepare(ctx, installation, record.Template())
+	Expect(err).NotTo(HaveOccurred())
+	kind, id := record.Of()
+	space, err := s.Engine.Open(ctx, lifecycle.Workspace(kind, id))
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(space.Close()).To(Succeed()) }()
+	work(space, installation, prepared)
+}
+
+// block makes applies and destroys fail, until unblock.
+func (s *site) block() { Expect(os.WriteFile(s.blocker, nil, 0o600)).To(Succeed()) }
+
+func (s *site) unblock() { Expect(os.Remove(s.blocker)).To(Succeed()) }
+
+// file is the path of a workspace's state.
+func (s *site) file(workspace string) string {
+	return filepath.Join(s.state, "workspaces", workspace, "terraform.tfstate")
+}
