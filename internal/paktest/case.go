@@ -47,6 +47,8 @@ type Case struct {
 type Expectation struct {
 	// Manifest is the manifest after the last deployment, without the adapter's record.
 	Manifest map[string]any `yaml:"manifest,omitempty"`
+	// Outputs are those of the provision template after the last deployment, without status.
+	Outputs map[string]any `yaml:"outputs,omitempty"`
 	// Binding is the whole answer to the bind request: credentials, syslog_drain_url, ….
 	Binding map[string]any `yaml:"binding,omitempty"`
 	// Error is the text that the user reads; nothing after the request that gave it is played.
@@ -114,7 +116,7 @@ func readCase(file string) (Case, error) {
 		return read, explain(err)
 	}
 	read.Name, read.File = strings.TrimSuffix(filepath.Base(file), ".yml"), file
-	for _, parameters := range []*map[string]any{&read.Create, read.Update, read.Bind, &read.Expect.Manifest, &read.Expect.Binding} {
+	for _, parameters := range []*map[string]any{&read.Create, read.Update, read.Bind, &read.Expect.Manifest, &read.Expect.Outputs, &read.Expect.Binding} {
 		if parameters != nil && *parameters != nil {
 			*parameters, _ = value.Normalise(*parameters).(map[string]any)
 		}

@@ -32,6 +32,9 @@ func (r *run) compare(failure error) error {
 	if expect.Manifest != nil {
 		failed = append(failed, differences("manifest", expect.Manifest, r.outcome.Manifest)...)
 	}
+	if expect.Outputs != nil {
+		failed = append(failed, differences("outputs", expect.Outputs, r.outcome.Outputs)...)
+	}
 	if expect.Binding != nil {
 		failed = append(failed, differences("binding", expect.Binding, r.outcome.Binding)...)
 	}
@@ -101,12 +104,13 @@ func Update(testCase Case, outcome Expectation) error {
 		return errors.New("an example expects nothing; write a file in tests/")
 	}
 	if outcome.Error != "" {
-		outcome.Manifest, outcome.Binding = nil, nil
+		outcome.Manifest, outcome.Outputs, outcome.Binding = nil, nil, nil
 	}
 	if matches(testCase.Expect.Error, outcome.Error) {
 		outcome.Error = testCase.Expect.Error
 	}
 	outcome.Manifest, _ = keep(testCase.Expect.Manifest, outcome.Manifest).(map[string]any)
+	outcome.Outputs, _ = keep(testCase.Expect.Outputs, outcome.Outputs).(map[string]any)
 	outcome.Binding, _ = keep(testCase.Expect.Binding, outcome.Binding).(map[string]any)
 	testCase.Expect = outcome
 	var out bytes.Buffer

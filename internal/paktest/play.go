@@ -15,6 +15,8 @@ import (
 
 	"service-adapter/adapter"
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
@@ -67,7 +69,8 @@ func (p Player) Play(ctx context.Context, testCase Case) (Expectation, error) {
 	if err == nil || r.outcome.Error != "" {
 		err = r.compare(err)
 	}
-	return r.outcome, err
+	// What a cancelled test made must go as well; the budget of the command ends it.
+	return r.outcome, errors.Join(err, r.destroy(context.WithoutCancel(ctx)))
 }
 
 // play goes through the life of an instance. The user's text of a refused request ends it.
@@ -75,7 +78,7 @@ func (r *run) play() error {
 	if _, err := r.call("generate-plan-schemas", map[string]any{"plan": r.instance.Plan}); err != nil {
 		return err
 	}
-	if r.service.HasBoshManifest() {
+	if r.service.HasInstances() {
 		if err := r.deploy("create", r.testCase.Create); err != nil {
 			return err
 		}
@@ -128,6 +131,9 @@ func (r *run) deploy(what string, parameters map[string]any) error {
 	}
 	r.outcome.Manifest, _ = r.mask(value.Normalise(manifest)).(map[string]any)
 	delete(r.outcome.Manifest, record.Key)
+	if err := r.provisioned(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	return nil
 }
 
@@ -150,6 +156,45 @@ func (r *run) pendingChanges() error {
 	return err
 }
 
+// provisioned reads the outputs of the provision template as a binding sees them.
+func (r *run) provisioned() error {
+	if len(r.service.Provision.Templates) == 0 {
+		return nil
+	}
+	view := instance.View{Manifest: []byte(r.instance.Manifest), Secrets: r.instance.Secrets}
+	var err error
+	if view.Record, err = record.FromManifest(view.Manifest); err != nil {
+		return err
+	}
+	outputs, err := view.TemplateOutputs()
+	if err != nil {
+		return err
+	}
+	if err := checkOutputs("provision", r.service.Provision.Outputs, outputs); err != nil {
+		return err
+	}
+	r.outcome.Outputs, _ = r.mask(outputs).(map[string]any)
+	return nil
+}
+
+// destroy destroys what the provision template made, as an operator does; where nothing is left it is content.
+func (r *run) destroy(ctx context.Context) error {
+	if len(r.service.Provision.Templates) == 0 {
+		return nil
+	}
+	var log bytes.Buffer
+	operator, err := adapter.OpenOperator(adapter.Invocation{Stderr: &log, Getenv: r.environment()}, "instance", adapter.OperatorOptions{})
+	if err != nil {
+		return fmt.Errorf("destroy: %w", err)
+	}
+	defer operator.Close()
+	err = operator.DestroyInstance(ctx, r.instance.ID, false)
+	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
+		return fmt.Errorf("destroy: %w", err)
+	}
+	return nil
+}
+
 // bind makes a binding and removes it.
 func (r *run) bind() (err error) {
 	body := r.body(*r.testCase.Bind)
@@ -168,7 +213,7 @@ func (r *run) bind() (err error) {
 	}
 	r.outcome.Binding, _ = r.mask(answer).(map[string]any)
 	credentials, _ := answer["credentials"].(map[string]any)
-	return r.checkOutputs(credentials)
+	return checkOutputs("bind", r.service.Bind.Outputs, credentials)
 }
 
 // unbind removes the binding; where none is left it is content.
@@ -186,17 +231,17 @@ func (r *run) unbind() error {
 	return nil
 }
 
-// checkOutputs compares the credentials with the types of the declared outputs.
-func (r *run) checkOutputs(credentials map[string]any) error {
+// checkOutputs compares what an action gave with the types of its declared outputs.
+func checkOutputs(action string, declared []brokerpak.Variable, given map[string]any) error {
 	var failed []error
-	for _, output := range r.service.Bind.Outputs {
-		item, ok := credentials[output.Name]
+	for _, output := range declared {
+		item, ok := given[output.Name]
 		switch {
 		case reserved.MatchString(output.Name):
 		case !ok && output.Required:
-			failed = append(failed, fmt.Errorf("bind: the required output %q is missing", output.Name))
+			failed = append(failed, fmt.Errorf("%s: the required output %q is missing", action, output.Name))
 		case ok && !hasType(item, output.Type):
-			failed = append(failed, fmt.Errorf("bind: the output %q must be of type %s, found %s", output.Name, output.Type, value.Kind(item)))
+			failed = append(failed, fmt.Errorf("%s: the output %q must be of type %s, found %s", action, output.Name, output.Type, value.Kind(item)))
 		}
 	}
 	return errors.Join(failed...)

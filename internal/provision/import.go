@@ -83,7 +83,7 @@ func (w *run) regenerate(ctx context.Context, prepared *tofu.Prepared, shown []b
 		return err
 	}
 	for _, warning := range written.Warnings {
-		w.Logger.Warn("import: "+warning, "instance", w.InstanceID)
+		w.Logger.Warn("importing", "instance", w.InstanceID, "warning", warning)
 	}
 	w.wanted.Templates = maps.Clone(action.Templates)
 	w.wanted.Templates[hclfile.RegeneratedFile] = written.Main

@@ -160,6 +160,7 @@ func (w *run) create(working, all context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.space.StartProviders(working, prepared)
 	if err := w.space.Reserve(working, w.installation, encoded); err != nil {
 		return nil, err
 	}

@@ -304,26 +304,32 @@ func (s *site) hold(point string) {
 	Expect(os.WriteFile(filepath.Join(s.entries, ".hold-"+point), nil, 0o600)).To(Succeed())
 }
 
-// kill waits until the provider stands at a point, kills the OpenTofu that started it, and lets the provider go on.
+// kill waits until the provider stands at a point, kills OpenTofu, and lets the provider go on.
 func (s *site) kill(point string) {
 	GinkgoHelper()
 	at := filepath.Join(s.entries, ".at-"+point)
-	var provider int
-	Eventually(func() error {
-		text, err := os.ReadFile(at)
-		if err == nil {
-			provider, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		}
-		return err
-	}).Should(Succeed())
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", provider))
-	Expect(err).NotTo(HaveOccurred())
-	parent, err := strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1])
-	Expect(err).NotTo(HaveOccurred())
-	Expect(parent).To(BeNumerically(">", 1))
-	Expect(syscall.Kill(parent, syscall.SIGKILL)).To(Succeed())
+	Eventually(at).Should(BeAnExistingFile())
+	Expect(syscall.Kill(running(), syscall.SIGKILL)).To(Succeed())
 	Expect(os.Remove(filepath.Join(s.entries, ".hold-"+point))).To(Succeed())
 	Expect(os.Remove(at)).To(Succeed())
+}
+
+// running is the id of the OpenTofu that works below the shared directory.
+func running() int {
+	GinkgoHelper()
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	Expect(err).NotTo(HaveOccurred())
+	for _, process := range processes {
+		cwd, _ := os.Readlink(filepath.Join(process, "cwd")) // it may have ended
+		command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if strings.HasPrefix(cwd, shared+"/") && strings.Contains(string(command), "/tofu\x00") {
+			id, err := strconv.Atoi(filepath.Base(process))
+			Expect(err).NotTo(HaveOccurred())
+			return id
+		}
+	}
+	Fail("no OpenTofu is running")
+	return 0
 }
 
 // killed applies and kills OpenTofu at a point.

@@ -23,15 +23,12 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 	if state.Applied == nil {
 		ctx = working
 	}
-	w.keep(w.wanted, record)
-	// Resources of the state may need a provider that the installed pak does not bundle any more.
-	w.missing = w.AddProviders(ctx, &w.installation, record)
-	w.wanted.MadeBy(w.Pak, w.installation)
-	prepared, err := w.prepare(ctx, w.wanted)
+	prepared, err := w.inherit(ctx, state, record)
 	if err != nil {
 		return nil, err
 	}
-	older := state.OlderThan(w.installation.Version)
+	// What was never complete has nothing that an upgrade would have to keep.
+	older := state.OlderThan(w.installation.Version) && state.Applied != nil
 	switch {
 	case older && w.Upgrades:
 		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted, Inputs: w.wanted.Inputs})
@@ -65,17 +62,28 @@ func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
 	return w.space.Apply(ctx, prepared, w.wanted.Inputs)
 }
 
-// keep leaves an instance the template that it has, unless the operator wants that of the installed pak, and in any case the main.tf
-// that an import wrote: the pak does not know the imported resources.
-func (p *Provisioner) keep(wanted, record *lifecycle.Record) {
-	wanted.Imported, wanted.Found = record.Imported, record.Found
-	switch {
-	case !p.Updates && !p.Upgrades:
-		wanted.Templates, wanted.Declared = record.Templates, record.Declared
-	case len(record.Imported) > 0:
-		wanted.Templates = maps.Clone(wanted.Templates)
-		wanted.Templates[hclfile.RegeneratedFile] = record.Templates[hclfile.RegeneratedFile]
+// inherit gives the wanted record what the instance keeps: its template, unless the operator wants that of the installed pak, and in any
+// case the main.tf that an import wrote, because the pak does not know the imported resources. What it keeps is that of the last apply
+// that was complete: it does not keep what never worked.
+func (w *run) inherit(ctx context.Context, state *tofu.State, record *lifecycle.Record) (*tofu.Prepared, error) {
+	// Resources of the state may need a provider that the installed pak does not bundle any more.
+	w.missing = w.AddProviders(ctx, &w.installation, record)
+	w.wanted.MadeBy(w.Pak, w.installation)
+	if state.Applied != nil {
+		kept, err := lifecycle.DecodeRecord(state.Applied)
+		if err != nil {
+			return nil, err
+		}
+		w.wanted.Imported, w.wanted.Found = kept.Imported, kept.Found
+		switch {
+		case !w.Updates && !w.Upgrades:
+			w.wanted.Templates, w.wanted.Declared = kept.Templates, kept.Declared
+		case len(kept.Imported) > 0:
+			w.wanted.Templates = maps.Clone(w.wanted.Templates)
+			w.wanted.Templates[hclfile.RegeneratedFile] = kept.Templates[hclfile.RegeneratedFile]
+		}
 	}
+	return w.prepare(ctx, w.wanted)
 }
 
 // same tells whether two records describe the same instance. What made it does not count.
@@ -107,9 +115,7 @@ func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	w.keep(w.wanted, record)
-	w.missing = w.AddProviders(ctx, &w.installation, record)
-	if _, err := w.prepare(ctx, w.wanted); err != nil {
+	if _, err := w.inherit(ctx, state, record); err != nil {
 		return false, err
 	}
 	return !state.Complete || !same(record, w.wanted) || p.Upgrades && state.OlderThan(w.installation.Version), nil

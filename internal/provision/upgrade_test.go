@@ -47,10 +47,31 @@ var _ = Describe("a newer pak", func() {
 		changes()
 		Expect(s.must(ctx, first).Changed).To(BeFalse())
 		Expect(changes()).To(BeEmpty())
+
+		// An operator who changes his mind keeps what worked.
+		s.Updates, s.Upgrades = true, false
+		s.install(pak{version: "3.0.0", template: changed + "output \"wrong\" { value = file(\"/nowhere\") }\n", provision: inputs})
+		_, err := s.apply(ctx, object{"content": "second"})
+		Expect(err).To(HaveOccurred())
+		s.install(pak{version: "3.0.1", template: changed + "output \"wrong\" { value = 1 + var.content }\n", provision: inputs})
+		_, err = s.apply(ctx, object{"content": "second"})
+		Expect(err).To(HaveOccurred())
+		s.Updates = false
+		Expect(s.must(ctx, object{"content": "second"}).Outputs).To(And(HaveKey("more"), Not(HaveKey("wrong"))))
 	},
 		Entry("brokerpak_updates_enabled", func(p *provision.Provisioner) { p.Updates = true }),
 		Entry("terraform_upgrades_enabled", func(p *provision.Provisioner) { p.Upgrades = true }),
 	)
+})
+
+var _ = Describe("a newer pak for an instance that was never finished", func() {
+	It("gives it the template and the OpenTofu that it has", func(ctx context.Context) {
+		s := newSite(pak{tofu: []string{older}, template: simple, provision: inputs})
+		_ = s.killed(ctx, afterCreate, object{"content": "first"})
+		s.install(pak{version: "2.0.0", tofu: []string{older, newest}, template: simple + "output \"more\" { value = 1 }\n", provision: inputs})
+		Expect(s.must(ctx, object{"content": "first"}).Outputs).To(HaveKey("more"))
+		Expect(s.record(ctx).Tofu).To(Equal(newest))
+	})
 })
 
 var _ = Describe("a pak with a newer OpenTofu", func() {

@@ -67,6 +67,8 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 		for _, b := range []**broker{&deletes, &creates} {
 			*b = newBroker(newSite("entries"))
 			(*b).site.controlled()
+			// An encrypted state is read by OpenTofu, so that there are more points at which it can be killed.
+			(*b).site.encrypted()
 			(*b).deploy(ctx, nil)
 			// The prepared directories are made once.
 			Expect((*b).bind(ctx, "bind-0", nil).Exit).To(Equal(0))

@@ -94,6 +94,14 @@ func (s *site) set(keys map[string]any) {
 	s.save()
 }
 
+// encrypted has the site's states encrypted.
+func (s *site) encrypted() {
+	GinkgoHelper()
+	s.set(map[string]any{"state": map[string]any{
+		"config": map[string]any{"dir": s.state()}, "encryption": map[string]any{"key": bytes.Repeat([]byte("k"), 32)},
+	}})
+}
+
 // environment is what the broker gives the adapter.
 func (s *site) environment() []string {
 	return append([]string{"SERVICE_ADAPTER_CONFIG=" + s.configFile(), "TMPDIR=" + s.temporary}, s.env...)

@@ -6,27 +6,29 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"path/filepath"
-	"regexp"
 	"sync"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
 
 // instance is the service instance of a case.
 type instance struct {
 	recorded
+	pak     *brokerpak.Pak
 	service *brokerpak.Service
 	getenv  func(string) (string, bool)
-
-	exists     bool
-	plan       brokerpak.Plan
-	parameters map[string]any
-	outputs    map[string]any
+	// manifest is the deployed one, "" before.
+	manifest string
 }
 
 // instances provisions instances with the real OpenTofu, equal ones once.
@@ -49,7 +51,7 @@ func newInstances(root string) (*instances, error) {
 	}, err
 }
 
-// request provisions or updates the instance: it resolves the variables as generate-manifest does and applies the template.
+// request provisions or updates the instance as generate-manifest does.
 func (all *instances) request(ctx context.Context, i *instance, s step) error {
 	body, err := value.DecodeObject([]byte(i.body(s)))
 	if err != nil {
@@ -60,32 +62,46 @@ func (all *instances) request(ctx context.Context, i *instance, s step) error {
 	if plan == nil {
 		return fmt.Errorf("no plan %q", planID)
 	}
-	requested, _ := body["parameters"].(map[string]any)
-	action := &i.service.Provision
-	err = schemas.CheckParameters(schemas.Request{Action: action, Plan: plan.Properties, Parameters: requested, Update: s.Op == "update"})
-	if err != nil {
-		return err
-	}
 	defaults, err := i.operatorDefaults()
 	if err != nil {
 		return err
 	}
-	parameters := vars.MergeParameters(action.UserInputs, i.parameters, requested)
-	scope := vars.NewScope(vars.Options{
-		Constants: i.constants(body), Environment: vars.Environment{Env: i.getenv}, GuardReferences: true,
+	requested, _ := body["parameters"].(map[string]any)
+	result, err := all.generator(i).Generate(ctx, manifestgen.Request{
+		Pak: i.pak, Service: i.service, Plan: *plan, ServiceID: i.service.ID, Defaults: defaults,
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_" + i.instanceID(),
+			Releases:       serviceadapter.ServiceReleases{{Name: "none", Version: "1", Jobs: []string{"none"}}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "none", Version: "1"}},
+		},
+		PreviousManifest: []byte(i.manifest), Parameters: requested, Body: body,
 	})
-	provision := vars.Provision{
-		Service: i.service, Plan: *plan, Defaults: defaults, Parameters: parameters, Check: schemas.CheckValues,
-	}
-	if err := provision.Resolve(scope); err != nil {
-		return err
-	}
-	outputs, err := all.apply(ctx, action, scope.Values)
 	if err != nil {
 		return err
 	}
-	i.exists, i.plan, i.parameters, i.outputs = true, *plan, parameters, outputs
+	i.manifest = result.Manifest
 	return nil
+}
+
+// generator makes the manifests of a case. What its provision template gives is worked out once for equal inputs.
+func (all *instances) generator(i *instance) *manifestgen.Generator {
+	secure := false // so that the record has everything
+	return &manifestgen.Generator{
+		Secure: &secure, Environment: vars.Environment{Env: i.getenv}, Logger: slog.New(slog.DiscardHandler),
+		CheckParameters: func(service *brokerpak.Service, plan, parameters map[string]any, update bool) error {
+			return schemas.CheckParameters(schemas.Request{Action: &service.Provision, Plan: plan, Parameters: parameters, Update: update})
+		},
+		CheckValues: schemas.CheckValues, CheckManifest: schemas.CheckManifest,
+		Provision: func(ctx context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
+			outputs, err := all.apply(ctx, &p.Service.Provision, p.Inputs)
+			if err != nil {
+				return nil, err
+			}
+			outputs = maps.Clone(outputs)
+			delete(outputs, "status")
+			return &manifestgen.Provisioned{Outputs: outputs, Changed: true}, nil
+		},
+	}
 }
 
 // operatorDefaults are GSB_PROVISION_DEFAULTS and those of the service.
@@ -103,27 +119,6 @@ func (i *instance) operatorDefaults() ([]map[string]any, error) {
 		all = append(all, defaults)
 	}
 	return all, nil
-}
-
-var labelText = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
-
-// constants are the names that expressions of a provision action see.
-func (i *instance) constants(body map[string]any) map[string]any {
-	requestContext, _ := body["context"].(map[string]any)
-	requestContext = value.CloneMap(requestContext)
-	for _, name := range vars.Annotations() {
-		delete(requestContext, name)
-	}
-	label := func(text any) string { return labelText.ReplaceAllString(value.Text(text), "_") }
-	return map[string]any{
-		"request.service_id": body["service_id"], "request.plan_id": body["plan_id"], "request.instance_id": i.instanceID(),
-		"request.default_labels": map[string]any{
-			"pcf-organization-guid": label(body["organization_guid"]), "pcf-space-guid": label(body["space_guid"]),
-			"pcf-instance-id": label(i.instanceID()),
-		},
-		"request.context": requestContext,
-		"request.x_broker_api_originating_identity": map[string]any{},
-	}
 }
 
 // apply runs the template of an action and returns its outputs.

@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"service-adapter/adapter"
 	"service-adapter/brokerpak"
-	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
@@ -110,7 +108,11 @@ func (p *player) play(ctx context.Context, c recorded) verdict {
 		}
 		return v
 	}
-	i := &instance{recorded: c, service: pak.Services[0], getenv: p.getenv(c)}
+	i := &instance{recorded: c, pak: pak, service: pak.Services[0], getenv: p.getenv(c)}
+	if !i.service.HasInstances() {
+		// The reference broker answers for a service without anything to make; here there must be a deployment.
+		i.service.Provision.Bosh = &brokerpak.Bosh{Manifest: brokerpak.Document{Text: "instance_groups: []\n"}}
+	}
 	for number, s := range c.Steps {
 		var got outcome
 		switch {
@@ -119,7 +121,7 @@ func (p *player) play(ctx context.Context, c recorded) verdict {
 			continue
 		case s.Op == "provision" || s.Op == "update":
 			got.err = p.instances.request(ctx, i, s)
-		case !i.exists:
+		case i.manifest == "":
 			v.leftOut = append(v.leftOut, s.Op)
 			continue
 		case s.Op == "bind":
@@ -163,7 +165,7 @@ func (p *player) unbind(ctx context.Context, i *instance) outcome {
 // call runs a command of the adapter as the broker does.
 func (p *player) call(ctx context.Context, i *instance, command, body string) (outcome, []byte) {
 	parameters := map[string]any{
-		"binding_id": i.ID, "bosh_vms": "{}", "manifest": i.manifest(), "request_parameters": body,
+		"binding_id": i.ID, "bosh_vms": "{}", "manifest": i.manifest, "request_parameters": body,
 	}
 	stdin := value.MustJSON(map[string]any{strings.ReplaceAll(command, "-", "_"): parameters})
 	var stdout, stderr bytes.Buffer
@@ -174,24 +176,4 @@ func (p *player) call(ctx context.Context, i *instance, command, body string) (o
 		return outcome{exit: exit, err: fmt.Errorf("exit %d: %s\n%s", exit, stdout.Bytes(), stderr.Bytes())}, nil
 	}
 	return outcome{}, stdout.Bytes()
-}
-
-// manifest is a deployed manifest with the record that generate-manifest leaves in it.
-func (i *instance) manifest() string {
-	keys, whole := i.service.Bind.Uses("request.plan_properties")
-	for _, input := range i.service.Bind.PlanInputs {
-		keys = append(keys, input.Name)
-	}
-	properties := map[string]any{}
-	for name, item := range i.plan.Properties {
-		if whole || slices.Contains(keys, name) {
-			properties[name] = item
-		}
-	}
-	name := "service-instance_" + i.instanceID()
-	text := record.Record{
-		Pak: "recorded", PakVersion: "1.0.0", Deployment: name, Service: i.service.Name, ServiceID: i.service.ID,
-		Plan: i.plan.Name, PlanID: i.plan.ID, Parameters: i.parameters, PlanProperties: properties, Outputs: i.outputs,
-	}.Encode()
-	return fmt.Sprintf("---\nname: %s\n%s: %s\n", name, record.Key, value.MustJSON(text))
 }
