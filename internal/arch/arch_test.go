@@ -25,7 +25,7 @@ const maxLines = 400
 var layers = [][]string{
 	{"internal/diag", "internal/fault", "internal/value"},
 	{"internal/record", "internal/redact", "internal/tfjson"},
-	{"internal/hclfile"},
+	{"internal/director", "internal/hclfile"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
 	{"brokerpak/vars"},
@@ -42,7 +42,10 @@ var layers = [][]string{
 }
 
 // onlyImporters narrows the layers: these packages are for some of those above them.
-var onlyImporters = map[string][]string{"internal/tofu": {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"}}
+var onlyImporters = map[string][]string{
+	"internal/director": {"internal/cli"},
+	"internal/tofu":     {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"},
+}
 
 // onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package. The packages below
 // spec are tests themselves.

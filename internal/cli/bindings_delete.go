@@ -23,6 +23,7 @@ EXIT STATUS
 // removal are the flags of commands that remove things.
 type removal struct {
 	selection
+	gone                   gone
 	asJSON, forget, dryRun bool
 }
 
@@ -63,7 +64,7 @@ func newDelete(streams Streams) *cobra.Command {
 func (r *removal) remove(
 	command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string, work func(*lifecycle.Stored) result,
 ) error {
-	items, err := r.chosen(command, streams, operator, ids)
+	items, err := r.items(command, streams, operator, ids)
 	if err != nil {
 		return err
 	}

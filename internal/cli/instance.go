@@ -71,6 +71,15 @@ Nothing is asked.
 
 Run it while the broker creates no instance: a new one has a state before it has a deployment.
 
+--gone asks the Director itself. FILE, which only its owner may read, has url, ca_cert, client_id and client_secret, or username and
+password for a Director without UAA; the client should be the broker's, which sees all of them:
+
+  service-adapter instance destroy --gone --director FILE --dry-run
+
+Only instances that are complete or deleting are meant, unless --condition says which, and the Director is asked again after --wait:
+so what the broker is creating is left alone. It is refused when the Director has a deployment of none of the instances; --allow-all
+does it all the same.
+
 --forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
 is.
 
@@ -82,7 +91,7 @@ func newDestroy(streams Streams) *cobra.Command {
 	flags := removal{selection: selection{kind: lifecycle.Instance}}
 	var force bool
 	command := &cobra.Command{
-		Use:     "destroy ID… | --all",
+		Use:     "destroy ID… | --all | --gone",
 		Short:   "Destroy what the provision template made for instances",
 		Long:    destroyHelp,
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
@@ -109,6 +118,7 @@ func newDestroy(streams Streams) *cobra.Command {
 		},
 	}
 	flags.flags(command)
+	flags.gone.flags(command)
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
 	command.Flags().StringVar(&flags.existing, "existing", "", "only those whose deployment is not named in this file")
 	return command

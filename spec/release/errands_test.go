@@ -2,12 +2,15 @@ package main_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/director"
 )
 
 // stand is a program in the place of the adapter that shows who runs it, and how.
@@ -38,13 +41,59 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		Entry(nil, "rotate-encryption-key", properties{}, "bindings", "reencrypt"),
 		Entry(nil, "destroy-instances", properties{"instances": []any{"i1", "a b'$(touch /x)", "--all"}},
 			"instance", "destroy", "--", "i1", "a b'$(touch /x)", "--all"),
+		Entry(nil, "destroy-instances", properties{"director": directorProperties()},
+			"instance", "destroy", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
+		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "director": directorProperties()}, "instance", "destroy", "--", "i1"),
 	)
 
-	It("destroys nothing when no instance is named", func(ctx context.Context) {
+	It("destroys nothing when it knows neither instances nor a Director", func(ctx context.Context) {
 		site := bareVM()
 		site.deploy(ctx, "destroy-instances", properties{})
 		output, err := site.run(ctx, "/var/vcap/jobs/destroy-instances/bin/run")
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(Equal("destroy-instances: the property instances names none\n"))
+		Expect(output).To(Equal("destroy-instances: neither the property instances nor director.url is set\n"))
 	})
+})
+
+// directorProperties say how an errand reaches a Director.
+func directorProperties() properties {
+	return properties{"url": "https://10.0.0.6:25555", "ca_cert": "planted\n", "client_id": "planted", "client_secret": "planted"}
+}
+
+var _ = Describe("The job destroy-instances", func() {
+	const file = "config/director.yml"
+
+	It("tells the adapter how to reach the Director, and nobody else", func(ctx context.Context) {
+		for name, text := range render(ctx, "destroy-instances", properties{"director": directorProperties()}) {
+			Expect(strings.Contains(text, "planted")).To(Equal(name == file), name)
+		}
+		Expect(render(ctx, "destroy-instances", properties{})[file]).To(MatchYAML("{}"))
+	})
+
+	It("renders every text as it is", func(ctx context.Context) {
+		for _, text := range hostile() {
+			given := directorProperties()
+			given["client_secret"] = text
+			path := filepath.Join(temporary(), "director.yml")
+			writeFile(render(ctx, "destroy-instances", properties{"director": given})[file], path)
+			Expect(os.Chmod(path, 0o640)).To(Succeed())
+			Expect(director.ReadConfig(path)).To(Equal(&director.Config{
+				URL: "https://10.0.0.6:25555", CACert: "planted\n", ClientID: "planted", ClientSecret: text.(string),
+			}))
+		}
+	})
+
+	DescribeTable("takes only a Director that it can ask", func(ctx context.Context, change properties, places ...string) {
+		given := directorProperties()
+		maps.Copy(given, change)
+		Expect(complaints(ctx, "destroy-instances", properties{"director": given})).To(ConsistOf(places))
+	},
+		Entry("with everything", properties{}),
+		Entry("without certificates", properties{"ca_cert": nil}),
+		Entry("nowhere", properties{"url": nil, "client_id": nil, "client_secret": nil}),
+		Entry("without client", properties{"client_id": nil}, "/director/client_id"),
+		Entry("without secret", properties{"client_secret": nil}, "/director/client_secret"),
+		Entry("with an empty URL", properties{"url": ""}, "/director/url"),
+		Entry("with a wrong type", properties{"ca_cert": 1}, "/director/ca_cert"),
+	)
 })

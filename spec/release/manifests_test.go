@@ -110,7 +110,8 @@ var _ = Describe("The scripts", func() {
 		for name, instances := range map[string][]any{"none": {}, "one": {"i1"}, "some": {"i1", "a b'$(touch /x)"}} {
 			add("destroy-"+name, render(ctx, "destroy-instances", properties{"instances": instances})["bin/run"])
 		}
-		Expect(scripts).To(HaveLen(7))
+		add("destroy-gone", render(ctx, "destroy-instances", properties{"director": directorProperties()})["bin/run"])
+		Expect(scripts).To(HaveLen(8))
 		shellcheck := repository("build", "tools", "shellcheck")
 		if _, err := os.Stat(shellcheck); err != nil {
 			shellcheck = "shellcheck"

@@ -1,0 +1,185 @@
+package director
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"service-adapter/internal/redact"
+)
+
+// maxAnswer is how many bytes of an answer are read. That of a Director with thousands of deployments has a few megabytes.
+const maxAnswer = 64 << 20
+
+// Client talks to one Director. It is safe for concurrent use.
+type Client struct {
+	config  Config
+	address string // https://HOST:PORT
+	http    *http.Client
+}
+
+// New makes a client; it sends nothing yet. The error says what is wrong with the configuration, without its secrets.
+func New(config *Config) (*Client, error) {
+	host, err := config.host()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := config.roots()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{config: *config, address: "https://" + host, http: &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true},
+		// Nothing that is asked for is elsewhere, and credentials must not go there.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Address is the URL of the Director, for messages.
+func (c *Client) Address() string { return c.address }
+
+// Deployments returns the names of the deployments that the client or user may see, in the Director's order. A deployment that is
+// being created or deleted is among them. The error is one sentence without secrets.
+func (c *Client) Deployments(ctx context.Context) ([]string, error) {
+	var secrets redact.Secrets
+	secrets.Add(c.config.ClientSecret, c.config.Password)
+	authorize, err := c.login(ctx, &secrets)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+"/deployments?exclude_configs=true", http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("asking the Director %s for its deployments: %w", c.address, err)
+	}
+	authorize(request)
+	var listed []struct {
+		Name string `json:"name"`
+	}
+	if err := c.ask(request, &listed, &secrets); err != nil {
+		return nil, fmt.Errorf("asking the Director %s for its deployments: %w", c.address, err)
+	}
+	if listed == nil {
+		return nil, fmt.Errorf("asking the Director %s for its deployments: the answer is no list", c.address)
+	}
+	names := make([]string, 0, len(listed))
+	for _, deployment := range listed {
+		if deployment.Name == "" {
+			return nil, fmt.Errorf("asking the Director %s for its deployments: the answer has one without a name", c.address)
+		}
+		names = append(names, deployment.Name)
+	}
+	return names, nil
+}
+
+// login asks the Director how it authenticates, and returns what makes a request an authenticated one.
+func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize func(*http.Request), err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+"/info", http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
+	}
+	var info struct {
+		Authentication struct {
+			Type    string `json:"type"`
+			Options struct {
+				URL string `json:"url"`
+			} `json:"options"`
+		} `json:"user_authentication"`
+	}
+	if err := c.ask(request, &info, secrets); err != nil {
+		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
+	}
+	switch kind := info.Authentication.Type; {
+	case kind == "uaa" && c.config.ClientID != "":
+		token, err := c.token(ctx, info.Authentication.Options.URL, secrets)
+		if err != nil {
+			return nil, err
+		}
+		return func(request *http.Request) { request.Header.Set("Authorization", "Bearer "+token) }, nil
+	case kind == "uaa":
+		return nil, fmt.Errorf("the Director %s has UAA: give client_id and client_secret instead of username and password", c.address)
+	case kind == "basic" && c.config.Username != "":
+		return func(request *http.Request) { request.SetBasicAuth(c.config.Username, c.config.Password) }, nil
+	case kind == "basic":
+		return nil, fmt.Errorf("the Director %s has no UAA: give username and password instead of client_id and client_secret", c.address)
+	default:
+		return nil, fmt.Errorf("the Director %s wants the authentication %q, not uaa or basic: is it a Director?", c.address, kind)
+	}
+}
+
+// token asks the UAA that the Director names for a token of the client.
+func (c *Client) token(ctx context.Context, uaa string, secrets *redact.Secrets) (string, error) {
+	parsed, err := url.Parse(uaa)
+	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+		return "", fmt.Errorf("the Director %s names %q as its UAA, which is no https URL", c.address, uaa)
+	}
+	address := strings.TrimSuffix(uaa, "/") + "/oauth/token"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("grant_type=client_credentials"))
+	if err != nil {
+		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.SetBasicAuth(c.config.ClientID, c.config.ClientSecret)
+	var granted struct {
+		Token string `json:"access_token"`
+	}
+	if err := c.ask(request, &granted, secrets); err != nil {
+		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
+	}
+	if granted.Token == "" {
+		return "", fmt.Errorf("asking the UAA %s for a token: the answer has none", uaa)
+	}
+	secrets.Add(granted.Token)
+	return granted.Token, nil
+}
+
+// ask sends a request and decodes the answer, which must be a success with the JSON that is expected.
+func (c *Client) ask(request *http.Request, answer any, secrets *redact.Secrets) error {
+	request.Header.Set("Accept", "application/json")
+	response, err := c.http.Do(request)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err // without the URL, which the caller tells
+	} else if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // read only: closing cannot lose anything
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(refusal(response, body, secrets))
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return errors.New("the answer is not the JSON that was expected")
+	}
+	return nil
+}
+
+// refusal is what an answer other than 200 says, in one line. Directors and UAAs say why in JSON; proxies send pages, which say nothing.
+func refusal(response *http.Response, body []byte, secrets *redact.Secrets) string {
+	var reason struct {
+		Director string `json:"description"`
+		UAA      string `json:"error_description"`
+	}
+	text := fmt.Sprintf("it answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	if json.Unmarshal(body, &reason) != nil || reason.Director+reason.UAA == "" {
+		return text
+	}
+	words := strings.FieldsFunc(secrets.Clean(reason.Director+reason.UAA), func(char rune) bool {
+		return unicode.IsSpace(char) || !unicode.IsPrint(char)
+	})
+	said := []rune(strings.Join(words, " "))
+	const most = 200
+	if len(said) > most {
+		said = append(said[:most], '…')
+	}
+	return text + ": " + string(said)
+}
