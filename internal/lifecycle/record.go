@@ -42,9 +42,10 @@ type Record struct {
 	// Generated are the generated values: input → call → value.
 	Generated map[string]map[string]any `json:"generated,omitempty"`
 	// Imported are resources that existed before the instance and were taken over, address → id. Found are the values that their
-	// attributes had then, by input, where no parameter of the instance has them.
-	Imported map[string]string `json:"imported,omitempty"`
-	Found    map[string]any    `json:"found,omitempty"`
+	// attributes had then, by input, where no parameter of the instance has them; Parameters are those that count as parameters.
+	Imported   map[string]string `json:"imported,omitempty"`
+	Found      map[string]any    `json:"found,omitempty"`
+	Parameters map[string]any    `json:"found_parameters,omitempty"`
 	// Attempt differs in each request that ran OpenTofu for an instance: to change it back to what it was, after an update that
 	// failed, is a change as well.
 	Attempt string `json:"attempt,omitempty"`

@@ -26,6 +26,7 @@ var _ = Describe("Lint", func() {
 		},
 		Entry("redis", "redis"),
 		Entry("postgresql", "postgresql"),
+		Entry("postgresql-database", "postgresql-database"),
 		Entry("the specification's own", "example-email"),
 	)
 

@@ -113,12 +113,17 @@ func (w *run) find(shown []byte, written *hclfile.Regenerated) error {
 	if err := w.attributes(shown, parameters, kept); err != nil {
 		return err
 	}
-	w.wanted.Found = kept
-	if len(parameters) == 0 {
+	w.wanted.Found, w.wanted.Parameters = kept, parameters
+	return w.recall()
+}
+
+// recall lets the values that an import found count as parameters.
+func (w *run) recall() error {
+	if len(w.wanted.Parameters) == 0 {
 		return nil
 	}
 	var err error
-	w.Inputs, w.Generated, err = w.Resolve(parameters)
+	w.Inputs, w.Generated, err = w.Resolve(w.wanted.Parameters)
 	return err
 }
 

@@ -181,6 +181,24 @@ var _ = Describe("importing", func() {
 		Expect(s.must(ctx, object{"data_id": id}).Outputs).To(HaveKeyWithValue("secret", "made by hand"))
 	}, Entry(nil, beforeCreate), Entry(nil, afterCreate))
 
+	It("that was finished, but of which no manifest tells, keeps what it found", func(ctx context.Context) {
+		s.must(ctx, object{"data_id": id})
+		s.known = false
+		request := s.request(object{"data_id": id})
+		var found []map[string]any
+		resolve := request.Resolve
+		request.Resolve = func(values map[string]any) (map[string]any, map[string]map[string]any, error) {
+			found = append(found, values)
+			return resolve(values)
+		}
+		result, err := s.Apply(ctx, request)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(found).To(Equal([]map[string]any{{"content": "as it was", "label": "data"}}))
+		Expect(result.Outputs).To(Equal(object{"content": "as it was", "secret": "made by hand"}))
+		s.must(ctx, object{"data_id": id, "content": "changed"})
+		Expect(s.record(ctx).Parameters).To(Equal(object{"content": "as it was", "label": "data"}))
+	})
+
 	It("that was interrupted is forgotten by an operator's destroy", func(ctx context.Context) {
 		_ = s.killed(ctx, beforeCreate, object{"data_id": id})
 		s.destroy(ctx)

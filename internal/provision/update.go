@@ -19,6 +19,12 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 	if !w.Known && len(w.wanted.Imported) > 0 && !maps.Equal(w.wanted.Imported, record.Imported) {
 		return nil, fault.Userf("the instance exists already, so it cannot import anything")
 	}
+	w.wanted.Parameters = record.Parameters
+	if !w.Known { // no manifest was deployed since the import, which could remember them
+		if err := w.recall(); err != nil {
+			return nil, err
+		}
+	}
 	ctx := all
 	if state.Applied == nil {
 		ctx = working

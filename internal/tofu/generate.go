@@ -27,6 +27,9 @@ const (
 // object is a JSON object of OpenTofu's JSON configuration syntax.
 type object = map[string]any
 
+// last begins the names of override files: OpenTofu merges them in the order of their names, and these must win over the template's.
+const last = "~"
+
 // backendFile chooses the state backend. It is an override, so a backend block of the template has no effect.
 func backendFile(b Backend) object {
 	return object{"terraform": object{"backend": object{b.Type: object{}}}}
@@ -70,7 +73,7 @@ func bindingFile(m *hclfile.Module, version string) object {
 
 // templateFiles are the generated files that the apply and the destroy variant share.
 func templateFiles(m *hclfile.Module, inputs []string, b Backend) map[string]object {
-	files := map[string]object{"_backend_override.tf.json": backendFile(b)}
+	files := map[string]object{last + "backend_override.tf.json": backendFile(b)}
 	declared := object{}
 	for _, name := range inputs {
 		if _, missing := m.Undeclared[name]; missing {
@@ -85,7 +88,7 @@ func templateFiles(m *hclfile.Module, inputs []string, b Backend) map[string]obj
 		outputs[name] = object{"sensitive": true}
 	}
 	if len(outputs) > 0 {
-		files["_sensitive_override.tf.json"] = object{"output": outputs}
+		files[last+"sensitive_override.tf.json"] = object{"output": outputs}
 	}
 	return files
 }
@@ -119,7 +122,7 @@ func variants(m *hclfile.Module, t Template, b Backend, version string) (map[str
 	apply, destroy := maps.Clone(shared), maps.Clone(shared)
 	maps.Copy(apply, guard)
 	if len(m.Protected) > 0 {
-		lifted, err := encode(map[string]object{"_unprotect_override.tf.json": unprotectFile(m.Protected)})
+		lifted, err := encode(map[string]object{last + "unprotect_override.tf.json": unprotectFile(m.Protected)})
 		if err != nil {
 			return nil, err
 		}
@@ -131,8 +134,8 @@ func variants(m *hclfile.Module, t Template, b Backend, version string) (map[str
 // baseVariants returns the files of the directory that all templates share.
 func baseVariants(b Backend, version string) (map[string]map[string][]byte, error) {
 	files, err := encode(map[string]object{
-		"_backend_override.tf.json": backendFile(b),
-		"_binding.tf.json":          guardFile(version),
+		last + "backend_override.tf.json": backendFile(b),
+		"_binding.tf.json":                guardFile(version),
 	})
 	return map[string]map[string][]byte{baseVariant: files}, err
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -144,26 +142,6 @@ var _ = Describe("the example postgresql", func() {
 	})
 })
 
-// heldPak is the pak with one more resource, which is made after the role and can be held there.
-func heldPak(dir string) string {
-	GinkgoHelper()
-	pak := filepath.Join(dir, "pak")
-	Expect(os.CopyFS(pak, os.DirFS(filepath.Join(shared, "pak")))).To(Succeed())
-	change := func(name, old, replacement string) {
-		GinkgoHelper()
-		text, err := os.ReadFile(filepath.Join(pak, name))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(text)).To(ContainSubstring(old))
-		Expect(os.WriteFile(filepath.Join(pak, name), []byte(strings.Replace(string(text), old, replacement, 1)), 0o644)).To(Succeed())
-	}
-	change("manifest.yml", "service_definitions:", "- {name: terraform-provider-directory, version: 1.0.0, provider: registry.terraform.io/service-adapter/directory}\nservice_definitions:")
-	change("terraform/bind/provider.tf", "required_providers {", "required_providers {\n directory = { source = \"registry.terraform.io/service-adapter/directory\" }")
-	change("terraform/bind/main.tf", "locals {", fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [pgaccess_role.binding]\n}\n\nlocals {", dir))
-	provider := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, "terraform-provider-directory_v1.0.0")
-	Expect(os.Symlink(repository("build", "providers", "terraform-provider-directory"), provider)).To(Succeed())
-	return pak
-}
-
 var _ = Describe("a bind that is killed after the role was made", func() {
 	var (
 		s   *site
@@ -172,22 +150,8 @@ var _ = Describe("a bind that is killed after the role was made", func() {
 
 	BeforeEach(func(ctx context.Context) {
 		dir = GinkgoT().TempDir()
-		s = newSite(ctx, heldPak(dir))
-		Expect(os.WriteFile(filepath.Join(dir, ".hold-after-create"), nil, 0o600)).To(Succeed())
-		input, err := odb.Input("create-binding", s.bindParameters("bind-1", nil))
-		Expect(err).NotTo(HaveOccurred())
-		creation := exec.Command(adapterBinary, "create-binding")
-		creation.Stdin, creation.Env, creation.Dir = strings.NewReader(input), s.Env, s.dir
-		Expect(creation.Start()).To(Succeed())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = creation.Wait() // it is killed
-		}()
-		Eventually(filepath.Join(dir, ".at-after-create")).Should(BeAnExistingFile())
-		Eventually(func() []int { s.kill(); return s.processes() }).Should(BeEmpty())
-		Eventually(ended).Should(BeClosed())
-		Expect(os.Remove(filepath.Join(dir, ".hold-after-create"))).To(Succeed())
+		s = newSite(ctx, heldPak(dir, "pak", "bind", "pgaccess_role.binding"))
+		s.killed(dir, "create-binding", s.bindParameters("bind-1", nil), everything)
 		Expect(s.roles(ctx)).To(Equal([]string{"b-bind-1"}), "OpenTofu has no record of it")
 	})
 

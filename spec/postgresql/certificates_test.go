@@ -33,7 +33,7 @@ func newAuthority() authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "postgres"}, DNSNames: []string{"*.postgres.default.bosh"}, NotAfter: ca.NotAfter,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "postgres"}, DNSNames: []string{"*.postgres.default.bosh", "localhost"}, NotAfter: ca.NotAfter,
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
 	Expect(err).NotTo(HaveOccurred())

@@ -1,5 +1,6 @@
-// Package postgresql_test plays the on-demand broker with the example pak postgresql: the built adapter, the real OpenTofu, the
-// pak's own provider, and a real PostgreSQL server, which stands in for the VM that BOSH would deploy.
+// Package postgresql_test plays the on-demand broker with the example paks postgresql and postgresql-database: the built adapter, the
+// real OpenTofu, the paks' own provider, and a real PostgreSQL server, which stands in for the VM that BOSH would deploy, or is the
+// shared one.
 package postgresql_test
 
 import (
@@ -22,7 +23,7 @@ import (
 // tofuVersion is the OpenTofu of the pak; `make tools` builds it.
 const tofuVersion = "1.12.6"
 
-// What all specs share: the adapter, a directory with the pak, and the server. Each spec has a database of its own.
+// What all specs share: the adapter, a directory with the paks, and the server. Each spec has a database of its own.
 var (
 	adapterBinary string
 	shared        string
@@ -59,6 +60,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	adapterBinary = filepath.Join(shared, "service-adapter")
 	run(ctx, repository(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", adapterBinary, "./cmd/service-adapter")
 	run(ctx, repository(), "scripts/assemble-pak", "examples/postgresql", filepath.Join(shared, "pak"))
+	run(ctx, repository(), "scripts/assemble-pak", "examples/postgresql-database", filepath.Join(shared, "database-pak"))
 })
 
 // repository is the absolute path of a file of the repository.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"service-adapter/spec/broker"
 )
 
+// The ids of the pak postgresql.
 const (
 	serviceID = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b01"
 	planID    = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b11"
@@ -30,32 +32,54 @@ type object = map[string]any
 // instances counts them, so that each has names of its own.
 var instances int
 
-// site is an adapter with its state, and one service instance that is deployed.
+// site is an adapter with its state, and one service instance.
 type site struct {
 	*odb.Instance
 	broker.Adapter
-	dir, pak, database string
+	dir, pak string
+	// database and owner are those of the instance.
+	database, owner string
 }
 
-// newSite deploys an instance whose VM is the server. pak is a directory; "" is the example, whose prepared templates are shared.
-func newSite(ctx context.Context, pak string) *site {
+// newAdapter sets an adapter up without an instance. pak is a directory; one that all specs share has a cache that they share too.
+func newAdapter(pak string, config object) *site {
 	GinkgoHelper()
 	instances++
 	dir, err := os.MkdirTemp("", "pg-")
 	Expect(err).NotTo(HaveOccurred())
-	s := &site{dir: dir, pak: pak, database: fmt.Sprintf("db_%d", instances)}
+	s := &site{dir: dir, pak: pak}
 	DeferCleanup(s.remove)
 	cache := filepath.Join(dir, "cache")
-	if pak == "" {
-		s.pak, cache = filepath.Join(shared, "pak"), filepath.Join(shared, "cache")
+	if filepath.Dir(pak) == shared {
+		cache = filepath.Join(shared, "cache")
 	}
-	config, err := json.Marshal(object{
-		"paks": []string{s.pak}, "secure_manifests": true, "cache_dir": cache, "state": object{"config": object{"dir": s.state()}},
-	})
+	all := object{"paks": []string{pak}, "secure_manifests": true, "cache_dir": cache, "state": object{"config": object{"dir": s.state()}}}
+	maps.Copy(all, config)
+	s.Adapter = broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + s.config(), "TMPDIR=" + dir}, Dir: dir}
+	s.configure(all)
+	return s
+}
+
+// config is the path of the adapter's configuration.
+func (s *site) config() string { return filepath.Join(s.dir, "service-adapter.yml") }
+
+// configure writes the adapter's configuration.
+func (s *site) configure(config object) {
+	GinkgoHelper()
+	text, err := json.Marshal(config)
 	Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(dir, "service-adapter.yml")
-	Expect(os.WriteFile(file, config, 0o600)).To(Succeed())
-	s.Adapter = broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + file, "TMPDIR=" + dir}, Dir: dir}
+	Expect(os.WriteFile(s.config(), text, 0o600)).To(Succeed())
+}
+
+// newSite deploys an instance of the pak postgresql whose VM is the server. pak is a directory; "" is the example.
+func newSite(ctx context.Context, pak string) *site {
+	GinkgoHelper()
+	if pak == "" {
+		pak = filepath.Join(shared, "pak")
+	}
+	s := newAdapter(pak, nil)
+	s.database = fmt.Sprintf("db_%d", instances)
+	s.owner = s.database + "_owner"
 	s.Instance = &odb.Instance{
 		ID: fmt.Sprintf("inst-%d", instances), ServiceID: serviceID, PlanID: planID,
 		Plan: object{
@@ -119,7 +143,7 @@ func (s *site) call(ctx context.Context, command string, parameters object) brok
 func (s *site) bindParameters(id string, parameters object) object {
 	return s.Bind(id, object{
 		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
-		"parameters": parameters, "plan_id": planID, "service_id": serviceID,
+		"parameters": parameters, "plan_id": s.PlanID, "service_id": s.ServiceID,
 	})
 }
 
@@ -131,7 +155,7 @@ func (s *site) bind(ctx context.Context, id string, parameters object) broker.An
 
 func (s *site) unbind(ctx context.Context, id string) broker.Answer {
 	GinkgoHelper()
-	return s.call(ctx, "delete-binding", s.Bind(id, object{"plan_id": planID, "service_id": serviceID}))
+	return s.call(ctx, "delete-binding", s.Bind(id, object{"plan_id": s.PlanID, "service_id": s.ServiceID}))
 }
 
 // bound are the credentials of a new binding.
@@ -152,7 +176,7 @@ func credentials(got broker.Answer) object {
 func (s *site) roles(ctx context.Context) []string {
 	GinkgoHelper()
 	found, err := server.Query(ctx, "postgres", "SELECT DISTINCT pg_get_userbyid(member) FROM pg_auth_members WHERE pg_get_userbyid(roleid) = '"+
-		s.database+"_owner' ORDER BY 1")
+		s.owner+"' AND member <> '"+server.User+"'::regrole ORDER BY 1")
 	Expect(err).NotTo(HaveOccurred())
 	return found
 }

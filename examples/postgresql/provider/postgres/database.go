@@ -83,9 +83,13 @@ func (s Server) ReadDatabase(ctx context.Context, name string) (d *Database, err
 	return d, err
 }
 
-// ChangeDatabase sets the connection limit, and gives the database to another group. What is in it keeps its owners.
+// ChangeDatabase sets the connection limit, and gives the database to another group. What is in it keeps its owners. A database of a
+// group that this package made is not given away: it was imported although another configuration has it, and would lose it.
 func (s Server) ChangeDatabase(ctx context.Context, d Database) error {
 	return s.do(ctx, s.Database, func(ctx context.Context, conn *pgx.Conn) error {
+		if err := d.checkOwner(ctx, conn); err != nil {
+			return err
+		}
 		if err := prepareOwner(ctx, conn, d.Owner); err != nil {
 			return fmt.Errorf("changing database %q: %w", d.Name, err)
 		}
@@ -97,6 +101,19 @@ func (s Server) ChangeDatabase(ctx context.Context, d Database) error {
 		}
 		return nil
 	})
+}
+
+// checkOwner refuses to take a database from a group that this package made.
+func (d Database) checkOwner(ctx context.Context, on querier) error {
+	current, err := readDatabase(ctx, on, d.Name)
+	if err != nil || current == nil || current.Owner == d.Owner {
+		return err
+	}
+	owner, err := lookUp(ctx, on, current.Owner)
+	if err == nil && owner != nil && owner.comment == groupComment {
+		err = fmt.Errorf("database %q was made or imported by another configuration, for %q", d.Name, current.Owner)
+	}
+	return err
 }
 
 // DropDatabase ends the sessions of a database and drops it with all that it holds, and its owner when this package made that and

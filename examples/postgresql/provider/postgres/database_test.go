@@ -68,6 +68,16 @@ var _ = Describe("a database", func() {
 		Expect(s.ReadDatabase(ctx, d.Name)).To(Equal(&d))
 	})
 
+	It("is not taken from another configuration", func(ctx context.Context) {
+		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
+		another := "another " + owner
+		Expect(s.ChangeDatabase(ctx, postgres.Database{Name: name, Owner: another, ConnectionLimit: 7})).To(MatchError(
+			fmt.Sprintf("database %q was made or imported by another configuration, for %q", name, owner)))
+		Expect(exists(ctx, another)).To(BeFalse())
+		Expect(s.ReadDatabase(ctx, name)).To(Equal(&postgres.Database{Name: name, Owner: owner, ConnectionLimit: -1}))
+		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
+	})
+
 	It("is made and dropped with others at the same time", func(ctx context.Context) {
 		var wait sync.WaitGroup
 		for i := range 6 {

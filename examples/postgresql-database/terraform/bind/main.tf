@@ -1,0 +1,13 @@
+locals {
+  # A name has at most 63 bytes. Ids are UUIDs, but nothing forces a platform to make them so.
+  username = can(regex("^[A-Za-z0-9-]{1,60}$", var.binding_id)) ? "b-${var.binding_id}" : "bh-${sha1(var.binding_id)}"
+  address  = "${var.hostname}:${var.port}/${var.database}"
+}
+
+resource "pgaccess_role" "binding" {
+  name             = local.username
+  group            = var.owner
+  database         = var.database
+  marker           = "binding ${var.binding_id}"
+  connection_limit = var.connection_limit
+}

@@ -1,0 +1,14 @@
+terraform {
+  required_providers {
+    pgaccess = {
+      source = "registry.terraform.io/service-adapter/pgaccess"
+    }
+  }
+}
+
+# The administrator comes from PGACCESS_USER and PGACCESS_PASSWORD.
+provider "pgaccess" {
+  hosts          = [var.hostname]
+  port           = var.port
+  ca_certificate = var.ca_cert
+}

@@ -1,0 +1,247 @@
+package postgresql_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// measured reports how long something took.
+func measured(name string, work func()) {
+	began := time.Now()
+	work()
+	AddReportEntry(name, time.Since(began).Round(time.Millisecond).String())
+}
+
+var _ = Describe("the example postgresql-database", func() {
+	var s *site
+
+	BeforeEach(func() { s = newShared("") })
+
+	It("makes a database, changes it in place, and gives each binding a login", func(ctx context.Context) {
+		measured("generate-manifest, creation", func() {
+			Expect(s.provisioned(ctx, nil)).To(ContainSubstring("created db " + s.database))
+		})
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+		Expect(s.Manifest).NotTo(ContainSubstring(server.Password))
+		Expect(s.stored()).NotTo(ContainSubstring(server.Password))
+		measured("generate-manifest, check", func() { s.expectNothingPending(ctx) })
+
+		var one object
+		measured("create-binding", func() { one = s.bound(ctx, "bind-1", nil) })
+		login := fmt.Sprintf("localhost:%d/%s?sslmode=require", server.Port, s.database)
+		Expect(one).To(And(HaveLen(9), HaveKeyWithValue("hostname", "localhost"), HaveKeyWithValue("port", float64(server.Port)),
+			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner), HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.ca)),
+			HaveKeyWithValue("username", "b-bind-1"),
+			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://b-bind-1:%s@%s", one["password"], login)),
+			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s&user=b-bind-1&password=%s", login, one["password"]))))
+		Expect(sql(ctx, one["uri"], "CREATE TABLE t (n int); INSERT INTO t VALUES (1); SELECT n FROM t")).To(Equal("1"))
+		Expect(s.stored()).To(And(ContainSubstring("b-bind-1"), Not(ContainSubstring(server.Password))))
+		two := s.bound(ctx, "bind-2", object{"connection_limit": 1})
+		Expect(sql(ctx, two["uri"], "UPDATE t SET n = n + 1; SELECT n FROM t")).To(Equal("2"))
+
+		By("changing its limit")
+		before := s.databases(ctx)
+		measured("generate-manifest, update", func() { s.provisioned(ctx, object{"connection_limit": 7}) })
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|7"))
+		Expect(s.databases(ctx)).To(HaveLen(len(before)))
+		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
+		s.expectNothingPending(ctx)
+		measured("generate-manifest, update without a change", func() { s.provisioned(ctx, object{"connection_limit": 7}) })
+		s.refused(ctx, object{"connection_limit": 21}, "assertion failed: parameter connection_limit is more than the plan's 20")
+		s.refused(ctx, object{"db_name": "another"}, `parameter "db_name" cannot be changed after creation`)
+
+		By("changing its plan")
+		s.PlanID = sharedLargePlan
+		s.provisioned(ctx, object{"connection_limit": nil})
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|200"))
+		s.expectNothingPending(ctx)
+
+		By("deleting the bindings")
+		measured("delete-binding", func() { Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0)) })
+		_, err := sql(ctx, one["uri"], "SELECT 1")
+		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
+		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
+		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+		Expect(s.workspaces()).To(Equal([]string{"i-" + s.ID}))
+	})
+
+	It("is destroyed by the operator alone, and with bindings only by force", func(ctx context.Context) {
+		s.provisioned(ctx, nil)
+		uri := s.bound(ctx, "bind-1", nil)["uri"]
+		Expect(sql(ctx, uri, "CREATE TABLE t (); SELECT 1")).To(Equal("1"))
+		refused := s.operate(ctx, "instance", "destroy", s.ID)
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout + refused.Stderr).To(ContainSubstring("it has bindings"))
+		Expect(sql(ctx, uri, "SELECT count(*) FROM t")).To(Equal("0"))
+
+		measured("instance destroy --force", func() {
+			Expect(s.operate(ctx, "instance", "destroy", "--force", s.ID).Exit).To(Equal(0))
+		})
+		Expect(s.roles(ctx)).To(BeEmpty())
+		s.expectNothing(ctx)
+		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0), "it is idempotent")
+	})
+
+	It("needs no administrator of yesterday", func(ctx context.Context) {
+		s.provisioned(ctx, nil)
+		s.bound(ctx, "bind-1", nil)
+		old := server.Password
+		change := func(ctx context.Context, password string) {
+			Expect(administrate(ctx, "postgres", "ALTER ROLE admin PASSWORD '"+password+"'")).To(Succeed())
+			server.Password = password
+		}
+		change(ctx, "rotated-"+old)
+		DeferCleanup(change, old)
+		Expect(s.refused(ctx, object{"connection_limit": 5}, "")).To(ContainSubstring("password authentication failed"))
+		s.reconfigure(nil)
+		s.expectPending(ctx) // the update that failed may have changed something
+		s.provisioned(ctx, object{"connection_limit": 5})
+		s.expectNothingPending(ctx)
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0))
+		s.expectNothing(ctx)
+	})
+
+	It("leaves nothing when the server cannot be reached, and what others have when a name is taken", func(ctx context.Context) {
+		s.reconfigure(object{"port": 1})
+		Expect(s.refused(ctx, nil, "")).To(ContainSubstring("connection refused"))
+		s.expectNothing(ctx)
+		s.reconfigure(nil)
+		s.provisioned(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
+
+		other := newShared("")
+		before := other.databases(ctx)
+		for _, name := range []string{fmt.Sprint("taken-", instances-1), "postgres"} {
+			Expect(other.refused(ctx, object{"db_name": name}, "")).To(ContainSubstring("import it to manage it"))
+			other.expectNothing(ctx)
+		}
+		Expect(other.databases(ctx)).To(Equal(before))
+	})
+
+	It("has tests that pass with a server", func(ctx context.Context) {
+		before := s.databases(ctx)
+		s.Env = []string{
+			"TMPDIR=" + s.dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost", fmt.Sprint("GSB_POSTGRESQL_DATABASE_PORT=", server.Port),
+			"GSB_POSTGRESQL_DATABASE_CA_CERT=" + certificates.ca, "GSB_POSTGRESQL_DATABASE_IMPORTABLE=hand_.*",
+			"PGACCESS_USER=" + server.User, "PGACCESS_PASSWORD=" + server.Password,
+		}
+		got := s.operate(ctx, "pak", "test", s.pak)
+		Expect(got.Exit).To(Equal(0))
+		Expect(got.Stderr).To(ContainSubstring("4 passed, 0 failed"))
+		Expect(s.databases(ctx)).To(Equal(before))
+	})
+
+	DescribeTable("is made by the next request when a creation was killed", func(ctx context.Context, whom victims) {
+		dir := GinkgoT().TempDir()
+		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
+		s.killed(dir, "generate-manifest", s.Generate(s.body(nil)), whom)
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+		s.provisioned(ctx, nil)
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+		s.expectNothingPending(ctx)
+		Expect(sql(ctx, s.bound(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
+		Expect(s.operate(ctx, "instance", "destroy", "--force", s.ID).Exit).To(Equal(0))
+		s.expectNothing(ctx)
+		Expect(filepath.Join(dir, "held")).NotTo(BeAnExistingFile())
+	}, Entry("with the adapter alone", theAdapter), Entry("with OpenTofu", everything))
+})
+
+var _ = Describe("importing a database that was made by hand", func() {
+	var (
+		s    *site
+		hand string
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		hand = byHand(ctx)
+		s = newShared("")
+	})
+
+	// expectAsBefore asserts that nothing of the database has changed, and that the request left nothing.
+	expectAsBefore := func(ctx context.Context) {
+		GinkgoHelper()
+		s.expectNothing(ctx)
+		s.database = hand
+		Expect(s.limit(ctx)).To(Equal("legacy_" + hand + "|-1"))
+		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
+	}
+
+	It("keeps its data, and makes it an instance as any other", func(ctx context.Context) {
+		oid, err := server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")
+		Expect(err).NotTo(HaveOccurred())
+		measured("generate-manifest, import", func() { s.provisioned(ctx, object{"existing_database": hand}) })
+		s.database = hand
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+		s.expectNothingPending(ctx)
+
+		By("handing over the tables, as the README says")
+		Expect(administrate(ctx, hand, fmt.Sprintf("REASSIGN OWNED BY legacy_%s TO %q", hand, s.owner))).To(Succeed())
+		one := s.bound(ctx, "bind-1", nil)
+		Expect(one).To(HaveKeyWithValue("name", hand))
+		Expect(sql(ctx, one["uri"], "ALTER TABLE t ADD COLUMN m int; SELECT n FROM t")).To(Equal("42"))
+
+		By("changing its limit")
+		s.provisioned(ctx, object{"connection_limit": 7})
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|7"))
+		s.expectNothingPending(ctx)
+		Expect(server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")).To(Equal(oid))
+		Expect(sql(ctx, one["uri"], "SELECT n FROM t")).To(Equal("42"))
+		s.refused(ctx, object{"existing_database": ""}, `parameter "existing_database" cannot be changed after creation`)
+
+		By("destroying it")
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0))
+		s.expectNothing(ctx)
+	})
+
+	It("is undone by the operator, who lets the database exist", func(ctx context.Context) {
+		s.provisioned(ctx, object{"existing_database": hand})
+		Expect(s.operate(ctx, "instance", "destroy", "--forget", s.ID).Exit).To(Equal(0))
+		Expect(s.workspaces()).To(BeEmpty())
+		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
+	})
+
+	DescribeTable("is begun again when it was killed", func(ctx context.Context, whom victims) {
+		dir := GinkgoT().TempDir()
+		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
+		s.killed(dir, "generate-manifest", s.Generate(s.body(object{"existing_database": hand})), whom)
+		s.provisioned(ctx, object{"existing_database": hand})
+		s.database = hand
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
+		s.expectNothingPending(ctx)
+	}, Entry("with the adapter alone", theAdapter), Entry("with OpenTofu", everything))
+
+	It("is refused for one that another instance has", func(ctx context.Context) {
+		s.provisioned(ctx, object{"existing_database": hand})
+		other := newShared("")
+		Expect(other.refused(ctx, object{"existing_database": hand}, "")).To(ContainSubstring("made or imported by another configuration"))
+		other.expectNothing(ctx)
+		s.database = hand
+		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
+	})
+
+	It("is refused when there is none of the name", func(ctx context.Context) {
+		stderr := s.refused(ctx, object{"existing_database": "hand_0"}, "")
+		Expect(stderr).To(ContainSubstring("Cannot import non-existent remote object"))
+		expectAsBefore(ctx)
+	})
+
+	It("is refused when the plan would destroy it", func(ctx context.Context) {
+		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"}, "")).To(ContainSubstring("prevent_destroy"))
+		expectAsBefore(ctx)
+	})
+
+	DescribeTable("is refused for what the operator does not name", func(ctx context.Context, name string) {
+		s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
+			"assertion failed: the database of parameter existing_database is none that may be taken over")
+		expectAsBefore(ctx)
+	}, Entry("the server's own", "postgres"), Entry("a longer name", "my_HAND"), Entry("two lines", "HAND\npostgres"))
+})

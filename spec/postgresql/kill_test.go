@@ -1,0 +1,74 @@
+package postgresql_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+)
+
+// heldPak is a pak of the suite, in which the template of an action has one more resource, which is made after another one and can be
+// held there.
+func heldPak(dir, source, action, after string) string {
+	GinkgoHelper()
+	pak := filepath.Join(dir, "pak")
+	Expect(os.CopyFS(pak, os.DirFS(filepath.Join(shared, source)))).To(Succeed())
+	change := func(name, old, replacement string) {
+		GinkgoHelper()
+		text, err := os.ReadFile(filepath.Join(pak, name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(text)).To(ContainSubstring(old))
+		Expect(os.WriteFile(filepath.Join(pak, name), []byte(strings.Replace(string(text), old, replacement, 1)), 0o644)).To(Succeed())
+	}
+	change("manifest.yml", "service_definitions:", "- {name: terraform-provider-directory, version: 1.0.0, provider: registry.terraform.io/service-adapter/directory}\nservice_definitions:")
+	template := filepath.Join("terraform", action)
+	change(filepath.Join(template, "provider.tf"), "required_providers {",
+		"required_providers {\n directory = { source = \"registry.terraform.io/service-adapter/directory\" }")
+	change(filepath.Join(template, "outputs.tf"), "output ",
+		fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [%s]\n}\n\noutput ", dir, after))
+	provider := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, "terraform-provider-directory_v1.0.0")
+	Expect(os.Symlink(repository("build", "providers", "terraform-provider-directory"), provider)).To(Succeed())
+	return pak
+}
+
+// victims are whom a kill takes.
+type victims int
+
+const (
+	// theAdapter dies alone: OpenTofu goes on.
+	theAdapter victims = iota
+	// everything dies at once, as when the machine crashes.
+	everything
+)
+
+// killed runs a command until the held resource was made, and kills it there.
+func (s *site) killed(dir, command string, parameters object, whom victims) {
+	GinkgoHelper()
+	hold := filepath.Join(dir, ".hold-after-create")
+	Expect(os.WriteFile(hold, nil, 0o600)).To(Succeed())
+	input, err := odb.Input(command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	creation := exec.Command(adapterBinary, command)
+	creation.Stdin, creation.Env, creation.Dir = strings.NewReader(input), s.Env, s.dir
+	Expect(creation.Start()).To(Succeed())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = creation.Wait() // it is killed
+	}()
+	Eventually(filepath.Join(dir, ".at-after-create")).Should(BeAnExistingFile())
+	if whom == theAdapter {
+		Expect(creation.Process.Kill()).To(Succeed())
+	} else {
+		Eventually(func() []int { s.kill(); return s.processes() }).Should(BeEmpty())
+	}
+	Eventually(ended).Should(BeClosed())
+	Expect(os.Remove(hold)).To(Succeed())
+}

@@ -1,0 +1,184 @@
+package postgresql_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/broker"
+)
+
+// The plans of the pak postgresql-database, and what their instances may have connections.
+const (
+	sharedPlan      = "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a11"
+	sharedLargePlan = "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a12"
+)
+
+// newShared is an adapter of the pak postgresql-database, whose shared server is the suite's. The instance is not made yet. pak is a
+// directory; "" is the example.
+func newShared(pak string) *site {
+	GinkgoHelper()
+	if pak == "" {
+		pak = filepath.Join(shared, "database-pak")
+	}
+	s := newAdapter(pak, sharedConfig())
+	id := fmt.Sprintf("inst-%d", instances)
+	s.database, s.owner = "db-"+id, "owner-"+id
+	s.Instance = &odb.Instance{
+		ID: id, ServiceID: "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a01", PlanID: sharedPlan,
+		Plan: object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{}},
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_" + id,
+			// The broker wants some, of which nothing is deployed.
+			Releases:  serviceadapter.ServiceReleases{{Name: "service-adapter", Version: "1", Jobs: []string{"service-adapter"}}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+		},
+	}
+	return s
+}
+
+// sharedConfig is what the operator configures.
+func sharedConfig() object {
+	return object{"config": object{
+		"postgresql_database": object{
+			"host": "localhost", "port": server.Port, "ca_cert": certificates.ca, "importable": "hand_[0-9]+",
+		},
+		"PGACCESS_USER": server.User, "PGACCESS_PASSWORD": server.Password,
+	}}
+}
+
+// reconfigure configures the adapter anew, with these changes in the section of the pak.
+func (s *site) reconfigure(changes object) {
+	GinkgoHelper()
+	text, err := os.ReadFile(s.config())
+	Expect(err).NotTo(HaveOccurred())
+	config := object{}
+	Expect(json.Unmarshal(text, &config)).To(Succeed())
+	maps.Copy(config, sharedConfig())
+	maps.Copy(config["config"].(object)["postgresql_database"].(object), changes)
+	s.configure(config)
+}
+
+// provision makes or changes the instance.
+func (s *site) provision(ctx context.Context, parameters object) broker.Answer {
+	GinkgoHelper()
+	return s.call(ctx, "generate-manifest", s.Generate(s.body(parameters)))
+}
+
+func (s *site) body(parameters object) object {
+	return object{
+		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org", "space_guid": "space",
+		"service_id": s.ServiceID, "plan_id": s.PlanID, "parameters": parameters,
+	}
+}
+
+// provisioned makes or changes the instance, which must succeed. It returns standard error.
+func (s *site) provisioned(ctx context.Context, parameters object) string {
+	GinkgoHelper()
+	got := s.provision(ctx, parameters)
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	Expect(s.Deploy(got.Stdout)).To(Succeed())
+	return got.Stderr
+}
+
+// refused makes or changes the instance, which must fail with this text for the user; "" means that only the operator reads why.
+func (s *site) refused(ctx context.Context, parameters object, text string) (stderr string) {
+	GinkgoHelper()
+	got := s.provision(ctx, parameters)
+	Expect(got.Exit).To(Equal(1), got.Stderr)
+	Expect(got.Stdout).To(Equal(text))
+	Expect(got.Stderr).NotTo(ContainSubstring(server.Password))
+	return got.Stderr
+}
+
+// expectNothingPending asserts that the broker's check finds the deployed manifest and changes nothing.
+func (s *site) expectNothingPending(ctx context.Context) {
+	GinkgoHelper()
+	file := filepath.Join(s.state(), "workspaces", "i-"+s.ID, "terraform.tfstate")
+	before, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	databases := s.databases(ctx)
+	got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	Expect(got.Stderr).NotTo(ContainSubstring("level=WARN"))
+	manifest := s.Manifest
+	Expect(s.Deploy(got.Stdout)).To(Succeed())
+	Expect(odb.SameManifests(manifest, s.Manifest)).To(BeTrue())
+	Expect(s.databases(ctx)).To(Equal(databases))
+	after, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(string(after)).To(Equal(string(before)))
+}
+
+// expectPending asserts that the broker's check changes nothing, but says that something will change.
+func (s *site) expectPending(ctx context.Context) {
+	GinkgoHelper()
+	got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	Expect(got.Stderr).To(ContainSubstring("the next update will change what the provision template built"))
+}
+
+// databases are all of the server: name, owner, limit, privileges and identity.
+func (s *site) databases(ctx context.Context) []string {
+	GinkgoHelper()
+	found, err := server.Query(ctx, "postgres", "SELECT datname, pg_get_userbyid(datdba), datconnlimit, datacl, oid FROM pg_database ORDER BY 1")
+	Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
+// limit is owner and connection limit of the instance's database.
+func (s *site) limit(ctx context.Context) string {
+	GinkgoHelper()
+	found, err := server.Query(ctx, "postgres", "SELECT pg_get_userbyid(datdba), datconnlimit FROM pg_database WHERE datname = '"+s.database+"'")
+	Expect(err).NotTo(HaveOccurred())
+	return strings.Join(found, "\n")
+}
+
+// expectNothing asserts that there is nothing of the instance.
+func (s *site) expectNothing(ctx context.Context) {
+	GinkgoHelper()
+	Expect(s.workspaces()).To(BeEmpty())
+	Expect(s.limit(ctx)).To(BeEmpty())
+	Expect(server.Query(ctx, "postgres", "SELECT rolname FROM pg_roles WHERE rolname = '"+s.owner+"'")).To(BeEmpty())
+}
+
+// stored is all that the state backend keeps.
+func (s *site) stored() string {
+	GinkgoHelper()
+	var all strings.Builder
+	for _, name := range s.workspaces() {
+		text, err := os.ReadFile(filepath.Join(s.state(), "workspaces", name, "terraform.tfstate"))
+		Expect(err).NotTo(HaveOccurred())
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// operate runs a command for operators.
+func (s *site) operate(ctx context.Context, arguments ...string) broker.Answer {
+	GinkgoHelper()
+	got, err := s.Run(ctx, "", arguments...)
+	Expect(err).NotTo(HaveOccurred())
+	GinkgoWriter.Printf("%s: exit %d\nstdout: %s\nstderr: %s\n", arguments, got.Exit, got.Stdout, got.Stderr)
+	return got
+}
+
+// byHand makes a database with a table of one row, as an administrator would, and returns its name. It belongs to the login legacy_NAME.
+func byHand(ctx context.Context) string {
+	GinkgoHelper()
+	instances++
+	name := fmt.Sprintf("hand_%d", instances)
+	Expect(administrate(ctx, "postgres", fmt.Sprintf("CREATE ROLE legacy_%[1]s LOGIN; CREATE DATABASE %[1]s", name))).To(Succeed())
+	Expect(administrate(ctx, "postgres", fmt.Sprintf("ALTER DATABASE %[1]s OWNER TO legacy_%[1]s", name))).To(Succeed())
+	Expect(administrate(ctx, name, fmt.Sprintf("SET ROLE legacy_%s; CREATE TABLE t (n int); INSERT INTO t VALUES (42)", name))).To(Succeed())
+	return name
+}
