@@ -75,8 +75,8 @@ format: $(LINTER) ## format all Go files
 	$(LINTER) fmt ./...
 
 .PHONY: bench
-bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: build tools ## measure against OpenTofu and the SDK alone, and write docs/performance.md; BENCH=quick only tries
+	go run ./spec/bench $(if $(filter quick,$(BENCH)),-quick -fresh)
 
 # VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.
 VERSION        ?= 0+dev.1

@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"internal/cli"},
 	{"cmd"},
 	{"spec/broker", "spec/servers"},
-	{"spec/demo", "spec/release/maker"},
+	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/minimal"},
 	{"spec/release"},
 }
 

@@ -131,6 +131,31 @@ variable "length" {
 		Entry("not in text", `locals { a = "var.x $${var.y}" }`),
 	)
 
+	DescribeTable("tells whether a provider may be configured more than once", func(text string, expected bool) {
+		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module.Aliases).To(Equal(expected))
+	},
+		Entry("no provider block", `resource "random_password" "a" {}`, false),
+		Entry("a block", `provider "random" {}`, false),
+		Entry("an alias", `provider "random" { alias = "second" }`, true),
+		Entry("one for each of several keys", `provider "random" {
+  alias    = "each"
+  for_each = toset(["a"])
+}`, true),
+	)
+
+	DescribeTable("finds the providers of other blocks", func(text string) {
+		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module.Providers).To(HaveKey("random"))
+	},
+		Entry("ephemeral", `ephemeral "random_password" "a" {}`),
+		Entry("data in a check", `check "a" {
+  data "random_pet" "b" {}
+}`),
+	)
+
 	It("gives the first place of a name that is used several times", func() {
 		module, _ := hclfile.Inspect(map[string]string{
 			"a.tf": "locals {\n  b = var.x\n  a = var.x\n}",

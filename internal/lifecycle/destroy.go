@@ -85,11 +85,11 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation to
 	for range d.State.Resources {
 		err := d.Space.Destroy(ctx, prepared, d.Inputs)
 		var run *tofu.RunError
-		if err == nil || d.Gone == nil || !d.Gone(err) || !errors.As(err, &run) || run.Address == "" {
+		if err == nil || d.Gone == nil || !d.Gone(err) || !errors.As(err, &run) || run.Resource() == "" {
 			return err
 		}
 		m.Logger.Warn("a resource does not exist any more", "address", run.Address, "error", err)
-		if err := d.Space.Forget(ctx, installation, run.Address); err != nil {
+		if err := d.Space.Forget(ctx, installation, run.Resource()); err != nil {
 			return err
 		}
 	}

@@ -60,13 +60,17 @@ const (
 	Instance Kind = "instance"
 )
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// longestID is the length in bytes of the longest id that is part of a workspace's name. In the expression it would cost time in
+// every command.
+const longestID = 100
 
 // Workspace names the workspace of a binding or an instance. An id that is no plain name is represented by its hash; the record
 // has the id.
 func Workspace(kind Kind, id string) string {
 	prefix := string(kind[:1])
-	if plainID.MatchString(id) {
+	if len(id) <= longestID && plainID.MatchString(id) {
 		return prefix + "-" + id
 	}
 	sum := sha256.Sum256([]byte(id))

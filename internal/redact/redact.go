@@ -24,24 +24,29 @@ const (
 
 // Secrets is a set of secrets. The zero value is empty and ready; it is safe for concurrent use.
 type Secrets struct {
-	mutex   sync.RWMutex
+	mutex   sync.Mutex
 	secrets []string // as they were added
-	texts   []string // all forms of all secrets, the longest first
+	known   int      // how many of them are in texts
+	texts   []string // all forms of secrets, the longest first
 }
 
-// Add adds secrets, in every form in which a message may show them; those that are too short are ignored.
+// Add adds secrets; those that are too short are ignored.
 func (s *Secrets) Add(secrets ...string) {
-	var added []string
-	for _, secret := range secrets {
-		added = append(added, forms(secret)...)
-	}
-	if len(added) == 0 {
-		return
-	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.secrets = append(s.secrets, secrets...)
-	s.texts = append(s.texts, added...)
+}
+
+// learn makes the forms in which a message may show secrets. That is put off until there is a message: mostly there is none, and the
+// inputs of a command, which count as secrets, may be large.
+func (s *Secrets) learn() {
+	if s.known == len(s.secrets) {
+		return
+	}
+	for _, secret := range s.secrets[s.known:] {
+		s.texts = append(s.texts, forms(secret)...)
+	}
+	s.known = len(s.secrets)
 	// The longest first, so that a secret that contains another one is masked as a whole.
 	slices.SortFunc(s.texts, func(a, b string) int {
 		if len(a) != len(b) {
@@ -75,8 +80,9 @@ func leaves(found []string, item any) []string {
 
 // Clean returns the text with every secret masked.
 func (s *Secrets) Clean(text string) string {
-	s.mutex.RLock()
-	defer s.mutex.RUnlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.learn()
 	for _, secret := range s.texts {
 		text = strings.ReplaceAll(text, secret, Mask)
 	}
@@ -85,8 +91,8 @@ func (s *Secrets) Clean(text string) string {
 
 // List returns the secrets as they were added.
 func (s *Secrets) List() []string {
-	s.mutex.RLock()
-	defer s.mutex.RUnlock()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	return slices.Clone(s.secrets)
 }
 

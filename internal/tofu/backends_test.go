@@ -157,7 +157,7 @@ var _ = Describe("state backend", func() {
 				applied := make(chan error)
 				go func() { applied <- workspace.Apply(ctx, prepared, s.vars()) }()
 				provider := s.at("after-create")
-				for _, pid := range []int{provider, parent(provider)} {
+				for _, pid := range []int{provider, s.tofu("b-1")} {
 					for _, name := range []string{"cmdline", "environ"} {
 						text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
 						Expect(err).NotTo(HaveOccurred())

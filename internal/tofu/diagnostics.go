@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"service-adapter/internal/redact"
@@ -13,6 +14,9 @@ import (
 
 // longestMessage is the length in bytes at which an error's detail is cut.
 const longestMessage = 1500
+
+// providerDied is how OpenTofu reports that a provider crashed or was killed in the middle of a change.
+var providerDied = regexp.MustCompile(`(?s)Plugin did not respond.*ApplyResourceChange|ApplyResourceChange.*(code = Unavailable|EOF|connection refused)`)
 
 // RunError says why a run of OpenTofu failed: its first error diagnostic. Its texts hold no secrets that the engine knows.
 // After a cancelled context it satisfies errors.Is with the context's error.
@@ -27,10 +31,16 @@ type RunError struct {
 	ExitCode int // -1 when a signal ended OpenTofu
 	// Backend is the type of the state backend when it was that which failed, "" otherwise.
 	Backend string
+	// ProviderDied tells that a provider ended while it was asked for something: what it was making may exist, and no state tells.
+	ProviderDied bool
 
-	cause error
-	lock  lockReport
+	cause    error
+	lock     lockReport
+	resource string // the address, not masked
 }
+
+// Resource is the address of the resource as the state has it, "" when there is none. It is for programs: it may hold a value.
+func (e *RunError) Resource() string { return e.resource }
 
 // Error renders the failure as one sentence.
 func (e *RunError) Error() string {
@@ -109,6 +119,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 				e.take(m.Diagnostic)
 			}
 			found = true
+			e.ProviderDied = e.ProviderDied || providerDied.MatchString(m.Diagnostic.Summary+" "+m.Diagnostic.Detail)
 		}
 		if err != nil {
 			break
@@ -121,6 +132,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 		}
 	}
 	e.lock = readLock(e.Summary+" "+e.Detail, stdout, stderr)
+	e.resource = e.Address
 	e.Summary, e.Detail, e.Address = sentence(e.Summary, mask), sentence(e.Detail, mask), mask.Clean(e.Address)
 }
 

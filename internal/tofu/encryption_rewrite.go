@@ -184,7 +184,7 @@ func (w *Workspace) readUnsaved(ctx context.Context, i Installation, path string
 	if err := os.Symlink(path, filepath.Join(dir, "terraform.tfstate")); err != nil {
 		return nil, err
 	}
-	text, err := w.execute(ctx, i, dir, false, "state", "pull", "-no-color")
+	text, err := w.execute(ctx, i, dir, "state", "pull", "-no-color")
 	if err == nil && len(bytes.TrimSpace(text)) == 0 {
 		err = errors.New("it is empty")
 	}

@@ -162,7 +162,7 @@ var _ = Describe("an encrypted state", func() {
 			Expect(err).NotTo(HaveOccurred())
 			forms = append(forms, strings.Trim(string(encoded), `"`))
 		}
-		for _, pid := range []int{provider, parent(provider)} {
+		for _, pid := range []int{provider, s.tofu("b-1")} {
 			for _, name := range []string{"cmdline", "environ"} {
 				for _, form := range forms {
 					Expect(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))).NotTo(ContainSubstring(form))

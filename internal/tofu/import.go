@@ -125,7 +125,7 @@ func (w *Workspace) Schemas(ctx context.Context, p *Prepared) ([]byte, error) {
 	if err := link(filepath.Join(p.dir, applyVariant), dir); err != nil {
 		return nil, fmt.Errorf("making scratch directory: %w", err)
 	}
-	output, err := w.execute(ctx, p.installation, dir, false, "providers", "schema", "-json", "-no-color")
+	output, err := w.execute(ctx, p.installation, dir, "providers", "schema", "-json", "-no-color")
 	if err != nil {
 		return nil, fmt.Errorf("reading schemas of providers: %w", err)
 	}

@@ -17,6 +17,12 @@ import (
 // scenarioVariable makes the test binary an adapter process that a spec can kill; its value is the site's directory.
 const scenarioVariable = "TOFU_TEST_ADAPTER"
 
+// The files of a site by which an adapter process is held before it applies, and tells that it is.
+const (
+	pauseFile  = "pause"
+	pausedFile = "paused"
+)
+
 // adapterProcess reserves and applies the workspace b-1 of a site and returns the exit status.
 func adapterProcess(dir string) int {
 	err := func() error {
@@ -40,8 +46,15 @@ func adapterProcess(dir string) int {
 		if err != nil {
 			return err
 		}
+		workspace.StartProviders(ctx, prepared)
 		if err := workspace.Reserve(ctx, installation(), []byte("record")); err != nil {
 			return err
+		}
+		if _, err := os.Stat(filepath.Join(dir, pauseFile)); err == nil {
+			if err := os.WriteFile(filepath.Join(dir, pausedFile), fmt.Append(nil, os.Getpid()), 0o600); err != nil {
+				return err
+			}
+			select {}
 		}
 		return workspace.Apply(ctx, prepared, map[string]any{"path": filepath.Join(dir, "entries")})
 	}()
@@ -137,7 +150,7 @@ var _ = Describe("a run that is interrupted", func() {
 		applied := make(chan error)
 		go func() { applied <- workspace.Apply(ctx, prepared, s.vars()) }()
 		provider := s.at("before-create")
-		kill(parent(provider))
+		kill(s.tofu("b-1"))
 		var err error
 		Eventually(applied).Should(Receive(&err))
 		Expect(err).To(MatchError(ContainSubstring("ended with a signal")))
@@ -168,15 +181,14 @@ var _ = Describe("a run that is interrupted", func() {
 		s.hold("after-create")
 		adapter := s.startAdapter()
 		provider := s.at("after-create")
-		run := parent(provider)
+		run := s.tofu("b-1")
 		kill(adapter.Process.Pid)
 		Expect(adapter.Wait()).NotTo(Succeed())
 		kill(run)
 		Eventually(gone(run)).Should(BeTrue())
-		Expect(gone(provider)()).To(BeFalse())
+		Eventually(gone(provider)).Should(BeTrue(), "nobody needs to come by")
 
 		workspace := open(ctx, engine, "b-1")
-		Expect(gone(provider)()).To(BeTrue())
 		state, err := workspace.State(ctx, installation())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(state.Record)).To(Equal("record"))

@@ -69,6 +69,8 @@ type lease struct {
 type holder struct {
 	Adapter process  `json:"adapter"`
 	Tofu    *process `json:"tofu,omitempty"` // the leader of the last run's process group
+	// Providers lead the process groups of the providers that the adapter started for it.
+	Providers []process `json:"providers,omitempty"`
 	// Running is when the run that is under way began, and Left are the beginnings of runs that may have left a lock of the state
 	// behind: those that did not end in order.
 	Running time.Time   `json:"running,omitzero"`
@@ -148,6 +150,12 @@ func (l *lease) ended(inOrder, locked bool) error {
 	return l.record()
 }
 
+// serves records the providers that the next run uses.
+func (l *lease) serves(providers []process) error {
+	l.now.Providers = providers
+	return l.record()
+}
+
 func (l *lease) record() error {
 	text, err := json.Marshal(l.now)
 	if err != nil {
@@ -163,12 +171,25 @@ func (l *lease) killOrphans(e *Engine) {
 		return
 	}
 	var h holder
-	if json.Unmarshal(text, &h) != nil || h.Tofu == nil || h.Adapter.alive() || !orphaned(*h.Tofu) {
+	if json.Unmarshal(text, &h) != nil || h.Tofu == nil || h.Adapter.alive() || h.Tofu.alive() {
 		return
 	}
-	e.logger.Warn("killing orphaned providers", "group", h.Tofu.PID)
-	if err := syscall.Kill(-h.Tofu.PID, syscall.SIGKILL); err != nil {
-		e.logger.Warn("killing orphaned providers", "group", h.Tofu.PID, "error", err)
+	if orphaned(*h.Tofu) {
+		e.killOrphans(*h.Tofu)
+	}
+	// Their supervisors kill these, unless somebody killed those.
+	for _, provider := range h.Providers {
+		if provider.alive() || orphaned(provider) {
+			e.killOrphans(provider)
+		}
+	}
+}
+
+// killOrphans kills a process group.
+func (e *Engine) killOrphans(leader process) {
+	e.logger.Warn("killing orphaned providers", "group", leader.PID)
+	if err := syscall.Kill(-leader.PID, syscall.SIGKILL); err != nil {
+		e.logger.Warn("killing orphaned providers", "group", leader.PID, "error", err)
 	}
 }
 

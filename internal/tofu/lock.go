@@ -54,21 +54,20 @@ const (
 	lockDelay = 10 * time.Second
 )
 
-// The places of locks in OpenTofu's texts.
-var (
-	lockInfo = regexp.MustCompile(
-		`Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`)
+// The places of locks in OpenTofu's texts. These expressions are compiled when a run failed: that takes a millisecond.
+const (
+	lockInfo = `Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`
 	// lockRace is when the lock was released between OpenTofu's try and its look who holds it.
-	lockRace = regexp.MustCompile(`(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409)`)
+	lockRace = `(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409)`
 	// notReleased is when a lock stays although the run is over.
-	notReleased = regexp.MustCompile(`(?i)releasing the state lock|error unlocking|unlocking the state file`)
+	notReleased = `(?i)releasing the state lock|error unlocking|unlocking the state file`
 	// setupRace is when two machines make the tables of pg at the same moment.
-	setupRace = regexp.MustCompile(`duplicate key value violates unique constraint "?pg_|tuple concurrently updated`)
+	setupRace = `duplicate key value violates unique constraint "?pg_|tuple concurrently updated`
 	// backendFault is how OpenTofu reports what a backend cannot do. Resources and providers have an address or a file.
-	backendFault = regexp.MustCompile(`(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
+	backendFault = `(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
 		`^EOF|unexpected EOF|request send failed|pq: |error (loading|refreshing|saving) (the )?(state|workspaces)|` +
 		`error (acquiring|releasing) the state lock|listing workspaces failed|` +
-		`failed to (load (the )?state|get existing workspaces|save (the )?state|persist|refresh (the )?state|lock|fetch the state|upload state)`)
+		`failed to (load (the )?state|get existing workspaces|save (the )?state|persist|refresh (the )?state|lock|fetch the state|upload state)`
 )
 
 // lockReport is what the output of a failed run tells about locks.
@@ -82,18 +81,18 @@ type lockReport struct {
 func readLock(said string, stdout, stderr []byte) lockReport {
 	said = strings.Join(strings.Fields(said), " ")
 	report := lockReport{
-		notReleased: notReleased.Match(stdout) || notReleased.Match(stderr),
-		setupRace:   setupRace.MatchString(said),
+		notReleased: regexp.MustCompile(notReleased).Match(stdout) || regexp.MustCompile(notReleased).Match(stderr),
+		setupRace:   regexp.MustCompile(setupRace).MatchString(said),
 	}
 	if report.notReleased {
 		return report
 	}
-	if info := lockInfo.FindStringSubmatch(said); info != nil {
+	if info := regexp.MustCompile(lockInfo).FindStringSubmatch(said); info != nil {
 		created, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", info[4])
 		if err == nil {
 			report.held = &LockError{ID: info[1], Operation: info[2], Who: info[3], Created: created}
 		}
-	} else if lockRace.MatchString(said) {
+	} else if regexp.MustCompile(lockRace).MatchString(said) {
 		report.held = &LockError{}
 	}
 	return report
@@ -101,7 +100,7 @@ func readLock(said string, stdout, stderr []byte) lockReport {
 
 // ofBackend tells whether the state backend is what failed.
 func (e *RunError) ofBackend() bool {
-	return e.Address == "" && e.File == "" && backendFault.MatchString(e.Summary+" "+e.Detail)
+	return e.Address == "" && e.File == "" && regexp.MustCompile(backendFault).MatchString(e.Summary+" "+e.Detail)
 }
 
 // patiently runs a command of the workspace and waits while somebody else holds the lock of its state: a command that does not
@@ -152,7 +151,7 @@ func (w *Workspace) once(ctx context.Context, i Installation, c command) ([]byte
 	output, err := w.engine.run(ctx, i, c)
 	var failure *RunError
 	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.lock.notReleased
-	locks := slices.Contains([]string{"apply", "destroy", "import", askLock}, c.args[0])
+	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, commandName(c.args))
 	return output, errors.Join(err, w.lease.ended(inOrder, err == nil && locks))
 }
 
@@ -295,9 +294,9 @@ func (w *Workspace) unlockUnmade(ctx context.Context, base *Prepared, id string)
 		os.WriteFile(filepath.Join(dir, "backend.tf.json"), files["backend.tf.json"], 0o600)); err != nil {
 		return err
 	}
-	_, err = w.execute(ctx, base.installation, dir, false, "init", "-input=false", "-no-color", "-backend-config="+config)
+	_, err = w.execute(ctx, base.installation, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
 	if err == nil {
-		_, err = w.execute(ctx, base.installation, dir, false, "force-unlock", "-no-color", "-force", id)
+		_, err = w.execute(ctx, base.installation, dir, "force-unlock", "-no-color", "-force", id)
 	}
 	return errors.Join(err, os.RemoveAll(dir), os.Remove(config))
 }

@@ -16,6 +16,10 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 	if err != nil {
 		return nil, w.failed("reading", err)
 	}
+	if w.absent() {
+		w.state = nil
+		return nil, nil
+	}
 	state, err := w.pull(ctx, base)
 	if err != nil {
 		return nil, w.failed("reading", err)
@@ -43,7 +47,7 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 	if err != nil {
 		return w.failed("reserving", err)
 	}
-	w.state = nil
+	w.state, w.emptied = nil, false
 	nonce := rand.Text()
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
@@ -125,7 +129,11 @@ func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]an
 		return err
 	}
 	args := append([]string{"destroy", "-json", "-input=false", "-auto-approve"}, options...)
-	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
+	if err := w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...); err != nil {
+		return err
+	}
+	w.emptied = p.installation.excludes()
+	return nil
 }
 
 // BeginDestroy notes in the state that a destroy begins: State.Destroying is true from now on, even when the process is killed before
@@ -171,7 +179,7 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err != nil {
 		return w.failed(doing, err)
 	}
-	w.state = nil
+	w.state, w.emptied = nil, false
 	w.mask.AddLeaves(confidential(p, vars))
 	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
 		return nil
@@ -192,7 +200,7 @@ func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
 	return declared
 }
 
-// Outputs returns the values of the template's outputs, sensitive ones too; an output that is null is absent.
+// Outputs returns the values of the template's outputs after a complete apply, sensitive ones too; an output that is null is absent.
 func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, error) {
 	state, err := w.State(ctx, p.installation)
 	if err != nil {
@@ -200,6 +208,9 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 	}
 	if state == nil {
 		return nil, w.failed("reading", errors.New("it does not exist"))
+	}
+	if !state.Complete {
+		return nil, w.failed("reading", errors.New("its last apply is not stored as complete"))
 	}
 	return state.Outputs, nil
 }
@@ -211,7 +222,12 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	if err != nil {
 		return w.failed("removing", err)
 	}
-	state, err := w.pull(ctx, base)
+	var state *State
+	// Right after a destroy that left out nothing but the guard there is no need to look: what somebody on another machine does from
+	// then on can happen after a look as well, and as long as the guard is there they cannot reserve the workspace.
+	if sure := w.emptied && !older(i.Version, w.tofu); !sure {
+		state, err = w.pull(ctx, base)
+	}
 	switch {
 	case err != nil:
 		return w.failed("removing", err)
@@ -219,7 +235,7 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 		return w.failed("removing", newerState(state.TofuVersion, i))
 	case state != nil && len(state.Resources) > 0:
 		return w.failed("removing", fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", ")))
-	case state != nil && (state.Nonce != "" || state.complete):
+	case w.emptied || state != nil && (state.Nonce != "" || state.complete):
 		// The guard is dropped with the workspace, so that no moment is without it.
 		err = w.deleteWorkspace(ctx, base, "-force")
 	default:
@@ -228,7 +244,7 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	if err != nil {
 		return w.failed("removing", err)
 	}
-	w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+	w.record, w.nonce, w.tofu, w.next, w.state, w.emptied = nil, "", "", nil, nil, false
 	return nil
 }
 
@@ -243,12 +259,19 @@ func (w *Workspace) begin(ctx context.Context, i Installation) (*Prepared, error
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
 func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
-	if err := w.restoreCopy(); err != nil {
+	if err := errors.Join(w.restoreCopy(), w.restoreBackup()); err != nil {
 		return err
 	}
 	path, err := w.unsaved()
 	if err != nil || path == "" {
 		return err
+	}
+	if cut, err := cutOff(path); err != nil {
+		return err
+	} else if cut {
+		// The disk was full, too. What the backend has is all there is, and it has the record.
+		w.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", w.name)
+		return os.Remove(path)
 	}
 	text, err := w.readUnsaved(ctx, base.installation, path)
 	if err == nil {
@@ -261,7 +284,11 @@ func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
 	return os.Remove(path)
 }
 
+// pull reads the state, nil when there is none or it is empty.
 func (w *Workspace) pull(ctx context.Context, base *Prepared) (*State, error) {
+	if state := w.localCopy(); state != nil {
+		return state, nil
+	}
 	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color")
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package tofu_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -117,14 +118,19 @@ func (s site) release(point string) {
 	Expect(os.WriteFile(filepath.Join(s.entries, ".go-"+point), nil, 0o600)).To(Succeed())
 }
 
-// parent returns the process id of the OpenTofu that started a provider.
-func parent(pid int) int {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// tofu returns the process id of the OpenTofu that runs for a workspace.
+func (s site) tofu(workspace string) int {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(s.cache, "runs", workspace+".json"))
 	Expect(err).NotTo(HaveOccurred())
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	ppid, err := strconv.Atoi(fields[1])
-	Expect(err).NotTo(HaveOccurred())
-	return ppid
+	var holder struct {
+		Tofu struct {
+			PID int `json:"pid"`
+		} `json:"tofu"`
+	}
+	Expect(json.Unmarshal(text, &holder)).To(Succeed())
+	Expect(holder.Tofu.PID).To(BeNumerically(">", 1))
+	return holder.Tofu.PID
 }
 
 // gone tells whether a process has ended, whoever has to wait for it.

@@ -18,7 +18,7 @@ import (
 
 // layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so
 // that directories made by an older adapter are not used.
-const layout = 2
+const layout = 3
 
 // Template is the OpenTofu configuration of an action.
 type Template struct {
@@ -45,6 +45,7 @@ type Interface struct {
 // of runs use it at the same time.
 type Prepared struct {
 	Interface
+	shared       []sharedProvider
 	dir          string
 	installation Installation
 }
@@ -80,7 +81,7 @@ func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prep
 		}
 		id.Providers = append(id.Providers, providerIdentity{FQN: p.FQN, Version: p.Version, File: file})
 	}
-	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, Interface, error) {
+	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, *hclfile.Module, error) {
 		module, diags := hclfile.Inspect(t.Files)
 		for name, pos := range module.Undeclared {
 			if !slices.Contains(t.Inputs, name) {
@@ -88,10 +89,10 @@ func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prep
 			}
 		}
 		if err := diags.Err(); err != nil {
-			return nil, Interface{}, err
+			return nil, nil, err
 		}
 		files, err := variants(module, t, e.options.Backend, i.Version)
-		return files, interfaceOf(module), err
+		return files, module, err
 	})
 }
 
@@ -102,9 +103,9 @@ func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
 		return nil, err
 	}
 	i.Providers = nil
-	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, Interface, error) {
+	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, *hclfile.Module, error) {
 		files, err := baseVariants(e.options.Backend, i.Version)
-		return files, Interface{}, err
+		return files, &hclfile.Module{}, err
 	})
 }
 
@@ -130,8 +131,14 @@ func interfaceOf(m *hclfile.Module) Interface {
 	return face
 }
 
-// interfaceFile keeps the interface of a template, so that a prepared one need not be parsed.
+// interfaceFile keeps what is known of a template, so that a prepared one need not be parsed.
 const interfaceFile = "interface.json"
+
+// knowledge is the content of that file.
+type knowledge struct {
+	Interface
+	Shared []sharedProvider
+}
 
 // prepared looks for the directory of an identity, in the read-only place first, and builds it where there is none.
 func (e *Engine) prepared(ctx context.Context, i Installation, id identity, files fileMaker) (*Prepared, error) {
@@ -162,15 +169,15 @@ func load(dir string, i Installation) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{dir: dir, installation: i}
-	if err := json.Unmarshal(text, &p.Interface); err != nil {
+	var known knowledge
+	if err := json.Unmarshal(text, &known); err != nil {
 		return nil, fmt.Errorf("reading prepared directory %s: %w", dir, err)
 	}
-	return p, nil
+	return &Prepared{Interface: known.Interface, shared: known.Shared, dir: dir, installation: i}, nil
 }
 
-// fileMaker makes the files of a prepared directory, variant → name → text, and the interface of its template.
-type fileMaker func() (map[string]map[string][]byte, Interface, error)
+// fileMaker makes the files of a prepared directory, variant → name → text, and tells what its template is made of.
+type fileMaker func() (map[string]map[string][]byte, *hclfile.Module, error)
 
 // build makes a prepared directory in a temporary one beside it and renames it, one at a time.
 func (e *Engine) build(ctx context.Context, i Installation, dir string, content fileMaker) (err error) {
@@ -193,7 +200,7 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, content 
 			return err
 		}
 	}
-	files, face, err := content()
+	files, module, err := content()
 	if err != nil {
 		return err
 	}
@@ -205,7 +212,11 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, content 
 	if err := e.fill(ctx, i, temp, files, lock); err != nil {
 		return err
 	}
-	text, err := json.Marshal(face)
+	shared, err := sharedProviders(i, module, filepath.Join(temp, applyVariant, lockName))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(knowledge{Interface: interfaceOf(module), Shared: shared})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type command struct {
 	output    string            // prefix of the files that keep its stdout and stderr
 	env       map[string]string // what differs between runs
 	lock      *os.File          // inherited by OpenTofu and its providers; nil without a lease
+	lifeline  *os.File          // inherited as well: keeps providers alive that the engine started; nil without these
 	started   func(process) error
 	mask      *redact.Secrets
 	workspace string // for the log
@@ -51,6 +52,9 @@ func (e *Engine) run(ctx context.Context, i Installation, c command) ([]byte, er
 	cmd.Env = e.environment(i, c.env)
 	if c.lock != nil {
 		cmd.ExtraFiles = []*os.File{c.lock}
+	}
+	if c.lifeline != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.lifeline)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	begin := time.Now()

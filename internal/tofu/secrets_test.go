@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -74,7 +75,7 @@ resource "directory_entry" "other" {
 		applied := make(chan error)
 		go func() { applied <- workspace.Apply(ctx, prepared, vars) }()
 		provider := s.at("after-create")
-		for _, pid := range []int{provider, parent(provider)} {
+		for _, pid := range []int{provider, s.tofu("b-1")} {
 			for _, name := range []string{"cmdline", "environ"} {
 				Expect(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))).NotTo(ContainSubstring("s3cret"))
 			}
@@ -105,7 +106,7 @@ resource "directory_entry" "other" {
 		applied := make(chan error)
 		go func() { applied <- workspace.Apply(ctx, prepared, s.vars()) }()
 		provider := s.at("before-create")
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", parent(provider)))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", s.tofu("b-1")))
 		Expect(err).NotTo(HaveOccurred())
 		scratch := filepath.Join(s.cache, "runs", "b-1")
 		Expect(bytes.Split(bytes.TrimRight(text, "\x00"), []byte{0})).To(ConsistOf(
@@ -117,6 +118,7 @@ resource "directory_entry" "other" {
 			BeEquivalentTo("TF_CLI_CONFIG_FILE=/dev/null"),
 			BeEquivalentTo("TF_INPUT=0"),
 			BeEquivalentTo("TF_IN_AUTOMATION=1"),
+			And(ContainSubstring("TF_REATTACH_PROVIDERS="), ContainSubstring(strconv.Itoa(provider))),
 			BeEquivalentTo("TF_WORKSPACE=b-1"),
 			BeEquivalentTo("TMPDIR="+filepath.Join(scratch, "tmp")),
 		))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,6 +47,8 @@ type stateFile struct {
 		Value any `json:"value"`
 	} `json:"outputs"`
 	Resources []stateResource `json:"resources"`
+	// Encrypted is all of an encrypted state that was read as a file.
+	Encrypted json.RawMessage `json:"encrypted_data"`
 }
 
 type stateResource struct {
@@ -106,6 +109,9 @@ func parseState(text []byte) (*State, error) {
 	var file stateFile
 	if err := decoder.Decode(&file); err != nil {
 		return nil, fmt.Errorf("reading state: %w", err)
+	}
+	if file.Encrypted != nil {
+		return nil, errors.New("reading state: the state is encrypted; set state.encryption")
 	}
 	if file.Version != 4 {
 		return nil, fmt.Errorf("reading state: format version %d is not supported", file.Version)

@@ -14,7 +14,14 @@ import (
 )
 
 // workspaceName is what a workspace's name may look like: a plain file name and, in OpenTofu, no escapes.
-var workspaceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+var workspaceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// longestName is the length in bytes of the longest name of a workspace. In the expression it would cost time in every command.
+const longestName = 200
+
+func isWorkspaceName(name string) bool {
+	return len(name) <= longestName && workspaceName.MatchString(name)
+}
 
 // longestTempDir is the length in bytes of a directory in which providers can make their sockets.
 const longestTempDir = 80
@@ -26,7 +33,9 @@ type Workspace struct {
 	dir    string // scratch directory
 	lease  *lease
 	temp   string // directory outside of dir that holds sockets, "" when there is none
-	mask   *redact.Secrets
+
+	serving *service // providers that run, nil when there are none
+	mask    *redact.Secrets
 
 	// What the guard holds, once Reserve made it or State found it.
 	record []byte
@@ -35,12 +44,14 @@ type Workspace struct {
 
 	next  []byte // what SetRecord set, nil when the record stays
 	state *State // what State told, nil once anything may have changed
+	// emptied tells that nothing but the guard is there: everything else was destroyed, and nothing was done since.
+	emptied bool
 }
 
 // Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the
 // context, for a run that is under way, even when the adapter that started it is dead.
 func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error) {
-	if !workspaceName.MatchString(workspace) || workspace == "default" {
+	if !isWorkspaceName(workspace) || workspace == "default" {
 		return nil, fmt.Errorf("opening workspace %q: the name must consist of letters, digits, - and _", workspace)
 	}
 	dir := filepath.Join(e.options.CacheDir, "runs", workspace)
@@ -60,6 +71,7 @@ func (w *Workspace) Redact(values ...string) { w.mask.Add(values...) }
 
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
 func (w *Workspace) Close() error {
+	w.stopProviders()
 	failures := []error{w.removeKeys()}
 	if unsaved, err := w.unsaved(); err != nil || unsaved == "" {
 		failures = append(failures, err, os.RemoveAll(w.dir))
@@ -121,7 +133,7 @@ func (w *Workspace) tempDir() (string, error) {
 // run runs OpenTofu in a directory of the scratch directory that links to a variant of a prepared one.
 func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[string]any, args ...string) ([]byte, error) {
 	dir := filepath.Join(w.dir, string(in))
-	if err := link(filepath.Join(p.dir, in.variant()), dir); err != nil {
+	if err := w.enter(ctx, p, in); err != nil {
 		return nil, fmt.Errorf("making scratch directory: %w", err)
 	}
 	if vars != nil {
@@ -133,11 +145,47 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 			return nil, err
 		}
 	}
-	return w.execute(ctx, p.installation, dir, in != outsidePlace, args...)
+	c, err := w.command(dir, in != outsidePlace, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.attach(in, &c); err != nil {
+		return nil, fmt.Errorf("attaching providers: %w", err)
+	}
+	output, err := w.patiently(ctx, p.installation, c)
+	if err != nil && in.works() {
+		w.stopProviders()
+	}
+	return output, err
 }
 
-// execute runs OpenTofu in a directory of the scratch directory, inside of the workspace or in the default one.
-func (w *Workspace) execute(ctx context.Context, i Installation, dir string, inside bool, args ...string) ([]byte, error) {
+// execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.
+func (w *Workspace) execute(ctx context.Context, i Installation, dir string, args ...string) ([]byte, error) {
+	c, err := w.command(dir, false, args...)
+	if err != nil {
+		return nil, err
+	}
+	return w.patiently(ctx, i, c)
+}
+
+// command describes a run of OpenTofu in a directory of the scratch directory.
+func (w *Workspace) command(dir string, inside bool, args ...string) (command, error) {
+	env, err := w.environment(inside)
+	if err != nil {
+		return command{}, err
+	}
+	if args[0] == "show" {
+		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
+		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
+	}
+	return command{
+		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
+		lock: w.lease.descriptor(), started: w.lease.started, mask: w.mask, workspace: w.name,
+	}, nil
+}
+
+// environment is what the environment of all runs of this workspace has in common.
+func (w *Workspace) environment(inside bool) (map[string]string, error) {
 	temp, err := w.tempDir()
 	if err != nil {
 		return nil, err
@@ -146,17 +194,7 @@ func (w *Workspace) execute(ctx context.Context, i Installation, dir string, ins
 	if inside {
 		env["TF_WORKSPACE"] = w.name
 	}
-	if args[0] == "show" {
-		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
-		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
-	}
-	if err := w.encrypt(env); err != nil {
-		return nil, err
-	}
-	return w.patiently(ctx, i, command{
-		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
-		lock: w.lease.descriptor(), started: w.lease.started, mask: w.mask, workspace: w.name,
-	})
+	return env, w.encrypt(env)
 }
 
 // place is where a command runs, a directory of the scratch directory. Runs that change the state have directories of their
@@ -172,6 +210,9 @@ const (
 	applyPlace   place = applyVariant
 	destroyPlace place = destroyVariant
 )
+
+// works tells whether what runs there uses providers.
+func (p place) works() bool { return p == applyPlace || p == destroyPlace }
 
 // variant is the part of a prepared directory that a place links to.
 func (p place) variant() string {

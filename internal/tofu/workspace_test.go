@@ -146,21 +146,29 @@ var _ = Describe("a workspace", func() {
 		Expect(state.Resources).To(Equal([]string{"directory_entry.account"}))
 	})
 
-	It("is destroyed although the template protects its resources", func(ctx context.Context) {
-		protected := prepare(ctx, engine, providers+`
+	DescribeTable("is destroyed although the template protects its resources", func(ctx context.Context, main, override string) {
+		protected, err := engine.Prepare(ctx, installation(), tofu.Template{Files: map[string]string{
+			"main.tf": providers + fmt.Sprintf(`
 variable "path" { type = string }
 resource "directory_entry" "account" {
   path = var.path
   name = "account"
-  lifecycle { prevent_destroy = true }
-}`)
+  %s
+}`, main), "zz_override.tf": override,
+		}})
+		Expect(err).NotTo(HaveOccurred())
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
 		Expect(workspace.Apply(ctx, protected, s.vars())).To(Succeed())
 		Expect(workspace.Destroy(ctx, protected, s.vars())).To(Succeed())
 		Expect(workspace.Remove(ctx, installation())).To(Succeed())
-	})
+	},
+		Entry(nil, "lifecycle { prevent_destroy = true }", ""),
+		Entry("with an override file", "", `resource "directory_entry" "account" {
+  lifecycle { prevent_destroy = true }
+}`),
+	)
 
 	It("is destroyed with its guard by an OpenTofu that cannot leave it out", func(ctx context.Context) {
 		i := installation()

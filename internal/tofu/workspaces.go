@@ -40,7 +40,7 @@ func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, erro
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
 func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State, error) {
-	if !workspaceName.MatchString(name) {
+	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	if dir := e.options.Backend.directory(); dir != "" && e.options.Encryption == nil {
@@ -75,6 +75,31 @@ func peekFile(path string) (*State, error) {
 		return nil, err
 	}
 	return parseState(text)
+}
+
+// localCopy reads the state of a local workspace as OpenTofu stored it, nil where there is none that can be read in this way. OpenTofu's
+// "state pull" does no more with such a file: it neither takes the state's lock nor knows more than the file. Whoever writes it under
+// this lease is done, and of somebody else's work a cut-off file, which is no JSON, is all that can be seen.
+func (w *Workspace) localCopy() *State {
+	path := w.localState()
+	if path == "" || w.engine.options.Encryption != nil {
+		return nil
+	}
+	state, err := peekFile(path)
+	if err != nil {
+		return nil
+	}
+	return state
+}
+
+// absent tells whether a local workspace does not exist, which OpenTofu would find out in the same way and, to look, create it.
+func (w *Workspace) absent() bool {
+	path := w.localState()
+	if path == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Dir(path))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // directory is where the local backend keeps its workspaces, "" for other backends.

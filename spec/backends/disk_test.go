@@ -1,0 +1,181 @@
+package backends_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// mount mounts a file system at a directory until the spec ends; without the right to do so the spec is skipped.
+func mount(source, dir, kind string, flags uintptr, options string) {
+	GinkgoHelper()
+	Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+	err := syscall.Mount(source, dir, kind, flags, options)
+	if errors.Is(err, syscall.EPERM) {
+		Skip("only root may mount the file system that this spec needs")
+	}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(syscall.Unmount(dir, syscall.MNT_DETACH)).To(Succeed()) })
+}
+
+// smallDisk puts a directory on a disk of its own, of two megabytes.
+func smallDisk(dir string) {
+	GinkgoHelper()
+	mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=700")
+}
+
+// fill leaves no room on a disk, and returns how to make room again.
+func fill(dir string) (empty func()) {
+	GinkgoHelper()
+	path := filepath.Join(dir, "filling")
+	file, err := os.Create(path)
+	Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	for chunk := []byte(strings.Repeat("x", 4096)); err == nil; {
+		_, err = file.Write(chunk)
+	}
+	Expect(err).To(MatchError(syscall.ENOSPC))
+	return func() { Expect(os.Remove(path)).To(Succeed()) }
+}
+
+const diskFull = "no space left on device"
+
+var _ = Describe("a disk that is full", func() {
+	It("before a command is one line for the operator, and loses nothing", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newMachine(ctx)
+		smallDisk(m.cache)
+		secret := m.credentials(m.bind(ctx, "bind-1"))
+		empty := fill(m.cache)
+		expectBroken(m.bind(ctx, "bind-2"), diskFull)
+		expectBroken(m.unbind(ctx, "bind-1"), diskFull)
+		w.works("bind-1", secret)
+		empty()
+		Expect(m.unbind(ctx, "bind-2").Exit).To(Equal(41))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+
+	for _, kind := range []string{local, pg, s3} {
+		It("while a resource is made gives no credentials that are not stored: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			m := w.newMachine(ctx)
+			smallDisk(m.cache)
+			at := m.point(afterMake)
+			at.hold()
+			creation := m.begin(createBinding, m.bindParameters("bind-1"))
+			at.reached()
+			empty := fill(m.cache)
+			at.release()
+			got := creation.wait()
+			if got.Exit == 0 { // where the states have room
+				w.works("bind-1", m.credentials(got))
+			} else {
+				Expect(got.Exit).To(Equal(1), got.Stderr)
+				Expect(got.Stdout).To(BeEmpty())
+				Expect(got.Stderr).To(ContainSubstring(diskFull))
+			}
+			empty()
+			m.expectAccounted(ctx, "bind-1")
+			got = m.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(BeElementOf(0, 41), got.Stderr)
+			w.expectNothingLeft()
+		})
+	}
+
+	It("when half of a state was written gives it back, and what was made since is found", func(ctx context.Context) {
+		w := newWorld(ctx, local)
+		m := w.newMachine(ctx)
+		m.killed(ctx, createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was there before.
+		file := filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate")
+		text := read(file)
+		Expect(os.WriteFile(file+".backup", []byte(text), 0o600)).To(Succeed())
+		Expect(os.WriteFile(file, []byte(text[:len(text)/2]), 0o600)).To(Succeed())
+		got := m.unbind(ctx, "bind-1")
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		w.expectNothingLeft()
+	})
+
+	It("with the states on it loses none: neither that of a creation nor that of a deletion", func(ctx context.Context) {
+		w := newWorld(ctx, local)
+		m := w.bareMachine()
+		disk := filepath.Join(m.dir, "disk")
+		smallDisk(disk)
+		w.place, m.cache = filepath.Join(disk, "states"), filepath.Join(disk, "cache")
+		m.set(object{"state": w.state(), "cache_dir": m.cache})
+		m.deploy(ctx)
+		secret := m.credentials(m.bind(ctx, "bind-1"))
+
+		at := m.point(afterMake)
+		at.hold()
+		creation := m.begin(createBinding, m.bindParameters("bind-2"))
+		at.reached()
+		empty := fill(disk)
+		at.release()
+		got := creation.wait()
+		Expect(got.Exit).To(Equal(1), got.Stderr)
+		Expect(got.Stdout).To(BeEmpty())
+		empty()
+		got = m.unbind(ctx, "bind-2")
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(w.resources()).To(HaveLen(2))
+
+		at = m.point(afterClear)
+		at.hold()
+		deletion := m.begin(deleteBinding, m.unbindParameters("bind-1"))
+		at.reached()
+		empty = fill(disk)
+		at.release()
+		Expect(deletion.wait().Exit).To(Equal(1))
+		empty()
+		Expect(secret).NotTo(BeEmpty())
+		got = m.unbind(ctx, "bind-1")
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		w.expectNothingLeft()
+	})
+})
+
+var _ = Describe("a directory", func() {
+	It("for the cache that is read-only is one line for the operator", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newMachine(ctx)
+		mount("tmpfs", m.cache, "tmpfs", syscall.MS_RDONLY, "mode=700")
+		expectBroken(m.bind(ctx, "bind-1"), "read-only file system")
+		expectBroken(m.unbind(ctx, "bind-1"), "read-only file system")
+		Expect(w.stored()).To(BeEmpty())
+		Expect(w.resources()).To(BeEmpty())
+	})
+
+	It("for the cache and for temporary files may be noexec", func(ctx context.Context) {
+		w := newWorld(ctx, s3)
+		m := w.bareMachine() // it prepares OpenTofu there
+		w.encrypt()
+		m.set(object{"state": w.state()})
+		mount("tmpfs", m.cache, "tmpfs", syscall.MS_NOEXEC, "mode=700")
+		mount("tmpfs", m.temporary, "tmpfs", syscall.MS_NOEXEC, "mode=700")
+		m.deploy(ctx)
+		w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+
+	It("with what was prepared may be read-only, and nothing is prepared again", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newMachine(ctx)
+		prepared := filepath.Join(m.dir, "prepared")
+		mount(suite.warm[pg], prepared, "", syscall.MS_BIND, "")
+		Expect(syscall.Mount("", prepared, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")).To(Succeed())
+		m.set(object{"prepared_dir": prepared})
+		w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(list(filepath.Join(m.cache, "prepared"))).To(BeEmpty())
+		w.expectNothingLeft()
+	})
+})

@@ -1,0 +1,159 @@
+package backends_test
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// victim says what is killed at a point.
+type victim string
+
+// The victims.
+const (
+	theTofu     victim = "OpenTofu"
+	theProvider victim = "the provider"
+	theMachine  victim = "the machine" // the adapter, OpenTofu, the provider and whatever else runs there
+)
+
+// killed runs a command up to a point and kills the victim there.
+func (m *machine) killed(ctx context.Context, name string, parameters object, where string, who victim) answer {
+	GinkgoHelper()
+	at := m.point(where)
+	at.hold()
+	begun := m.begin(name, parameters)
+	waiting := at.reached()
+	switch who {
+	case theTofu:
+		kill(m.tofu())
+	case theProvider:
+		kill(waiting)
+	case theMachine:
+		m.end()
+	}
+	at.release()
+	got := begun.wait()
+	Expect(got.Stdout).To(BeEmpty())
+	return got
+}
+
+// ageLocks makes every lock that is left in s3 one of yesterday, which another machine need not wait for. Those of pg are gone.
+func (w *world) ageLocks(id string) {
+	GinkgoHelper()
+	if w.kind == s3 && w.locked(id) {
+		w.forgeLock(id, time.Now().Add(-24*time.Hour))
+	}
+}
+
+// expectAccounted asserts that what exists outside is found by an operator on any machine.
+func (m *machine) expectAccounted(ctx context.Context, id string) {
+	GinkgoHelper()
+	if len(m.world.resources()) > 0 {
+		Expect(m.listed(ctx)).To(ContainElement(id), "resources of which no state tells")
+	}
+}
+
+// listed are the ids of all stored bindings.
+func (m *machine) listed(ctx context.Context) []string {
+	GinkgoHelper()
+	got := m.run(ctx, "", "bindings", "list", "--json")
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	var listed struct{ Bindings []struct{ ID string } }
+	Expect(json.Unmarshal([]byte(got.Stdout), &listed)).To(Succeed())
+	var ids []string
+	for _, binding := range listed.Bindings {
+		ids = append(ids, binding.ID)
+	}
+	return ids
+}
+
+var _ = Describe("a creation that is killed", func() {
+	DescribeTable("is cleared by delete-binding", func(ctx context.Context, where string, who victim, code int) {
+		for _, kind := range []string{pg, s3} {
+			By(kind)
+			w := newWorld(ctx, kind)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			first.killed(ctx, createBinding, first.bindParameters("bind-1"), where, who)
+			next := first
+			if who == theMachine {
+				next = second
+				w.ageLocks("bind-1")
+			}
+			next.expectAccounted(ctx, "bind-1")
+			got := next.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(code), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+			if next != first {
+				first.cleanUp(ctx)
+			}
+			w.expectNothingLeft()
+		}
+	},
+		// After a kill of the machine another one clears up, else the same one, at once.
+		Entry("the machine, before the reservation", beforeReserve, theMachine, 41),
+		Entry("the machine, after the reservation", afterReserve, theMachine, 0),
+		Entry("the machine, before a resource is made", beforeMake, theMachine, 0),
+		Entry("the machine, after a resource was made", afterMake, theMachine, 0),
+		Entry("the machine, after the state was saved", afterApply, theMachine, 0),
+		Entry("OpenTofu, after a resource was made", afterMake, theTofu, 0),
+		Entry("the provider, before a resource is made", beforeMake, theProvider, 0),
+		Entry("the provider, after a resource was made", afterMake, theProvider, 0),
+	)
+
+	DescribeTable("while its OpenTofu goes on is waited for by another machine", func(ctx context.Context, kind string) {
+		w := newWorld(ctx, kind)
+		first, second := w.newMachine(ctx), w.newMachine(ctx)
+		at := first.point(beforeMake)
+		at.hold()
+		creation := first.begin(createBinding, first.bindParameters("bind-1"))
+		at.reached()
+		kill(creation.Process.Pid)
+		told := second.spy()
+		deletion := second.begin(deleteBinding, second.unbindParameters("bind-1"))
+		Eventually(told).Should(ContainSubstring("arguments: state push")) // it needs the lock for that
+		at.release()
+		Expect(deletion.wait().Exit).To(Equal(0))
+		Eventually(first.processes).Should(BeEmpty())
+		first.cleanUp(ctx)
+		w.expectNothingLeft()
+	}, Entry("on pg", pg), Entry("on s3", s3))
+})
+
+// cleanUp has a machine that was killed look at what it left: files only.
+func (m *machine) cleanUp(ctx context.Context) {
+	GinkgoHelper()
+	Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
+}
+
+var _ = Describe("a deletion that is killed", func() {
+	DescribeTable("is finished by the next one", func(ctx context.Context, where string, who victim) {
+		for _, kind := range []string{pg, s3} {
+			By(kind)
+			w := newWorld(ctx, kind)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			w.works("bind-1", first.credentials(first.bind(ctx, "bind-1")))
+			first.killed(ctx, deleteBinding, first.unbindParameters("bind-1"), where, who)
+			next := first
+			if who == theMachine {
+				next = second
+				w.ageLocks("bind-1")
+			}
+			next.expectAccounted(ctx, "bind-1")
+			got := next.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			if next != first {
+				first.cleanUp(ctx)
+			}
+			w.expectNothingLeft()
+		}
+	},
+		Entry("the machine, before a resource is removed", beforeClear, theMachine),
+		Entry("the machine, after a resource was removed", afterClear, theMachine),
+		Entry("the machine, after everything was removed", afterDestroy, theMachine),
+		Entry("the provider, after a resource was removed", afterClear, theProvider),
+		Entry("OpenTofu, before a resource is removed", beforeClear, theTofu),
+	)
+})

@@ -1,0 +1,112 @@
+package backends_test
+
+import (
+	"context"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("a store that is down", func() {
+	for _, kind := range []string{pg, s3} {
+		// The server cannot be asked what is in it while it is down.
+		down := "the state backend " + kind + " cannot be used"
+
+		It("refuses creations and deletions, and loses nothing: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			m := w.newMachine(ctx)
+			secret := m.credentials(m.bind(ctx, "bind-1"))
+			w.stop()
+			expectBroken(m.bind(ctx, "bind-2"), down)
+			expectBroken(m.unbind(ctx, "bind-1"), down)
+			m.expectTidy()
+			w.works("bind-1", secret)
+			Expect(w.resources()).To(HaveLen(2))
+			w.start(ctx)
+			Expect(m.unbind(ctx, "bind-2").Exit).To(Equal(41))
+			Expect(m.bind(ctx, "bind-1").Exit).To(Equal(49))
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			w.expectNothingLeft()
+		})
+
+		It("while a resource is made leaves the state on the machine, for the next run to save: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			w.encrypt()
+			m := w.newMachine(ctx)
+			at := m.point(afterMake)
+			at.hold()
+			creation := m.begin(createBinding, m.bindParameters("bind-1"))
+			at.reached()
+			w.stop()
+			at.release()
+			got := creation.wait()
+			Expect(got.Exit).To(Equal(1), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+			Expect(got.Stderr).To(ContainSubstring(down))
+			Expect(w.resources()).To(HaveLen(2))
+			Expect(filepath.Join(m.runs(), "b-bind-1", "apply", "errored.tfstate")).To(BeARegularFile())
+			expectBroken(m.unbind(ctx, "bind-1"), down)
+			Expect(filepath.Join(m.runs(), "b-bind-1", "apply", "errored.tfstate")).To(BeARegularFile())
+			w.start(ctx)
+			got = m.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			w.expectNothingLeft()
+		})
+
+		It("while a resource is made, on a machine that is lost with it, leaves what another machine clears: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			at := first.point(afterMake)
+			at.hold()
+			creation := first.begin(createBinding, first.bindParameters("bind-1"))
+			at.reached()
+			w.stop()
+			at.release()
+			Expect(creation.wait().Exit).To(Equal(1))
+			w.start(ctx)
+			w.ageLocks("bind-1")
+			second.expectAccounted(ctx, "bind-1")
+			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(w.resources()).To(BeEmpty())
+			Expect(w.stored()).To(BeEmpty())
+			// If the first machine comes back, its old state must not come back with it.
+			Expect(first.unbind(ctx, "bind-1").Exit).To(BeElementOf(0, 41))
+			w.expectNothingLeft()
+		})
+
+		It("after everything was made gives no credentials, and the next run clears: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			m := w.newMachine(ctx)
+			at := m.point(afterApply)
+			at.hold()
+			creation := m.begin(createBinding, m.bindParameters("bind-1"))
+			at.reached()
+			w.stop()
+			at.release()
+			got := creation.wait()
+			Expect(got.Exit).To(Equal(1), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+			Expect(got.Stderr).To(ContainSubstring(down))
+			w.start(ctx)
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			w.expectNothingLeft()
+		})
+
+		It("while a resource is removed lets the next run finish: "+kind, func(ctx context.Context) {
+			w := newWorld(ctx, kind)
+			m := w.newMachine(ctx)
+			m.credentials(m.bind(ctx, "bind-1"))
+			at := m.point(afterClear)
+			at.hold()
+			deletion := m.begin(deleteBinding, m.unbindParameters("bind-1"))
+			at.reached()
+			w.stop()
+			at.release()
+			expectBroken(deletion.wait(), down)
+			w.start(ctx)
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			w.expectNothingLeft()
+		})
+	}
+})

@@ -1,0 +1,168 @@
+package backends_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("a binding", func() {
+	for _, kind := range []string{local, pg, s3} {
+		for _, encrypted := range []bool{false, true} {
+			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind, encrypted), func(ctx context.Context) {
+				w := newWorld(ctx, kind)
+				if encrypted {
+					w.encrypt()
+				}
+				m := w.bareMachine() // it prepares OpenTofu itself, which is when the backend's credentials are needed
+				m.deploy(ctx)
+				spy := m.spy()
+				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
+				w.expectNothingLeft()
+
+				at := m.point(afterMake)
+				at.hold()
+				creation := m.begin(createBinding, m.bindParameters("bind-1"))
+				provider := at.reached()
+				for _, pid := range []int{provider, m.tofu(), creation.Process.Pid} {
+					for _, name := range []string{"cmdline", "environ"} {
+						w.expectNoSecrets(read(fmt.Sprintf("/proc/%d/%s", pid, name)))
+					}
+				}
+				at.release()
+				secret := m.credentials(creation.wait())
+				w.works("bind-1", secret)
+				Expect(w.stored()).To(HaveLen(1))
+				if encrypted {
+					Expect(w.text("bind-1")).NotTo(ContainSubstring(secret.(string)))
+				} else {
+					Expect(w.text("bind-1")).To(ContainSubstring(secret.(string)))
+				}
+				Expect(open(m.cache)).To(BeEmpty(), "what others may use")
+
+				again := w.newMachine(ctx)
+				Expect(again.bind(ctx, "bind-1").Exit).To(Equal(49))
+				w.works("bind-1", secret)
+				Expect(again.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				w.expectNothingLeft()
+				told := spy()
+				Expect(told).To(ContainSubstring("arguments: init"))
+				w.expectNoSecrets(told)
+			})
+		}
+	}
+
+	It("is neither read nor overwritten with another key, and deleted with the old one beside it", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		w.encrypt()
+		m := w.newMachine(ctx)
+		secret := m.credentials(m.bind(ctx, "bind-1"))
+		before := w.text("bind-1")
+
+		old := w.key
+		w.encrypt()
+		other := w.newMachine(ctx)
+		expectBroken(other.bind(ctx, "bind-1"), "add it to state.encryption.old_keys")
+		expectBroken(other.unbind(ctx, "bind-1"), "add it to state.encryption.old_keys")
+		Expect(w.text("bind-1")).To(Equal(before))
+		w.works("bind-1", secret)
+		state := w.state()
+		state["encryption"].(object)["old_keys"] = []string{old}
+		other.set(object{"state": state})
+		Expect(other.bind(ctx, "bind-1").Exit).To(Equal(49))
+		Expect(other.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+})
+
+// expectNoSecrets asserts that a text has none of the store's secrets.
+func (w *world) expectNoSecrets(text string) {
+	GinkgoHelper()
+	for _, secret := range w.secrets {
+		Expect(strings.Contains(text, secret)).To(BeFalse(), "a secret of the store is told")
+	}
+}
+
+// open are the files and directories below dir that others than its owner may use in any way.
+func open(dir string) []string {
+	GinkgoHelper()
+	var found []string
+	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			found = append(found, path)
+		}
+		return err
+	})).To(Succeed())
+	return found
+}
+
+var _ = Describe("two machines that create one binding", func() {
+	DescribeTable("make it once", func(ctx context.Context, kind string) {
+		w := newWorld(ctx, kind)
+		machines := []*machine{w.newMachine(ctx), w.newMachine(ctx)}
+		for round := range 2 {
+			id := fmt.Sprintf("bind-%d", round)
+			var got [2]answer
+			together(2, func() { got[0] = machines[0].bind(ctx, id) }, func() { got[1] = machines[1].bind(ctx, id) })
+			winner, loser := got[0], got[1]
+			if winner.Exit != 0 {
+				winner, loser = loser, winner
+			}
+			secret := machines[0].credentials(winner)
+			Expect(loser.Stdout).To(BeEmpty())
+			if !strings.Contains(loser.Stderr, "checksum did not match") { // this S3 server replaces an object and its checksum one after the other
+				Expect(loser.Exit).To(Equal(49), loser.Stderr)
+			}
+			w.works(id, secret)
+			Expect(w.resources()).To(HaveLen(2))
+			Expect(machines[1].unbind(ctx, id).Exit).To(Equal(0))
+		}
+		w.expectNothingLeft()
+	}, Entry("on pg", pg), Entry("on s3", s3))
+
+	DescribeTable("and one that may not wait are told who holds the lock", func(ctx context.Context, kind, holder string) {
+		w := newWorld(ctx, kind)
+		first, second := w.newMachine(ctx), w.newMachine(ctx)
+		at := first.point(afterMake)
+		at.hold()
+		creation := first.begin(createBinding, first.bindParameters("bind-1"))
+		at.reached()
+		second.set(object{"budget": "6s"})
+		expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
+		expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
+		at.release()
+		w.works("bind-1", first.credentials(creation.wait()))
+		second.set(object{"budget": "45s"})
+		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	}, Entry("on pg", pg, "another run"), Entry("on s3", s3, "root@"))
+})
+
+var _ = Describe("a clock that jumps", func() {
+	It("lets nobody release a lock of the future, and everybody one of long ago", func(ctx context.Context) {
+		w := newWorld(ctx, s3)
+		first, second := w.newMachine(ctx), w.newMachine(ctx)
+		first.killed(ctx, createBinding, first.bindParameters("bind-1"), afterMake, theMachine)
+		second.set(object{"budget": "6s"})
+		w.forgeLock("bind-1", time.Now().Add(48*time.Hour))
+		expectBroken(second.unbind(ctx, "bind-1"), "is locked by")
+		second.set(object{"budget": "45s"})
+		w.forgeLock("bind-1", time.Now().Add(-48*time.Hour))
+		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(w.resources()).To(BeEmpty())
+		Expect(w.stored()).To(BeEmpty())
+		// The first machine finds out when it is asked.
+		Expect(first.unbind(ctx, "bind-1").Exit).To(Equal(41))
+		w.expectNothingLeft()
+	})
+})
