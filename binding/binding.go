@@ -89,7 +89,7 @@ func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	}
 	outputs, err := b.create(ctx, &r, scope)
 	if err != nil {
-		return nil, meaning("apply", r.Service.Bind.Errors, err)
+		return nil, err
 	}
 	return newBinding(details, outputs), nil
 }
@@ -166,10 +166,10 @@ func newBinding(details, outputs map[string]any) *Binding {
 }
 
 // meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu's command that runs the
-// template, apply or destroy, are looked at: the rules are about what providers and commands answer.
+// template, apply or destroy, are looked at, and none of the state backend: the rules are about what providers and commands answer.
 func meaning(command string, rules []brokerpak.ErrorRule, err error) error {
 	var run *tofu.RunError
-	if !errors.As(err, &run) || run.Command != command {
+	if !errors.As(err, &run) || run.Command != command || run.Backend != "" {
 		return err
 	}
 	for _, rule := range rules {

@@ -110,10 +110,13 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 			return false
 		},
 	})
-	if err != nil {
-		return meaning("destroy", rules, err)
+	if err == nil {
+		return notFound
 	}
-	return notFound
+	if meant := meaning("destroy", rules, err); !errors.Is(meant, fault.ErrBindingNotFound) {
+		return meant
+	}
+	return err // something is left
 }
 
 // currentInputs are the recorded inputs, with those that depend on the running instance as they are now. An operator's deletion knows

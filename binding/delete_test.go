@@ -186,6 +186,19 @@ var _ = Describe("deleting a binding", func() {
 		Expect(states()).To(BeEmpty())
 	})
 
+	It("does not answer that there is none as long as something is left", func(ctx context.Context) {
+		s := newSite(bind(`x`, `  errors: [{match: is not accepted, exit: 41}]`))
+		_, err := s.create(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(accepted(), []byte("another"), 0o600)).To(Succeed())
+		err = s.delete(ctx)
+		Expect(err).To(MatchError(ContainSubstring("is not accepted")))
+		Expect(err).NotTo(MatchError(fault.ErrBindingNotFound))
+		Expect(states()).To(HaveLen(1))
+		Expect(os.Remove(accepted())).To(Succeed())
+		Expect(s.delete(ctx)).To(Succeed())
+	})
+
 	DescribeTable("of another adapter", func(ctx context.Context, adopt string, outcome OmegaMatcher, left []string) {
 		s := newSite(" {}")
 		definition := strings.Replace(bind(`x`, "  adopt: "+adopt), "required: true, details: x", "default: "+s.entries+", details: x", 1)

@@ -88,21 +88,31 @@ func (m *Manager) AddProviders(ctx context.Context, installation *tofu.Installat
 
 // pakOf is the pak that made a binding or instance; else the one of its name with the newest OpenTofu; nil when there is none.
 func (m *Manager) pakOf(record *Record) *brokerpak.Pak {
-	var newest *brokerpak.Pak
-	var newestTofu string
 	for _, pak := range m.Paks {
-		version, err := pak.Manifest.DefaultVersion()
-		if err != nil || pak.Manifest.Name != record.Pak {
-			continue
-		}
-		if pak.Manifest.Version == record.PakVersion {
+		if _, err := pak.Manifest.DefaultVersion(); err == nil && pak.Manifest.Name == record.Pak && pak.Manifest.Version == record.PakVersion {
 			return pak
 		}
-		if newest == nil || newer(version, newestTofu) {
-			newest, newestTofu = pak, version
+	}
+	return m.newest(record.Pak)
+}
+
+// newest is the pak of a name with the newest OpenTofu, and of several with the same one the newest pak; nil when there is none.
+func (m *Manager) newest(name string) *brokerpak.Pak {
+	var found *brokerpak.Pak
+	for _, pak := range m.Paks {
+		if _, err := pak.Manifest.DefaultVersion(); err != nil || pak.Manifest.Name != name {
+			continue
+		}
+		better := found == nil
+		if !better {
+			order := compareTofu(pak, found)
+			better = order > 0 || order == 0 && newer(pak.Manifest.Version, found.Manifest.Version)
+		}
+		if better {
+			found = pak
 		}
 	}
-	return newest
+	return found
 }
 
 // findProvider looks for a provider in all paks: in the recorded version, else in the newest.

@@ -79,9 +79,9 @@ func (m *Manager) Current(stored *Stored) bool {
 	return err == nil && len(path) == 0
 }
 
-// path returns the installed pak that made something, and the versions of OpenTofu to walk through.
+// path returns the newest installed pak of the name of the one that made something, and the versions of OpenTofu to walk through.
 func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
-	pak := m.pakOf(stored.Record)
+	pak := m.newest(stored.Pak)
 	if pak == nil {
 		return nil, nil, fmt.Errorf("no installed pak is named %q, which made it; add it to `paks`", stored.Pak)
 	}

@@ -137,6 +137,16 @@ var _ = Describe("working on what is stored", func() {
 			Expect(s.UpgradeStored(ctx, lifecycle.Binding, "b1")).To(Equal(&lifecycle.Upgraded{From: newTofu, To: newTofu}))
 		})
 
+		It("goes to the newest pak, also where the old one is kept", func(ctx context.Context) {
+			s := newSite(oldTofu)
+			s.made(ctx, s.record("b1"))
+			old := s.Paks
+			s.install(oldTofu, newTofu)
+			s.Paks[0].Manifest.Version = "2.0.0"
+			s.Paks = append(s.Paks, old...)
+			Expect(s.UpgradeStored(ctx, lifecycle.Binding, "b1")).To(Equal(&lifecycle.Upgraded{From: oldTofu, To: newTofu}))
+		})
+
 		It("that failed is repeated, and leaves what was made", func(ctx context.Context) {
 			s := newSite(oldTofu)
 			s.made(ctx, s.record("b1"))
