@@ -21,6 +21,8 @@ type Operator struct {
 type OperatorOptions struct {
 	// AcceptUnencrypted reads states that are not encrypted although the configuration has a key, so that they can be encrypted.
 	AcceptUnencrypted bool
+	// CacheDir is used instead of the configuration's; "" means the latter.
+	CacheDir string
 }
 
 // OpenOperator loads the configuration and the paks. The caller must Close it.
@@ -44,6 +46,9 @@ func OpenOperator(invocation Invocation, command string, options OperatorOptions
 
 // operatorManager has what all paks ask for; what one of them lacks is only a warning.
 func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, error) {
+	if options.CacheDir != "" {
+		s.config.CacheDir = options.CacheDir
+	}
 	s.acceptUnencrypted = options.AcceptUnencrypted
 	return s.manager(nil)
 }
@@ -140,6 +145,14 @@ func (o *Operator) ApplyInstance(ctx context.Context, id string) error {
 // condition than only, unless that is empty.
 func (o *Operator) Forget(ctx context.Context, kind lifecycle.Kind, id string, only ...lifecycle.Condition) (*lifecycle.Stored, error) {
 	return o.manager.Forget(ctx, kind, id, only...)
+}
+
+// Unsaved are the workspaces whose states an earlier run could not save and left in the cache directory.
+func (o *Operator) Unsaved() ([]string, error) { return o.manager.Engine.Unsaved() }
+
+// Save puts such a state into the backend.
+func (o *Operator) Save(ctx context.Context, workspace string) error {
+	return o.manager.Save(ctx, workspace)
 }
 
 // Unlock releases the lock of a state; lock is its id, "" for whichever there is.

@@ -19,6 +19,7 @@ func newBindings(streams Streams) *cobra.Command {
 		newDelete(streams),
 		newExport(streams),
 		newList(streams, lifecycle.Binding),
+		newRecover(streams),
 		newReencrypt(streams),
 		newShow(streams, lifecycle.Binding),
 		newUnlock(streams, lifecycle.Binding),

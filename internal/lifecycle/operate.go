@@ -176,3 +176,20 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
 	}
 	return space.Apply(ctx, prepared, stored.Record.Inputs)
 }
+
+// Save puts the state of a workspace that an earlier run could not save into the backend.
+func (m *Manager) Save(ctx context.Context, workspace string) error {
+	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	defer cancel()
+	reader, err := m.Reader(ctx, nil)
+	if err != nil {
+		return err
+	}
+	space, err := m.Engine.Open(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	defer m.Close(space)
+	_, err = space.State(ctx, reader)
+	return err
+}

@@ -1,0 +1,36 @@
+package adapter_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+)
+
+var _ = Describe("the cost of generate-manifest", func() {
+	It("stays in the class of a hand-written adapter", func() {
+		s := newSite(GinkgoT().TempDir())
+		s.serve("../examples/redis")
+		redis := instance()
+		redis.ServiceID, redis.PlanID = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
+		redis.Deployment.Releases[0].Name, redis.Deployment.Releases[0].Jobs = "redis", []string{"redis-server", "health-check"}
+		redis.Plan["instance_groups"].([]any)[0].(object)["name"] = "redis-server"
+		allocations := func() float64 {
+			request := object{"service_id": redis.ServiceID, "plan_id": redis.PlanID, "context": object{}, "parameters": object{}}
+			input, err := odb.Input("generate-manifest", redis.Generate(request))
+			Expect(err).NotTo(HaveOccurred())
+			result := s.run(input, "generate-manifest")
+			Expect(result.Code).To(Equal(0), result.Stderr)
+			count := testing.AllocsPerRun(3, func() { s.run(input, "generate-manifest") })
+			Expect(redis.Deploy(result.Stdout)).To(Succeed())
+			return count
+		}
+		first, update := allocations(), allocations()
+		GinkgoWriter.Println("allocations:", first, update)
+		// Half as many again as when this was written: to decode or to check something twice does not go unseen.
+		Expect(first).To(BeNumerically("<", 40_000))
+		Expect(update).To(BeNumerically("<", 40_000))
+	})
+})

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+)
+
+const recoverHelp = `Save the states that could not be saved while the state backend was down. The next command for the same binding does so too, where it
+has the same cache directory; this saves all that are left in one, such as that of the broker's container.
+
+EXIT STATUS
+  0 all are saved, or there were none; 1 something could not be saved, 2 wrong usage, 3 anything else`
+
+// newRecover is `bindings recover`.
+func newRecover(streams Streams) *cobra.Command {
+	var options adapter.OperatorOptions
+	command := &cobra.Command{
+		Use:     "recover [--cache-dir DIR]",
+		Short:   "Save the states of bindings and instances that could not be saved",
+		Long:    recoverHelp,
+		Example: "  service-adapter bindings recover --cache-dir /var/vcap/data/broker/tmp/service-adapter-1000",
+		Args:    arguments(cobra.NoArgs),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return withOperator(command, streams, options, func(operator *adapter.Operator) error {
+				names, err := operator.Unsaved()
+				if err != nil {
+					return err
+				}
+				failed := 0
+				for _, name := range names {
+					if err := operator.Save(command.Context(), name); err != nil {
+						failed++
+						say(streams, fmt.Sprintf("%s: %s", name, err))
+						continue
+					}
+					if _, err := fmt.Fprintln(streams.Out, name); err != nil {
+						return errors.Join(errors.New("writing the result"), err)
+					}
+				}
+				say(streams, fmt.Sprintf("%d of %d saved", len(names)-failed, len(names)))
+				if failed > 0 {
+					return errFindings
+				}
+				return nil
+			})
+		},
+	}
+	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")
+	return command
+}

@@ -1,0 +1,142 @@
+package acceptance_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+)
+
+// counted replaces the OpenTofu and the provider of the site's pak by scripts that note each of their starts.
+func (s *site) counted() {
+	GinkgoHelper()
+	wrap := func(path, real, name string) {
+		script := fmt.Sprintf("#!/bin/sh\necho \"%s\" >>%s\nexec %s \"$@\"\n", name, s.started(), real)
+		Expect(os.Remove(path)).To(Succeed())
+		Expect(os.WriteFile(path, []byte(script), 0o755)).To(Succeed())
+	}
+	wrap(s.bin(tofuVersion, "tofu"), tofuBinary(), "$1 $2")
+	wrap(s.bin("terraform-provider-directory_v1.0.0"), providerBinary("directory"), "provider")
+}
+
+func (s *site) started() string { return filepath.Join(s.dir, "started") }
+
+// processesFor returns what a command started: the first two words of each OpenTofu, without options, and "provider".
+func (s *site) processesFor(command func() answer) []string {
+	GinkgoHelper()
+	Expect(os.WriteFile(s.started(), nil, 0o600)).To(Succeed())
+	command()
+	text, err := os.ReadFile(s.started())
+	Expect(err).NotTo(HaveOccurred())
+	names := []string{}
+	for line := range strings.Lines(string(text)) {
+		first, second, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if second != "" && !strings.HasPrefix(second, "-") {
+			first += " " + second
+		}
+		names = append(names, first)
+	}
+	return names
+}
+
+// What a broker waits for is mostly the start of processes: OpenTofu takes 30 ms, a provider 40 ms, whatever they do.
+var _ = Describe("the number of processes", func() {
+	var b *broker
+
+	// warm makes a first binding, so that everything is prepared.
+	warm := func(ctx context.Context) {
+		GinkgoHelper()
+		b.site.counted()
+		b.deploy(ctx, nil)
+		Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
+	}
+	succeed := func(command func() answer) func() answer {
+		return func() answer {
+			GinkgoHelper()
+			got := command()
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			return got
+		}
+	}
+
+	DescribeTable("of a binding is as small as can be", func(ctx context.Context, encrypted bool, look []string) {
+		b = newBroker(newSite("entries"))
+		if encrypted {
+			b.site.encrypted()
+		}
+		warm(ctx)
+		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).
+			To(ConsistOf(append([]string{"apply", "provider", "apply"}, look...)))
+		Expect(b.site.processesFor(succeed(func() answer { return b.unbind(ctx, "bind-1") }))).
+			To(ConsistOf(append([]string{"provider", "destroy", "workspace delete"}, look...)))
+		Expect(b.site.processesFor(func() answer { return b.bind(ctx, "bind-1", object{"failure": diskFull}) })).
+			To(ConsistOf(append([]string{"apply", "provider", "apply", "provider", "destroy", "workspace delete"}, look...)))
+	},
+		Entry("with states that are files", false, nil),
+		Entry("with states that only OpenTofu can read", true, []string{"state pull"}),
+	)
+
+	It("is 0 for what needs no OpenTofu", func(ctx context.Context) {
+		b = newBroker(newSite("entries"))
+		warm(ctx)
+		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, nil) })).To(BeEmpty())
+		Expect(b.site.processesFor(func() answer { return b.unbind(ctx, "bind-2") })).To(BeEmpty())
+	})
+
+	It("of an instance with a provision template is 0 until something changes", func(ctx context.Context) {
+		b = newProvisionedBroker()
+		warm(ctx)
+		Expect(b.site.processesFor(func() answer { b.check(ctx); return answer{} })).To(BeEmpty())
+		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, nil) })).To(BeEmpty())
+		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, object{"content": "new"}) })).
+			To(ConsistOf("apply", "provider", "apply"), "the new record, then the new template")
+	})
+})
+
+// traced is a line of strace with a call that waits for a disk.
+var traced = regexp.MustCompile(`(?m)^\d+ +\w*sync\w*\(.*`)
+
+var _ = Describe("the adapter", func() {
+	// OpenTofu stores what must not be lost. What the adapter writes is worth nothing after a crash of the machine.
+	It("waits for no disk", func(ctx context.Context) {
+		strace, err := exec.LookPath("strace")
+		if err != nil {
+			Skip("strace is not installed")
+		}
+		b := newBroker(newSite("entries"))
+		b.deploy(ctx, nil)
+		Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
+		for _, call := range []struct {
+			command    string
+			parameters map[string]any
+		}{
+			{generateManifest, b.Generate(object{})},
+			{createBinding, b.bindParameters("bind-1", nil)},
+			{deleteBinding, b.unbindParameters("bind-1")},
+		} {
+			file := filepath.Join(b.site.dir, "trace")
+			input, err := odb.Input(call.command, call.parameters)
+			Expect(err).NotTo(HaveOccurred())
+			command := exec.CommandContext(ctx, strace, "-f", "-qq", "-b", "execve", "-e", "signal=none",
+				"-e", "trace=openat,fsync,fdatasync,sync,syncfs,msync", "-o", file, adapterBinary, call.command)
+			command.Env, command.Dir, command.Stdin = b.site.environment(), b.site.working, strings.NewReader(input)
+			output, err := command.CombinedOutput()
+			if strings.Contains(string(output), "ptrace") {
+				Skip("strace may not trace here")
+			}
+			Expect(err).NotTo(HaveOccurred(), string(output))
+			text, err := os.ReadFile(file)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).To(ContainSubstring("service-adapter.yml"), "the adapter was traced")
+			Expect(traced.FindAllString(string(text), -1)).To(BeEmpty(), call.command)
+		}
+	})
+})

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+)
+
+type object = map[string]any
+
+// tofuVersion is the OpenTofu that is measured.
+const tofuVersion = "1.12.6"
+
+func (b *bench) adapter() string { return filepath.Join(b.root, "build", "bin", "service-adapter") }
+func (b *bench) tofu() string    { return filepath.Join(b.root, "build", "tofu", tofuVersion, "tofu") }
+
+func (b *bench) provider() string {
+	return filepath.Join(b.root, "build", "providers", "terraform-provider-directory")
+}
+
+// site is an adapter with a configuration of its own, and one service instance.
+type site struct {
+	*odb.Instance
+	bench  *bench
+	dir    string
+	config object
+}
+
+// newSite makes a site that serves a pak.
+func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, error) {
+	dir, err := os.MkdirTemp(b.dir, "s")
+	if err != nil {
+		return nil, err
+	}
+	var list []any
+	for _, group := range groups {
+		list = append(list, object{"name": group, "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"}})
+	}
+	s := &site{bench: b, dir: dir, Instance: &odb.Instance{
+		ID: "instance", ServiceID: service, PlanID: plan, VMs: map[string][]string{groups[0]: {"10.0.8.5"}},
+		Plan: object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": list},
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_instance",
+			Releases:       serviceadapter.ServiceReleases{{Name: "server", Version: "1.2.3", Jobs: append([]string{"health-check"}, groups...)}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+		},
+	}}
+	s.config = object{
+		"paks": []string{pak}, "secure_manifests": true, "cache_dir": filepath.Join(dir, "cache"),
+		"state": object{"config": object{"dir": filepath.Join(dir, "state")}},
+	}
+	return s, s.save()
+}
+
+func (s *site) save() error {
+	text, err := json.Marshal(s.config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.configFile(), text, 0o600)
+}
+
+func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
+
+// call is a run of the adapter with a command of the protocol.
+func (s *site) call(command string, parameters object) (program, error) {
+	input, err := odb.Input(command, parameters)
+	return program{path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir}, err
+}
+
+func (s *site) env() []string {
+	return []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + s.configFile(), "TMPDIR=" + s.dir}
+}
+
+func (s *site) body(parameters object) object {
+	return object{
+		"context": object{"platform": "cloudfoundry"}, "organization_guid": "org", "space_guid": "space",
+		"service_id": s.ServiceID, "plan_id": s.PlanID, "parameters": parameters,
+	}
+}
+
+// deploy makes the instance.
+func (s *site) deploy(ctx context.Context, parameters object) error {
+	call, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
+	if err != nil {
+		return err
+	}
+	got, err := call.run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Deploy(got.stdout)
+}
+
+// bind and unbind are the calls for a binding.
+func (s *site) bind(id string) (program, error) {
+	return s.call("create-binding", s.Bind(id, object{
+		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
+		"parameters": object{}, "plan_id": s.PlanID, "service_id": s.ServiceID,
+	}))
+}
+
+func (s *site) unbind(id string) (program, error) {
+	return s.call("delete-binding", s.Bind(id, object{"plan_id": s.PlanID, "service_id": s.ServiceID}))
+}
+
+// The ids of a pak's only service and plan.
+const (
+	serviceID = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
+	planID    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
+)
+
+// bindPak writes a pak whose bindings a template makes, and returns its directory.
+func (b *bench) bindPak(name, template string) (string, error) {
+	dir := filepath.Join(b.dir, "pak-"+name)
+	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
+	if err := os.MkdirAll(filepath.Join(bin, tofuVersion), 0o755); err != nil {
+		return "", err
+	}
+	links := map[string]string{
+		filepath.Join(bin, tofuVersion, "tofu"):                   b.tofu(),
+		filepath.Join(bin, "terraform-provider-directory_v1.0.0"): b.provider(),
+	}
+	for link, target := range links {
+		if err := os.Symlink(target, link); err != nil && !os.IsExist(err) {
+			return "", err
+		}
+	}
+	outputs := "  - {field_name: account, type: string, details: The account}\n"
+	if template == external {
+		outputs += "  - {field_name: secret, type: string, details: The secret}\n"
+	}
+	return dir, writeAll(dir, map[string]string{
+		"bind.tf":      template,
+		"manifest.yml": fmt.Sprintf(pakManifest, name, "[server.yml]"),
+		"server.yml": fmt.Sprintf(definition, "server", serviceID, planID) + `bind:
+  user_inputs: [{field_name: path, type: string, default: "` + b.dir + `", details: A directory}]
+  computed_inputs: [{name: name, type: string, default: '${request.binding_id}', overwrite: true}]
+  template_refs: {main: bind.tf}
+  outputs:
+` + outputs,
+	})
+}
+
+// writeAll writes files, name → text.
+func writeAll(dir string, files map[string]string) error {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // no secrets
+			return err
+		}
+	}
+	return nil
+}
+
+const pakManifest = `packversion: 1
+name: %s
+version: 0.1.0
+platforms: [{os: ` + runtime.GOOS + `, arch: ` + runtime.GOARCH + `}]
+terraform_binaries:
+- {name: tofu, version: ` + tofuVersion + `, default: true}
+- {name: terraform-provider-directory, version: 1.0.0, provider: registry.terraform.io/service-adapter/directory}
+service_definitions: %s
+`
+
+const definition = `version: 1
+name: %s
+id: %s
+description: A server
+display_name: Server
+image_url: https://example.com/server.png
+documentation_url: https://example.com/server
+support_url: https://example.com/support
+plan_updateable: true
+plans:
+- {name: standard, id: %s, description: One server, display_name: Standard}
+provision:
+  bosh:
+    manifest: |
+      stemcells: [{alias: default}]
+      instance_groups: [{name: server, jobs: [{name: server}]}]
+`
+
+// The templates of bindings: of what is built into OpenTofu, and of a provider's resource.
+const (
+	builtIn = `variable "name" { type = string }
+resource "terraform_data" "account" { input = var.name }
+output "account" { value = terraform_data.account.output }
+`
+	external = `terraform {
+  required_providers {
+    directory = { source = "registry.terraform.io/service-adapter/directory" }
+  }
+}
+variable "path" { type = string }
+variable "name" { type = string }
+resource "directory_entry" "account" {
+  path = var.path
+  name = var.name
+}
+output "account" { value = directory_entry.account.name }
+output "secret" {
+  value     = directory_entry.account.secret
+  sensitive = true
+}
+`
+)
