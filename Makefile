@@ -86,7 +86,7 @@ RELEASE_BINARY := $(if $(SOURCE),,build/release/service-adapter)
 .PHONY: release
 release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
 	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) -o $(RELEASE_BINARY) ./cmd/service-adapter)
-	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -paks "$(PAKS)"
+	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -arch "$(RELEASE_GOARCH)" -paks "$(PAKS)"
 
 .PHONY: demo
 demo: build opentofu ## play a broker against the redis pak

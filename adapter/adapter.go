@@ -70,7 +70,8 @@ func newCall(invocation Invocation) *call {
 }
 
 func usage(invocation Invocation) {
-	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ")
+	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ") +
+		"\nauthors and operators have others: see service-adapter --help"
 	if len(invocation.Args) > 1 {
 		text = fmt.Sprintf("unknown subcommand: %s\n%s", invocation.Args[1], text)
 	}

@@ -77,6 +77,8 @@ const (
 	localConfigPath   = "service-adapter.yml"
 	ConfigVariable    = "SERVICE_ADAPTER_CONFIG"
 	envPrefix         = "SERVICE_ADAPTER_"
+	// environmentOnly stands for the path where there is no file.
+	environmentOnly = "the environment"
 )
 
 // Defaults of the configuration.
@@ -119,7 +121,7 @@ func findConfig(getenv func(string) (string, bool)) (path, text string, err erro
 			return path, "", fmt.Errorf("reading the configuration: %w", err)
 		}
 	}
-	return "the environment", "", nil
+	return environmentOnly, "", nil
 }
 
 // applyEnvironment replaces keys by what their environment variables say. An empty variable counts as unset.
@@ -169,6 +171,14 @@ func (c *Config) setDefaults(getenv func(string) (string, bool)) {
 	}
 }
 
+// noFile tells where a configuration was looked for when none was found.
+func noFile(path string) string {
+	if path != environmentOnly {
+		return ""
+	}
+	return fmt.Sprintf("; %s names no file, and there is neither %s nor %s in the working directory", ConfigVariable, DefaultConfigPath, localConfigPath)
+}
+
 // validate checks the values and reports all faults. Values are not shown: one in the wrong place may be a secret.
 func (c *Config) validate(path string) error {
 	var failed []error
@@ -177,7 +187,7 @@ func (c *Config) validate(path string) error {
 			failed = append(failed, fmt.Errorf("checking the configuration: %s: %s", path, message))
 		}
 	}
-	check(len(c.Paks) > 0, "paks must name at least one brokerpak")
+	check(len(c.Paks) > 0, "paks must name at least one brokerpak"+noFile(path))
 	check(!slices.Contains(c.Paks, ""), "an entry of paks is empty")
 	check(c.Budget >= time.Second, "budget must be at least 1s")
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")

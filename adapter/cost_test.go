@@ -12,11 +12,7 @@ import (
 var _ = Describe("the cost of generate-manifest", func() {
 	It("stays in the class of a hand-written adapter", func() {
 		s := newSite(GinkgoT().TempDir())
-		s.serve("../examples/redis")
-		redis := instance()
-		redis.ServiceID, redis.PlanID = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
-		redis.Deployment.Releases[0].Name, redis.Deployment.Releases[0].Jobs = "redis", []string{"redis-server", "health-check"}
-		redis.Plan["instance_groups"].([]any)[0].(object)["name"] = "redis-server"
+		redis := redisInstance(s)
 		allocations := func() float64 {
 			request := object{"service_id": redis.ServiceID, "plan_id": redis.PlanID, "context": object{}, "parameters": object{}}
 			input, err := odb.Input("generate-manifest", redis.Generate(request))

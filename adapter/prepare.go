@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/tofu"
+	"service-adapter/manifestgen"
 )
 
 // Preparation is what Prepare did.
@@ -62,13 +63,25 @@ func (s *session) checkServices() error {
 			_, provisionErr := s.provisionDefaults(service)
 			_, bindErr := s.bindDefaults(service)
 			failed = append(failed, planErr, provisionErr, bindErr)
-			if bosh := service.Provision.Bosh; bosh != nil && len(bosh.Secrets) > 0 && s.config.SecureManifests == nil {
-				failed = append(failed, fmt.Errorf("service %q has secrets: secure_manifests must say what the broker's enable_secure_manifests says",
-					service.Name))
-			}
+			failed = append(failed, s.checkSecure(service))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// checkSecure refuses a service whose secrets, or sensitive outputs, need to know where the broker keeps them.
+func (s *session) checkSecure(service *brokerpak.Service) error {
+	if s.config.SecureManifests != nil {
+		return nil
+	}
+	const must = "secure_manifests must say what the broker's enable_secure_manifests says"
+	if bosh := service.Provision.Bosh; bosh != nil && len(bosh.Secrets) > 0 {
+		return fmt.Errorf("service %q has secrets: %s", service.Name, must)
+	}
+	if len(manifestgen.SensitiveOutputs(service)) > 0 {
+		return fmt.Errorf("service %q has sensitive outputs: %s", service.Name, must)
+	}
+	return nil
 }
 
 // prepare prepares all paks that are directories: the binaries of a zip lie elsewhere in each adapter's cache.

@@ -90,7 +90,7 @@ var _ = Describe("a command", func() {
 	It("is one of five", func() {
 		Expect(s.run("")).To(And(HaveField("Code", 1), HaveField("Stdout", ""), HaveField("Stderr",
 			"usage: service-adapter COMMAND\nthe following commands are supported: create-binding, dashboard-url, delete-binding, generate-manifest, "+
-				"generate-plan-schemas\n")))
+				"generate-plan-schemas\nauthors and operators have others: see service-adapter --help\n")))
 		Expect(s.run("", "bind")).To(And(HaveField("Code", 1), HaveField("Stdout", ""), HaveField("Stderr", HavePrefix("unknown subcommand: bind\nusage:"))))
 	})
 

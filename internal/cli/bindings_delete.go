@@ -30,7 +30,7 @@ type removal struct {
 func (r *removal) flags(command *cobra.Command) {
 	r.selection.flags(command)
 	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
-	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell which are meant")
+	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
 	jsonFlag(command, &r.asJSON)
 }
 
@@ -48,7 +48,10 @@ func newDelete(streams Streams) *cobra.Command {
 			}
 			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
 				return flags.remove(command, streams, operator, args, func(stored *lifecycle.Stored) result {
-					if flags.forget {
+					switch {
+					case flags.dryRun:
+						return flags.rehearse(command.Context(), operator, stored, deleted)
+					case flags.forget:
 						return forget(command.Context(), operator, stored, flags.only())
 					}
 					return outcome(operator.DeleteBinding(command.Context(), stored.ID, flags.only()...), deleted)
@@ -68,11 +71,21 @@ func (r *removal) remove(
 	if err != nil {
 		return err
 	}
-	if r.dryRun {
-		work = func(*lifecycle.Stored) result { return result{Result: chosen} }
-	}
 	run := batch{streams: streams, asJSON: r.asJSON}
 	return run.run(command.Context(), items, work)
+}
+
+// rehearse tells what would become of something without --dry-run: success, unless it would only be forgotten, or there is none.
+func (r *removal) rehearse(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, success string) result {
+	if stored.Condition == "" { // its id was given, so that it was not read
+		if _, err := operator.Look(ctx, stored.Kind, stored.ID); err != nil {
+			return outcome(err, success)
+		}
+	}
+	if r.forget {
+		success = forgotten
+	}
+	return result{Result: chosen, would: success}
 }
 
 func forget(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, only []lifecycle.Condition) result {
@@ -107,7 +120,7 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Short:   fmt.Sprintf("Release the lock that a dead run left on the state of %s %s", article, kind),
 		Long:    fmt.Sprintf(unlockHelp, article, kind),
 		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parent(kind)),
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("ID"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("lock") && lock == "" {
 				return usageError{errors.New("--lock must be the id of a lock")}
@@ -116,7 +129,14 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 				items := []lifecycle.Stored{{Entry: lifecycle.Entry{Kind: kind, ID: args[0]}}}
 				run := batch{streams: streams, asJSON: asJSON}
 				return run.run(command.Context(), items, func(stored *lifecycle.Stored) result {
-					return outcome(operator.Unlock(command.Context(), kind, stored.ID, lock), unlocked)
+					err := operator.Unlock(command.Context(), kind, stored.ID, lock)
+					if err == nil {
+						// Only now: a run that died early leaves a lock where nothing is stored yet.
+						if _, looked := operator.Look(command.Context(), kind, stored.ID); errors.Is(looked, lifecycle.ErrNotStored) {
+							err = looked
+						}
+					}
+					return outcome(err, unlocked)
 				})
 			})
 		},

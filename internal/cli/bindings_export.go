@@ -13,7 +13,7 @@ import (
 
 const exportHelp = `Write one JSON document about everything in the state backend, bindings and instances, or about the bindings whose ids are given: the
 entries that the lists show, and with --secrets also the record of what made each of them and its outputs, credentials among them.
-It is for audits and for moving elsewhere; a backup is that of the state backend itself.
+It is for audits and comparisons: nothing reads it back. A backup is that of the state backend itself.
 
 EXIT STATUS
   0 written, 1 something is missing or unreadable, 2 wrong usage, 3 anything else`

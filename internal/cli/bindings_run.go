@@ -24,8 +24,12 @@ type result struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Left are the addresses of resources that exist and that nothing remembers any more.
-	Left  []string `json:"left,omitempty"`
-	Error string   `json:"error,omitempty"`
+	Left []string `json:"left,omitempty"`
+	// Bindings are the ids of an instance's bindings that were deleted before it, or would be.
+	Bindings []string `json:"bindings,omitempty"`
+	Error    string   `json:"error,omitempty"`
+	// would is the result that a dry run did not bring about.
+	would string
 }
 
 // The results.
@@ -49,23 +53,38 @@ func (r *result) text() string {
 	switch r.Result {
 	case absent:
 		return name + "nothing to do, there is none"
-	case chosen:
-		return name + "is chosen"
+	case chosen, destroyed:
+		if len(r.Bindings) > 0 {
+			return name + r.label() + ", its bindings first: " + strings.Join(r.Bindings, ", ")
+		}
+		return name + r.label()
 	case current:
 		return name + "is up to date"
 	case upgraded:
 		return name + fmt.Sprintf("upgraded from OpenTofu %s to %s", r.From, r.To)
 	case unlocked:
-		return name + "is not locked"
+		return name + "is " + r.label()
 	case forgotten:
 		if len(r.Left) == 0 {
 			return name + "forgotten, nothing was left"
 		}
 		return name + "forgotten; these are left: " + strings.Join(r.Left, ", ")
 	case failed:
-		return name + r.Error
+		return name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
 	default:
 		return name + r.Result
+	}
+}
+
+// label is the result in words, as the summary counts it.
+func (r *result) label() string {
+	switch r.Result {
+	case chosen:
+		return "would be " + r.would
+	case unlocked:
+		return "not locked" // whether it was before is not known
+	default:
+		return r.Result
 	}
 }
 
@@ -140,7 +159,7 @@ func (b *batch) tell(one *result, progress *progress) error {
 func (b *batch) summarise(results []result) error {
 	counts := map[string]int{}
 	for _, one := range results {
-		counts[one.Result]++
+		counts[one.label()]++
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -180,7 +199,7 @@ func outcome(err error, success string) result {
 	switch {
 	case err == nil:
 		return result{Result: success}
-	case errors.Is(err, lifecycle.ErrNotStored) && slices.Contains([]string{deleted, destroyed, forgotten}, success):
+	case errors.Is(err, lifecycle.ErrNotStored) && slices.Contains([]string{deleted, destroyed, forgotten, unlocked}, success):
 		return result{Result: absent}
 	default:
 		return result{Result: failed, Error: err.Error()}

@@ -117,6 +117,8 @@ func readDeployments(path string) ([]string, error) {
 type selection struct {
 	kind lifecycle.Kind
 	all  bool
+	// orGone says that the command has --gone as well.
+	orGone bool
 	filter
 }
 
@@ -131,11 +133,19 @@ func (s *selection) check(ids []string) error {
 	case s.all && len(ids) > 0:
 		return usageError{errors.New("ids and --all exclude each other")}
 	case !s.all && len(ids) == 0:
-		return usageError{fmt.Errorf("which %s? name their ids or set --all", plural(s.kind))}
+		return usageError{fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways())}
 	case !s.all && !s.empty():
 		return usageError{errors.New("filters go with --all")}
 	}
 	return s.filter.check()
+}
+
+// ways are the flags that choose without ids.
+func (s *selection) ways() string {
+	if s.orGone {
+		return "--all or --gone"
+	}
+	return "--all"
 }
 
 // chosen returns what to work on. What an id names is not read, so only its id is known.

@@ -34,7 +34,7 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Short:   fmt.Sprintf("Show what is stored of %s %s", article, kind),
 		Long:    fmt.Sprintf(showHelp, article, kind, outputs),
 		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json", parent(kind)),
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("ID"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
 				stored, err := operator.Look(command.Context(), kind, args[0])

@@ -1,18 +1,21 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/pakbuild"
+	"service-adapter/internal/paklint"
 )
 
 const buildHelp = `Build a brokerpak: one file, <name>-<version>.brokerpak in the working directory, with the definitions and every entry of
 terraform_binaries for every platform. Templates, BOSH manifests, ops files and images are written into the definitions. Where the
-environment has a variable named as the manifest's version, the file is named by its value.
+environment has a variable named as the manifest's version, the file is named by its value. What "pak validate" refuses is not built.
 
 An entry comes from its url_template: an http or https URL, or a local file, relative to the pak or else to the working directory.
 ${name}, ${version}, ${os} and ${arch} are filled in. Zip and tar archives (also gz and bz2) are unpacked, unless the URL ends with
@@ -40,7 +43,7 @@ func newBuild(streams Streams) *cobra.Command {
 		Short:             "Build a .brokerpak file",
 		Long:              buildHelp,
 		Example:           "  service-adapter pak build redis --target linux/amd64 --cache ~/.cache/paks",
-		Args:              arguments(cobra.ExactArgs(1)),
+		Args:              exactly("DIR"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE:              func(command *cobra.Command, args []string) error { return flags.build(command, streams, args[0]) },
 	}
@@ -57,12 +60,32 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	if err != nil {
 		return usageError{err}
 	}
+	if err := refuse(command.Context(), streams, dir); err != nil {
+		return err
+	}
 	file, err := pakbuild.Build(command.Context(), options)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(streams.Out, file)
 	return err
+}
+
+// refuse reports the errors that "pak validate" finds in a pak.
+func refuse(ctx context.Context, streams Streams, dir string) error {
+	report, err := paklint.Lint(ctx, dir)
+	if err != nil {
+		return err
+	}
+	found := errorsOf(report.Diagnostics)
+	if len(found) == 0 {
+		return nil
+	}
+	if err := diag.WriteText(streams.Err, mostSevere(found), report.Source, false); err != nil {
+		return fmt.Errorf("writing the findings: %w", err)
+	}
+	say(streams, counted(len(found), "error")+", nothing was built; pak validate tells more")
+	return errFindings
 }
 
 func (f buildFlags) options(streams Streams, dir string) (pakbuild.Options, error) {

@@ -25,7 +25,7 @@ func newCatalog(streams Streams) *cobra.Command {
 		Short:   "Print the service catalog for the on-demand broker's manifest",
 		Long:    catalogHelp,
 		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			pak, err := openPak(streams, args[0])
 			if err != nil {

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 )
@@ -68,10 +70,16 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	return finish(streams, command, err)
 }
 
+const rootHelp = `A service adapter for the on-demand broker, made from a brokerpak. These are the commands for authors of paks and for operators.
+
+The broker itself calls %s; they read its
+request from standard input.`
+
 func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "service-adapter",
 		Short:         "A service adapter for the on-demand broker, made from a brokerpak",
+		Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -97,7 +105,7 @@ func newPak(streams Streams) *cobra.Command {
 	pak := &cobra.Command{
 		Use:   "pak",
 		Short: "Create, check, build and test brokerpaks",
-		Args:  cobra.NoArgs,
+		Args:  arguments(cobra.NoArgs),
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	pak.AddCommand(
@@ -114,6 +122,20 @@ func newPak(streams Streams) *cobra.Command {
 	)
 	completePaks(pak.Commands())
 	return pak
+}
+
+// exactly asks for one argument for each name.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usageError{fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))}
+		case len(args) > len(names):
+			return usageError{fmt.Errorf("unexpected argument %q", args[len(names)])}
+		default:
+			return nil
+		}
+	}
 }
 
 // arguments makes a wrong number of arguments a usage error.
@@ -136,7 +158,7 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		return exitClean
 	case errors.Is(err, errFindings):
 		return exitFindings
-	case errors.As(err, &findings), errors.As(err, &user):
+	case ofPak(command) && (errors.As(err, &findings) || errors.As(err, &user)):
 		say(streams, err.Error())
 		return exitFindings
 	case errors.As(err, &usage):
@@ -146,6 +168,11 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		say(streams, "service-adapter: "+err.Error())
 		return exitInternal
 	}
+}
+
+// ofPak tells whether a command's subject is a pak, so that what is wrong with it is a finding.
+func ofPak(command *cobra.Command) bool {
+	return command.HasParent() && command.Parent().Name() == "pak"
 }
 
 func say(streams Streams, text string) {

@@ -35,7 +35,7 @@ func newDocs(streams Streams) *cobra.Command {
 		Short:   "Write a pak's reference as Markdown or HTML",
 		Long:    docsHelp,
 		Example: "  service-adapter pak docs redis --output docs/redis.md",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := options.render(streams, args[0])
 			switch {

@@ -34,7 +34,7 @@ func newEvaluate(streams Streams) *cobra.Command {
 		Short:   "Tell which variables a template would receive, and why",
 		Long:    evaluateHelp,
 		Example: `  echo '{"parameters": {"maxclients": 500}}' | service-adapter pak evaluate redis --plan small --action provision --request - --explain`,
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("PATH"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(adapter.Actions(), question.Action) {
 				return usageError{fmt.Errorf("--action must be one of %s", strings.Join(adapter.Actions(), ", "))}

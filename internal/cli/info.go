@@ -22,7 +22,7 @@ func newInfo(streams Streams) *cobra.Command {
 		Short:   "Summarise a pak",
 		Long:    infoHelp,
 		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			pak, err := openPak(streams, args[0])
 			if err != nil {

@@ -25,7 +25,7 @@ func newInit(streams Streams) *cobra.Command {
 		Short:             "Write a new pak",
 		Long:              initHelp,
 		Example:           "  service-adapter pak init mail",
-		Args:              arguments(cobra.ExactArgs(1)),
+		Args:              exactly("DIR"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])

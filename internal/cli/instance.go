@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
 )
 
@@ -84,11 +87,11 @@ does it all the same.
 is.
 
 EXIT STATUS
-  0 none of them is there any more, 1 something could not be destroyed, 2 wrong usage, 3 anything else`
+  0 none of them is there any more, 1 something could not be destroyed, or with --dry-run would not be, 2 wrong usage, 3 anything else`
 
 // newDestroy is `instance destroy`.
 func newDestroy(streams Streams) *cobra.Command {
-	flags := removal{selection: selection{kind: lifecycle.Instance}}
+	flags := removal{selection: selection{kind: lifecycle.Instance, orGone: true}}
 	var force bool
 	command := &cobra.Command{
 		Use:     "destroy ID… | --all | --gone",
@@ -100,19 +103,12 @@ func newDestroy(streams Streams) *cobra.Command {
 				return err
 			}
 			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				var bindings map[string][]string
-				if !flags.dryRun {
-					var err error
-					if bindings, err = bindingsByInstance(command, streams, operator); err != nil {
-						return err
-					}
+				bindings, err := bindingsByInstance(command, streams, operator)
+				if err != nil {
+					return err
 				}
 				return flags.remove(command, streams, operator, args, func(stored *lifecycle.Stored) result {
-					having := bindings[stored.ID]
-					if flags.forget && (force || len(having) == 0) {
-						return forget(command.Context(), operator, stored, flags.only())
-					}
-					return outcome(operator.DestroyInstanceOf(command.Context(), stored.ID, having, force, flags.only()...), destroyed)
+					return flags.destroy(command.Context(), streams, operator, stored, bindings[stored.ID], force)
 				})
 			})
 		},
@@ -122,6 +118,36 @@ func newDestroy(streams Streams) *cobra.Command {
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
 	command.Flags().StringVar(&flags.existing, "existing", "", "only those whose deployment is not named in this file")
 	return command
+}
+
+// destroy removes an instance that has these bindings, or tells what would become of it.
+func (r *removal) destroy(
+	ctx context.Context, streams Streams, operator *adapter.Operator, stored *lifecycle.Stored, bindings []string, force bool,
+) result {
+	switch {
+	case len(bindings) > 0 && !force:
+		return outcome(fmt.Errorf("%w: %s; delete them first or add --force", adapter.ErrInUse, diag.Names(bindings)), destroyed)
+	case r.dryRun:
+		done := r.rehearse(ctx, operator, stored, destroyed)
+		if !r.forget && done.Result == chosen {
+			done.Bindings = bindings
+		}
+		return done
+	case r.forget:
+		return forget(ctx, operator, stored, r.only())
+	}
+	var went []string
+	for _, id := range bindings {
+		switch err := operator.DeleteBinding(ctx, id); {
+		case err == nil:
+			went = append(went, id)
+		case !errors.Is(err, lifecycle.ErrNotStored):
+			say(streams, fmt.Sprintf("warning: binding %s of instance %s could not be deleted: %s", id, stored.ID, err))
+		}
+	}
+	done := outcome(operator.DestroyInstanceOf(ctx, stored.ID, nil, force, r.only()...), destroyed)
+	done.Bindings = went
+	return done
 }
 
 // bindingsByInstance returns the ids of the bindings of each instance.

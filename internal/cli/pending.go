@@ -76,7 +76,7 @@ func printChanges(streams Streams, changes []adapter.Change, asJSON bool) error 
 	if _, err := streams.Out.Write([]byte(out.String())); err != nil {
 		return err
 	}
-	say(streams, fmt.Sprintf("%d pending changes", len(changes)))
+	say(streams, counted(len(changes), "pending change"))
 	if len(changes) > 0 {
 		return errFindings
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,9 @@ func newPrepare(streams Streams) *cobra.Command {
 		Args:    arguments(cobra.NoArgs),
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)
+			if errors.As(err, new(usageError)) {
+				return err
+			}
 			if err != nil {
 				say(streams, "service-adapter: "+err.Error())
 				return errFindings
@@ -55,6 +60,9 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 	config, err := adapter.LoadConfig(streams.Getenv)
 	if err != nil {
 		return nil, err
+	}
+	if !filepath.IsAbs(cmp.Or(dir, config.PreparedDir)) {
+		return nil, usageError{errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")}
 	}
 	for _, path := range config.Paks {
 		report, err := paklint.Lint(command.Context(), path)

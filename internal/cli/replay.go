@@ -22,7 +22,7 @@ func newReplay(streams Streams) *cobra.Command {
 		Short:   "Play a recorded request again, without side effects",
 		Long:    replayHelp,
 		Example: "  service-adapter replay /var/vcap/data/service-adapter/requests/20261121T101500.000000000Z-generate-manifest-42.json",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {
 			code, err := adapter.Replay(command.Context(), adapter.Invocation{
 				Stdout: streams.Out, Stderr: streams.Err, Getenv: streams.Getenv,

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/pakbuild"
 	"service-adapter/internal/paktest"
 )
@@ -46,7 +47,7 @@ func newTest(streams Streams) *cobra.Command {
 		Short:   "Play a pak's examples and test cases",
 		Long:    testHelp,
 		Example: "  service-adapter pak test redis --run small",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    exactly("PATH"),
 		RunE: func(command *cobra.Command, args []string) error {
 			pattern, err := regexp.Compile(filter)
 			if err != nil {
@@ -77,8 +78,11 @@ func testPak(
 	if err != nil {
 		return err
 	}
+	if cases, err = selected(cases, pattern); err != nil {
+		return err
+	}
 	if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
-		return playCases(command, streams, pak, selected(cases, pattern), options)
+		return playCases(command, streams, pak, cases, options)
 	}
 	dir, err := os.MkdirTemp("", "pak-test-")
 	if err != nil {
@@ -90,7 +94,7 @@ func testPak(
 		return err
 	}
 	defer runnable.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-	return playCases(command, streams, runnable, selected(cases, pattern), options)
+	return playCases(command, streams, runnable, cases, options)
 }
 
 // buildForTest builds the pak for this platform and unpacks it.
@@ -117,14 +121,20 @@ type testOptions struct {
 	parallel int
 }
 
-func selected(cases []paktest.Case, pattern *regexp.Regexp) []paktest.Case {
+// selected returns the cases whose name matches. That none does is an error, unless there are none.
+func selected(cases []paktest.Case, pattern *regexp.Regexp) ([]paktest.Case, error) {
 	var chosen []paktest.Case
+	var names []string
 	for _, testCase := range cases {
+		names = append(names, testCase.Name)
 		if pattern.MatchString(testCase.Name) {
 			chosen = append(chosen, testCase)
 		}
 	}
-	return chosen
+	if len(cases) > 0 && len(chosen) == 0 {
+		return nil, usageError{fmt.Errorf("--run %q matches no case; there are: %s", pattern, diag.Names(names))}
+	}
+	return chosen, nil
 }
 
 func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, cases []paktest.Case, options testOptions) error {
@@ -133,7 +143,7 @@ func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, case
 		if result.Err != nil && !options.update {
 			failed++
 		}
-		_, _ = fmt.Fprint(streams.Out, resultLine(result)) // the summary tells of failures as well
+		_, _ = fmt.Fprint(streams.Out, resultLine(result, options.update)) // the summary tells of failures as well
 	}}
 	results, err := suite.Play(command.Context(), cases)
 	if err != nil {
@@ -156,21 +166,31 @@ func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, case
 	return nil
 }
 
-func resultLine(result paktest.Result) string {
+func resultLine(result paktest.Result, update bool) string {
 	took := result.Took.Round(time.Millisecond)
-	if result.Err == nil {
+	switch {
+	case result.Err == nil:
 		return fmt.Sprintf("ok    %s (%s)\n", result.Case.Name, took)
+	case update && updatable(result):
+		return fmt.Sprintf("updated %s (%s)\n", result.Case.Name, took)
 	}
 	return fmt.Sprintf("FAIL  %s (%s)\n      %s\n", result.Case.Name, took,
 		strings.ReplaceAll(result.Err.Error(), "\n", "\n      "))
 }
 
+// played tells whether a case was played until it gave something to compare.
+func played(result paktest.Result) bool {
+	return result.Outcome.Manifest != nil || result.Outcome.Binding != nil || result.Outcome.Error != ""
+}
+
+// updatable tells whether what a case gave can be written into its file.
+func updatable(result paktest.Result) bool { return result.Case.File != "" && played(result) }
+
 // updateCases rewrites the files of cases and counts those that could not be played to the end.
 func updateCases(results []paktest.Result) (failed int, err error) {
 	for _, result := range results {
-		played := result.Outcome.Manifest != nil || result.Outcome.Binding != nil || result.Outcome.Error != ""
 		switch {
-		case result.Case.File == "" && result.Err != nil, !played:
+		case result.Case.File == "" && result.Err != nil, !played(result):
 			failed++
 		case result.Case.File != "":
 			if err := paktest.Update(result.Case, result.Outcome); err != nil {

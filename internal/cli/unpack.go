@@ -22,7 +22,7 @@ func newUnpack(streams Streams) *cobra.Command {
 		Short:   "Unpack a .brokerpak file",
 		Long:    unpackHelp,
 		Example: "  service-adapter pak unpack redis-0.1.0.brokerpak ${BOSH_INSTALL_TARGET} --platform linux/amd64",
-		Args:    arguments(cobra.ExactArgs(2)),
+		Args:    exactly("PAK", "DIR"),
 		RunE: func(command *cobra.Command, args []string) error {
 			wanted, err := platformFlag("--platform", platform)
 			if err != nil {

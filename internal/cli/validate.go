@@ -63,7 +63,7 @@ func validateArguments(command *cobra.Command, options validateOptions, args []s
 	if options.rules {
 		return cobra.NoArgs(command, args)
 	}
-	return cobra.ExactArgs(1)(command, args)
+	return exactly("PATH")(command, args)
 }
 
 func listRules(out io.Writer) error {
@@ -104,17 +104,17 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 	if rest := len(found) - len(shown); rest > 0 {
 		say(streams, fmt.Sprintf("and %s more", counted(rest, "finding")))
 	}
-	errorCount := 0
-	for _, item := range found {
-		if item.Severity == diag.Error {
-			errorCount++
-		}
-	}
+	errorCount := len(errorsOf(found))
 	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(found)-errorCount, "warning"), counted(report.Files, "file")))
 	if errorCount > 0 {
 		return errFindings
 	}
 	return nil
+}
+
+// errorsOf returns the findings that are errors.
+func errorsOf(found []diag.Diagnostic) []diag.Diagnostic {
+	return slices.DeleteFunc(slices.Clone(found), func(item diag.Diagnostic) bool { return item.Severity != diag.Error })
 }
 
 // mostSevere returns as many findings as are shown, errors before warnings, sorted by place again.

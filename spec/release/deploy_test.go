@@ -151,7 +151,7 @@ func instance() *odb.Instance {
 var _ = Describe("A release of the source", func() {
 	It("is compiled with vendored modules and the operator's Go, without network", func(ctx context.Context) {
 		dir := filepath.Join(temporary(), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: repository(), Paks: []string{smallPak("entries.brokerpak")}}, dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{Repository: repository(), Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
 		writeFile("", dir, "packages", "golang-1-linux", "packaging")
 		tarball := filepath.Join(filepath.Dir(dir), "release.tgz")

@@ -19,20 +19,21 @@ func main() {
 	version := flag.String("version", "0+dev.1", "the release's version")
 	binary := flag.String("binary", "", "the adapter; without it the release has its source")
 	paks := flag.String("paks", "", "further .brokerpak files, separated by spaces")
+	arch := flag.String("arch", "amd64", "the architecture of the stemcells, for which the paks must have binaries")
 	flag.Parse()
-	if err := run(context.Background(), *version, *binary, strings.Fields(*paks)); err != nil {
+	if err := run(context.Background(), *version, maker.Content{Repository: ".", Binary: *binary, Paks: strings.Fields(*paks), Arch: *arch}); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, version, binary string, paks []string) error {
+func run(ctx context.Context, version string, content maker.Content) error {
 	target := filepath.Join("build", "release")
 	dir := filepath.Join(target, "dir")
-	if err := maker.Stage(ctx, maker.Content{Repository: ".", Binary: binary, Paks: paks}, dir); err != nil {
+	if err := maker.Stage(ctx, content, dir); err != nil {
 		return err
 	}
-	if golang := filepath.Join(dir, "packages", "golang-1-linux"); binary == "" && !exists(golang) {
+	if golang := filepath.Join(dir, "packages", "golang-1-linux"); content.Binary == "" && !exists(golang) {
 		return errors.New("the package golang-1-linux, which compiles the source, is missing: see docs/deploying.md")
 	} else if exists(filepath.Join(golang, "spec.lock")) {
 		// Its archive is in a blobstore, to which the BOSH CLI knows the way.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -50,11 +51,13 @@ func makePak(source, target string, binaries map[string]string) {
 	Expect(file.Close()).To(Succeed())
 }
 
-// smallPak is a .brokerpak without binaries.
+// smallPak is a .brokerpak with a small file in the place of its binaries.
 func smallPak(name string) string {
 	GinkgoHelper()
 	path := filepath.Join(temporary(), name)
-	makePak(filepath.Join("testdata", "pak"), path, nil)
+	makePak(filepath.Join("testdata", "pak"), path, map[string]string{
+		"bin/linux/" + runtime.GOARCH + "/small": filepath.Join("testdata", "pak", "bind.tf"),
+	})
 	return path
 }
 
@@ -67,7 +70,7 @@ func makeRelease(ctx context.Context, content maker.Content) (tarball, dir strin
 	GinkgoHelper()
 	place := temporary()
 	tarball, dir = filepath.Join(place, "release.tgz"), filepath.Join(place, "dir")
-	content.Repository = repository()
+	content.Repository, content.Arch = repository(), runtime.GOARCH
 	Expect(maker.Stage(ctx, content, dir)).To(Succeed())
 	Expect(maker.Write(dir, label(), tarball)).To(Succeed())
 	return tarball, dir
@@ -160,12 +163,12 @@ var _ = Describe("make release", func() {
 		Expect(os.MkdirAll(filepath.Join(root, "blobs", "brokerpaks"), 0o755)).To(Succeed())
 		Expect(os.Rename(pak, filepath.Join(root, "blobs", "brokerpaks", "blob.brokerpak"))).To(Succeed())
 		dir := filepath.Join(temporary(), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary}, dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		Expect(filepath.Join(dir, "blobs", "brokerpaks", "blob.brokerpak")).To(BeARegularFile())
 	})
 
 	DescribeTable("refuses", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
-		content := maker.Content{Repository: repository(), Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}}
+		content := maker.Content{Repository: repository(), Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH}
 		named := label()
 		change(&content, &named)
 		dir := filepath.Join(temporary(), "dir")
@@ -178,6 +181,12 @@ var _ = Describe("make release", func() {
 	},
 		Entry("a release without a pak", func(c *maker.Content, _ *maker.Label) { c.Paks = nil }, "the release has no pak: add one with `bosh add-blob"),
 		Entry("a pak that is no .brokerpak", func(c *maker.Content, _ *maker.Label) { c.Paks = []string{"redis"} }, "must be a .brokerpak file"),
+		Entry("a file that is no pak", func(c *maker.Content, _ *maker.Label) {
+			c.Paks = []string{filepath.Join(temporary(), "text.brokerpak")}
+			Expect(os.WriteFile(c.Paks[0], []byte("text"), 0o600)).To(Succeed())
+		}, "checking the pak text.brokerpak: "),
+		Entry("a pak for other stemcells", func(c *maker.Content, _ *maker.Label) { c.Arch = "riscv64" },
+			"checking the pak redis.brokerpak: it has no binaries for linux/riscv64"),
 		Entry("a pak that is not there", func(c *maker.Content, _ *maker.Label) { c.Paks = []string{"/x.brokerpak"} }, "no such file"),
 		Entry("a program that is not there", func(c *maker.Content, _ *maker.Label) { c.Binary = "/x" }, "no such file"),
 		Entry("a version that is none", func(_ *maker.Content, l *maker.Label) { l.Version = "a b" }, `reading version "a b"`),

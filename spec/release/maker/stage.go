@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"service-adapter/brokerpak"
 )
 
 // Content is what goes into a release besides what the repository has.
@@ -22,6 +24,8 @@ type Content struct {
 	Binary string
 	// Paks are .brokerpak files besides the repository's blobs; each is unpacked as a directory of its base name.
 	Paks []string
+	// Arch is the architecture of the stemcells, as Go names it, for which each pak must have binaries.
+	Arch string
 }
 
 // Stage makes a release directory. What was there before is removed.
@@ -54,6 +58,11 @@ func Stage(ctx context.Context, content Content, dir string) error {
 	if len(found) == 0 {
 		return errors.New("the release has no pak: add one with `bosh add-blob FILE brokerpaks/NAME.brokerpak`, or make release PAKS=FILE")
 	}
+	for _, pak := range found {
+		if err := checkPak(pak, brokerpak.Platform{OS: "linux", Arch: content.Arch}); err != nil {
+			return err
+		}
+	}
 	program := filepath.Join(dir, "src", "service-adapter")
 	if content.Binary != "" {
 		if err := copyFile(content.Binary, filepath.Join(program, "service-adapter")); err != nil {
@@ -62,6 +71,20 @@ func Stage(ctx context.Context, content Content, dir string) error {
 		return os.Chmod(filepath.Join(program, "service-adapter"), 0o755) //nolint:gosec // a program
 	}
 	return stageSource(ctx, content.Repository, dir, program)
+}
+
+// checkPak makes sure that a file is a pak with binaries for the stemcells.
+func checkPak(path string, platform brokerpak.Platform) error {
+	name := filepath.Base(path)
+	pak, err := brokerpak.Open(path)
+	if err != nil {
+		return fmt.Errorf("checking the pak %s: %w", name, err)
+	}
+	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	if info, err := fs.Stat(pak.Files(), "bin/"+platform.String()); err != nil || !info.IsDir() {
+		return fmt.Errorf("checking the pak %s: it has no binaries for %s; build it for this platform, or set RELEASE_GOARCH", name, platform)
+	}
+	return nil
 }
 
 // stageSource puts the program's source, with its modules vendored, in the place of the program.
