@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
+	"service-adapter/internal/value"
 )
 
 // Provisioning is a call of a service's provision template.
@@ -56,13 +58,13 @@ func (w *generation) provision(ctx context.Context) error {
 	if !hasTemplate(w.Service) {
 		return nil
 	}
-	if err := w.checkTemplateInputs(); err != nil {
+	if err := w.checkBefore(); err != nil {
 		return err
 	}
 	result, err := w.Provision(ctx, Provisioning{
 		Request: &w.Request, InstanceID: instance.ID(w.Deployment.DeploymentName), PlanID: w.record.PlanID,
 		Inputs: w.scope.Values, Generated: w.scope.Generated, Check: w.pendingCheck(),
-		Remembered: w.previous != nil && w.previous.Template != nil, Resolve: w.resolveFound,
+		Remembered: w.remembers(), Resolve: w.resolveFound,
 	})
 	if err != nil {
 		return err
@@ -97,6 +99,25 @@ func (w *generation) resolveFound(found map[string]any) (map[string]any, map[str
 	return w.scope.Values, w.scope.Generated, nil
 }
 
+// remembers tells whether the previous manifest has outputs of the template.
+func (w *generation) remembers() bool { return w.previous != nil && w.previous.Template != nil }
+
+// checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.
+func (w *generation) checkBefore() error {
+	if err := w.checkTemplateInputs(); err != nil {
+		return err
+	}
+	if !w.remembers() { // else the instance may have an older template, and keep it
+		if err := w.checkSensitive(SensitiveOutputs(w.Service)); err != nil {
+			return err
+		}
+	}
+	if w.pendingCheck() {
+		return nil
+	}
+	return w.rehearse()
+}
+
 // checkTemplateInputs refuses a template that uses the value of a secret: only CredHub has it when the next request comes.
 func (w *generation) checkTemplateInputs() error {
 	var module *hclfile.Module
@@ -117,6 +138,78 @@ func (w *generation) checkTemplateInputs() error {
 	return nil
 }
 
+// statusOutput is a message of the template and no value.
+const statusOutput = "status"
+
+// SensitiveOutputs names the outputs of a service's provision template that become secrets, sorted.
+func SensitiveOutputs(service *brokerpak.Service) []string {
+	module, _ := hclfile.Inspect(service.Provision.Templates) // OpenTofu reports what is wrong with it
+	return slices.DeleteFunc(module.SensitiveOutputs, func(name string) bool { return name == statusOutput })
+}
+
+// checkSensitive refuses sensitive outputs that cannot become secrets.
+func (w *generation) checkSensitive(outputs []string) error {
+	for _, name := range outputs {
+		if w.Secure == nil {
+			return fmt.Errorf("service %q has sensitive outputs: set secure_manifests in the adapter's configuration to what the broker's "+
+				"enable_secure_manifests says", w.Service.Name)
+		}
+		if _, taken := w.secrets[name]; taken {
+			return fmt.Errorf("service %q: the sensitive output %q of the provision template has the name of a secret; rename one of them",
+				w.Service.Name, name)
+		}
+	}
+	return nil
+}
+
+// rehearse completes the manifest without the outputs, as far as they do not matter. What cannot be rendered without them is left to
+// the manifest itself.
+func (w *generation) rehearse() error {
+	if _, err := w.releases(nil); err != nil {
+		return err
+	}
+	_, alias, err := w.stemcells(nil)
+	if err != nil {
+		return err
+	}
+	rehearsal := *w
+	if rehearsal.variables, err = w.templateVariables(); err != nil {
+		return err
+	}
+	ops, err := rehearsal.selectOps()
+	if err != nil {
+		return nil //nolint:nilerr // its condition may read an output
+	}
+	result, err := rehearsal.renderDocument(w.bosh.Manifest, ops)
+	if err != nil {
+		return nil //nolint:nilerr // a key may need an output
+	}
+	groups := result.tree["instance_groups"]
+	if !isPlain(groups) {
+		return nil
+	}
+	_, err = rehearsal.instanceGroups(groups, alias)
+	return err
+}
+
+// isPlain tells whether the groups, their jobs, and the names of both are there without any output.
+func isPlain(groups any) bool {
+	return named(groups, func(group map[string]any) bool {
+		return named(group["jobs"], func(map[string]any) bool { return true })
+	})
+}
+
+// named tells whether a list, which may be missing, has only mappings with plain names that are as they should be.
+func named(list any, good func(entry map[string]any) bool) bool {
+	items, ok := list.([]any)
+	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {
+		entry, ok := item.(map[string]any)
+		return !ok || hasReference(entry["name"]) || !good(entry)
+	})
+}
+
+func hasReference(item any) bool { return strings.Contains(value.Text(item), "((") }
+
 // remembered are the outputs that the deployed manifest keeps. Sensitive ones stay where they are.
 func remembered(previous *record.Record) *Provisioned {
 	if previous == nil || previous.Template == nil {
@@ -127,16 +220,11 @@ func remembered(previous *record.Record) *Provisioned {
 
 // resolveOutputSecrets makes a secret of each sensitive output. It has the output's name.
 func (w *generation) resolveOutputSecrets() error {
-	if len(w.provisioned.Sensitive) > 0 && w.Secure == nil {
-		return fmt.Errorf("service %q has sensitive outputs: set secure_manifests in the adapter's configuration to what the broker's "+
-			"enable_secure_manifests says", w.Service.Name)
+	if err := w.checkSensitive(w.record.Template.Sensitive); err != nil {
+		return err
 	}
 	var secrets []brokerpak.Secret
 	for _, name := range w.record.Template.Sensitive {
-		if _, taken := w.secrets[name]; taken {
-			return fmt.Errorf("service %q: the sensitive output %q of the provision template has the name of a secret; rename one of them",
-				w.Service.Name, name)
-		}
 		secrets = append(secrets, brokerpak.Secret{Name: name})
 	}
 	return w.resolveSecrets(secrets)

@@ -3,6 +3,7 @@ package manifestgen_test
 import (
 	"context"
 	"errors"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -160,6 +161,33 @@ var _ = Describe("a provision template", func() {
 		w.generator.Secure = nil
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring("set secure_manifests")))
+		Expect(tofu.asked).To(BeEmpty())
+	})
+
+	It("is not applied when a sensitive output has the name of a secret", func() {
+		start("  bosh:\n    manifest: |\n      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((password))}}]}]\n" +
+			"    secrets: [{name: password, length: 16}]\n")
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(ContainSubstring("has the name of a secret")))
+		Expect(tofu.asked).To(BeEmpty())
+	})
+
+	DescribeTable("is not applied when the manifest cannot be completed", func(spoil func(), message string) {
+		spoil()
+		_, err := w.generate(call{})
+		Expect(err).To(MatchError(ContainSubstring(message)))
+		Expect(tofu.asked).To(BeEmpty())
+	},
+		Entry("for want of an instance group", func() { w.instance.Plan["instance_groups"] = []any{} }, `lacks the instance group "box"`),
+		Entry("for want of a job", func() { w.instance.Deployment.Releases[0].Jobs = []string{"chest"} }, `no release of the deployment provides the job "box"`),
+		Entry("for want of an exact version", func() { w.instance.Deployment.Releases[0].Version = "1.latest" }, "needs an exact version"),
+		Entry("for want of a stemcell", func() { w.instance.Deployment.Stemcells = nil }, "has no stemcells"),
+	)
+
+	It("may give the names of instance groups", func() {
+		start(strings.Replace(provisionBosh, "- name: box\n        jobs", "- name: ((host))\n        jobs", 1))
+		w.instance.Plan["instance_groups"].([]any)[0].(map[string]any)["name"] = "h.example.com"
+		w.must(call{})
 	})
 
 	It("is not applied when the request is refused", func() {

@@ -176,8 +176,12 @@ func isSensitive(shown []byte, attribute string) (bool, error) {
 	return sensitive, nil
 }
 
-// undoImport forgets what an unfinished import took over, and destroys what was made beside it.
+// undoImport forgets what an unfinished import took over, and destroys what was made beside it. It forgets whatever the state says of
+// how far the apply had got: afterwards nothing that existed before can be destroyed.
 func (w *run) undoImport(ctx context.Context, record *lifecycle.Record) error {
+	if err := w.space.Forget(ctx, w.installation, value.Keys(record.Imported)...); err != nil {
+		return err
+	}
 	state, err := w.space.State(ctx, w.installation)
 	if err != nil || state == nil {
 		return err

@@ -148,6 +148,32 @@ var _ = Describe("importing", func() {
 		s.must(ctx, object{"data_id": id})
 	})
 
+	It("is done when OpenTofu fails after it stored everything", func(ctx context.Context) {
+		mend := fail(atEnd)
+		Expect(s.must(ctx, object{"data_id": id}).Outputs).To(Equal(object{"content": "as it was", "secret": "made by hand"}))
+		mend()
+		changes()
+		s.known = false
+		Expect(s.must(ctx, object{"data_id": id}).Changed).To(BeFalse())
+		Expect(s.entry("data")).To(Equal(object{"content": "as it was", "secret": "made by hand"}))
+	})
+
+	DescribeTable("forgets the resource when only an output fails, after everything was made and stored", func(ctx context.Context, attribute string) {
+		s.install(pak{template: importable, provision: importInputs, further: beside + `
+output "checked" {
+  value = directory_entry.beside.` + attribute + `
+  precondition {
+    condition     = directory_entry.beside.secret == "another"
+    error_message = "It has the wrong secret."
+  }
+}
+`})
+		_, err := s.apply(ctx, object{"data_id": id})
+		Expect(err).To(MatchError(ContainSubstring("It has the wrong secret")))
+		expectAsBefore()
+		Expect(s.stored()).To(BeEmpty())
+	}, Entry("that was planned", "name"), Entry("that was not known", "secret"))
+
 	It("forgets the resource when the user's values are refused", func(ctx context.Context) {
 		request := s.request(object{"data_id": id})
 		request.Resolve = func(map[string]any) (map[string]any, map[string]map[string]any, error) {

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -62,8 +63,10 @@ type Result struct {
 // statusOutput is the published output that is a message and no value.
 const statusOutput = "status"
 
-// ErrStateMissing says that an instance has no state although its manifest says that OpenTofu built it.
-var ErrStateMissing = errors.New("the state backend has no state of the instance")
+// ErrStateMissing says that an instance has no state although its manifest says that OpenTofu built it. To build it once more could
+// take names and addresses from what exists.
+var ErrStateMissing = errors.New("the state backend has no state of the instance: restore it from a backup of the backend; without one, " +
+	"delete the service instance, remove by hand what OpenTofu built for it, and create it anew")
 
 // run is the work on one request.
 type run struct {
@@ -131,7 +134,7 @@ func (w *run) apply(working, all context.Context) (*Result, error) {
 	case err != nil:
 		return nil, err
 	case state == nil:
-		return nil, fmt.Errorf("%w; restore it from a backup of the backend", ErrStateMissing)
+		return nil, ErrStateMissing
 	}
 	record, err := lifecycle.DecodeRecord(state.Record)
 	if err != nil {
@@ -171,26 +174,73 @@ func (w *run) create(working, all context.Context) (*Result, error) {
 		err = w.space.Apply(working, prepared, w.wanted.Inputs)
 	}
 	if err != nil {
-		w.giveUp(all, prepared, err)
-		return nil, err
+		return w.giveUp(all, prepared, err)
 	}
-	return w.result(working, prepared)
+	return w.finished(working, all, prepared)
 }
 
-// giveUp undoes a failed creation.
-func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) {
+// finished reads what the apply of a creation gave. A creation that does not tell it has failed.
+func (w *run) finished(working, all context.Context, prepared *tofu.Prepared) (*Result, error) {
+	result, err := w.result(working, prepared)
+	if err != nil {
+		return w.giveUp(all, prepared, err)
+	}
+	return result, nil
+}
+
+// giveUp undoes a failed creation and returns its error. Where OpenTofu failed after everything was made and stored, as when it could
+// not release the lock, nothing has failed.
+func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
+	logger := w.Logger.With("instance", w.InstanceID)
+	if lifecycle.WasKilled(failure) {
+		logger.Warn("OpenTofu was killed; the next request for the instance goes on")
+		return nil, failure
+	}
+	state, err := w.takeBack(ctx, failure)
 	switch {
-	case errors.Is(failure, tofu.ErrExists):
+	case errors.Is(err, tofu.ErrExists):
 		// Somebody else took the workspace since it was reserved; nothing in it is ours.
-	case lifecycle.WasKilled(failure):
-		w.Logger.Warn("OpenTofu was killed; the next request for the instance goes on", "instance", w.InstanceID)
+	case err != nil:
+		logger.Error("reading the state of a failed creation; what it made stays recorded", "error", err)
+	case state == nil:
+		// Nothing is left, not even the guard.
+	case w.made(state, failure):
+		logger.Warn("OpenTofu failed after it had made and stored everything", "error", failure)
+		return newResult(prepared, state.Outputs, true), nil
 	case len(w.wanted.Imported) == 0:
 		w.RollBack(ctx, w.space, w.installation, prepared, w.wanted)
 	default:
 		if err := w.undoImport(ctx, w.wanted); err != nil {
-			w.Logger.Error("forgetting what a failed import took over; the next request will try again", "instance", w.InstanceID, "error", err)
+			logger.Error("forgetting what a failed import took over; the next request will try again", "error", err)
 		}
 	}
+	return nil, failure
+}
+
+// takeBack reads the state after a failure, unless the workspace is somebody else's by now, and keeps everybody else from it: what they
+// finish must not look like our success.
+func (w *run) takeBack(ctx context.Context, failure error) (*tofu.State, error) {
+	if errors.Is(failure, tofu.ErrExists) {
+		return nil, failure
+	}
+	if err := w.space.TakeOver(ctx, w.installation); err != nil {
+		return nil, err
+	}
+	return w.space.State(ctx, w.installation)
+}
+
+// made tells whether a state has everything although the command failed. OpenTofu makes the mark of a complete apply before the outputs:
+// one may have no value, or not be as its precondition says, and then the failure tells where the template does so.
+func (w *run) made(state *tofu.State, failure error) bool {
+	var run *tofu.RunError
+	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {
+		return false
+	}
+	module, _ := hclfile.Inspect(w.wanted.Templates) // what is wrong with it was reported when it was prepared
+	return !slices.ContainsFunc(module.Outputs, func(name string) bool {
+		_, stored := state.Outputs[name]
+		return !stored
+	})
 }
 
 // prepare prepares a record's template and gives the record the inputs that the template uses. All others are kept out of the state,

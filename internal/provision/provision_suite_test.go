@@ -54,7 +54,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, shared)
 	for _, version := range []string{older, newest} {
-		script := fmt.Sprintf("#!/bin/sh\necho \"%s $1\" >>%s\nexec %s \"$@\"\n", version, commandLog(), binary("tofu/"+version+"/tofu"))
+		script := fmt.Sprintf(wrapperScript, version, commandLog(), binary("tofu/"+version+"/tofu"), failing(atEnd), failing(halfway))
 		Expect(os.WriteFile(wrapper(version), []byte(script), 0o700)).To(Succeed())
 	}
 })
@@ -67,6 +67,38 @@ func binary(name string) string {
 
 // wrapper is an OpenTofu that writes its version and command into the log before it runs.
 func wrapper(version string) string { return filepath.Join(shared, "tofu-"+version) }
+
+// wrapperScript takes the version, the log, the real OpenTofu, and the files that make the apply of a template go wrong.
+const wrapperScript = `#!/bin/sh
+echo "%s $1" >>%s
+tofu=%s
+case "$*" in
+apply*-target=*) ;;
+apply*)
+  if [ -e %s ]; then "$tofu" "$@"; exit 1; fi
+  if [ -e %s ]; then exec "$tofu" "$@" -target=directory_entry.data; fi ;;
+esac
+exec "$tofu" "$@"
+`
+
+// How the apply of a template can go wrong: it does all and fails, or does a part and succeeds.
+const (
+	atEnd   = "at-end"
+	halfway = "halfway"
+)
+
+func failing(how string) string { return filepath.Join(shared, "fails-"+how) }
+
+// fail makes the applies of templates go wrong until the spec ends, or calls the returned function.
+func fail(how string) (mend func()) {
+	GinkgoHelper()
+	Expect(os.WriteFile(failing(how), nil, 0o600)).To(Succeed())
+	DeferCleanup(os.RemoveAll, failing(how))
+	return func() {
+		GinkgoHelper()
+		Expect(os.Remove(failing(how))).To(Succeed())
+	}
+}
 
 func commandLog() string { return filepath.Join(shared, "commands") }
 

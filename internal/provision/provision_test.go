@@ -96,6 +96,24 @@ var _ = Describe("provisioning an instance", func() {
 		s.must(ctx, object{"content": "x", "second": "second"})
 	})
 
+	It("is done when OpenTofu fails after it stored everything", func(ctx context.Context) {
+		s.install(pak{template: strings.Replace(simple, "value = null", `value = "here"`, 1), provision: inputs})
+		fail(atEnd)
+		result := s.must(ctx, object{"content": "x"})
+		Expect(result.Outputs).To(Equal(object{"content": "x", "secret": s.entry("data")["secret"], "nothing": "here"}))
+		Expect(s.logs.String()).To(ContainSubstring("OpenTofu failed after it had made and stored everything"))
+	})
+
+	It("leaves nothing of a creation that OpenTofu calls done and that is not", func(ctx context.Context) {
+		mend := fail(halfway)
+		_, err := s.apply(ctx, object{"content": "x"})
+		Expect(err).To(MatchError(ContainSubstring("not stored as complete")))
+		Expect(s.entry("data")).To(BeNil())
+		Expect(s.stored()).To(BeEmpty())
+		mend()
+		s.must(ctx, object{"content": "x"})
+	})
+
 	It("keeps what there was when an update fails, and goes on with the next request", func(ctx context.Context) {
 		before := s.must(ctx, object{"content": "first"})
 		_, err := s.apply(ctx, object{"content": "second", "second": "second", "fail": "no space"})
@@ -174,6 +192,7 @@ var _ = Describe("provisioning an instance", func() {
 		s.known = true
 		_, err := s.apply(ctx, object{"content": "x"})
 		Expect(err).To(MatchError(provision.ErrStateMissing))
+		Expect(err).To(MatchError(ContainSubstring("delete the service instance")))
 		_, err = s.Pending(ctx, s.request(object{"content": "x"}))
 		Expect(err).To(MatchError(provision.ErrStateMissing))
 		Expect(s.stored()).To(BeEmpty())

@@ -46,11 +46,14 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 	default:
 		err = w.change(ctx, prepared)
 	}
-	if err != nil {
-		if state.Applied == nil {
-			w.giveUp(all, prepared, err)
-		}
+	creating := state.Applied == nil
+	switch {
+	case err != nil && creating:
+		return w.giveUp(all, prepared, err)
+	case err != nil:
 		return nil, err
+	case creating:
+		return w.finished(ctx, all, prepared)
 	}
 	return w.result(ctx, prepared)
 }
