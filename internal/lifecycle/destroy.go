@@ -97,13 +97,13 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation to
 }
 
 // finish completes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
-// error is not nil when the command itself has ended, when the state is out of reach, and when OpenTofu or a provider was killed and
-// the state may lack what was made: then the record must stay.
+// error is not nil when the command itself has ended, when the state is out of reach or somebody else's, and when OpenTofu or a provider
+// was killed and the state may lack what was made: then the record must stay.
 func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
 	trying, stop := context.WithTimeout(ctx, m.Budget/rollbackShare)
 	defer stop()
 	err := d.Space.Apply(trying, prepared, d.Inputs)
-	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) {
+	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) && !errors.Is(err, tofu.ErrExists) {
 		kind, id := d.Record.Of()
 		m.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
 			string(kind), id, "error", err)
@@ -120,7 +120,8 @@ func outOfReach(err error) bool {
 }
 
 // RollBack destroys what a failed creation made, within what is left of the budget. What it cannot destroy stays recorded for the
-// deletion to find. After a signal nothing more is started; the broker is being stopped.
+// deletion to find. After a signal nothing more is started; the broker is being stopped. Nothing is destroyed of what somebody else took
+// over meanwhile, nor where nobody can tell.
 func (m *Manager) RollBack(
 	ctx context.Context, space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared, record *Record,
 ) {
@@ -130,7 +131,15 @@ func (m *Manager) RollBack(
 		logger.Warn("the creation was interrupted; what it made stays recorded")
 		return
 	}
-	if err := space.Destroy(ctx, prepared, record.Inputs); err != nil {
+	err := space.TakeOver(ctx, installation)
+	if errors.Is(err, tofu.ErrExists) {
+		logger.Warn("somebody else took over what a failed creation left; it is theirs to destroy")
+		return
+	}
+	if err == nil {
+		err = space.Destroy(ctx, prepared, record.Inputs)
+	}
+	if err != nil {
 		logger.Error("destroying what a failed creation left; the deletion will try again", "error", err)
 		return
 	}

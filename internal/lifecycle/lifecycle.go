@@ -38,8 +38,8 @@ const rollbackShare = 3
 // once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60.
 func Grace(budget time.Duration) time.Duration { return budget / 9 }
 
-// StaleLock is the age from which a lock belongs to nobody any more, for a budget. A run whose adapter was killed goes on, so it is
-// more than a command may take.
+// StaleLock is the age from which a lock of this host belongs to nobody any more, for a budget: more than a command may take, since a run
+// whose adapter was killed goes on. Other hosts may have other budgets; of their locks the engine expects a greater age.
 func StaleLock(budget time.Duration) time.Duration { return 2 * (budget + Grace(budget)) }
 
 // Deadlines divides the budget of a command that creates something: work may go on until the first context ends, and the rollback

@@ -56,7 +56,9 @@ type Options struct {
 	// Grace is how long a run may take to stop and save its state after it was interrupted; 0 means 10 seconds.
 	Grace time.Duration
 	// StaleLock is the age from which the lock of a state counts as left behind by a run that is dead, whoever made it, and is
-	// released; it must be longer than any run. 0 means never. A lock that a run of this CacheDir left behind needs no age.
+	// released; of another host's it is at least 10 minutes. It should be longer than any run of this host. 0 means never. A lock that
+	// a run of this CacheDir left behind needs no age. It is also the age from which an OpenTofu of this CacheDir whose adapter is dead
+	// is interrupted and, after the grace, killed when somebody waits for it.
 	StaleLock time.Duration
 }
 
@@ -92,7 +94,9 @@ func New(options Options) (*Engine, error) {
 	if err := errors.Join(options.Backend.check(), options.Encryption.check()); err != nil {
 		return nil, err
 	}
-	return &Engine{options: options, logger: options.Logger}, nil
+	e := &Engine{options: options, logger: options.Logger}
+	e.sweepLooks()
+	return e, nil
 }
 
 // privateDir creates a directory and makes sure that nobody else can put files into it.

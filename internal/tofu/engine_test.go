@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,6 +22,22 @@ var _ = Describe("New", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o700)))
 		}
+	})
+
+	It("removes what a killed adapter left of a look, and nothing that is in use", func() {
+		s := newSite()
+		left, used := filepath.Join(s.cache, "look-1"), filepath.Join(s.cache, "look-2")
+		for _, dir := range []string{left, used} {
+			Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+			Expect(os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{}"), 0o600)).To(Succeed())
+		}
+		file, err := os.Open(used)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(file.Close)
+		Expect(syscall.Flock(int(file.Fd()), syscall.LOCK_EX)).To(Succeed())
+		s.engine()
+		Expect(left).NotTo(BeAnExistingFile())
+		Expect(filepath.Join(used, "keys.json")).To(BeARegularFile())
 	})
 
 	It("refuses a cache that others may write", func() {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -175,6 +176,61 @@ var _ = Describe("a run that is interrupted", func() {
 		state, err := workspace.State(ctx, installation())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(state.Complete).To(BeTrue())
+	})
+
+	Describe("and hangs after its adapter was killed", func() {
+		// waiting starts an adapter that is killed in the middle of its run, and then waits for that run with an age limit and a grace.
+		waiting := func(ctx context.Context, point string, grace time.Duration) (run int, opened chan *tofu.Workspace) {
+			GinkgoHelper()
+			s.hold(point)
+			adapter := s.startAdapter()
+			s.at(point)
+			run = s.tofu("b-1")
+			kill(adapter.Process.Pid)
+			Expect(adapter.Wait()).NotTo(Succeed())
+			hurry, cancel := impatient(ctx)
+			defer cancel()
+			_, err := engine.Open(hurry, "b-1")
+			Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("OpenTofu, process %d, whose adapter is dead", run))))
+
+			options := s.options()
+			options.StaleLock, options.Grace = 1, grace
+			strict, err := tofu.New(options)
+			Expect(err).NotTo(HaveOccurred())
+			opened = make(chan *tofu.Workspace)
+			go func() {
+				defer GinkgoRecover()
+				opened <- open(ctx, strict, "b-1")
+			}()
+			return run, opened
+		}
+
+		It("is killed when somebody waits and the grace has passed", func(ctx context.Context) {
+			run, opened := waiting(ctx, "before-create", 1)
+			var workspace *tofu.Workspace
+			Eventually(opened).Should(Receive(&workspace))
+			Eventually(gone(run)).Should(BeTrue())
+			Expect(workspace.Close()).To(Succeed())
+			Expect(s.runs()).To(BeEmpty())
+		})
+
+		It("is interrupted once, and may save its state", func(ctx context.Context) {
+			_, opened := waiting(ctx, "after-create", time.Hour)
+			Eventually(func() (string, error) {
+				text, err := os.ReadFile(filepath.Join(s.cache, "runs", "b-1", "apply.stdout"))
+				return string(text), err
+			}).Should(ContainSubstring("Interrupt received"))
+			Consistently(opened, "100ms").ShouldNot(Receive())
+			s.release("after-create")
+			var workspace *tofu.Workspace
+			Eventually(opened).Should(Receive(&workspace))
+			state, err := workspace.State(ctx, installation())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(state.Resources).To(Equal([]string{"directory_entry.account"}))
+			Expect(state.Complete).To(BeFalse())
+			Expect(workspace.Close()).To(Succeed())
+			Expect(s.runs()).To(BeEmpty())
+		})
 	})
 
 	It("is cleared away when the adapter and OpenTofu are killed", func(ctx context.Context) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -85,6 +86,9 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 		return nil, err
 	}
 	l.file = file
+	if err := l.removeMarks(); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
 	l.now = holder{Adapter: current(), Left: l.left()}
 	if err := l.record(); err != nil {
 		return nil, errors.Join(err, l.release())
@@ -95,12 +99,8 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 // left returns the beginnings of runs of former holders that did not end in order. A run that was under way when its adapter died
 // counts: nobody saw its end.
 func (l *lease) left() []time.Time {
-	text, err := os.ReadFile(l.owner)
-	if err != nil {
-		return nil
-	}
-	var former holder
-	if json.Unmarshal(text, &former) != nil {
+	former, known := readHolder(l.owner)
+	if !known {
 		return nil
 	}
 	if !former.Running.IsZero() {
@@ -164,14 +164,36 @@ func (l *lease) record() error {
 	return writeFile(l.owner, text)
 }
 
-// killOrphans kills what is left of the holder's run when both the adapter and OpenTofu are dead.
+// readHolder reads an owner's file; false when there is none.
+func readHolder(path string) (h holder, known bool) {
+	text, err := os.ReadFile(path) //nolint:gosec // in the cache directory
+	return h, err == nil && json.Unmarshal(text, &h) == nil
+}
+
+// byWhom names the process that has the lease of a path, to be put after "runs"; "" when it is not known.
+func byWhom(path string) string {
+	h, known := readHolder(path + ".json")
+	switch {
+	case known && h.Adapter.alive():
+		return fmt.Sprintf(" (of process %d)", h.Adapter.PID)
+	case known && h.Tofu != nil && h.Tofu.alive():
+		return fmt.Sprintf(" (of OpenTofu, process %d, whose adapter is dead)", h.Tofu.PID)
+	default:
+		return ""
+	}
+}
+
+// killOrphans kills what is left of the holder's run when both the adapter and OpenTofu are dead, and stops an OpenTofu that runs for too
+// long after its adapter died.
 func (l *lease) killOrphans(e *Engine) {
-	text, err := os.ReadFile(l.owner)
-	if err != nil {
+	h, known := readHolder(l.owner)
+	if !known || h.Tofu == nil || h.Adapter.alive() {
 		return
 	}
-	var h holder
-	if json.Unmarshal(text, &h) != nil || h.Tofu == nil || h.Adapter.alive() || h.Tofu.alive() {
+	if h.Tofu.alive() {
+		if limit := e.options.StaleLock; limit > 0 && h.Tofu.age() > limit {
+			l.stop(e, *h.Tofu)
+		}
 		return
 	}
 	if orphaned(*h.Tofu) {
@@ -185,11 +207,40 @@ func (l *lease) killOrphans(e *Engine) {
 	}
 }
 
+// stop interrupts an OpenTofu, and kills it with its providers when it had the grace. On a second interrupt it would exit without saving
+// its state, so a file marks, for all who wait, that it was interrupted, and when.
+func (l *lease) stop(e *Engine, run process) {
+	mark := fmt.Sprintf("%s%s%d-%d", l.path, markSuffix, run.PID, run.Start)
+	file, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the cache directory
+	if err == nil {
+		e.logger.Warn("interrupting an OpenTofu that hangs since its adapter died", "process", run.PID)
+		if err := errors.Join(file.Close(), syscall.Kill(run.PID, syscall.SIGINT)); err != nil {
+			e.logger.Warn("interrupting an OpenTofu", "process", run.PID, "error", err)
+		}
+		return
+	}
+	if info, err := os.Stat(mark); err == nil && time.Since(info.ModTime()) > e.options.Grace {
+		e.killOrphans(run)
+	}
+}
+
+// markSuffix and a process follow the lock's path in the names of marks.
+const markSuffix = ".interrupted-"
+
+// removeMarks removes the marks of former holders.
+func (l *lease) removeMarks() error {
+	marks, err := filepath.Glob(l.path + markSuffix + "*")
+	for _, mark := range marks {
+		err = errors.Join(err, remove(mark))
+	}
+	return err
+}
+
 // killOrphans kills a process group.
 func (e *Engine) killOrphans(leader process) {
-	e.logger.Warn("killing orphaned providers", "group", leader.PID)
+	e.logger.Warn("killing orphaned processes", "group", leader.PID)
 	if err := syscall.Kill(-leader.PID, syscall.SIGKILL); err != nil {
-		e.logger.Warn("killing orphaned providers", "group", leader.PID, "error", err)
+		e.logger.Warn("killing orphaned processes", "group", leader.PID, "error", err)
 	}
 }
 

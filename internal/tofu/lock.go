@@ -33,8 +33,21 @@ func (e *LockError) Error() string {
 	if e.ID == "" {
 		return text + " by another run; try again when that has ended"
 	}
-	return fmt.Sprintf("%s by %s since %s (%s, lock %s); when that run is dead, release the lock with `service-adapter bindings unlock`",
-		text, e.Who, e.Created.UTC().Format(time.RFC3339), e.Operation, e.ID)
+	return fmt.Sprintf("%s by %s since %s (%s, lock %s); when that run is dead, release the lock with `service-adapter %s`",
+		text, e.Who, e.Created.UTC().Format(time.RFC3339), e.Operation, e.ID, e.unlock())
+}
+
+// unlock is the adapter's command that releases the lock. The workspaces of bindings are named b-ID, those of instances i-ID; one that is
+// named bh- or ih- and a hash is known to the command by this name.
+func (e *LockError) unlock() string {
+	id := e.Workspace
+	if prefix, rest, found := strings.Cut(id, "-"); found && (prefix == "b" || prefix == "i") {
+		id = rest
+	}
+	if strings.HasPrefix(e.Workspace, "i") {
+		return "instance unlock " + id
+	}
+	return "bindings unlock " + id
 }
 
 // Unwrap returns the error of the context that ended the waiting, if one did.
@@ -52,6 +65,8 @@ const (
 	lockPatience = 15 * time.Second
 	// lockDelay is how long after its start a run takes its lock at the latest.
 	lockDelay = 10 * time.Second
+	// staleElsewhere is the least age of a stale lock of another host, which may have another budget and another clock.
+	staleElsewhere = 10 * time.Minute
 )
 
 // The places of locks in OpenTofu's texts. These expressions are compiled when a run failed: that takes a millisecond.
@@ -196,7 +211,11 @@ func (w *Workspace) stale(held *LockError) bool {
 	if held.ID == "" {
 		return false
 	}
-	if limit := w.engine.options.StaleLock; limit > 0 && time.Since(held.Created) > limit {
+	limit := w.engine.options.StaleLock
+	if limit > 0 && held.Who != whoami() {
+		limit = max(limit, staleElsewhere)
+	}
+	if limit > 0 && time.Since(held.Created) > limit {
 		return true
 	}
 	// Who is not enough: an adapter with another cache directory, or in another container, has the same name.

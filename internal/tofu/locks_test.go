@@ -69,7 +69,7 @@ var _ = Describe("the lock of a state", func() {
 		Expect(lock.Operation).To(Equal("OperationTypeApply"))
 		Expect(lock.Created).To(And(BeTemporally(">", began), BeTemporally("<", time.Now())))
 		Expect(err).To(MatchError(And(ContainSubstring(`the state of workspace "b-1" is locked by `+lock.Who+" since "),
-			ContainSubstring("service-adapter bindings unlock"))))
+			ContainSubstring("service-adapter bindings unlock 1`"))))
 		Expect(other.Reserve(ctx, installation(), []byte("other"))).To(MatchError(tofu.ErrExists))
 
 		destroyed := make(chan error)
@@ -194,6 +194,7 @@ var _ = Describe("the lock of a state", func() {
 		},
 		Entry("is released when it is old", time.Hour, 2*time.Hour, true),
 		Entry("stays while it is young", time.Hour, time.Minute, false),
+		Entry("stays while it may be that of a host with a greater budget", time.Minute, 5*time.Minute, false),
 		Entry("stays when its time is in the future", time.Hour, -2*time.Hour, false),
 		Entry("stays for ever without a limit", time.Duration(0), 1000*time.Hour, false),
 	)
@@ -229,6 +230,15 @@ var _ = Describe("the lock of a state", func() {
 		group.Wait()
 	})
 })
+
+var _ = DescribeTable("the error of a lock says how to release it",
+	func(workspace, command string) {
+		err := &tofu.LockError{Workspace: workspace, ID: "1234", Who: "vcap@host"}
+		Expect(err).To(MatchError(HaveSuffix("release the lock with `service-adapter " + command + "`")))
+	},
+	Entry(nil, "b-id-1", "bindings unlock id-1"), Entry(nil, "i-id-1", "instance unlock id-1"),
+	Entry(nil, "bh-0123", "bindings unlock bh-0123"), Entry(nil, "ih-0123", "instance unlock ih-0123"),
+)
 
 var _ = Describe("a workspace that somebody else reserved again", func() {
 	It("is not applied", func(ctx context.Context) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -47,7 +46,7 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 	if err != nil {
 		return w.failed("reserving", err)
 	}
-	w.state, w.emptied = nil, false
+	w.state = nil
 	nonce := rand.Text()
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
@@ -99,41 +98,49 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 		return err
 	}
 	err := w.change(ctx, p, "applying", applyPlace, w.guarded(p, vars), "apply", "-json", "-input=false", "-auto-approve")
-	if err != nil && w.lostGuard(ctx, p.installation) {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	lost, lookErr := w.lostGuard(ctx, p.installation)
+	if lost {
 		w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
 		return w.failed("applying", ErrExists)
 	}
-	return err
+	return errors.Join(err, lookErr)
 }
 
-// lostGuard tells after a failed apply whether the guard is no longer the one that Reserve made. It can happen with pg: a machine
-// that stalls while it creates the workspace, between its look at the table and its lock, overwrites what others did
-// meanwhile with an empty state. Whoever reserves then has the workspace.
-func (w *Workspace) lostGuard(ctx context.Context, i Installation) bool {
-	if ctx.Err() != nil {
-		return false
-	}
+// lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: somebody else took the workspace
+// over. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
+// lock, overwrites what others did meanwhile with an empty state; whoever reserves then has the workspace. With an error nobody can tell.
+func (w *Workspace) lostGuard(ctx context.Context, i Installation) (bool, error) {
 	base, err := w.engine.base(ctx, i)
 	if err != nil {
-		return false
+		return false, err
 	}
 	state, err := w.pull(ctx, base)
-	return err == nil && state != nil && state.Nonce != "" && state.Nonce != w.nonce
+	if err != nil {
+		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
+	}
+	return state != nil && state.Nonce != "" && state.Nonce != w.nonce, nil
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
-// tells what made it. The OpenTofu may be newer than the one that applied.
+// tells what made it. The OpenTofu may be newer than the one that applied. When the workspace is somebody else's by now, nothing is
+// destroyed and the error is ErrExists; what State or TakeOver told a moment ago is believed.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
+	if w.nonce != "" && w.state == nil {
+		if lost, err := w.lostGuard(ctx, p.installation); err != nil {
+			return w.failed("destroying", err)
+		} else if lost {
+			return w.failed("destroying", ErrExists)
+		}
+	}
 	options, err := w.sparing(ctx, p.installation)
 	if err != nil || options == nil {
 		return err
 	}
 	args := append([]string{"destroy", "-json", "-input=false", "-auto-approve"}, options...)
-	if err := w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...); err != nil {
-		return err
-	}
-	w.emptied = p.installation.excludes()
-	return nil
+	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
 }
 
 // BeginDestroy notes in the state that a destroy begins: State.Destroying is true from now on, even when the process is killed before
@@ -179,7 +186,7 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err != nil {
 		return w.failed(doing, err)
 	}
-	w.state, w.emptied = nil, false
+	w.state = nil
 	w.mask.AddLeaves(confidential(p, vars))
 	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
 		return nil
@@ -215,36 +222,49 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 	return state.Outputs, nil
 }
 
-// Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty. A workspace that does not
-// exist is fine.
+// Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty; when the guard is not the one that
+// Reserve made, State found or TakeOver set, it is ErrExists. A workspace that does not exist is fine.
 func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	base, err := w.begin(ctx, i)
+	if err == nil {
+		err = w.remove(ctx, base)
+	}
 	if err != nil {
 		return w.failed("removing", err)
 	}
-	var state *State
-	// Right after a destroy that left out nothing but the guard there is no need to look: what somebody on another machine does from
-	// then on can happen after a look as well, and as long as the guard is there they cannot reserve the workspace.
-	if sure := w.emptied && !older(i.Version, w.tofu); !sure {
-		state, err = w.pull(ctx, base)
-	}
+	w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+	return nil
+}
+
+// remove drops the guard by a push that is refused when anything was changed since the look, and then deletes the empty workspace, which
+// OpenTofu refuses when somebody made something in it. Forced, it would delete what was made while it waited for the lock.
+func (w *Workspace) remove(ctx context.Context, base *Prepared) error {
+	text, state, err := w.pullText(ctx, base)
 	switch {
 	case err != nil:
-		return w.failed("removing", err)
-	case state != nil && older(i.Version, state.TofuVersion):
-		return w.failed("removing", newerState(state.TofuVersion, i))
-	case state != nil && len(state.Resources) > 0:
-		return w.failed("removing", fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", ")))
-	case w.emptied || state != nil && (state.Nonce != "" || state.complete):
-		// The guard is dropped with the workspace, so that no moment is without it.
-		err = w.deleteWorkspace(ctx, base, "-force")
-	default:
-		err = w.deleteWorkspace(ctx, base)
+		return err
+	case state == nil:
+		return w.deleteWorkspace(ctx, base)
+	case older(base.installation.Version, state.TofuVersion):
+		return newerState(state.TofuVersion, base.installation)
+	case state.Nonce != "" && state.Nonce != w.nonce:
+		return ErrExists
+	case len(state.Resources) > 0:
+		return fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", "))
 	}
+	empty, err := withoutContent(text)
 	if err != nil {
-		return w.failed("removing", err)
+		return err
 	}
-	w.record, w.nonce, w.tofu, w.next, w.state, w.emptied = nil, "", "", nil, nil, false
+	if err := w.swap(ctx, base, text, empty, func(now *State) bool { return now == nil }); err != nil {
+		return err
+	}
+	if err := w.deleteWorkspace(ctx, base); err != nil {
+		if now, lookErr := w.pull(ctx, base); lookErr != nil || now == nil {
+			return err
+		}
+		// Somebody reserved it since it was empty: what was ours is gone.
+	}
 	return nil
 }
 
@@ -257,52 +277,31 @@ func (w *Workspace) begin(ctx context.Context, i Installation) (*Prepared, error
 	return base, w.pushUnsaved(ctx, base)
 }
 
-// pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
-func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
-	if err := errors.Join(w.restoreCopy(), w.restoreBackup()); err != nil {
-		return err
-	}
-	path, err := w.unsaved()
-	if err != nil || path == "" {
-		return err
-	}
-	if cut, err := cutOff(path); err != nil {
-		return err
-	} else if cut {
-		// The disk was full, too. What the backend has is all there is, and it has the record.
-		w.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", w.name)
-		return os.Remove(path)
-	}
-	text, err := w.readUnsaved(ctx, base.installation, path)
-	if err == nil {
-		err = w.pushText(ctx, base, text)
-	}
-	if err != nil {
-		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
-	}
-	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)
-	return os.Remove(path)
-}
-
 // pull reads the state, nil when there is none or it is empty.
 func (w *Workspace) pull(ctx context.Context, base *Prepared) (*State, error) {
-	if state := w.localCopy(); state != nil {
-		return state, nil
+	_, state, err := w.pullText(ctx, base)
+	return state, err
+}
+
+// pullText reads the state, and its text.
+func (w *Workspace) pullText(ctx context.Context, base *Prepared) ([]byte, *State, error) {
+	if text, state := w.localCopy(); state != nil {
+		return text, state, nil
 	}
 	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return parseState(text)
+	state, err := parseState(text)
+	return text, state, err
 }
 
 // deleteWorkspace deletes the workspace; one that somebody else deleted first is fine. OpenTofu looks under the state's lock
 // whether it is empty, but gives the lock back right before it deletes. Whoever reserves an empty workspace in that moment
 // loses the guard; the apply that follows makes it anew with the same nonce and record, so it does no harm unless that apply
 // ends within the moment as well, the time between two requests to the backend.
-func (w *Workspace) deleteWorkspace(ctx context.Context, base *Prepared, options ...string) error {
-	args := append([]string{"workspace", "delete", "-no-color"}, options...)
-	_, err := w.run(ctx, base, outsidePlace, nil, append(args, w.name)...)
+func (w *Workspace) deleteWorkspace(ctx context.Context, base *Prepared) error {
+	_, err := w.run(ctx, base, outsidePlace, nil, "workspace", "delete", "-no-color", w.name)
 	var failure *RunError
 	if errors.As(err, &failure) && failure.Backend == "" && ctx.Err() == nil {
 		if names, listErr := w.list(ctx, base); listErr == nil && !slices.Contains(names, w.name) {

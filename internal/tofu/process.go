@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 )
 
 // process identifies a process for ever: process ids are used again, together with the start time they are not.
@@ -38,6 +39,21 @@ func identify(pid int) process {
 func (p process) alive() bool {
 	s, err := statusOf(p.PID)
 	return err == nil && !s.dead && s.start == p.Start
+}
+
+// age is how long ago the process started, 0 where the kernel does not tell.
+func (p process) age() time.Duration {
+	const ticks = 100 // a second, on all platforms
+	text, err := os.ReadFile("/proc/uptime")
+	fields := bytes.Fields(text)
+	if err != nil || len(fields) == 0 {
+		return 0
+	}
+	uptime, err := strconv.ParseFloat(string(fields[0]), 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration((uptime - float64(p.Start)/ticks) * float64(time.Second))
 }
 
 // statusOf reads /proc/PID/stat. Its second field, the program's name, may hold anything, so fields count from its end.

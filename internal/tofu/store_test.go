@@ -130,7 +130,7 @@ func (s store) stop() {
 // lockObject is the key of the lock of a workspace in s3.
 func lockObject(name string) string { return "env:/" + name + "/state.tflock" }
 
-// setCreated changes since when a lock in s3 is held.
+// setCreated changes since when a lock in s3 is held, and that another host holds it.
 func (s store) setCreated(name string, created time.Time) {
 	GinkgoHelper()
 	path := s.object(lockObject(name))
@@ -138,7 +138,7 @@ func (s store) setCreated(name string, created time.Time) {
 	Expect(err).NotTo(HaveOccurred())
 	var info map[string]any
 	Expect(json.Unmarshal(text, &info)).To(Succeed())
-	info["Created"] = created
+	info["Created"], info["Who"] = created, "vcap@elsewhere"
 	text, err = json.Marshal(info)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())

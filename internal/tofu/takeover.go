@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // TakeOver makes the workspace that State read one's own: whoever reserved it, perhaps on another machine and still alive, cannot apply
@@ -18,53 +20,63 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 	if err != nil {
 		return w.failed("taking over", err)
 	}
+	if w.nonce == "" {
+		return w.failed("taking over", errors.New("it is not reserved"))
+	}
 	nonce := rand.Text()
-	if err := w.replaceNonce(ctx, base, nonce); err != nil {
+	state, err := w.replaceNonce(ctx, base, nonce)
+	if err != nil {
 		return w.failed("taking over", err)
 	}
-	w.nonce = nonce
-	if w.state != nil {
-		w.state.Nonce = nonce
-	}
+	w.nonce, w.state = nonce, state
+	w.mask.AddLeaves(state.Outputs)
 	return nil
 }
 
-// replaceNonce stores the state with another nonce, which then is that of no reservation. The push is refused when the state was
-// changed since it was pulled.
-func (w *Workspace) replaceNonce(ctx context.Context, base *Prepared, nonce string) error {
+// replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
+func (w *Workspace) replaceNonce(ctx context.Context, base *Prepared, nonce string) (*State, error) {
 	text, state, err := w.pullText(ctx, base)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case state == nil || state.Nonce != w.nonce || w.state != nil && state.Complete != w.state.Complete:
-		return ErrExists
+		return nil, ErrExists
 	}
 	// A nonce is random, so nothing else in the state is the same.
-	pushErr := w.rewrite(ctx, base, bytes.ReplaceAll(text, []byte(w.nonce), []byte(nonce)))
+	after := bytes.ReplaceAll(text, []byte(w.nonce), []byte(nonce))
+	state.Nonce = nonce
+	return state, w.swap(ctx, base, text, after, func(now *State) bool { return now != nil && now.Nonce == nonce })
+}
+
+// swap stores a state in the place of the one that was pulled. The push is refused, and the error is ErrExists, when that was changed
+// since. Done tells of what is stored after a push that failed whether it is the new one all the same.
+func (w *Workspace) swap(ctx context.Context, base *Prepared, before, after []byte, done func(now *State) bool) error {
+	pushErr := w.rewrite(ctx, base, after)
 	var held *LockError
 	if pushErr == nil || errors.As(pushErr, &held) || ctx.Err() != nil {
 		return pushErr
 	}
 	// The state, not the text of the error, tells why.
-	after, now, err := w.pullText(ctx, base)
+	text, now, err := w.pullText(ctx, base)
 	switch {
 	case err != nil:
 		return errors.Join(pushErr, err)
-	case now != nil && now.Nonce == nonce:
+	case done(now):
 		return nil
-	case !bytes.Equal(after, text):
+	case !bytes.Equal(text, before):
 		return ErrExists
 	default:
 		return pushErr
 	}
 }
 
-// pullText reads the state, and its text.
-func (w *Workspace) pullText(ctx context.Context, base *Prepared) ([]byte, *State, error) {
-	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color")
-	if err != nil {
-		return nil, nil, err
+// withoutContent is a state that holds nothing, with the lineage and the serial of another one.
+func withoutContent(text []byte) ([]byte, error) {
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("reading state: %w", err)
 	}
-	state, err := parseState(text)
-	return text, state, err
+	delete(file, "check_results")
+	file["resources"], file["outputs"] = json.RawMessage("[]"), json.RawMessage("{}")
+	return json.Marshal(file)
 }

@@ -1,23 +1,117 @@
 package tofu
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
-// Unsaved returns the workspaces of which the cache directory keeps a state that could not be saved in the backend, sorted. To open
-// one of them and to ask for its State saves it.
-func (e *Engine) Unsaved() ([]string, error) {
-	runs := filepath.Join(e.options.CacheDir, "runs")
-	files, err := filepath.Glob(filepath.Join(runs, "*", "*", erroredState))
+// pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
+func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
+	if err := errors.Join(w.restoreCopy(), w.restoreBackup()); err != nil {
+		return err
+	}
+	path, err := w.unsaved()
+	if err != nil || path == "" {
+		return err
+	}
+	if cut, err := cutOff(path); err != nil {
+		return err
+	} else if cut {
+		// The disk was full, too. What the backend has is all there is, and it has the record.
+		w.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", w.name)
+		return os.Remove(path)
+	}
+	if err := w.pushOrSetAside(ctx, base, path); err != nil {
+		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
+	}
+	return nil
+}
+
+// pushOrSetAside saves a state that was not saved. When somebody else changed the stored one meanwhile, theirs is what counts, and the
+// file must not block the workspace for ever.
+func (w *Workspace) pushOrSetAside(ctx context.Context, base *Prepared, path string) error {
+	text, err := w.readUnsaved(ctx, base.installation, path)
 	if err != nil {
-		return nil, fmt.Errorf("looking for states that were not saved: %w", err)
+		return err
 	}
-	var names []string
-	for _, file := range files {
-		names = append(names, filepath.Base(filepath.Dir(filepath.Dir(file))))
+	state, err := parseState(text)
+	if err != nil {
+		return err
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	stored, storedState, err := w.pullText(ctx, base)
+	if err != nil {
+		return err
+	}
+	if old, err := superseded(text, stored, state, storedState); err != nil {
+		return err
+	} else if old {
+		return w.setAside(path, state, storedState)
+	}
+	if err := w.pushText(ctx, base, text); err != nil {
+		return err
+	}
+	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)
+	return os.Remove(path)
+}
+
+// edition is what tells the versions of a state apart.
+type edition struct {
+	Lineage   string          `json:"lineage"`
+	Serial    uint64          `json:"serial"`
+	Resources json.RawMessage `json:"resources"`
+}
+
+// superseded tells whether the stored state is not the one that an unsaved state follows: it is newer, or of another lineage or
+// reservation.
+func superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool, error) {
+	if len(bytes.TrimSpace(stored)) == 0 {
+		return false, nil
+	}
+	var ours, theirs edition
+	if err := errors.Join(json.Unmarshal(unsaved, &ours), json.Unmarshal(stored, &theirs)); err != nil {
+		return false, fmt.Errorf("reading state: %w", err)
+	}
+	if unsavedState != nil && storedState != nil && storedState.Nonce != "" && unsavedState.Nonce != storedState.Nonce {
+		return true, nil
+	}
+	var a, b bytes.Buffer
+	if err := errors.Join(compact(&a, ours.Resources), compact(&b, theirs.Resources)); err != nil {
+		return false, fmt.Errorf("reading state: %w", err)
+	}
+	return ours.Lineage != theirs.Lineage || theirs.Serial > ours.Serial ||
+		theirs.Serial == ours.Serial && !bytes.Equal(a.Bytes(), b.Bytes()), nil
+}
+
+func compact(to *bytes.Buffer, text json.RawMessage) error {
+	if len(text) == 0 {
+		return nil
+	}
+	return json.Compact(to, text)
+}
+
+// setAside moves a superseded state out of the way, for people to look at, and tells what only it knows.
+func (w *Workspace) setAside(path string, unsaved, stored *State) error {
+	name := fmt.Sprintf("superseded-%s-%d.tfstate", w.name, time.Now().UnixNano())
+	kept := filepath.Join(w.engine.options.CacheDir, name)
+	if err := errors.Join(os.Chmod(path, 0o600), os.Rename(path, kept)); err != nil {
+		return err
+	}
+	only := []string{}
+	if unsaved != nil {
+		for _, address := range unsaved.instances {
+			if stored == nil || !slices.Contains(stored.instances, address) {
+				only = append(only, w.mask.Clean(address))
+			}
+		}
+	}
+	w.engine.logger.Warn("set aside a state that could not be saved: somebody else changed the stored one since",
+		"workspace", w.name, "file", kept, "only_there", only)
+	return nil
 }

@@ -145,7 +145,7 @@ func (w *Workspace) edit(ctx context.Context, i Installation, doing, command str
 	if err != nil {
 		return w.failed(doing, err)
 	}
-	w.state, w.emptied = nil, false
+	w.state = nil
 	// The local backend insists on a copy of the old state, and by default cannot make it.
 	backup := filepath.Join(w.dir, "edit.backup")
 	args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)

@@ -32,7 +32,8 @@ type Workspace struct {
 	name   string
 	dir    string // scratch directory
 	lease  *lease
-	temp   string // directory outside of dir that holds sockets, "" when there is none
+	look   *os.File // the locked scratch directory of a look, which has no lease
+	temp   string   // directory outside of dir that holds sockets, "" when there is none
 
 	serving *service // providers that run, nil when there are none
 	mask    *redact.Secrets
@@ -44,8 +45,6 @@ type Workspace struct {
 
 	next  []byte // what SetRecord set, nil when the record stays
 	state *State // what State told, nil once anything may have changed
-	// emptied tells that nothing but the guard is there: everything else was destroyed, and nothing was done since.
-	emptied bool
 }
 
 // Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the
@@ -57,7 +56,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	dir := filepath.Join(e.options.CacheDir, "runs", workspace)
 	l, err := e.takeLease(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening workspace %q: waiting for other runs: %w", workspace, err)
+		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
 	}
 	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
 	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
@@ -145,10 +144,11 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 			return nil, err
 		}
 	}
-	c, err := w.command(dir, in != outsidePlace, args...)
+	env, err := w.environment(in != outsidePlace)
 	if err != nil {
 		return nil, err
 	}
+	c := w.command(dir, env, args...)
 	if err := w.attach(in, &c); err != nil {
 		return nil, fmt.Errorf("attaching providers: %w", err)
 	}
@@ -161,27 +161,31 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 
 // execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.
 func (w *Workspace) execute(ctx context.Context, i Installation, dir string, args ...string) ([]byte, error) {
-	c, err := w.command(dir, false, args...)
+	env, err := w.environment(false)
 	if err != nil {
 		return nil, err
 	}
-	return w.patiently(ctx, i, c)
+	return w.patiently(ctx, i, w.command(dir, env, args...))
 }
 
 // command describes a run of OpenTofu in a directory of the scratch directory.
-func (w *Workspace) command(dir string, inside bool, args ...string) (command, error) {
-	env, err := w.environment(inside)
-	if err != nil {
-		return command{}, err
-	}
+func (w *Workspace) command(dir string, env map[string]string, args ...string) command {
 	if args[0] == "show" {
 		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
 		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
 	}
 	return command{
 		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
-		lock: w.lease.descriptor(), started: w.lease.started, mask: w.mask, workspace: w.name,
-	}, nil
+		lock: w.lock(), started: w.lease.started, mask: w.mask, workspace: w.name,
+	}
+}
+
+// lock is what tells, inherited by all runs, that the scratch directory is in use.
+func (w *Workspace) lock() *os.File {
+	if w.look != nil {
+		return w.look
+	}
+	return w.lease.descriptor()
 }
 
 // environment is what the environment of all runs of this workspace has in common.

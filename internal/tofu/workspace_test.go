@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -190,6 +192,7 @@ resource "directory_entry" "account" {
 		defer cancel()
 		_, err := engine.Open(hurry, "b-1")
 		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("of process %d", os.Getpid()))))
 		other := open(ctx, engine, "b-2")
 		Expect(other.Close()).To(Succeed())
 
@@ -233,14 +236,68 @@ resource "directory_entry" "account" {
 		Expect(s.runs()).To(BeEmpty())
 	})
 
+	DescribeTable("sets aside a state that was not saved and that somebody else's is newer than",
+		func(ctx context.Context, theirs func(ctx context.Context, machine *tofu.Engine, workspace *tofu.Workspace)) {
+			workspace := open(ctx, engine, "b-1")
+			Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			file := filepath.Join(s.state, "workspaces", "b-1", "terraform.tfstate")
+			reserved := read(file)
+			Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+			Expect(workspace.Close()).To(Succeed())
+			unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
+			Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
+			Expect(os.Rename(file, unsaved)).To(Succeed())
+			Expect(os.WriteFile(file, reserved, 0o600)).To(Succeed())
+			lost := read(unsaved)
+
+			machine := s.machine()
+			other := open(ctx, machine, "b-1")
+			_, err := other.State(ctx, installation())
+			Expect(err).NotTo(HaveOccurred())
+			theirs(ctx, machine, other)
+			Expect(other.Close()).To(Succeed())
+			stored := read(file)
+
+			logs := &strings.Builder{}
+			options := s.options()
+			options.Logger = slog.New(slog.NewTextHandler(logs, nil))
+			engine, err := tofu.New(options)
+			Expect(err).NotTo(HaveOccurred())
+			workspace = open(ctx, engine, "b-1")
+			_, err = workspace.State(ctx, installation())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(workspace.Close()).To(Succeed())
+			Expect(read(file)).To(Equal(stored))
+			Expect(s.runs()).To(BeEmpty())
+			kept, err := filepath.Glob(filepath.Join(s.cache, "superseded-b-1-*.tfstate"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(kept).To(HaveLen(1))
+			Expect(read(kept[0])).To(Equal(lost))
+			info, err := os.Stat(kept[0])
+			Expect(err).NotTo(HaveOccurred())
+			Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+			Expect(logs.String()).To(MatchRegexp("level=WARN.*set aside.*directory_entry.account"))
+		},
+		Entry("with a higher serial", func(ctx context.Context, machine *tofu.Engine, workspace *tofu.Workspace) {
+			builtin := prepare(ctx, machine, `resource "terraform_data" "theirs" {}`)
+			for n := range 4 {
+				workspace.SetRecord(fmt.Append(nil, "record ", n))
+				Expect(workspace.Apply(ctx, builtin, nil)).To(Succeed())
+			}
+		}),
+		Entry("by somebody who took it over", func(ctx context.Context, _ *tofu.Engine, workspace *tofu.Workspace) {
+			Expect(workspace.TakeOver(ctx, installation())).To(Succeed())
+		}),
+	)
+
 	It("keeps a state that cannot be saved", func(ctx context.Context) {
 		unsaved := filepath.Join(s.cache, "runs", "b-1", "apply", "errored.tfstate")
 		Expect(os.MkdirAll(filepath.Dir(unsaved), 0o700)).To(Succeed())
-		Expect(os.WriteFile(unsaved, []byte("damaged"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(unsaved, []byte(`{"version":99}`), 0o600)).To(Succeed())
 		workspace := open(ctx, engine, "b-1")
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(MatchError(ContainSubstring(unsaved)))
 		Expect(workspace.Close()).To(Succeed())
-		Expect(os.ReadFile(unsaved)).To(BeEquivalentTo("damaged"))
+		Expect(os.ReadFile(unsaved)).To(BeEquivalentTo(`{"version":99}`))
 	})
 
 	It("is one of ten that are made at the same time", func(ctx context.Context) {

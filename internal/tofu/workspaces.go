@@ -80,16 +80,20 @@ func peekFile(path string) (*State, error) {
 // localCopy reads the state of a local workspace as OpenTofu stored it, nil where there is none that can be read in this way. OpenTofu's
 // "state pull" does no more with such a file: it neither takes the state's lock nor knows more than the file. Whoever writes it under
 // this lease is done, and of somebody else's work a cut-off file, which is no JSON, is all that can be seen.
-func (w *Workspace) localCopy() *State {
+func (w *Workspace) localCopy() ([]byte, *State) {
 	path := w.localState()
 	if path == "" || w.engine.options.Encryption != nil {
-		return nil
+		return nil, nil
 	}
-	state, err := peekFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's directory
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return state
+	state, err := parseState(text)
+	if err != nil {
+		return nil, nil
+	}
+	return text, state
 }
 
 // absent tells whether a local workspace does not exist, which OpenTofu would find out in the same way and, to look, create it.
@@ -117,13 +121,14 @@ func (e *Engine) look(ctx context.Context, i Installation, name string, read fun
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(e.options.CacheDir, "look-")
+	lock, err := e.lookDir()
 	if err != nil {
 		return err
 	}
-	w := &Workspace{engine: e, name: name, dir: dir, mask: e.mask()}
+	dir := lock.Name()
+	w := &Workspace{engine: e, name: name, dir: dir, look: lock, mask: e.mask()}
 	defer func() {
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, os.RemoveAll(dir), lock.Close())
 		if w.temp != "" {
 			err = errors.Join(err, os.RemoveAll(w.temp))
 		}

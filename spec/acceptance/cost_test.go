@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -76,9 +77,11 @@ var _ = Describe("the number of processes", func() {
 		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).
 			To(ConsistOf(append([]string{"apply", "provider", "apply"}, look...)))
 		Expect(b.site.processesFor(succeed(func() answer { return b.unbind(ctx, "bind-1") }))).
-			To(ConsistOf(append([]string{"provider", "destroy", "workspace delete"}, look...)))
+			To(ConsistOf(slices.Concat([]string{"provider", "destroy", "state push", "workspace delete"}, look, look)))
 		Expect(b.site.processesFor(func() answer { return b.bind(ctx, "bind-1", object{"failure": diskFull}) })).
-			To(ConsistOf(append([]string{"apply", "provider", "apply", "provider", "destroy", "workspace delete"}, look...)))
+			To(ConsistOf(slices.Concat([]string{
+				"apply", "provider", "apply", "state push", "provider", "destroy", "state push", "workspace delete",
+			}, look, look, look)), "the first push makes sure that the workspace is still ours, the second one drops the guard")
 	},
 		Entry("with states that are files", false, nil),
 		Entry("with states that only OpenTofu can read", true, []string{"state pull"}),
