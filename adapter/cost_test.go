@@ -26,7 +26,7 @@ var _ = Describe("the cost of generate-manifest", func() {
 		first, update := allocations(), allocations()
 		GinkgoWriter.Println("allocations:", first, update)
 		// Half as many again as when this was written: to decode or to check something twice does not go unseen.
-		Expect(first).To(BeNumerically("<", 40_000))
-		Expect(update).To(BeNumerically("<", 40_000))
+		Expect(first).To(BeNumerically("<", 30_000))
+		Expect(update).To(BeNumerically("<", 30_000))
 	})
 })

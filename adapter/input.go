@@ -66,25 +66,85 @@ func readInput(args []string, stdin io.Reader) (*input, error) {
 // fromStdin decodes the broker's JSON: an object for each command, of which only the one of this command matters. The published
 // interface shows some leaves as objects where the broker sends strings; both are understood.
 func (in *input) fromStdin(command string, data []byte) error {
+	key := strings.ReplaceAll(command, "-", "_")
+	leaves, err := leavesOf(key, data)
+	if err != nil {
+		return err
+	}
+	if published, ok := leaves["delete_parameters"]; ok && command == deleteBinding && leaves[requestParameters] == "" {
+		leaves[requestParameters] = published
+	}
+	manifest, large := largeLeaf(command, leaves)
+	if err := json.Unmarshal(value.MustJSON(map[string]any{key: leaves}), &in.params); err != nil || !large {
+		return err
+	}
+	switch command {
+	case generateManifest:
+		in.params.GenerateManifest.PreviousManifest = manifest
+	case createBinding:
+		in.params.CreateBinding.Manifest = manifest
+	case deleteBinding:
+		in.params.DeleteBinding.Manifest = manifest
+	case dashboardURL:
+		in.params.DashboardUrl.Manifest = manifest
+	}
+	return nil
+}
+
+// largeLeaf takes the manifest out of the leaves, so that it is not encoded and decoded once more with them. It stays where the
+// decoder, which ignores case, could find it twice.
+func largeLeaf(command string, leaves map[string]string) (manifest string, found bool) {
+	name := "manifest"
+	if command == generateManifest {
+		name = "previous_manifest"
+	}
+	for other := range leaves {
+		if other != name && strings.EqualFold(other, name) {
+			return "", false
+		}
+	}
+	manifest, found = leaves[name]
+	delete(leaves, name)
+	return manifest, found && command != generatePlanSchemas
+}
+
+// leavesOf returns the leaves of one command's object.
+func leavesOf(key string, data []byte) (map[string]string, error) {
+	if leaves, ok := stringLeaves(key, data); ok {
+		return leaves, nil
+	}
 	var commands map[string]json.RawMessage
 	if err := json.Unmarshal(data, &commands); err != nil {
-		return fmt.Errorf("reading standard input: expected a JSON object, as the broker sends it: %w", jsonError(err))
+		return nil, fmt.Errorf("reading standard input: expected a JSON object, as the broker sends it: %w", jsonError(err))
 	}
-	key := strings.ReplaceAll(command, "-", "_")
 	var raw map[string]json.RawMessage
 	if own, ok := commands[key]; ok {
 		if err := json.Unmarshal(own, &raw); err != nil {
-			return fmt.Errorf("reading standard input: expected a JSON object at %q, as the broker sends it: %w", key, jsonError(err))
+			return nil, fmt.Errorf("reading standard input: expected a JSON object at %q, as the broker sends it: %w", key, jsonError(err))
 		}
 	}
 	leaves := map[string]string{}
 	for name, leaf := range raw {
 		leaves[name] = leafText(name, leaf)
 	}
-	if published, ok := leaves["delete_parameters"]; ok && command == deleteBinding && leaves[requestParameters] == "" {
-		leaves[requestParameters] = published
+	return leaves, nil
+}
+
+// stringLeaves decodes what the broker really sends, strings only, at once: a manifest in it may be large. False when there is
+// anything else.
+func stringLeaves(key string, data []byte) (map[string]string, bool) {
+	var commands map[string]map[string]*string
+	if json.Unmarshal(data, &commands) != nil {
+		return nil, false
 	}
-	return json.Unmarshal(value.MustJSON(map[string]any{key: leaves}), &in.params)
+	leaves := make(map[string]string, len(commands[key]))
+	for name, text := range commands[key] {
+		if text == nil {
+			return nil, false
+		}
+		leaves[name] = *text
+	}
+	return leaves, true
 }
 
 const requestParameters = "request_parameters"

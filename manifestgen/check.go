@@ -3,6 +3,7 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,12 +95,16 @@ func (w *generation) unresolved(found string, declared []string) string {
 
 // checkResult validates the finished manifest: its structure, and that the broker's own struct can read it, without which
 // every later update would fail.
-func (w *generation) checkResult(manifest map[string]any, text string) error {
+func (w *generation) checkResult(manifest map[string]any, text string, emitted bool) error {
 	if err := w.CheckManifest(manifest); err != nil {
 		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
 	}
 	if err := checkNames(manifest); err != nil {
 		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
+	}
+	// The struct takes all properties, and the emitter writes nothing that is no YAML: most of a large text need not be read.
+	if short, ok := outline(manifest); ok && emitted {
+		text = short
 	}
 	var decoded bosh.BoshManifest
 	if err := yamlv2.Unmarshal([]byte(text), &decoded); err != nil {
@@ -107,6 +112,26 @@ func (w *generation) checkResult(manifest map[string]any, text string) error {
 			w.Service.Name, err)
 	}
 	return nil
+}
+
+// outline is the text of a manifest without the properties of its jobs.
+func outline(manifest map[string]any) (text string, ok bool) {
+	groups := []any{}
+	for _, entry := range mappings(manifest["instance_groups"]) {
+		group, jobs := maps.Clone(entry), []any{}
+		for _, entry := range mappings(entry["jobs"]) {
+			job := maps.Clone(entry)
+			if _, ok := job["properties"].(map[string]any); ok {
+				job["properties"] = map[string]any{}
+			}
+			jobs = append(jobs, job)
+		}
+		group["jobs"] = jobs
+		groups = append(groups, group)
+	}
+	short := maps.Clone(manifest)
+	short["instance_groups"] = groups
+	return emit(short)
 }
 
 // checkReleases holds the definition's rules about versions.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -22,11 +23,21 @@ var order = []string{ //nolint:gochecknoglobals // a constant table
 }
 
 // encodeManifest writes YAML that readers of YAML 1.1 and 1.2 read alike: ambiguous strings are quoted, integers and floats
-// plain decimals, no anchors. The text is the same for the same tree.
-func encodeManifest(tree map[string]any) (string, error) {
+// plain decimals, no anchors. The text is the same for the same tree. emitted tells that the
+// emitter wrote it, not the library.
+func encodeManifest(tree map[string]any) (text string, emitted bool, err error) {
+	if text, ok := emit(tree); ok {
+		return text, true, nil
+	}
+	text, err = encodeAny(tree)
+	return text, false, err
+}
+
+// encodeAny writes every tree.
+func encodeAny(tree map[string]any) (string, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
+	encoder.SetIndent(step)
 	if err := encoder.Encode(node(tree)); err != nil {
 		return "", fmt.Errorf("writing YAML: %w", err)
 	}
@@ -78,8 +89,11 @@ func decimal(f float64) string {
 }
 
 // plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
-// a reader or the encoder takes for a space or a line break of its own.
-var plainBlock = regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
+// a reader or the encoder takes for a space or a line break of its own. It is compiled when it is needed: that takes as long as all
+// else that this package does before a command begins.
+var plainBlock = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // a compiled expression
+	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
+})
 
 // plain are strings that every reader takes for strings without quotes, unless they are one of the words. Ruby's reader knows
 // more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with something else.
@@ -88,39 +102,44 @@ var (
 	words = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
 )
 
-// text is a string in a style that no reader takes for another type. Texts of several lines become blocks.
+// longestWord is the length of the longest of the words in bytes.
+const longestWord = len("false")
+
+// text is a string in a style that no reader takes for another type.
 func text(s string) *yaml.Node {
-	scalar := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	switch {
-	case strings.Contains(s, "\n") && plainBlock.MatchString(s):
-		scalar.Style = yaml.LiteralStyle
-	case !plain.MatchString(s) || words.MatchString(s) || strings.Contains(s, "\n"):
-		scalar.Style = yaml.DoubleQuotedStyle
-	}
-	return scalar
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: styleOf(s)}
 }
 
-func ordered(m map[string]any) []string {
-	keys := value.Keys(m)
-	rank := func(key string) int {
-		if key == record.Key {
-			return math.MaxInt
-		}
-		if at := slices.Index(order, key); at >= 0 {
-			return at
-		}
-		return len(order)
+// styleOf is the style of a string; 0 is plain where that is possible. Texts of several lines become blocks.
+func styleOf(s string) yaml.Style {
+	lines := strings.Contains(s, "\n")
+	switch {
+	case lines && plainBlock().MatchString(s):
+		return yaml.LiteralStyle
+	case lines || !plain.MatchString(s) || len(s) <= longestWord && words.MatchString(s):
+		return yaml.DoubleQuotedStyle
+	default:
+		return 0
 	}
-	slices.SortStableFunc(keys, func(a, b string) int {
-		ra, rb := rank(a), rank(b)
-		switch {
-		case ra < rb:
-			return -1
-		case ra > rb:
-			return 1
-		default:
-			return 0
+}
+
+// ordered returns the keys of a mapping as they are written.
+func ordered(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for _, key := range order {
+		if _, ok := m[key]; ok {
+			keys = append(keys, key)
 		}
-	})
+	}
+	first := len(keys)
+	for key := range m {
+		if key != record.Key && !slices.Contains(keys[:first], key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys[first:])
+	if _, ok := m[record.Key]; ok {
+		keys = append(keys, record.Key)
+	}
 	return keys
 }

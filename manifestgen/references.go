@@ -75,8 +75,8 @@ func (i inspection) declarations(document any) {
 func (i inspection) walk(path string, node any) {
 	switch item := node.(type) {
 	case map[any]any:
-		i.keys(path, item)
-		for _, key := range sortedKeys(item) {
+		keys := i.keys(path, item)
+		for _, key := range keys {
 			i.walk(path+"/"+value.Text(value.Normalise(key)), item[key])
 		}
 	case []any:
@@ -89,17 +89,30 @@ func (i inspection) walk(path string, node any) {
 }
 
 func sortedKeys(mapping map[any]any) []any {
-	keys := make([]any, 0, len(mapping))
-	for key := range mapping {
-		keys = append(keys, key)
+	type named struct {
+		key  any
+		text string
 	}
-	slices.SortFunc(keys, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	return keys
+	keys := make([]named, 0, len(mapping))
+	for key := range mapping {
+		text, ok := key.(string)
+		if !ok {
+			text = fmt.Sprint(key)
+		}
+		keys = append(keys, named{key, text})
+	}
+	slices.SortFunc(keys, func(a, b named) int { return strings.Compare(a.text, b.text) })
+	sorted := make([]any, len(keys))
+	for n, item := range keys {
+		sorted[n] = item.key
+	}
+	return sorted
 }
 
-// keys replaces variables in the keys of a mapping. Every key must become a text of its own.
-func (i inspection) keys(path string, mapping map[any]any) {
-	for _, key := range sortedKeys(mapping) {
+// keys replaces variables in the keys of a mapping and returns the keys, sorted. Every key must become a text of its own.
+func (i inspection) keys(path string, mapping map[any]any) []any {
+	keys, changed := sortedKeys(mapping), false
+	for _, key := range keys {
 		text, ok := key.(string)
 		if !ok || !i.text(path, text) || !strings.Contains(text, "((") {
 			continue
@@ -115,7 +128,12 @@ func (i inspection) keys(path string, mapping map[any]any) {
 		}
 		mapping[resolved] = mapping[key]
 		delete(mapping, key)
+		changed = true
 	}
+	if changed {
+		return sortedKeys(mapping)
+	}
+	return keys
 }
 
 // interpolate resolves a key.
@@ -146,9 +164,15 @@ func (i inspection) interpolate(key string) (any, error) {
 
 // text checks the variables in a string of the template and tells whether all can be replaced or left to BOSH.
 func (i inspection) text(path, text string) bool {
-	if strings.ContainsAny(text, maskRunes) {
+	if _, ok := i.variables.whole(text); ok {
+		return true
+	}
+	if isMasked(text) {
 		i.errorf(text, "the text at %s holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves", path)
 		return false
+	}
+	if !strings.Contains(text, "((") {
+		return true
 	}
 	fine := true
 	for _, found := range anyReference.FindAllString(text, -1) {

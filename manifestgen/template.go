@@ -1,17 +1,14 @@
 package manifestgen
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
 	"github.com/cppforlife/go-patch/patch"
-	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
@@ -39,24 +36,22 @@ func (w *generation) renderDocument(document brokerpak.Document, files []brokerp
 		ops = append(ops, more...)
 	}
 	ops = append(ops, inspection{variables: w.variables, places: result.places})
-	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(w.variables, ops, template.EvaluateOpts{})
-	var placed diag.Errors
-	if errors.As(err, &placed) {
+	raw, err := w.interpolate(document, ops)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("interpolating %s: %w", document.Pos.File, err)
+	trusted := value.Normalise(raw)
+	if holdsMask(trusted) {
+		trusted = unmask(trusted, trustedOpen, trustedClose)
 	}
-	var raw any
-	if err := yaml.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("reading %s after interpolation: %w", document.Pos.File, err)
-	}
-	trusted := unmask(value.Normalise(raw), trustedOpen, trustedClose)
-	final := unmask(trusted, userOpen, userClose)
-	if !slices.Equal(references(trusted), references(final)) {
-		return nil, &fault.UserError{
-			Message: "a parameter must not hold parentheses that form a reference to a credential",
-			Err:     fmt.Errorf("%s: a value from the request became a BOSH reference", document.Pos.File),
+	final := trusted
+	if holdsMask(trusted) {
+		final = unmask(trusted, userOpen, userClose)
+		if !slices.Equal(references(trusted), references(final)) {
+			return nil, &fault.UserError{
+				Message: "a parameter must not hold parentheses that form a reference to a credential",
+				Err:     fmt.Errorf("%s: a value from the request became a BOSH reference", document.Pos.File),
+			}
 		}
 	}
 	tree, ok := final.(map[string]any)
@@ -69,6 +64,9 @@ func (w *generation) renderDocument(document brokerpak.Document, files []brokerp
 
 // references returns all references in a value, in order, with repetitions.
 func references(tree any) []string {
+	if !holds(tree, func(text string) bool { return strings.Contains(text, "((") }) {
+		return nil // the usual case for large manifests, and it needs no order
+	}
 	var found []string
 	value.Walk(tree, func(_ string, leaf any) bool {
 		if text, ok := leaf.(string); ok && strings.Contains(text, "((") {
@@ -77,6 +75,27 @@ func references(tree any) []string {
 		return true
 	})
 	return found
+}
+
+// holds tells whether a value has a string or key of a kind.
+func holds(v any, is func(text string) bool) bool {
+	switch item := v.(type) {
+	case string:
+		return is(item)
+	case []any:
+		for _, element := range item {
+			if holds(element, is) {
+				return true
+			}
+		}
+	case map[string]any:
+		for key, element := range item {
+			if is(key) || holds(element, is) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func declaredVariables(tree map[string]any) []string {
@@ -158,7 +177,7 @@ func checkReserved(name string, item any, fromRequest bool) error {
 	clean := value.Walk(item, func(path string, leaf any) bool {
 		text, _ := leaf.(string)
 		merges = text == mergeKey && strings.HasSuffix("/"+path, "/"+mergeKey)
-		return !merges && !strings.ContainsAny(text, maskRunes)
+		return !merges && !isMasked(text)
 	})
 	switch {
 	case clean:
@@ -180,8 +199,21 @@ func masked(v any, fromRequest bool) any {
 	if fromRequest {
 		open, end = userOpen, userClose
 	}
-	return value.AnyKeys(v, strings.NewReplacer("(", string(open), ")", string(end)).Replace)
+	parentheses := strings.NewReplacer("(", string(open), ")", string(end))
+	return value.AnyKeys(v, func(text string) string {
+		if !strings.ContainsAny(text, "()") {
+			return text // building the replacer costs more than most values
+		}
+		return parentheses.Replace(text)
+	})
 }
+
+// isMasked tells whether a text holds one of the private characters; all of them begin with the same byte.
+func isMasked(text string) bool {
+	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
+}
+
+func holdsMask(v any) bool { return holds(v, isMasked) }
 
 // unmask puts the parentheses back.
 func unmask(v any, open, end rune) any {
@@ -244,7 +276,7 @@ func (w *generation) configs() (map[string]string, error) {
 		if err := w.checkConfig(kind, result); err != nil {
 			return nil, err
 		}
-		if configs[kind], err = encodeManifest(result.tree); err != nil {
+		if configs[kind], _, err = encodeManifest(result.tree); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,4 @@
+package schemas
+
+// Accepts shows accepts to the tests.
+func Accepts(tree map[string]any) bool { return accepts(tree) }
