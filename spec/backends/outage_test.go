@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -70,8 +71,12 @@ var _ = Describe("a store that is down", func() {
 			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 			Expect(w.resources()).To(BeEmpty())
 			Expect(w.stored()).To(BeEmpty())
-			// If the first machine comes back, its old state must not come back with it.
+			// If the first machine comes back, its old state must not come back with it: it is set aside for people.
 			Expect(first.unbind(ctx, "bind-1").Exit).To(BeElementOf(0, 41))
+			aside, err := filepath.Glob(filepath.Join(filepath.Dir(first.runs()), "superseded-b-bind-1-*.tfstate"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(aside).To(HaveLen(1))
+			Expect(os.Remove(aside[0])).To(Succeed())
 			w.expectNothingLeft()
 		})
 
