@@ -38,7 +38,10 @@ func (p program) run(ctx context.Context) (sample, error) {
 	if err != nil {
 		return s, fmt.Errorf("%s %s: %w: %.1000s%.1000s", p.path, strings.Join(p.args, " "), err, stderr.String(), stdout.String())
 	}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	// The kernel counts what the process was before it became the program, a copy of this one: less than that tells nothing.
+	var own syscall.Rusage
+	err = syscall.Getrusage(syscall.RUSAGE_SELF, &own)
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && err == nil && usage.Maxrss > own.Maxrss {
 		s.memory = float64(usage.Maxrss) / 1024
 	}
 	return s, nil
