@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hashicorp/go-version"
-
 	"service-adapter/brokerpak"
 	"service-adapter/internal/tofu"
 )
@@ -106,7 +104,7 @@ func (m *Manager) newest(name string) *brokerpak.Pak {
 		better := found == nil
 		if !better {
 			order := compareTofu(pak, found)
-			better = order > 0 || order == 0 && newer(pak.Manifest.Version, found.Manifest.Version)
+			better = order > 0 || order == 0 && tofu.Older(found.Manifest.Version, pak.Manifest.Version)
 		}
 		if better {
 			found = pak
@@ -132,7 +130,7 @@ func (m *Manager) findProvider(ctx context.Context, needed Provider) (tofu.Provi
 			if candidate.Version == needed.Version {
 				return candidate, nil
 			}
-			if best.FQN == "" || newer(candidate.Version, best.Version) {
+			if best.FQN == "" || tofu.Older(best.Version, candidate.Version) {
 				best = candidate
 			}
 		}
@@ -149,18 +147,11 @@ func compareTofu(a, b *brokerpak.Pak) int {
 	va, _ := a.Manifest.DefaultVersion()
 	vb, _ := b.Manifest.DefaultVersion()
 	switch {
-	case newer(va, vb):
+	case tofu.Older(vb, va):
 		return 1
-	case newer(vb, va):
+	case tofu.Older(va, vb):
 		return -1
 	default:
 		return 0
 	}
-}
-
-// newer compares versions of OpenTofu and of providers. A text that is no version is never newer.
-func newer(a, b string) bool {
-	va, errA := version.NewVersion(a)
-	vb, errB := version.NewVersion(b)
-	return errA == nil && (errB != nil || va.GreaterThan(vb))
 }

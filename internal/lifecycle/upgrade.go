@@ -70,7 +70,7 @@ func UpgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !newer(target, state.TofuVersion) {
+	if !tofu.Older(state.TofuVersion, target) {
 		if unfinished := state.Applied != nil && !state.Complete && !state.Destroying; unfinished && state.TofuVersion == target {
 			return []string{target}, nil
 		}
@@ -78,7 +78,7 @@ func UpgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
 	}
 	var versions []string
 	for _, version := range pak.Manifest.UpgradePath {
-		if newer(version, state.TofuVersion) || !state.Complete && !newer(state.TofuVersion, version) {
+		if tofu.Older(state.TofuVersion, version) || !state.Complete && !tofu.Older(version, state.TofuVersion) {
 			versions = append(versions, version)
 		}
 	}

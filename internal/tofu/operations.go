@@ -245,7 +245,7 @@ func (w *Workspace) remove(ctx context.Context, base *Prepared) error {
 		return err
 	case state == nil:
 		return w.deleteWorkspace(ctx, base)
-	case older(base.installation.Version, state.TofuVersion):
+	case Older(base.installation.Version, state.TofuVersion):
 		return newerState(state.TofuVersion, base.installation)
 	case state.Nonce != "" && state.Nonce != w.nonce:
 		return ErrExists

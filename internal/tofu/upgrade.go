@@ -16,10 +16,10 @@ var ErrNewerState = errors.New("the state was made by a newer OpenTofu")
 
 // OlderThan tells whether the OpenTofu that reserved or last applied the workspace is older than a version. It is false where
 // the state does not tell.
-func (s *State) OlderThan(wanted string) bool { return older(s.TofuVersion, wanted) }
+func (s *State) OlderThan(wanted string) bool { return Older(s.TofuVersion, wanted) }
 
-// older tells whether a version is older than another one; what is no version is not.
-func older(a, b string) bool {
+// Older tells whether a version of OpenTofu or of a provider is older than another one; what is no version is not.
+func Older(a, b string) bool {
 	first, err := version.NewVersion(a)
 	if err != nil {
 		return false
@@ -31,7 +31,7 @@ func older(a, b string) bool {
 // refuseOlder refuses to work on the state with an OpenTofu older than the one that made it. OpenTofu itself would do it, and
 // stamp the state with its own version.
 func (w *Workspace) refuseOlder(i Installation) error {
-	if older(i.Version, w.tofu) {
+	if Older(i.Version, w.tofu) {
 		return newerState(w.tofu, i)
 	}
 	return nil

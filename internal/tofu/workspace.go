@@ -65,9 +65,6 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	return w, nil
 }
 
-// Redact adds secrets that must not appear in errors of this workspace.
-func (w *Workspace) Redact(values ...string) { w.mask.Add(values...) }
-
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
 func (w *Workspace) Close() error {
 	w.stopProviders()
