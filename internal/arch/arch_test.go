@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
 	{"internal/cli"},
 	{"cmd"},
-	{"spec/broker", "spec/servers"},
+	{"spec/broker", "spec/hold", "spec/servers"},
 	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/minimal"},
 	{"spec/release"},
 }

@@ -36,11 +36,11 @@ type killing struct {
 func (k killing) play(b *broker) {
 	GinkgoHelper()
 	at := b.site.point(k.point)
-	at.hold()
+	at.Hold()
 	creation := b.start(createBinding, b.bindParameters("bind-1", nil))
-	waiting := at.reached()
+	waiting := at.Reached()
 	tofu := waiting
-	if _, ok := at.(providerPoint); ok {
+	if at.Provider {
 		tofu = b.site.tofu("bind-1")
 	}
 	if k.victim != theTofu {
@@ -49,7 +49,7 @@ func (k killing) play(b *broker) {
 	if k.victim != theAdapter {
 		kill(tofu)
 	}
-	at.release()
+	at.Release()
 	got := creation.wait()
 	Expect(got.Stdout).To(BeEmpty())
 	if k.victim == theTofu {
@@ -128,9 +128,9 @@ var _ = Describe("a deletion that is killed", func() {
 		b.deploy(ctx, nil)
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 		at := b.site.point(beforeDestroy)
-		at.hold()
+		at.Hold()
 		deletion := b.start(deleteBinding, b.unbindParameters("bind-1"))
-		at.reached()
+		at.Reached()
 		tofu := b.site.tofu("bind-1")
 		if victim != theTofu {
 			kill(deletion.Process.Pid)
@@ -138,7 +138,7 @@ var _ = Describe("a deletion that is killed", func() {
 		if victim != theAdapter {
 			kill(tofu)
 		}
-		at.release()
+		at.Release()
 		Expect(deletion.wait().Exit).To(Equal(code))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
@@ -173,15 +173,15 @@ var _ = Describe("a creation that cannot be finished", func() {
 
 	It("saves its state when the broker is stopped, and is undone by delete-binding", func(ctx context.Context) {
 		at := b.site.point(afterCreate)
-		at.hold()
+		at.Hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", nil))
-		at.reached()
+		at.Reached()
 		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Eventually(func() (string, error) {
 			text, err := os.ReadFile(filepath.Join(b.site.cache(), "runs", "b-bind-1", "apply.stdout"))
 			return string(text), err
 		}).Should(ContainSubstring("Interrupt received"))
-		at.release()
+		at.Release()
 		got := creation.wait()
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
@@ -200,14 +200,14 @@ var _ = Describe("a creation that cannot be finished", func() {
 
 	It("is found by delete-binding when its rollback fails, too", func(ctx context.Context) {
 		at := b.site.point(beforeDestroy)
-		at.hold()
+		at.Hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", object{"failure": diskFull}))
-		at.reached()
+		at.Reached()
 		// What is a directory by now cannot be removed as a file.
 		entry := filepath.Join(b.site.entries, "bind-1-account")
 		Expect(os.Rename(entry, entry+".kept")).To(Succeed())
 		Expect(os.MkdirAll(filepath.Join(entry, "full"), 0o700)).To(Succeed())
-		at.release()
+		at.Release()
 		got := creation.wait()
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(BeEmpty())
@@ -220,13 +220,13 @@ var _ = Describe("a creation that cannot be finished", func() {
 
 	It("ends when its budget is spent, and is undone by delete-binding", func(ctx context.Context) {
 		at := b.site.point(beforeCreate)
-		at.hold()
+		at.Hold()
 		b.site.set(map[string]any{"budget": "10s"})
 		got := b.bind(ctx, "bind-1", nil) // the provider is held for all that time
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 		b.site.expectNoProcesses()
-		at.release()
+		at.Release()
 		b.site.set(map[string]any{"budget": "60s"})
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()

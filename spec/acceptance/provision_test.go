@@ -143,9 +143,9 @@ var _ = Describe("an instance with a provision template", func() {
 
 	DescribeTable("goes on after a kill", func(ctx context.Context, victim victim, point string) {
 		at := b.site.point(point)
-		at.hold()
+		at.Hold()
 		creation := b.start(generateManifest, b.Generate(b.body(nil)))
-		at.reached()
+		at.Reached()
 		tofu := b.site.applying()
 		if victim != theTofu {
 			kill(creation.Process.Pid)
@@ -153,7 +153,7 @@ var _ = Describe("an instance with a provision template", func() {
 		if victim != theAdapter {
 			kill(tofu)
 		}
-		at.release()
+		at.Release()
 		got := creation.wait()
 		Expect(got.Stdout).To(BeEmpty())
 		Expect(got.Exit).NotTo(Equal(0))
@@ -204,11 +204,11 @@ var _ = Describe("an instance with a provision template", func() {
 
 		b.site.env = append(b.site.env, "CLOUD_TOKEN=the-token-of-the-cloud", "BROKER_PASSWORD=of-no-concern", "TF_VAR_content=of-no-concern")
 		at := b.site.point(beforeCreate)
-		at.hold()
+		at.Hold()
 		creation := b.start(generateManifest, b.Generate(b.body(nil)))
-		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", at.reached()))
+		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", at.Reached()))
 		Expect(err).NotTo(HaveOccurred())
-		at.release()
+		at.Release()
 		got := creation.wait()
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		Expect(string(environment)).To(ContainSubstring("CLOUD_TOKEN=the-token-of-the-cloud\x00"))

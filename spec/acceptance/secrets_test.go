@@ -80,9 +80,9 @@ var _ = Describe("a secret", func() {
 
 	It("is neither an argument nor in the environment of any process, and files are private", func(ctx context.Context) {
 		at := b.site.point(afterCreate)
-		at.hold()
+		at.Hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", object{"content": planted("parameter"), "tree": planted("tree")}))
-		provider := at.reached()
+		provider := at.Reached()
 		for _, pid := range []int{creation.Process.Pid, b.site.tofu("bind-1"), provider} {
 			arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 			Expect(err).NotTo(HaveOccurred())
@@ -97,7 +97,7 @@ var _ = Describe("a secret", func() {
 		}
 		Expect(modes(b.site.cache())).To(BeEmpty())
 		Expect(modes(b.site.state())).To(BeEmpty())
-		at.release()
+		at.Release()
 		Expect(credentials(creation.wait())["admin_password"]).To(Equal(planted("secrets")))
 		Expect(modes(b.site.cache())).To(BeEmpty())
 		Expect(modes(b.site.state())).To(BeEmpty())
@@ -108,12 +108,12 @@ var _ = Describe("a secret", func() {
 		Expect(err).NotTo(HaveOccurred())
 		b.site.write("manifest.yml", string(manifest)+"required_env_variables: [DB_PASSWORD]\n")
 		at := b.site.point(afterCreate)
-		at.hold()
+		at.Hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", nil))
-		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(at.reached()), "environ"))
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(at.Reached()), "environ"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring("DB_PASSWORD=" + planted("environment") + "\x00"))
-		at.release()
+		at.Release()
 		expectUnseen(creation.wait())
 
 		b.site.env = nil

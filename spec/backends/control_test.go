@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"service-adapter/spec/hold"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,68 +29,14 @@ const (
 	afterClear  = "after-destroy"
 )
 
-// point is a moment of a run at which the spec can hold it.
-type point struct {
-	name     string
-	dir      string // where its files are
-	prefix   string // of their names
-	provider bool
-}
-
-func (m *machine) point(name string) point {
+// point returns a point of OpenTofu or of the provider by its name.
+func (m *machine) point(name string) hold.Point {
 	switch name {
 	case beforeMake, afterMake, beforeClear, afterClear:
-		return point{name: name, dir: m.world.entries, prefix: ".", provider: true}
+		return hold.Point{Name: name, Dir: m.world.entries, Provider: true}
 	default:
-		return point{name: name, dir: m.control()}
+		return hold.Point{Name: name, Dir: m.control()}
 	}
-}
-
-func (p point) file(kind string) string { return filepath.Join(p.dir, p.prefix+kind+"-"+p.name) }
-
-// hold makes the next run that comes to the point stop there.
-func (p point) hold() {
-	GinkgoHelper()
-	if p.provider {
-		Expect(os.WriteFile(p.file("hold"), nil, 0o600)).To(Succeed())
-		return
-	}
-	Expect(syscall.Mkfifo(p.file("hold"), 0o600)).To(Succeed())
-}
-
-// reached waits until a run stands at the point and returns the id of the process that waits.
-func (p point) reached() int {
-	GinkgoHelper()
-	var id int
-	Eventually(func() error {
-		text, err := os.ReadFile(p.file("at"))
-		if err != nil {
-			return err
-		}
-		id, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		return err
-	}).Should(Succeed(), p.name)
-	return id
-}
-
-// release lets the run go on, unless it was killed, and later ones pass.
-func (p point) release() {
-	GinkgoHelper()
-	waiting := p.reached()
-	if !p.provider {
-		Eventually(func() error {
-			pipe, err := os.OpenFile(p.file("hold"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
-			if err != nil {
-				if gone(waiting) {
-					return nil
-				}
-				return err
-			}
-			return pipe.Close()
-		}).Should(Succeed())
-	}
-	Expect(os.Remove(p.file("hold"))).To(Succeed())
-	Expect(os.Remove(p.file("at"))).To(Succeed())
 }
 
 // spy writes down the arguments and the environment of every run of OpenTofu on the machine, and returns how to read them.
@@ -99,17 +45,6 @@ func (m *machine) spy() func() string {
 	file := filepath.Join(m.control(), "spy")
 	Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
 	return func() string { return read(file) }
-}
-
-// gone tells whether a process ended.
-func gone(pid int) bool {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return true
-	}
-	// The state comes after the program's name.
-	state := strings.TrimSpace(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
-	return state == 'Z' || state == 'X'
 }
 
 // tofu is the process id of the only OpenTofu that runs on the machine. It is not the one that started the provider.
@@ -133,6 +68,6 @@ func kill(pids ...int) {
 	for _, pid := range pids {
 		Expect(pid).To(BeNumerically(">", 1))
 		Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Or(Succeed(), MatchError(syscall.ESRCH)))
-		Eventually(gone).WithArguments(pid).Should(BeTrue())
+		Eventually(hold.Gone).WithArguments(pid).Should(BeTrue())
 	}
 }

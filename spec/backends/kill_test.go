@@ -23,9 +23,9 @@ const (
 func (m *machine) killed(ctx context.Context, name string, parameters object, where string, who victim) answer {
 	GinkgoHelper()
 	at := m.point(where)
-	at.hold()
+	at.Hold()
 	begun := m.begin(name, parameters)
-	waiting := at.reached()
+	waiting := at.Reached()
 	switch who {
 	case theTofu:
 		kill(m.tofu())
@@ -34,7 +34,7 @@ func (m *machine) killed(ctx context.Context, name string, parameters object, wh
 	case theMachine:
 		m.end()
 	}
-	at.release()
+	at.Release()
 	got := begun.wait()
 	Expect(got.Stdout).To(BeEmpty())
 	return got
@@ -107,14 +107,14 @@ var _ = Describe("a creation that is killed", func() {
 		w := newWorld(ctx, kind)
 		first, second := w.newMachine(ctx), w.newMachine(ctx)
 		at := first.point(beforeMake)
-		at.hold()
+		at.Hold()
 		creation := first.begin(createBinding, first.bindParameters("bind-1"))
-		at.reached()
+		at.Reached()
 		kill(creation.Process.Pid)
 		told := second.spy()
 		deletion := second.begin(deleteBinding, second.unbindParameters("bind-1"))
 		Eventually(told).Should(ContainSubstring("arguments: state push")) // it needs the lock for that
-		at.release()
+		at.Release()
 		Expect(deletion.wait().Exit).To(Equal(0))
 		Eventually(first.processes).Should(BeEmpty())
 		first.cleanUp(ctx)

@@ -20,6 +20,7 @@ import (
 
 	"service-adapter/internal/odb"
 	"service-adapter/spec/broker"
+	"service-adapter/spec/hold"
 )
 
 // The commands of the protocol.
@@ -236,7 +237,7 @@ func (m *machine) processes() []int {
 			continue
 		}
 		cwd, err := os.Readlink(filepath.Join("/proc", name, "cwd"))
-		if err == nil && (cwd == m.dir || strings.HasPrefix(cwd, m.dir+"/")) && !gone(pid) {
+		if err == nil && (cwd == m.dir || strings.HasPrefix(cwd, m.dir+"/")) && !hold.Gone(pid) {
 			found = append(found, pid)
 		}
 	}

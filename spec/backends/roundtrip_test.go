@@ -27,15 +27,15 @@ var _ = Describe("a binding", func() {
 				w.expectNothingLeft()
 
 				at := m.point(afterMake)
-				at.hold()
+				at.Hold()
 				creation := m.begin(createBinding, m.bindParameters("bind-1"))
-				provider := at.reached()
+				provider := at.Reached()
 				for _, pid := range []int{provider, m.tofu(), creation.Process.Pid} {
 					for _, name := range []string{"cmdline", "environ"} {
 						w.expectNoSecrets(read(fmt.Sprintf("/proc/%d/%s", pid, name)))
 					}
 				}
-				at.release()
+				at.Release()
 				secret := m.credentials(creation.wait())
 				w.works("bind-1", secret)
 				Expect(w.stored()).To(HaveLen(1))
@@ -134,13 +134,13 @@ var _ = Describe("two machines that create one binding", func() {
 		w := newWorld(ctx, kind)
 		first, second := w.newMachine(ctx), w.newMachine(ctx)
 		at := first.point(afterMake)
-		at.hold()
+		at.Hold()
 		creation := first.begin(createBinding, first.bindParameters("bind-1"))
-		at.reached()
+		at.Reached()
 		second.set(object{"budget": "6s"})
 		expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
 		expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
-		at.release()
+		at.Release()
 		w.works("bind-1", first.credentials(creation.wait()))
 		second.set(object{"budget": "45s"})
 		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
