@@ -105,34 +105,24 @@ func (o *Operator) deleteNamed(ctx context.Context, name string, missing error, 
 // ErrInUse says that an instance has bindings.
 var ErrInUse = errors.New("it has bindings")
 
-// DestroyInstance destroys what the provision template of an instance made. The error is ErrInUse when it has bindings and force is not
-// set, and lifecycle.ErrNotStored when there is no such instance. With force the bindings are deleted first; one that cannot be
-// deleted is only logged.
-func (o *Operator) DestroyInstance(ctx context.Context, id string, force bool) error {
+// DestroyInstance destroys what the provision template of an instance without bindings made. The error is ErrInUse when it has some,
+// and lifecycle.ErrNotStored when there is no such instance.
+func (o *Operator) DestroyInstance(ctx context.Context, id string) error {
 	all, err := o.List(ctx, lifecycle.Binding, nil)
 	if err != nil {
 		return err
 	}
-	var bindings []string
 	for _, stored := range all {
 		if stored.InstanceID == id {
-			bindings = append(bindings, stored.ID)
+			return fmt.Errorf("%w, such as %s; delete them first", ErrInUse, stored.ID)
 		}
 	}
-	return o.DestroyInstanceOf(ctx, id, bindings, force)
+	return o.DestroyInstanceOnly(ctx, id)
 }
 
-// DestroyInstanceOf is DestroyInstance for a caller who knows the ids of the instance's bindings. It is an error when the instance is
-// in another condition than only, unless that is empty.
-func (o *Operator) DestroyInstanceOf(ctx context.Context, id string, bindings []string, force bool, only ...lifecycle.Condition) error {
-	if len(bindings) > 0 && !force {
-		return fmt.Errorf("%w: %d, such as %s; delete them first", ErrInUse, len(bindings), bindings[0])
-	}
-	for _, each := range bindings {
-		if err := o.DeleteBinding(ctx, each); err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
-			o.session.logger.Warn("deleting a binding of the instance", "instance", id, "binding", each, "error", err)
-		}
-	}
+// DestroyInstanceOnly is DestroyInstance for a caller who has seen to the instance's bindings. It is an error when the instance is in
+// another condition than only, unless that is empty.
+func (o *Operator) DestroyInstanceOnly(ctx context.Context, id string, only ...lifecycle.Condition) error {
 	return o.manager.DestroyStored(ctx, lifecycle.Instance, id, only...)
 }
 

@@ -145,7 +145,7 @@ func (r *removal) destroy(
 			say(streams, fmt.Sprintf("warning: binding %s of instance %s could not be deleted: %s", id, stored.ID, err))
 		}
 	}
-	done := outcome(operator.DestroyInstanceOf(ctx, stored.ID, nil, force, r.only()...), destroyed)
+	done := outcome(operator.DestroyInstanceOnly(ctx, stored.ID, r.only()...), destroyed)
 	done.Bindings = went
 	return done
 }

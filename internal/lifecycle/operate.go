@@ -85,7 +85,7 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 	if pak == nil {
 		return nil, nil, fmt.Errorf("no installed pak is named %q, which made it; add it to `paks`", stored.Pak)
 	}
-	path, err := UpgradePath(pak, stored.State)
+	path, err := upgradePath(pak, stored.State)
 	return pak, path, err
 }
 
@@ -114,7 +114,7 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upg
 		return nil, fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
 	}
 	done.To = path[len(path)-1]
-	if err := m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record, Inputs: stored.Record.Inputs}); err != nil {
+	if err := m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record}); err != nil {
 		return nil, err
 	}
 	return done, nil

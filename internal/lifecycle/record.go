@@ -122,7 +122,7 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if r.Format < 1 || r.Format > recordFormat {
 		return nil, fmt.Errorf("reading the record: format %d is not supported; was it made by a newer adapter?", r.Format)
 	}
-	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found} {
+	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found, &r.Parameters} {
 		*field, _ = value.Normalise(*field).(map[string]any)
 	}
 	for input, calls := range r.Generated {

@@ -17,14 +17,13 @@ type Upgrading struct {
 	Pak *brokerpak.Pak
 	// Record describes the binding or instance after the upgrade.
 	Record *Record
-	Inputs map[string]any
 }
 
 // Upgrade applies the record's template with each OpenTofu of the pak's terraform_upgrade_path that is newer than the one that wrote
 // the state, up to the pak's default one. An upgrade that failed on the way is taken up where it failed. Providers that the pak
 // replaces in states are replaced first.
 func (m *Manager) Upgrade(ctx context.Context, u Upgrading) error {
-	versions, err := UpgradePath(u.Pak, u.State)
+	versions, err := upgradePath(u.Pak, u.State)
 	if err != nil {
 		return err
 	}
@@ -59,13 +58,13 @@ func (m *Manager) upgradeTo(ctx context.Context, u Upgrading, version string) er
 		return err
 	}
 	u.Space.SetRecord(encoded)
-	return u.Space.Apply(ctx, prepared, u.Inputs)
+	return u.Space.Apply(ctx, prepared, u.Record.Inputs)
 }
 
-// UpgradePath returns the OpenTofu versions of a pak that a state has to be applied with, in order: those of terraform_upgrade_path
+// upgradePath returns the OpenTofu versions of a pak that a state has to be applied with, in order: those of terraform_upgrade_path
 // above the version that wrote the state, and that version itself where its last apply failed. It is empty when there is nothing
 // to upgrade.
-func UpgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
+func upgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
 	target, err := pak.Manifest.DefaultVersion()
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 	older := state.OlderThan(w.installation.Version) && state.Applied != nil
 	switch {
 	case older && w.Upgrades:
-		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted, Inputs: w.wanted.Inputs})
+		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted})
 	case state.Complete && same(record, w.wanted):
 		return newResult(prepared, state.Outputs, false), nil
 	case older:
