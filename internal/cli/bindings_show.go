@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -107,10 +106,7 @@ func writeEntry(out io.Writer, stored *lifecycle.Stored, secrets map[string]any,
 			continue
 		}
 		text.WriteString(name + "\n")
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(values); err != nil {
+		if err := writeJSON(Streams{Out: &text}, values); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,8 +88,5 @@ func printVariables(streams Streams, variables map[string]adapter.Variable, expl
 		}
 		product = values
 	}
-	encoder := json.NewEncoder(streams.Out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(product)
+	return writeJSON(streams, product)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -34,10 +33,7 @@ func newInfo(streams Streams) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				encoder := json.NewEncoder(streams.Out)
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(info)
+				err = writeJSON(streams, info)
 			} else {
 				err = info.WriteText(streams.Out)
 			}
