@@ -43,6 +43,11 @@ func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 		return cmd
 	}
+	// It accepts connections while it is starting up, and refuses everything then.
+	s.ready = func(ctx context.Context) error {
+		_, err := s.Query(ctx, "postgres", "SELECT 1")
+		return err
+	}
 	if err := s.initialise(ctx, bin, data, as); err != nil {
 		return nil, fmt.Errorf("making a PostgreSQL cluster: %w", err)
 	}

@@ -33,9 +33,10 @@ type Server struct {
 	Password string // of S3 the secret key
 	Dir      string // the server's files
 
-	log     string           // file of its output
-	command func() *exec.Cmd // the server as a process in the foreground
-	stop    os.Signal        // asks it to end at once
+	log     string                      // file of its output
+	command func() *exec.Cmd            // the server as a process in the foreground
+	ready   func(context.Context) error // tells whether a server that accepts connections answers
+	stop    os.Signal                   // asks it to end at once
 
 	mutex   sync.Mutex
 	running *exec.Cmd // nil when it is stopped
@@ -45,7 +46,7 @@ type Server struct {
 // Address is host:port.
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// Start starts the server again after Stop or Kill and waits until it accepts connections.
+// Start starts the server again after Stop or Kill and waits until it answers.
 func (s *Server) Start(ctx context.Context) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -65,7 +66,10 @@ func (s *Server) Start(ctx context.Context) error {
 	for {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Address())
 		if err == nil {
-			return connection.Close()
+			_ = connection.Close() // nothing was said
+			if s.ready == nil || s.ready(ctx) == nil {
+				return nil
+			}
 		}
 		select {
 		case <-s.ended:
