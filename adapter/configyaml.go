@@ -12,20 +12,21 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamlnode"
 )
 
 // decodeStrict decodes one YAML document into a configuration type. Unknown and repeated keys and values of the wrong type are
 // errors with their place, all of them at once; no error shows a value, which may be a secret. root is the key that the
 // document is the value of, "" for a whole configuration. It reports whether there was a document.
 func decodeStrict(source, root, text string, target any) (found bool, err error) {
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	var document yaml.Node
-	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+	decoder := yamlnode.NewDecoder(text)
+	document, err := decoder.Decode()
+	if errors.Is(err, io.EOF) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("%s: %s", source, syntaxError(err))
 	}
-	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+	if _, err := decoder.Decode(); !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("%s: only one YAML document is allowed", source)
 	}
 	checker := checker{source: source, root: root}
@@ -40,15 +41,13 @@ func decodeStrict(source, root, text string, target any) (found bool, err error)
 	return true, nil
 }
 
-var lineOf = regexp.MustCompile(`\bline (\d+)`)
-
 // syntaxError keeps of the library's message what cannot show a value.
 func syntaxError(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(text, "unknown anchor") {
 		return "no valid YAML: a text that begins with * must be quoted"
 	}
-	if line := lineOf.FindStringSubmatch(text); line != nil {
+	if line := regexp.MustCompile(`\bline (\d+)`).FindStringSubmatch(text); line != nil {
 		// The library names the line where it noticed.
 		return "no valid YAML near line " + line[1]
 	}

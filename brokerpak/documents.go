@@ -9,6 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamlnode"
 )
 
 // ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
@@ -29,31 +30,39 @@ func isAmbiguous(text string) bool {
 
 // CheckYAML reports what is no YAML, and what readers of YAML disagree about, with its place in the pak.
 func (d Document) CheckYAML() *diag.List {
-	diags := &diag.List{}
-	root, err := d.Node()
-	if err != nil {
-		line, message := syntaxFault(strings.Split(d.Text, "\n"), err)
-		diags.Errorf(d.At(line, 0), "yaml-syntax", "not valid YAML: %s", message)
-		return diags
-	}
-	d.checkNode(root, diags)
+	_, diags := d.Tree()
 	return diags
 }
 
-// Node parses the text, which must be exactly one YAML document; its root is the first content of the node.
+// Tree is Node and CheckYAML in one. The document is nil where the text is not exactly one YAML document, which is among the
+// errors then. Its nodes belong to the caller and have no comments.
+func (d Document) Tree() (document *yaml.Node, diags *diag.List) {
+	diags = &diag.List{}
+	document, err := d.Node()
+	if err != nil {
+		line, message := syntaxFault(strings.Split(d.Text, "\n"), err)
+		diags.Errorf(d.At(line, 0), "yaml-syntax", "not valid YAML: %s", message)
+		return nil, diags
+	}
+	d.checkNode(document, diags)
+	return document, diags
+}
+
+// Node parses the text, which must be exactly one YAML document; its root is the first content of the node. There are no
+// comments.
 func (d Document) Node() (*yaml.Node, error) {
-	decoder := yaml.NewDecoder(strings.NewReader(d.Text))
-	var root, second yaml.Node
-	switch err := decoder.Decode(&root); {
+	decoder := yamlnode.NewDecoder(d.Text)
+	document, err := decoder.Decode()
+	switch {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("the document is empty")
 	case err != nil:
 		return nil, err
 	}
-	if err := decoder.Decode(&second); err == nil {
+	if _, err := decoder.Decode(); err == nil {
 		return nil, errors.New("only one YAML document is allowed")
 	}
-	return &root, nil
+	return document, nil
 }
 
 func (d Document) checkNode(node *yaml.Node, diags *diag.List) {
@@ -62,7 +71,7 @@ func (d Document) checkNode(node *yaml.Node, diags *diag.List) {
 			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
 	}
 	if node.Kind == yaml.MappingNode {
-		seen := map[string]bool{}
+		seen := make(map[string]bool, len(node.Content)/2)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if key.Tag != "!!merge" && key.Kind == yaml.ScalarNode && seen[key.Value] {

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamlnode"
 )
 
 // maxNodes bounds the nodes visited in one file: merges and aliases can multiply a small text without end. The largest
@@ -63,14 +64,13 @@ var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 // further documents either.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
 	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, mistyped: map[diag.Pos]bool{}}
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	var root yaml.Node
-	if err := decoder.Decode(&root); err != nil {
+	decoder := yamlnode.NewDecoder(text)
+	root, err := decoder.Decode()
+	if err != nil {
 		doc.syntaxError(err)
 		return doc, nil
 	}
-	var second yaml.Node
-	if err := decoder.Decode(&second); err == nil && !isNull(second.Content[0]) {
+	if second, err := decoder.Decode(); err == nil && !isNull(second.Content[0]) {
 		diags.Warnf(doc.pos(second.Content[0]), "yaml-documents",
 			"the file holds more than one YAML document; only the first is read")
 	}

@@ -1,11 +1,10 @@
 package paklint
 
 import (
-	"strings"
-
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamlnode"
 )
 
 // places finds the places of keys and values in a YAML file, starting from a place that the parser told.
@@ -17,8 +16,8 @@ type places struct {
 
 // readPlaces parses a file; false when it is no YAML mapping.
 func readPlaces(file, text string) (*places, bool) {
-	var document yaml.Node
-	if err := yaml.NewDecoder(strings.NewReader(text)).Decode(&document); err != nil || document.Content[0].Kind != yaml.MappingNode {
+	document, err := yamlnode.Parse(text)
+	if err != nil || document.Content[0].Kind != yaml.MappingNode {
 		return nil, false
 	}
 	p := &places{file: file, root: document.Content[0], nodes: map[[2]int]*yaml.Node{}}
