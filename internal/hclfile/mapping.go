@@ -2,7 +2,6 @@ package hclfile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"service-adapter/internal/diag"
@@ -21,7 +19,6 @@ import (
 // expression is a parameter_name.
 type expression struct {
 	text       string
-	tokens     hclwrite.Tokens
 	variable   string          // NAME when it is var.NAME
 	literal    any             // the value when it is a literal string, number or bool
 	traversals []hcl.Traversal // of all that it refers to
@@ -135,7 +132,8 @@ func parseExpression(entry Mapping) (*expression, error) {
 		return nil, fmt.Errorf("parameter_name %q of tf_variable %q must be an expression in one line, such as var.NAME, local.NAME or 10",
 			entry.Parameter, entry.TFVariable)
 	}
-	e := &expression{text: text, traversals: parsed.Variables()}
+	within := parsed.Range() // comments around it are left out
+	e := &expression{text: text[within.Start.Byte:within.End.Byte], traversals: parsed.Variables()}
 	traversal, diags := hcl.AbsTraversalForExpr(parsed)
 	isName := !diags.HasErrors()
 	switch {
@@ -148,11 +146,6 @@ func parseExpression(entry Mapping) (*expression, error) {
 	default:
 		e.literal = literalScalar(parsed)
 	}
-	file, diags := hclwrite.ParseConfig([]byte("a = "+e.text+"\n"), "parameter_name", hcl.InitialPos)
-	if diags.HasErrors() {
-		return nil, errors.New("reading parameter_name again") // it has been parsed above
-	}
-	e.tokens = file.Body().GetAttribute("a").Expr().BuildTokens(nil)
 	return e, nil
 }
 
@@ -174,16 +167,16 @@ func literalScalar(parsed hclsyntax.Expression) any {
 }
 
 // addition returns the expression of an added argument. A mapping has the last word about it as well.
-func (w *rewriter) addition(name, path string, added *expression) hclwrite.Tokens {
+func (w *rewriter) addition(name, path string, added *expression) string {
 	m := w.mapped[name]
 	if m == nil {
-		return added.tokens
+		return added.text
 	}
 	m.used = true
 	if added.literal != nil {
 		m.replaces(w, occurrence{path: path, value: added.literal})
 	}
-	return m.expression.tokens
+	return m.expression.text
 }
 
 // replaces notes a value that the mapping is about to replace. It is false for one that could not be given to the variable

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"service-adapter/internal/diag"
 	"service-adapter/internal/tfjson"
@@ -83,22 +82,20 @@ func Regenerate(r Regeneration) (*Regenerated, error) {
 	if err := w.entries(r); err != nil {
 		return nil, err
 	}
-	file := hclwrite.NewEmptyFile()
 	for i, resource := range w.resources {
 		if i > 0 {
-			file.Body().AppendNewline()
+			w.text.WriteString("\n")
 		}
-		if err := w.resource(file.Body(), resource); err != nil {
+		if err := w.resource(resource); err != nil {
 			return nil, fmt.Errorf("regenerating tf_resource %q: %w", resource.Address(), err)
 		}
 	}
 	w.values()
 	w.unused()
-	text := hclwrite.Format(file.Bytes())
-	if _, diags := hclsyntax.ParseConfig(text, RegeneratedFile, hcl.InitialPos); diags.HasErrors() {
+	w.result.Main = format(w.text.String())
+	if _, diags := hclsyntax.ParseConfig([]byte(w.result.Main), RegeneratedFile, hcl.InitialPos); diags.HasErrors() {
 		return nil, fmt.Errorf("regenerating %s gave no valid HCL at line %d", RegeneratedFile, position(diags[0].Subject, "").Line)
 	}
-	w.result.Main = string(text)
 	return w.result, nil
 }
 

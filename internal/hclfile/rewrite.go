@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"service-adapter/internal/tfjson"
@@ -24,12 +23,13 @@ type rewriter struct {
 	mapped    map[string]*mapped                // attribute → what replaces it
 	mappings  []*mapped                         // in the order of the action
 	result    *Regenerated
+	text      strings.Builder // of the resources so far, not laid out
 }
 
-// argument is an attribute that is written, in a block or in a nested attribute.
+// argument is an attribute that is written, in a block or in a nested attribute, or an entry of a map.
 type argument struct {
-	name   string
-	tokens hclwrite.Tokens
+	name       string
+	expression string
 }
 
 // arguments are the attributes of one object: their schemas, their values in the state and what of these is sensitive.
@@ -41,41 +41,42 @@ type arguments struct {
 	added     map[string]*expression
 }
 
-// resource appends the block of a resource.
-func (w *rewriter) resource(file *hclwrite.Body, r importedResource) error {
+// resource writes the block of a resource.
+func (w *rewriter) resource(r importedResource) error {
 	schema := *r.schema
 	if id := schema.Attributes["id"]; id.Optional && id.Computed {
 		// The older SDK declares every id so and refuses a value.
 		schema.Attributes = maps.Clone(schema.Attributes)
 		delete(schema.Attributes, "id")
 	}
-	body := file.AppendNewBlock("resource", []string{r.Type, r.Name}).Body()
-	return w.body(body, schema, r.Values, r.Sensitive, r.Address())
+	fmt.Fprintf(&w.text, "resource %s %s {\n", quoted(r.Type), quoted(r.Name))
+	return w.body(schema, r.Values, r.Sensitive, r.Address())
 }
 
-// body fills the block of a resource, or one in it.
-func (w *rewriter) body(body *hclwrite.Body, schema tfjson.Block, values map[string]any, sensitive any, path string) error {
+// body writes what is in the block of a resource, or in one in it, and its end.
+func (w *rewriter) body(schema tfjson.Block, values map[string]any, sensitive any, path string) error {
 	all, err := w.arguments(arguments{path, schema.Attributes, values, sensitive, w.added[path]})
 	if err != nil {
 		return err
 	}
 	for _, a := range all {
-		body.SetAttributeRaw(a.name, a.tokens)
+		fmt.Fprintf(&w.text, "%s = %s\n", a.name, a.expression)
 	}
 	for _, name := range value.Keys(schema.BlockTypes) {
 		at := path + "." + name
 		if w.deleted[at] || values[name] == nil {
 			continue
 		}
-		if err := w.blocks(body, name, schema.BlockTypes[name], values[name], part(sensitive, name), at); err != nil {
+		if err := w.blocks(name, schema.BlockTypes[name], values[name], part(sensitive, name), at); err != nil {
 			return err
 		}
 	}
+	w.text.WriteString("}\n")
 	return nil
 }
 
-// blocks appends the nested blocks of one type.
-func (w *rewriter) blocks(body *hclwrite.Body, name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
+// blocks writes the nested blocks of one type.
+func (w *rewriter) blocks(name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
 	all, err := objects(schema.NestingMode, v, path)
 	if err != nil {
 		return err
@@ -84,12 +85,12 @@ func (w *rewriter) blocks(body *hclwrite.Body, name string, schema tfjson.Nested
 		if schema.NestingMode == tfjson.NestingGroup && isUnset(o.values) {
 			continue
 		}
-		var labels []string
+		w.text.WriteString(name)
 		if schema.NestingMode == tfjson.NestingMap {
-			labels = []string{o.key}
+			w.text.WriteString(" " + quoted(o.key))
 		}
-		block := body.AppendNewBlock(name, labels)
-		if err := w.body(block.Body(), schema.Block, o.values, o.sensitive(sensitive), path); err != nil {
+		w.text.WriteString(" {\n")
+		if err := w.body(schema.Block, o.values, o.sensitive(sensitive), path); err != nil {
 			return err
 		}
 	}
@@ -178,15 +179,15 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 		if schema.Sensitive {
 			sensitive = true
 		}
-		var tokens hclwrite.Tokens
+		var expression string
 		var err error
 		switch added := in.added[name]; {
 		case added != nil:
-			tokens = w.addition(name, path, added)
+			expression = w.addition(name, path, added)
 		case !schema.Settable():
 			continue
 		case v != nil && !w.deleted[path]:
-			tokens, err = w.attribute(name, schema, v, sensitive, path)
+			expression, err = w.attribute(name, schema, v, sensitive, path)
 		case schema.Required:
 			w.warnf("the required argument %s has no value after the import; import_parameters_to_add gives arguments to a resource", path)
 			continue
@@ -199,15 +200,15 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 		if !hclsyntax.ValidIdentifier(name) {
 			return nil, fmt.Errorf("the schema has an attribute whose name cannot be written: %q", name)
 		}
-		all = append(all, argument{name, tokens})
+		all = append(all, argument{name, expression})
 	}
 	return all, nil
 }
 
 // attribute returns the expression of an attribute that has a value: that of its mapping, or the value itself.
-func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive any, path string) (hclwrite.Tokens, error) {
+func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive any, path string) (string, error) {
 	if m := w.mapped[name]; m != nil && m.replaces(w, occurrence{path: path, value: v, sensitive: isSensitive(sensitive)}) {
-		return m.expression.tokens, nil
+		return m.expression.text, nil
 	}
 	if schema.Nested != nil {
 		return w.nested(schema.Nested, v, sensitive, path)
@@ -215,93 +216,85 @@ func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive 
 	if isSensitive(sensitive) {
 		w.warnf("the sensitive value of %s is written to %s in the clear; a mapping to a variable keeps it out", path, RegeneratedFile)
 	}
-	return literalTokens(v, path)
+	return literalText(v, path)
 }
 
 // nested returns the expression of an attribute that has attributes of its own.
-func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, path string) (hclwrite.Tokens, error) {
+func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
 	all, err := objects(schema.NestingMode, v, path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var list []hclwrite.Tokens
-	var named []hclwrite.ObjectAttrTokens
+	var list []string
+	var named []argument
 	for _, o := range all {
 		inner, err := w.arguments(arguments{path: path, schemas: schema.Attributes, values: o.values, sensitive: o.sensitive(sensitive)})
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		var attributes []hclwrite.ObjectAttrTokens
-		for _, a := range inner {
-			attributes = append(attributes, hclwrite.ObjectAttrTokens{Name: quoted(a.name), Value: a.tokens})
-		}
-		tokens := hclwrite.TokensForObject(attributes)
-		list = append(list, tokens)
-		named = append(named, hclwrite.ObjectAttrTokens{Name: quoted(o.key), Value: tokens})
+		list = append(list, object(inner))
+		named = append(named, argument{o.key, object(inner)})
 	}
 	switch schema.NestingMode {
 	case tfjson.NestingMap:
-		return hclwrite.TokensForObject(named), nil
+		return object(named), nil
 	case tfjson.NestingList, tfjson.NestingSet:
-		return hclwrite.TokensForTuple(list), nil
+		return tuple(list), nil
 	default:
 		return list[0], nil
 	}
 }
 
-// quoted returns a string literal. Keys of objects are always quoted: not every identifier may stand there, such as "for".
-func quoted(text string) hclwrite.Tokens { return hclwrite.TokensForValue(cty.StringVal(text)) }
-
-// literalTokens returns the literal of a value of the state.
-func literalTokens(v any, path string) (hclwrite.Tokens, error) {
+// literalText returns the literal of a value of the state.
+func literalText(v any, path string) (string, error) {
 	switch c := v.(type) {
 	case nil:
-		return hclwrite.TokensForValue(cty.NullVal(cty.DynamicPseudoType)), nil
+		return "null", nil
 	case bool:
-		return hclwrite.TokensForValue(cty.BoolVal(c)), nil
+		return strconv.FormatBool(c), nil
 	case string:
 		return quoted(c), nil
 	case json.Number:
-		return numberTokens(c, path)
+		return numberText(c, path)
 	case []any:
-		var items []hclwrite.Tokens
+		var items []string
 		for _, item := range c {
-			tokens, err := literalTokens(item, path)
+			text, err := literalText(item, path)
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			items = append(items, tokens)
+			items = append(items, text)
 		}
-		return hclwrite.TokensForTuple(items), nil
+		return tuple(items), nil
 	case map[string]any:
-		var items []hclwrite.ObjectAttrTokens
+		var items []argument
 		for _, key := range value.Keys(c) {
-			tokens, err := literalTokens(c[key], path)
+			text, err := literalText(c[key], path)
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			items = append(items, hclwrite.ObjectAttrTokens{Name: quoted(key), Value: tokens})
+			items = append(items, argument{key, text})
 		}
-		return hclwrite.TokensForObject(items), nil
+		return object(items), nil
 	default:
-		return nil, fmt.Errorf("the state has a %T at %s", v, path)
+		return "", fmt.Errorf("the state has a %T at %s", v, path)
 	}
 }
 
 // maxExponent bounds the numbers that are written: HCL as it is generated has no exponents, so they are written in full.
 const maxExponent = 1000
 
-func numberTokens(number json.Number, path string) (hclwrite.Tokens, error) {
+func numberText(number json.Number, path string) (string, error) {
 	if _, text, found := strings.Cut(strings.ToLower(number.String()), "e"); found {
 		if exponent, err := strconv.Atoi(text); err != nil || exponent > maxExponent || exponent < -maxExponent {
-			return nil, fmt.Errorf("the number at %s is too large or too small", path)
+			return "", fmt.Errorf("the number at %s is too large or too small", path)
 		}
 	}
 	parsed, err := cty.ParseNumberVal(number.String())
 	if err != nil {
-		return nil, fmt.Errorf("the state has no number at %s", path)
+		return "", fmt.Errorf("the state has no number at %s", path)
 	}
-	return hclwrite.TokensForValue(parsed), nil
+	return parsed.AsBigFloat().Text('f', -1), nil
 }
 
 // part returns what is sensitive of an element of a map or object; true stands for all of it.
