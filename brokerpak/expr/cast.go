@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -60,17 +59,20 @@ func castTo(v any, typ string) (any, error) {
 	}
 }
 
-// decimal matches a number whose decimal part is dropped in an integer.
-var decimal = regexp.MustCompile(`^([-+]?)(\d*)\.\d*$`)
-
 func integer(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
 	}
-	if match := decimal.FindStringSubmatch(text); match != nil {
-		text = match[1] + match[2]
-		if match[2] == "" {
-			text += "0"
+	if whole, decimals, found := strings.Cut(text, "."); found { // the decimal part is dropped
+		digits := whole
+		if strings.HasPrefix(whole, "-") || strings.HasPrefix(whole, "+") {
+			digits = whole[1:]
+		}
+		if strings.Trim(digits+decimals, "0123456789") == "" {
+			text = whole
+			if digits == "" {
+				text += "0"
+			}
 		}
 	}
 	i, err := strconv.ParseInt(text, 0, 64)

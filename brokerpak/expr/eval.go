@@ -173,13 +173,17 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	return literal, nil
 }
 
-// compute lets HIL check the types of an operator's literal operands and apply it.
+// compute applies an operator to literal operands as HIL does.
 func (e *evaluation) compute(node ast.Node) (*ast.LiteralNode, error) {
-	results, err := operands(node, []ast.Type{ast.TypeAny}, node)
-	if err != nil {
-		return nil, e.fail(node, err)
+	result, ok := direct(node)
+	if !ok {
+		results, err := evaluated(node, []ast.Type{ast.TypeAny}, node)
+		if err != nil {
+			return nil, e.fail(node, err)
+		}
+		result = results[0]
 	}
-	literal := naturalLiteral(results[0])
+	literal := naturalLiteral(result)
 	literal.Posx = node.Pos()
 	return literal, nil
 }
@@ -213,9 +217,17 @@ func placed(pos diag.Pos, err error) error {
 	return fmt.Errorf("%s: %w", pos, err)
 }
 
-// operands has HIL evaluate nodes and convert the results to types. It returns them as Go values: string, bool, int64,
-// float64, []any or map[string]any.
-func operands(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
+// operands converts literals to types as HIL does. It returns them as Go values: string, bool, int64, float64, []any or
+// map[string]any.
+func operands(at ast.Node, types []ast.Type, literals ...ast.Node) ([]any, error) {
+	if values, ok := directly(types, literals); ok {
+		return values, nil
+	}
+	return evaluated(at, types, literals...)
+}
+
+// evaluated has HIL evaluate nodes and convert the results to types, and returns them as Go values.
+func evaluated(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
 	var values []any
 	capture := func(args []any) (any, error) {
 		values = args
@@ -233,24 +245,24 @@ func operands(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
 	return values, nil
 }
 
-var (
+const (
 	// hilPrefix is what HIL puts before a message: a place, which counts from the wrong line, and the name of a function
 	// that nobody called.
-	hilPrefix = regexp.MustCompile(`^(?:At column \d+, line \d+: )?(?:(?:capture|__builtin_\w+): )?`)
+	hilPrefix = `^(?:At column \d+, line \d+: )?(?:(?:capture|__builtin_\w+): )?`
 	// hilConversion matches HIL's messages about a text that cannot be converted, which quote the text.
-	hilConversion = regexp.MustCompile(`^__builtin_StringTo(Int|Float|Bool): `)
+	hilConversion = `^__builtin_StringTo(Int|Float|Bool): `
 	// hilType matches HIL's names of types.
-	hilType = regexp.MustCompile(`\bType(Int|Float|Bool|String|List|Map)\b`)
+	hilType = `\bType(Int|Float|Bool|String|List|Map)\b`
 )
 
 // plain returns an error of HIL in the words of an author. It does not quote values, which may be secret.
 func plain(err error) error {
 	message := err.Error()
-	if match := hilConversion.FindStringSubmatch(message); match != nil {
+	if match := regexp.MustCompile(hilConversion).FindStringSubmatch(message); match != nil {
 		return fmt.Errorf("a text is no %s", strings.ToLower(match[1]))
 	}
-	message = message[len(hilPrefix.FindString(message)):]
-	return errors.New(hilType.ReplaceAllStringFunc(message, func(name string) string {
+	message = message[len(regexp.MustCompile(hilPrefix).FindString(message)):]
+	return errors.New(regexp.MustCompile(hilType).ReplaceAllStringFunc(message, func(name string) string {
 		return strings.ToLower(strings.TrimPrefix(name, "Type"))
 	}))
 }

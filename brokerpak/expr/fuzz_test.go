@@ -19,6 +19,8 @@ func seeds() []string {
 		"", "a$$b", "${", "$${x}", `${"a${"b"}"}`, `a ${s} ${n} ${m["k"]} ${l[1]}`, `${l}`, `${m}`, `x${l}`, `${m[l]}`, `${l["x"]}`,
 		`${1 + 2 * -n / 4 % 3}`, `${1.5 / n}`, `${!yes || s == "text" && n >= 5}`, `${yes ? n : "x"}`, `${n ? l : m}`, `${1 / 0}`,
 		`${str.queryEscape("a b")}`, `${str.queryEscape(l)}`, `${a.b.c}`, `${m.k}`, `${"\\\"\n"}`, "${\n s\n}", "äöü ${ä}", `${x.*.y}`, "${1..2}",
+		`${!yes}`, `${s != "text" || n == "5"}`, `${"5" == n}`, `${true == "true" ? 1 : 4}`, `a${1}b${true}${1.5}`, `${"yes" && true}`,
+		`${1 == true}`, `${"1" == true}`, `${1 ? 2 : 3}`, `${yes ? 1 : 1.5}`, `${true || s}`, `${l == l}`, `${m["n"] == 1 ? s : "x"}`,
 	}
 }
 
@@ -55,6 +57,23 @@ func FuzzParse(f *testing.F) {
 		}
 		if found := template.Check(expr.Known{}).All(); len(found) < len(unknown) {
 			t.Fatalf("%d findings about %d unknown variables", len(found), len(unknown))
+		}
+	})
+}
+
+// FuzzSimple compares the nodes of simple texts with those that HIL makes.
+func FuzzSimple(f *testing.F) {
+	for _, seed := range append(seeds(), "a.${b.c-d} ${_e}$", "${a}${b}", "$ ${a}", "${true}", "${a.*}", "ä${a}", "\xff", "${a}\n", "a\nb", "${9a}") {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := expr.Simple(text)
+		if !ok {
+			return
+		}
+		want, err := hil.Parse(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is %#v, not %#v %v", text, got, want, err)
 		}
 	})
 }

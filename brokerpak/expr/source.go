@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -25,8 +24,19 @@ type Source struct {
 	columns []int
 }
 
-// nodeProperties matches the anchor and the tag before a scalar.
-var nodeProperties = regexp.MustCompile(`^(?:[&!]\S*\s+)*`)
+// nodeProperties returns what stands before a scalar: an anchor, a tag and the blanks behind them.
+func nodeProperties(text string) string {
+	const blanks = "\t\n\f\r "
+	rest := text
+	for strings.HasPrefix(rest, "&") || strings.HasPrefix(rest, "!") {
+		end := strings.IndexAny(rest, blanks)
+		if end < 0 {
+			break
+		}
+		rest = strings.TrimLeft(rest[end:], blanks)
+	}
+	return text[:len(text)-len(rest)]
+}
 
 // SourceOf returns the text of a YAML scalar, or of the scalar that an alias stands for, with its place. The lines are
 // those of the whole file; they tell how the scalar is indented and escaped, which the node does not.
@@ -39,7 +49,7 @@ func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	}
 	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line, Column: node.Column}}
 	rest := afterColumn(line(lines, node.Line), node.Column)
-	properties := nodeProperties.FindString(rest)
+	properties := nodeProperties(rest)
 	rest = rest[len(properties):]
 	source.Pos.Column += utf8.RuneCountInString(properties)
 
@@ -79,7 +89,7 @@ func quotedColumns(text string, column int) []int {
 	}
 	characters := []rune(text)
 	quote := characters[0]
-	columns := []int{}
+	columns := make([]int, 0, len(characters))
 	for i := 1; i < len(characters); {
 		columns = append(columns, column+i)
 		switch {
@@ -120,11 +130,12 @@ func line(lines []string, number int) string {
 
 // afterColumn returns the part of a line from a column, counted in characters from 1.
 func afterColumn(line string, column int) string {
-	characters := []rune(line)
-	if column < 1 || column > len(characters) {
-		return ""
+	for at := range line {
+		if column--; column == 0 {
+			return line[at:]
+		}
 	}
-	return string(characters[column-1:])
+	return ""
 }
 
 // at translates a place in the text, where the first character is line 1, column 1, to a place in the file.
