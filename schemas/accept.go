@@ -1,8 +1,6 @@
 package schemas
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"regexp"
 	"slices"
@@ -10,72 +8,42 @@ import (
 	"unicode/utf8"
 )
 
-// rule is a JSON schema of the few keywords that the manifest's schema uses. Compiling that schema with the library takes longer than
-// all else that is done with a small manifest, so a rule accepts first; what it does not accept, the library judges and explains.
+// rule is a JSON schema of the few keywords that the manifest's schema uses; manifestRule is that schema. Compiling it with the library
+// takes longer than all else that is done with a small manifest, so a rule accepts first; what it does not accept, the library judges
+// and explains.
 type rule struct {
-	Schema               string           `json:"$schema"`
-	Comment              string           `json:"$comment"`
-	Definitions          map[string]*rule `json:"definitions"`
-	Ref                  string           `json:"$ref"`
-	Type                 types            `json:"type"`
-	Required             []string         `json:"required"`
-	Properties           map[string]*rule `json:"properties"`
-	AdditionalProperties *additional      `json:"additionalProperties"`
-	Items                *rule            `json:"items"`
-	MinItems             int              `json:"minItems"`
-	MinLength            int              `json:"minLength"`
-	Minimum              *int64           `json:"minimum"`
-	Pattern              string           `json:"pattern"`
-	Enum                 []string         `json:"enum"`
-	Const                *string          `json:"const"`
-	AllOf                []*rule          `json:"allOf"`
-	AnyOf                []*rule          `json:"anyOf"`
-	OneOf                []*rule          `json:"oneOf"`
-	Not                  *rule            `json:"not"`
-	If                   *rule            `json:"if"`
-	Then                 *rule            `json:"then"`
+	Ref        *rule // stands alone
+	Types      []string
+	Required   []string
+	Properties []property
+	Closed     bool  // there are no other properties
+	Additional *rule // of other properties
+	Items      *rule
+	MinItems   int
+	MinLength  int
+	MaxLength  int  // 0: any
+	Limited    bool // by Minimum
+	Minimum    int64
+	Capped     bool // by Maximum
+	Maximum    int64
+	Pattern    string
+	Enum       []string
+	AllOf      []rule
+	AnyOf      []rule
+	OneOf      []rule
+	Not        *rule
+	If         *rule
+	Then       *rule
 }
 
-// types are one type or several.
-type types []string
-
-// UnmarshalJSON reads a text or a list of texts.
-func (t *types) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' {
-		return json.Unmarshal(data, (*[]string)(t))
-	}
-	*t = types{""}
-	return json.Unmarshal(data, &(*t)[0])
-}
-
-// additional is false, or a rule for further keys.
-type additional struct{ *rule }
-
-// UnmarshalJSON reads false or a schema; the error says that it is another value.
-func (a *additional) UnmarshalJSON(data []byte) error {
-	if string(data) == "false" {
-		return nil
-	}
-	var err error
-	a.rule, err = parseRule(data)
-	return err
-}
-
-// parseRule reads a schema. The error says that it has a keyword that a rule has not.
-func parseRule(text []byte) (*rule, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	var r rule
-	if err := decoder.Decode(&r); err != nil {
-		return nil, err
-	}
-	return &r, nil
+type property struct {
+	name string
+	rule rule
 }
 
 // accepts tells whether a tree certainly meets the manifest's schema. False says nothing.
 func accepts(tree map[string]any) bool {
-	root, err := parseRule([]byte(manifestSchema))
-	return err == nil && encodable(tree, 0) && acceptance{root}.accepts(root, tree)
+	return encodable(tree, 0) && manifestRule.accepts(tree)
 }
 
 // encodable tells whether the library gets a value as it is: it gets it as JSON.
@@ -102,89 +70,103 @@ func encodable(v any, depth int) bool {
 	}
 }
 
-// acceptance holds the schema that references are looked up in.
-type acceptance struct{ root *rule }
-
-func (a acceptance) accepts(r *rule, v any) bool {
-	if r.Ref != "" { // what stands beside it does not count
-		target := a.root.Definitions[strings.TrimPrefix(r.Ref, "#/definitions/")]
-		return target != nil && a.accepts(target, v)
+func (r *rule) accepts(v any) bool {
+	if r.Ref != nil {
+		return r.Ref.accepts(v)
 	}
-	if len(r.Type) > 0 && !slices.ContainsFunc(r.Type, func(name string) bool { return isType(name, v) }) {
+	if len(r.Types) > 0 && !slices.ContainsFunc(r.Types, func(name string) bool { return isType(name, v) }) {
 		return false
 	}
-	return a.value(r, v) && a.combinations(r, v)
+	return r.value(v) && r.combinations(v)
 }
 
-func (a acceptance) value(r *rule, v any) bool {
+func (r *rule) value(v any) bool {
 	text, isText := v.(string)
-	if r.Const != nil && (!isText || text != *r.Const) || len(r.Enum) > 0 && (!isText || !slices.Contains(r.Enum, text)) {
+	if len(r.Enum) > 0 && (!isText || !slices.Contains(r.Enum, text)) {
 		return false
 	}
 	switch item := v.(type) {
 	case string:
-		return utf8.RuneCountInString(item) >= r.MinLength && (r.Pattern == "" || matches(r.Pattern, item))
+		length := utf8.RuneCountInString(item)
+		return length >= r.MinLength && (r.MaxLength == 0 || length <= r.MaxLength) && (r.Pattern == "" || matches(r.Pattern, item))
 	case int64:
-		return r.Minimum == nil || item >= *r.Minimum
+		return (!r.Limited || item >= r.Minimum) && (!r.Capped || item <= r.Maximum)
+	case uint64: // above every int64
+		return !r.Capped
 	case float64:
-		return r.Minimum == nil || item >= float64(*r.Minimum)
+		return (!r.Limited || item >= float64(r.Minimum)) && (!r.Capped || item <= float64(r.Maximum))
 	case []any:
 		return len(item) >= r.MinItems &&
-			(r.Items == nil || !slices.ContainsFunc(item, func(element any) bool { return !a.accepts(r.Items, element) }))
+			(r.Items == nil || !slices.ContainsFunc(item, func(element any) bool { return !r.Items.accepts(element) }))
 	case map[string]any:
-		return a.object(r, item)
+		return r.object(item)
 	default:
 		return true
 	}
 }
 
-func (a acceptance) object(r *rule, object map[string]any) bool {
+func (r *rule) object(object map[string]any) bool {
 	for _, key := range r.Required {
 		if _, ok := object[key]; !ok {
 			return false
 		}
 	}
-	if r.Properties == nil && r.AdditionalProperties == nil {
-		return true
-	}
 	for key, item := range object {
-		property, known := r.Properties[key]
+		known := slices.IndexFunc(r.Properties, func(p property) bool { return p.name == key })
 		switch {
-		case known:
-		case r.AdditionalProperties == nil:
-			continue
-		case r.AdditionalProperties.rule == nil:
-			return false
-		default:
-			property = r.AdditionalProperties.rule
-		}
-		if !a.accepts(property, item) {
+		case known >= 0:
+			if !r.Properties[known].rule.accepts(item) {
+				return false
+			}
+		case r.Closed, r.Additional != nil && !r.Additional.accepts(item):
 			return false
 		}
 	}
 	return true
 }
 
-func (a acceptance) combinations(r *rule, v any) bool {
-	meets := func(r *rule) bool { return a.accepts(r, v) }
-	one := 0
-	for _, choice := range r.OneOf {
-		if meets(choice) {
-			one++
+func (r *rule) combinations(v any) bool {
+	met := func(rules []rule) (count int) {
+		for i := range rules {
+			if rules[i].accepts(v) {
+				count++
+			}
 		}
+		return count
 	}
-	return !slices.ContainsFunc(r.AllOf, func(r *rule) bool { return !meets(r) }) &&
-		(len(r.AnyOf) == 0 || slices.ContainsFunc(r.AnyOf, meets)) &&
-		(len(r.OneOf) == 0 || one == 1) &&
-		(r.Not == nil || !meets(r.Not)) &&
-		(r.If == nil || r.Then == nil || !meets(r.If) || meets(r.Then))
+	return met(r.AllOf) == len(r.AllOf) &&
+		(len(r.AnyOf) == 0 || met(r.AnyOf) > 0) &&
+		(len(r.OneOf) == 0 || met(r.OneOf) == 1) &&
+		(r.Not == nil || !r.Not.accepts(v)) &&
+		(r.If == nil || r.Then == nil || !r.If.accepts(v) || r.Then.accepts(v))
 }
 
-// matches reports a match; the few patterns are not worth keeping.
+// The patterns that nearly every manifest has a text for.
+const (
+	watchTime     = `^\s*\d+\s*(-\s*\d+\s*)?$` // milliseconds, or a span of them
+	variableName  = `^[a-zA-Z0-9_/-]+$`
+	variableFault = `//|/$` // must not match
+)
+
+// matches reports a match. To compile those patterns would take longer than all other checks.
 func matches(pattern, text string) bool {
+	switch pattern {
+	case watchTime:
+		const blanks = "\t\n\f\r "
+		from, to, span := strings.Cut(text, "-")
+		return isNumber(strings.Trim(from, blanks)) && (!span || isNumber(strings.Trim(to, blanks)))
+	case variableName:
+		return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '/' && r != '-'
+		})
+	case variableFault:
+		return strings.Contains(text, "//") || strings.HasSuffix(text, "/")
+	}
 	expression, err := regexp.Compile(pattern)
 	return err == nil && expression.MatchString(text)
 }
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 func isType(name string, v any) bool {
 	switch item := v.(type) {

@@ -19,9 +19,14 @@ import (
 // its place in the definition.
 func CheckValues(inputs []brokerpak.Variable, values map[string]any) error {
 	inputs = lastOfEachName(inputs)
-	if len(inputs) == 0 {
+	if plainlyValid(inputs, values) {
 		return nil
 	}
+	return validate(inputs, values)
+}
+
+// validate has the library check the values.
+func validate(inputs []brokerpak.Variable, values map[string]any) error {
 	schema, err := compileInputs(inputs)
 	if err != nil {
 		return fmt.Errorf("reading the constraints of inputs: %w", err)
