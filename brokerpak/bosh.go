@@ -182,7 +182,7 @@ func (d *definition) references(target *[]Reference) field {
 const minSecretLength, maxSecretLength = 8, 4096
 
 func (d *definition) checkSecret(at places, secret Secret) {
-	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
+	if !isSecretName(secret.Name) || isNumberedName(secret.Name) {
 		d.failf(at.at("name"), "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
 			"and may not end with a hyphen and a number", secret.Name)
 	}

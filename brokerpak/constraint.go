@@ -2,7 +2,6 @@ package brokerpak
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/cppforlife/go-semi-semantic/version"
@@ -16,24 +15,34 @@ type condition struct {
 	version  version.Version
 }
 
-var conditionPattern = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
-
 // ParseConstraint reads conditions such as ">= 4.1, < 6"; the operators are =, !=, <, <=, > and >=, = when none is given.
 // Versions are BOSH's: "1.2.3", "3421.11", "0+dev.4".
 func ParseConstraint(text string) (Constraints, error) {
 	var all Constraints
 	for _, part := range strings.Split(text, ",") {
-		found := conditionPattern.FindStringSubmatch(strings.TrimSpace(part))
-		if found == nil {
+		operator, number, found := cutOperator(strings.TrimSpace(part))
+		if !found {
 			return nil, fmt.Errorf("constraint %q must have the form \">= 4.1, < 6\"", text)
 		}
-		parsed, err := version.NewVersionFromString(withoutCommit(found[2]))
+		parsed, err := version.NewVersionFromString(withoutCommit(number))
 		if err != nil {
-			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, found[2])
+			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, number)
 		}
-		all = append(all, condition{operator: found[1], version: parsed})
+		all = append(all, condition{operator: operator, version: parsed})
 	}
 	return all, nil
+}
+
+// cutOperator divides a condition into operator and version; no operator is "".
+func cutOperator(condition string) (operator, number string, found bool) {
+	const blanks = "\t\n\f\r "
+	for _, operator := range []string{">=", "<=", ">", "<", "=", "!=", ""} {
+		number, found := strings.CutPrefix(condition, operator)
+		if number = strings.TrimLeft(number, blanks); found && number != "" && !strings.ContainsAny(number, blanks) {
+			return operator, number, true
+		}
+	}
+	return "", "", false
 }
 
 // Match tells whether a version meets all conditions, compared as CompareVersions does; the error says that it is no version.

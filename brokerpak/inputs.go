@@ -2,7 +2,6 @@ package brokerpak
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,8 +14,12 @@ import (
 // types are the JSON types an input may have; the empty one admits any value.
 var types = []string{"", "object", "boolean", "array", "number", "string", "integer"} //nolint:gochecknoglobals // a constant table
 
-// attributePattern is the form of tf_attribute: resource type, resource name and attribute.
-var attributePattern = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
+// isAttribute tells whether a text has the form of tf_attribute: resource type, resource name and attribute.
+func isAttribute(text string) bool {
+	kind, rest, _ := strings.Cut(text, ".")
+	name, _, found := strings.Cut(rest, ".")
+	return found && isWord(kind, "-_") && isWord(name, "-_")
+}
 
 func (d *definition) variables(what string, target *[]Variable) field {
 	return func(node *yaml.Node) {
@@ -54,7 +57,7 @@ func (d *definition) variable(what string, element *yaml.Node) Variable {
 	})
 	d.required(at, "field_name", "field_name of an entry of "+what, variable.Name)
 	d.required(at, "details", "details of an entry of "+what, variable.Details)
-	if variable.TFAttribute != "" && !attributePattern.MatchString(variable.TFAttribute) {
+	if variable.TFAttribute != "" && !isAttribute(variable.TFAttribute) {
 		d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
 	}
 	return variable

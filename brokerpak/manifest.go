@@ -178,7 +178,7 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 	var tofus, defaults []Binary
 	seen := map[string]bool{}
 	for _, binary := range binaries {
-		if binary.Kind() != OtherBinary && binary.Version != "" {
+		if binary.Kind() != OtherBinary && binary.Version != "" && !isRelease(binary.Version) {
 			if _, err := version.NewVersion(binary.Version); err != nil {
 				diags.Errorf(binary.Pos, "version", "version %q of %s is not a version such as 1.2.3", binary.Version, binary.Name)
 			}
@@ -199,6 +199,15 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 		}
 	}
 	checkDefaultTofu(tofus, defaults, diags)
+}
+
+// isRelease tells whether a text is a version of three short numbers, as nearly all are. The library's expression takes as long to compile
+// as the whole manifest to read.
+func isRelease(text string) bool {
+	numbers := strings.Split(text, ".")
+	return len(numbers) == 3 && !slices.ContainsFunc(numbers, func(number string) bool {
+		return number == "" || len(number) > 9 || strings.Trim(number, "0123456789") != ""
+	})
 }
 
 func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {

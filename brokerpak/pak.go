@@ -6,6 +6,7 @@ package brokerpak
 
 import (
 	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -150,15 +151,15 @@ func (p *Pak) readText(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
-	data, err := io.ReadAll(io.LimitReader(file, maxTextFile+1))
-	if err != nil {
+	defer func() { _ = file.Close() }()                                                           // opened for reading: closing cannot lose anything
+	data := bytes.NewBuffer(make([]byte, 0, min(max(info.Size(), 0), maxTextFile)+bytes.MinRead)) // without growing
+	if _, err := data.ReadFrom(io.LimitReader(file, maxTextFile+1)); err != nil {
 		return "", err
 	}
-	if len(data) > maxTextFile {
+	if data.Len() > maxTextFile {
 		return "", fmt.Errorf("the file is larger than %d MB", maxTextFile>>20)
 	}
-	return string(data), nil
+	return data.String(), nil
 }
 
 // Display is how a file of the pak is called in messages: "redis/redis.yml", or "redis.brokerpak!/redis.yml" in a zip.

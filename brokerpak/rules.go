@@ -1,7 +1,6 @@
 package brokerpak
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -43,14 +42,11 @@ func checkInputNames(action *Action, diags *diag.List) {
 	}
 }
 
-// previousName matches the variables and functions that tell about the deployment as it is.
-var previousName = regexp.MustCompile(`^previous(_plan)?\.`)
-
-// checkPrevious keeps those names to the rules and the update block. A value that they decide differs between the broker's
+// checkPrevious keeps the variables and functions that tell about the deployment as it is to the rules and the update block. A value that they decide differs between the broker's
 // check for pending changes and the deployment itself, so that the instance would have pending changes for ever.
 func checkPrevious(service *Service, diags *diag.List) {
 	refuse := func(name string, pos diag.Pos) {
-		if previousName.MatchString(name) {
+		if strings.HasPrefix(name, "previous.") || strings.HasPrefix(name, "previous_plan.") {
 			diags.Errorf(pos, "previous", "%q may only be used in provision.bosh.checks and provision.bosh.update: "+
 				"here its value would differ in the broker's check for pending changes", name)
 		}
@@ -98,7 +94,7 @@ func checkReferences(action *Action, diags *diag.List) {
 	}
 	for _, reference := range action.Bosh.References {
 		switch {
-		case !secretName.MatchString(reference.Name):
+		case !isSecretName(reference.Name):
 			diags.Errorf(reference.Pos, "reference-name", "reference name %q may only hold letters, digits, underscores and hyphens", reference.Name)
 		case slices.Contains(taken, reference.Name):
 			diags.Errorf(reference.Pos, "reference-name", "there is an input, secret or reference %q as well", reference.Name)

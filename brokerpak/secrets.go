@@ -1,7 +1,6 @@
 package brokerpak
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,12 +10,16 @@ import (
 	"service-adapter/internal/value"
 )
 
-var (
-	// secretName keeps names usable in CredHub paths and in ((odb_secret:NAME)).
-	secretName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$`)
-	// numberedName is the form of the names that changed values get, NAME-2; a secret of such a name could meet one.
-	numberedName = regexp.MustCompile(`-[0-9]+$`)
-)
+// isSecretName keeps names usable in CredHub paths and in ((odb_secret:NAME)).
+func isSecretName(name string) bool {
+	return name != "" && isWord(name, "_-") && name[0] != '-' && name[len(name)-1] != '-'
+}
+
+// isNumberedName tells whether a name has the form of those that changed values get, NAME-2; a secret of such a name could meet one.
+func isNumberedName(name string) bool {
+	base := strings.TrimRight(name, "0123456789")
+	return base != name && strings.HasSuffix(base, "-")
+}
 
 // checkSecrets holds the rules about secrets that concern the whole action. An input that is a secret's value stays out of the
 // manifest and of the record in it, so nothing else may use it: it would be lost, or leak, at the next update.
@@ -88,17 +91,32 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 		return // ((name)) is that secret
 	}
 	for _, document := range action.Bosh.documents() {
-		for _, found := range documentVariable.FindAllStringSubmatchIndex(document.Text, -1) {
-			if document.Text[found[2]:found[3]] == secret.Input {
-				diags.Errorf(place(document, found[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
-					secret.Input, secret.Name, secret.Name)
-			}
+		for _, at := range variablesNamed(secret.Input, document.Text) {
+			diags.Errorf(place(document, at), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
+				secret.Input, secret.Name, secret.Name)
 		}
 	}
 }
 
-// documentVariable matches a variable of a BOSH manifest.
-var documentVariable = regexp.MustCompile(`\(\( ?!?([-/\w]+)`)
+// variablesNamed returns where the variables ((name)) of a BOSH manifest begin, in bytes.
+func variablesNamed(name, text string) []int {
+	var found []int
+	for at := 0; ; {
+		start := strings.Index(text[at:], "((")
+		if start < 0 {
+			return found
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(text[at+start+len("(("):], " "), "!")
+		end := strings.IndexFunc(rest, func(r rune) bool { return !isWord(string(r), "_/-") })
+		if end < 0 {
+			end = len(rest)
+		}
+		if rest[:end] == name {
+			found = append(found, at+start)
+		}
+		at += start + 1
+	}
+}
 
 // documents returns the YAML texts that are interpolated.
 func (b *Bosh) documents() []Document {

@@ -11,7 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"regexp"
+	"strings"
 	"time"
 
 	"service-adapter/brokerpak"
@@ -60,17 +60,20 @@ const (
 	Instance Kind = "instance"
 )
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-// longestID is the length in bytes of the longest id that is part of a workspace's name. In the expression it would cost time in
-// every command.
+// longestID is the length in bytes of the longest id that is part of a workspace's name.
 const longestID = 100
+
+func isPlain(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+}
 
 // Workspace names the workspace of a binding or an instance. An id that is no plain name is represented by its hash; the record
 // has the id.
 func Workspace(kind Kind, id string) string {
 	prefix := string(kind[:1])
-	if len(id) <= longestID && plainID.MatchString(id) {
+	if len(id) <= longestID && isPlain(id) {
 		return prefix + "-" + id
 	}
 	sum := sha256.Sum256([]byte(id))

@@ -2,9 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -194,11 +195,10 @@ func Named(workspace string) (kind Kind, id string, ok bool) {
 	return "", "", false
 }
 
-var hashed = regexp.MustCompile(`^[bi]h-[0-9a-f]{64}$`)
-
 // isHashed tells whether a name is that of a workspace of this kind whose id is no plain name.
 func isHashed(kind Kind, name string) bool {
-	return name != "" && name[:1] == string(kind[:1]) && hashed.MatchString(name)
+	hash, found := strings.CutPrefix(name, string(kind[:1])+"h-")
+	return found && len(hash) == hex.EncodedLen(sha256.Size) && strings.Trim(hash, "0123456789abcdef") == ""
 }
 
 // workspaceOf names the workspace of an id that an operator gives: a hashed name stands for itself, because it is all that is known

@@ -27,10 +27,10 @@ const (
 )
 
 // placeholder is a parameter of a url_template.
-var placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+const placeholder = `\$\{[^}]*\}`
 
 // forced is how go-getter, which other brokers use, is told which protocol to speak.
-var forced = regexp.MustCompile(`^[a-z0-9]+::`)
+const forced = `^[a-z0-9]+::`
 
 // location is where something is fetched from: a URL or a local file, and what is known of it.
 type location struct {
@@ -53,7 +53,7 @@ func (l location) String() string {
 // expand fills in the parameters of a url_template.
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
 	var unknown []string
-	text := placeholder.ReplaceAllStringFunc(template, func(name string) string {
+	text := regexp.MustCompile(placeholder).ReplaceAllStringFunc(template, func(name string) string {
 		switch name {
 		case "${name}":
 			return binary.Name
@@ -85,7 +85,7 @@ func normalVersion(binary brokerpak.Binary) string {
 
 // locate reads a URL or a path. A relative path is looked up in each of the directories.
 func locate(text string, dirs ...string) (location, error) {
-	if protocol := forced.FindString(text); protocol != "" {
+	if protocol := regexp.MustCompile(forced).FindString(text); protocol != "" {
 		return location{}, flawf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"service-adapter/brokerpak"
 )
@@ -234,14 +235,14 @@ func codeSpan(literal string) string {
 
 var (
 	// markup are the characters that mean something anywhere in a paragraph.
-	markup = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#&~$]")
+	markup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[\\\\`*_{}\\[\\]<>#&~$]") })
 	// leading is what makes a paragraph a list or a rule.
-	leading = regexp.MustCompile(`^([0-9]*)([-+=]|[.)]( |$))`)
+	leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]*)([-+=]|[.)]( |$))`) })
 )
 
 // escape makes one paragraph of a text, without markup.
 func escape(words string) string {
-	return leading.ReplaceAllString(markup.ReplaceAllString(oneLine(words), `\$0`), `$1\$2`)
+	return leading().ReplaceAllString(markup().ReplaceAllString(oneLine(words), `\$0`), `$1\$2`)
 }
 
 // angled makes a URL safe between angle brackets.

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -16,9 +17,9 @@ import (
 
 var (
 	// anyVariable is what the Director takes for a variable.
-	anyVariable = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
+	anyVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)\(\(.*?\)\)`) })
 	// variableName is what both the Director and the BOSH library take for one.
-	variableName = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
+	variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`) })
 )
 
 // templateDocument is a YAML text that is interpolated.
@@ -45,10 +46,9 @@ func (c *serviceCheck) documents() bool {
 			continue
 		}
 		c.files[text.Pos.File] = true
-		found := text.CheckYAML()
+		root, found := text.Tree()
 		c.diags.Append(found)
-		root, err := text.Node()
-		if err != nil {
+		if root == nil {
 			usable = false
 			continue
 		}
@@ -154,7 +154,7 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 		if node.Kind != yaml.ScalarNode {
 			return
 		}
-		for _, at := range anyVariable.FindAllStringIndex(node.Value, -1) {
+		for _, at := range anyVariable().FindAllStringIndex(node.Value, -1) {
 			found := node.Value[at[0]:at[1]]
 			if text := variableFault(found, found == node.Value, known, declared); text != "" {
 				fine = false
@@ -188,7 +188,7 @@ func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.
 
 // variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing.
 func variableFault(found string, whole bool, known map[string]string, declared []string) string {
-	match := variableName.FindStringSubmatch(found)
+	match := variableName().FindStringSubmatch(found)
 	if match == nil {
 		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
 	}

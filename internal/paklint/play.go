@@ -81,11 +81,9 @@ func (c *serviceCheck) playFailed(attempt deployment, err error) {
 	}
 }
 
-// placeOf matches the line and column behind the name of a file.
-var placeOf = regexp.MustCompile(`^:(\d+):(\d+): `)
-
 // placeIn takes the first place out of an error; without one it is the manifest template's.
 func (c *serviceCheck) placeIn(text string) (diag.Pos, string) {
+	placeOf := regexp.MustCompile(`^:(\d+):(\d+): `)
 	for file := range c.files {
 		before, after, found := strings.Cut(text, file)
 		if match := placeOf.FindStringSubmatch(after); found && match != nil {

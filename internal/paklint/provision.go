@@ -2,8 +2,8 @@ package paklint
 
 import (
 	"context"
-	"regexp"
 	"slices"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
@@ -25,7 +25,7 @@ func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfi
 		switch {
 		case slices.Contains(module.SensitiveOutputs, output) && slices.Contains(secrets, output):
 			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, and has the name of one; rename one of them", output)
-		case slices.Contains(module.SensitiveOutputs, output) && numbered.MatchString(output):
+		case slices.Contains(module.SensitiveOutputs, output) && isNumbered(output):
 			c.diags.Errorf(pos, "output-name", "the sensitive output %q is kept as a secret, whose name must not end like that of a changed value", output)
 		case slices.Contains(inputs, output) && action.Bosh != nil:
 			c.diags.Warnf(pos, "output-name", "output %q has the name of an input, so ((%s)) in the manifest is the input", output, output)
@@ -33,8 +33,11 @@ func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfi
 	}
 }
 
-// numbered are the ends of the names that changed values of secrets get.
-var numbered = regexp.MustCompile(`-[0-9]+$`)
+// isNumbered tells whether a name ends like those that changed values of secrets get.
+func isNumbered(name string) bool {
+	base := strings.TrimRight(name, "0123456789")
+	return base != name && strings.HasSuffix(base, "-")
+}
 
 // secretInTemplate refuses a template that uses the value of a secret: only CredHub has it when the next request comes.
 func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfile.Module, secret brokerpak.Secret) {

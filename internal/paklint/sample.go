@@ -2,7 +2,6 @@ package paklint
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,8 +170,11 @@ func (c *serviceCheck) releaseNames() []string {
 	return slices.Compact(names)
 }
 
-// groupPath is the path of an operation that adds or replaces an instance group.
-var groupPath = regexp.MustCompile(`^/instance_groups/[^/]+$`)
+// isGroupPath tells whether an operation of this path adds or replaces an instance group.
+func isGroupPath(path string) bool {
+	name, found := strings.CutPrefix(path, "/instance_groups/")
+	return found && name != "" && !strings.Contains(name, "/")
+}
 
 // addedByOps are the names of jobs and instance groups that ops files may add.
 func (c *serviceCheck) addedByOps() (jobs, groups []string) {
@@ -192,7 +194,7 @@ func (c *serviceCheck) addedByOps() (jobs, groups []string) {
 			case name == nil:
 			case strings.Contains(path.Value, "/jobs/"):
 				jobs = append(jobs, name.Value)
-			case groupPath.MatchString(path.Value):
+			case isGroupPath(path.Value):
 				groups = append(groups, name.Value)
 			}
 		}
@@ -230,7 +232,7 @@ func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	}
 	var paths []string
 	for _, text := range texts {
-		for _, found := range anyVariable.FindAllString(text, -1) {
+		for _, found := range anyVariable().FindAllString(text, -1) {
 			name := strings.TrimPrefix(strings.Trim(found, "() "), "!")
 			slash := strings.LastIndexByte(name, '/')
 			if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
