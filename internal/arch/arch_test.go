@@ -24,7 +24,7 @@ const maxLines = 400
 // of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
 	{"internal/diag", "internal/fault", "internal/value", "internal/yamlnode"},
-	{"internal/record", "internal/redact", "internal/tfjson"},
+	{"internal/record", "internal/redact", "internal/statestore", "internal/tfjson"},
 	{"internal/director", "internal/hclfile"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
@@ -36,15 +36,16 @@ var layers = [][]string{
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
 	{"internal/cli"},
 	{"cmd"},
-	{"spec/broker", "spec/hold", "spec/servers"},
-	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/minimal"},
+	{"spec/bench/figures", "spec/broker", "spec/hold", "spec/servers"},
+	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/meter", "spec/bench/minimal"},
 	{"spec/release"},
 }
 
 // onlyImporters narrows the layers: these packages are for some of those above them.
 var onlyImporters = map[string][]string{
-	"internal/director": {"internal/cli"},
-	"internal/tofu":     {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"},
+	"internal/director":   {"internal/cli"},
+	"internal/statestore": {"internal/tofu"},
+	"internal/tofu":       {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"},
 }
 
 // onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package. The packages below
@@ -53,6 +54,7 @@ var onlyImporter = map[string]string{
 	"os/exec":                  "internal/tofu",
 	"github.com/hashicorp/hil": "brokerpak/expr",
 	"github.com/hashicorp/hcl": "internal/hclfile",
+	"github.com/lib/pq":        "internal/statestore",
 	"github.com/xeipuuv":       "schemas",
 	"github.com/spf13/cobra":   "internal/cli",
 	"github.com/spf13/pflag":   "internal/cli",

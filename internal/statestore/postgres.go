@@ -1,0 +1,265 @@
+package statestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lib/pq"
+)
+
+// PostgresConfig is the configuration of OpenTofu's backend pg.
+type PostgresConfig struct {
+	ConnStr string // conn_str: a URL or settings such as "host=… user=…"
+	Schema  string // schema_name, "" for OpenTofu's default
+	Table   string // table_name, "" for OpenTofu's default
+}
+
+// nowhere is a file that cannot exist.
+const nowhere = "/dev/null/none"
+
+// postgres keeps states in the rows of a table. OpenTofu's lock of a state is an advisory lock on the id of its row, which belongs to a
+// session; the locks here belong to a transaction and are of the same space. There is another lock, one for all rows of the table,
+// that OpenTofu takes to create a workspace. It is not taken here: one statement either makes the row or finds it, and while somebody
+// holds that lock all other runs of OpenTofu fail that begin to work on any row.
+type postgres struct {
+	db                                  *sql.DB
+	read, list, create, replace, delete string
+}
+
+// Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps one connection for a second, and makes
+// neither the schema nor the table: ErrUnprepared. It is for a backend that OpenTofu runs in an environment without variables of
+// PostgreSQL and with a home directory that is empty; ErrUnsupported where this process's environment has such variables, or where the
+// connection depends on something else that OpenTofu may see in another way. Errors never hold the password.
+func Postgres(config PostgresConfig) (Store, error) {
+	connection, err := configuration(config.ConnStr)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := pq.NewConnectorConfig(connection)
+	if err != nil {
+		return nil, ErrUnsupported
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxIdleTime(time.Second)
+
+	if config.Schema == "" {
+		config.Schema = "terraform_remote_state"
+	}
+	if config.Table == "" {
+		config.Table = "states"
+	}
+	table := pq.QuoteIdentifier(config.Schema) + "." + pq.QuoteIdentifier(config.Table)
+	// One statement locks, compares and changes the row: there is one answer to wait for, and one transaction, whose end releases the
+	// lock. A row that somebody changes after the statement began, before it got the lock, is compared once more by the server.
+	const change = `WITH found AS (SELECT id, pg_try_advisory_xact_lock(id) AS locked FROM %[1]s WHERE name = $1),
+		changed AS (%[2]s WHERE found.locked AND state.id = found.id AND coalesce(state.data, '') = $2 RETURNING 1)
+		SELECT locked, EXISTS (SELECT FROM changed) FROM found`
+	return &postgres{
+		db:      db,
+		read:    `SELECT coalesce(data, '') FROM ` + table + ` WHERE name = $1`,
+		list:    `SELECT name FROM ` + table + ` WHERE name != 'default' ORDER BY name`,
+		create:  `INSERT INTO ` + table + ` (name, data) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
+		replace: fmt.Sprintf(change, table, `UPDATE `+table+` AS state SET data = $3 FROM found`),
+		delete:  fmt.Sprintf(change, table, `DELETE FROM `+table+` AS state USING found`),
+	}, nil
+}
+
+// configuration reads a connection string as the driver does for OpenTofu. What is wrong with one OpenTofu tells without the password.
+func configuration(text string) (pq.Config, error) {
+	for _, variable := range os.Environ() { //nolint:forbidigo // the driver reads it
+		if strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "PQGO") {
+			return pq.Config{}, ErrUnsupported
+		}
+	}
+	config, err := pq.NewConfig(text)
+	if err != nil || strings.TrimSpace(text) == "" {
+		return pq.Config{}, ErrUnsupported
+	}
+	// Without a user the driver takes $USER, which OpenTofu does not have, and then the user of the process.
+	account, err := user.Current()
+	if err != nil || config.User == os.Getenv("USER") && config.User != account.Username { //nolint:forbidigo // the driver reads it
+		return pq.Config{}, ErrUnsupported
+	}
+	// The files of the home directory are not for OpenTofu, and its working directory is another one.
+	for _, file := range []*string{&config.Passfile, &config.SSLCert, &config.SSLKey, &config.SSLRootCert} {
+		if *file != "" && !config.SSLInline && !filepath.IsAbs(*file) {
+			return pq.Config{}, ErrUnsupported
+		}
+	}
+	if config.Passfile == "" {
+		config.Passfile = nowhere
+	}
+	if config.SSLCert == "" && !config.SSLInline {
+		config.SSLCert = nowhere
+	}
+	return config, nil
+}
+
+// Read reads the row.
+func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
+	if err := checkName(workspace); err != nil {
+		return nil, err
+	}
+	data, err := await(ctx, func() (data []byte, err error) {
+		err = p.db.QueryRowContext(ctx, p.read, workspace).Scan(&data)
+		return data, err
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the state of workspace %q: %w", workspace, explain(err))
+	case len(data) == 0:
+		return nil, nil
+	}
+	return data, nil
+}
+
+// List lists the rows.
+func (p *postgres) List(ctx context.Context) ([]string, error) {
+	names, err := await(ctx, func() (names []string, err error) {
+		rows, err := p.db.QueryContext(ctx, p.list)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close() //nolint:errcheck // Err tells
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return nil, err
+			}
+			names = append(names, name)
+		}
+		return names, rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing workspaces: %w", explain(err))
+	}
+	return names, nil
+}
+
+// Replace inserts or updates the row.
+func (p *postgres) Replace(ctx context.Context, workspace string, before, next []byte) error {
+	if err := errors.Join(checkName(workspace), checkNext(next)); err != nil {
+		return err
+	}
+	if len(before) == 0 {
+		created, err := p.insert(ctx, workspace, next)
+		if err != nil {
+			return fmt.Errorf("creating workspace %q: %w", workspace, explain(err))
+		}
+		if created {
+			return nil
+		}
+	}
+	found, err := p.change(ctx, p.replace, workspace, string(before), string(next))
+	if err != nil {
+		return fmt.Errorf("writing the state of workspace %q: %w", workspace, explain(err))
+	}
+	return found.verdict()
+}
+
+// Delete deletes the row.
+func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) error {
+	if err := checkName(workspace); err != nil {
+		return err
+	}
+	found, err := p.change(ctx, p.delete, workspace, string(before))
+	if err != nil {
+		return fmt.Errorf("deleting workspace %q: %w", workspace, explain(err))
+	}
+	if found.missing && len(before) == 0 {
+		return nil
+	}
+	return found.verdict()
+}
+
+// outcome is what a change of a row came to.
+type outcome struct{ missing, locked, changed bool }
+
+func (o outcome) verdict() error {
+	switch {
+	case o.changed:
+		return nil
+	case o.missing || o.locked:
+		return ErrChanged
+	default:
+		return &HeldError{}
+	}
+}
+
+// insert makes a row; false when there is one.
+func (p *postgres) insert(ctx context.Context, workspace string, data []byte) (bool, error) {
+	return once(ctx, p.db, func(connection *sql.Conn) (bool, error) {
+		result, err := connection.ExecContext(ctx, p.create, workspace, string(data))
+		if err != nil {
+			return false, err
+		}
+		rows, err := result.RowsAffected()
+		return rows == 1, err
+	})
+}
+
+// change changes a row by one of the two statements for that.
+func (p *postgres) change(ctx context.Context, statement string, arguments ...any) (outcome, error) {
+	return once(ctx, p.db, func(connection *sql.Conn) (found outcome, err error) {
+		err = connection.QueryRowContext(ctx, statement, arguments...).Scan(&found.locked, &found.changed)
+		if errors.Is(err, sql.ErrNoRows) {
+			return outcome{missing: true}, nil
+		}
+		return found, err
+	})
+}
+
+// once lends a connection to a statement that must not be repeated: a pool of connections repeats what it asked for when the connection
+// ends before the answer, and the second time a change that was made finds something else than it expects.
+func once[T any](ctx context.Context, db *sql.DB, ask func(*sql.Conn) (T, error)) (T, error) {
+	return await(ctx, func() (T, error) {
+		connection, err := db.Conn(ctx)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		defer connection.Close() //nolint:errcheck // It goes back to the pool, which looks whether it is of use.
+		return ask(connection)
+	})
+}
+
+// await waits for an answer until the context ends. The driver heeds contexts, but not while a server that it has reached does not
+// answer; what it does then goes on until the server does, or is gone.
+func await[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	type answer struct {
+		found T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		found, err := ask()
+		answers <- answer{found, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.found, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// explain tells a table that is missing, or its schema, from other errors.
+func explain(err error) error {
+	const undefinedTable, invalidSchema = "42P01", "3F000"
+	var failure *pq.Error
+	if errors.As(err, &failure) && (failure.Code == undefinedTable || failure.Code == invalidSchema) {
+		return fmt.Errorf("%w: %w", ErrUnprepared, err)
+	}
+	return err
+}

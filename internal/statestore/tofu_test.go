@@ -1,0 +1,233 @@
+package statestore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/statestore"
+)
+
+// root is the repository.
+const root = "../.."
+
+// versions are the oldest OpenTofu, one from between and the newest.
+var versions = []string{"1.6.2", "1.10.10", "1.12.6"}
+
+// configuration has a resource that needs no provider, and takes as long to make as somebody holds a pipe.
+const configuration = `
+variable "value" {
+  default = "value"
+}
+variable "pipe" {
+  default = "/dev/null"
+}
+resource "terraform_data" "slow" {
+  triggers_replace = var.value
+  provisioner "local-exec" {
+    command = "cat ${var.pipe}"
+  }
+}
+output "value" {
+  value = var.value
+}
+`
+
+// site is a directory in which OpenTofu works on the workspace b-1 of a place.
+type site struct{ binary, dir string }
+
+// newSite initialises the directory, and with it the place.
+func newSite(ctx context.Context, version string, p place) site {
+	GinkgoHelper()
+	binary, err := filepath.Abs(filepath.Join(root, "build", "tofu", version, "tofu"))
+	Expect(err).NotTo(HaveOccurred())
+	if _, err := os.Stat(binary); err != nil {
+		Skip("run scripts/opentofu " + version)
+	}
+	s := site{binary, GinkgoT().TempDir()}
+	// The index of the table is there already, and to look whether it is OpenTofu would wait for all who change the table.
+	config := map[string]any{"conn_str": p.where, "skip_index_creation": true}
+	if p.kind == "local" {
+		config = map[string]any{"path": filepath.Join(s.dir, "default.tfstate"), "workspace_dir": p.where}
+	}
+	backend, err := json.Marshal(map[string]any{"terraform": map[string]any{"backend": map[string]any{p.kind: config}}})
+	Expect(err).NotTo(HaveOccurred())
+	write(filepath.Join(s.dir, "backend.tf.json"), string(backend))
+	write(filepath.Join(s.dir, "main.tf"), configuration)
+	s.tofu(ctx, "init", "-no-color")
+	return s
+}
+
+func write(path, text string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
+}
+
+func (s site) command(ctx context.Context, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.binary, arguments...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"HOME=" + s.dir, "PATH=/usr/bin:/bin", "CHECKPOINT_DISABLE=1"}
+	if arguments[0] != "init" {
+		cmd.Env = append(cmd.Env, "TF_WORKSPACE=b-1")
+	}
+	return cmd
+}
+
+// tofu runs a command that succeeds, and returns its output.
+func (s site) tofu(ctx context.Context, arguments ...string) []byte {
+	GinkgoHelper()
+	cmd := s.command(ctx, arguments...)
+	cmd.Stderr = GinkgoWriter
+	output, err := cmd.Output()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	return output
+}
+
+// output is the value in a state.
+func output(text []byte) any {
+	GinkgoHelper()
+	var file struct {
+		Outputs map[string]struct{ Value any } `json:"outputs"`
+	}
+	Expect(json.Unmarshal(text, &file)).To(Succeed())
+	return file.Outputs["value"].Value
+}
+
+var _ = Describe("OpenTofu", func() {
+	var all []TableEntry
+	for _, version := range versions {
+		for _, kind := range []string{"local", "pg"} {
+			all = append(all, Entry(version+" with "+kind, version, kind))
+		}
+	}
+
+	// empty is a place that OpenTofu makes.
+	empty := func(ctx context.Context, kind string) place {
+		if kind == "pg" {
+			return newDatabase(ctx)
+		}
+		return newPlace(ctx, kind)
+	}
+
+	DescribeTable("finds what the store stored, and the other way round", func(ctx context.Context, version, kind string) {
+		p := empty(ctx, kind)
+		s := newSite(ctx, version, p)
+		store := opened(p)
+		stored := state("ours", 0)
+		Expect(store.Replace(ctx, "b-1", nil, stored)).To(Succeed())
+		Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("ours"))
+		Expect(store.Read(ctx, "b-1")).To(Equal(stored))
+
+		s.tofu(ctx, "apply", "-no-color", "-auto-approve", "-var=value=theirs")
+		theirs, err := store.Read(ctx, "b-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output(theirs)).To(Equal("theirs"))
+		Expect(store.Replace(ctx, "b-1", stored, stored)).To(MatchError(statestore.ErrChanged))
+
+		next := []byte(strings.Replace(string(theirs), `"theirs"`, `"ours, and longer"`, 1))
+		Expect(store.Replace(ctx, "b-1", theirs, next)).To(Succeed())
+		Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("ours, and longer"))
+		s.tofu(ctx, "apply", "-no-color", "-auto-approve", "-var=value=theirs")
+		theirs, err = store.Read(ctx, "b-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output(theirs)).To(Equal("theirs"))
+
+		Expect(store.Delete(ctx, "b-1", theirs)).To(Succeed())
+		list := s.command(ctx, "workspace", "list")
+		list.Env = list.Env[:len(list.Env)-1] // not in the workspace, which it would make
+		Expect(list.Output()).NotTo(ContainSubstring("b-1"))
+		s.tofu(ctx, "apply", "-no-color", "-auto-approve", "-var=value=new")
+		theirs, err = store.Read(ctx, "b-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output(theirs)).To(Equal("new"))
+	}, all)
+
+	DescribeTable("keeps the lock that it holds", func(ctx context.Context, version, kind string) {
+		p := empty(ctx, kind)
+		s := newSite(ctx, version, p)
+		store := opened(p)
+		stored := state("ours", 0)
+		Expect(store.Replace(ctx, "b-1", nil, stored)).To(Succeed())
+		pipe := filepath.Join(s.dir, "pipe")
+		Expect(syscall.Mkfifo(pipe, 0o600)).To(Succeed())
+		apply := s.command(ctx, "apply", "-no-color", "-auto-approve", "-var=pipe="+pipe)
+		apply.Stdout, apply.Stderr = GinkgoWriter, GinkgoWriter
+		Expect(apply.Start()).To(Succeed())
+		DeferCleanup(func() { _ = apply.Process.Kill() })
+		end, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once the resource is being made
+		Expect(err).NotTo(HaveOccurred())
+
+		before, err := store.Read(ctx, "b-1") // It may be stored already that the resource is tainted.
+		Expect(err).NotTo(HaveOccurred())
+		for _, err := range []error{store.Replace(ctx, "b-1", before, state("lost", 0)), store.Delete(ctx, "b-1", before)} {
+			var held *statestore.HeldError
+			Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
+			if kind == "local" {
+				Expect(held.Operation).To(Equal("OperationTypeApply"))
+				Expect(held.Who).To(ContainSubstring("@"))
+				Expect(held.ID).NotTo(BeEmpty())
+				Expect(held.Created).NotTo(BeZero())
+			}
+		}
+		Expect(end.Close()).To(Succeed())
+		Expect(apply.Wait()).To(Succeed())
+		after, err := store.Read(ctx, "b-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output(after)).To(Equal("value"))
+		Expect(store.Delete(ctx, "b-1", after)).To(Succeed())
+	}, all)
+
+	DescribeTable("does not get the lock that the store holds", func(ctx context.Context, version, kind string) {
+		p := empty(ctx, kind)
+		s := newSite(ctx, version, p)
+		store := opened(p)
+		stored, next := state("ours", 0), state("next", 0)
+		Expect(store.Replace(ctx, "b-1", nil, stored)).To(Succeed())
+		goOn, replaced := p.stop(ctx, stored, next)
+		refused, err := s.command(ctx, "apply", "-no-color", "-auto-approve").CombinedOutput()
+		Expect(err).To(HaveOccurred())
+		text := strings.Join(strings.Fields(strings.ReplaceAll(string(refused), "│", " ")), " ")
+		Expect(text).To(ContainSubstring("Error acquiring the state lock"))
+		if kind == "local" {
+			Expect(text).To(MatchRegexp(`Lock Info: ID: [0-9a-f-]{36} Path: \S+/b-1/terraform.tfstate Operation: replace Who: \S+@\S+ Version: Created: `))
+		} else {
+			Expect(text).To(ContainSubstring("Workspace is already locked: b-1"))
+		}
+		goOn()
+		Eventually(replaced).Should(Receive(Succeed()))
+		Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("next"))
+	}, all)
+})
+
+// stop begins to replace the state of b-1 and stops under the lock, until the first function is called.
+func (p place) stop(ctx context.Context, before, next []byte) (goOn func(), replaced chan error) {
+	GinkgoHelper()
+	if p.kind == "local" {
+		return p.stopInReplace(ctx, before, next)
+	}
+	session := p.session(ctx)
+	for _, statement := range []string{"BEGIN", `SELECT FROM terraform_remote_state.states WHERE name = 'b-1' FOR UPDATE`} {
+		_, err := session.ExecContext(ctx, statement)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	replaced = make(chan error, 1)
+	store := opened(p)
+	go func() { replaced <- store.Replace(ctx, "b-1", before, next) }()
+	locks := func() (n int, err error) {
+		return n, session.QueryRowContext(ctx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`).Scan(&n)
+	}
+	Eventually(locks).Should(Equal(1))
+	return func() {
+		GinkgoHelper()
+		_, err := session.ExecContext(ctx, "COMMIT")
+		Expect(err).NotTo(HaveOccurred())
+	}, replaced
+}
