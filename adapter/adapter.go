@@ -45,8 +45,6 @@ type Invocation struct {
 	Stderr io.Writer
 	// Getenv looks up environment variables.
 	Getenv func(name string) (string, bool)
-	// Program is the absolute path of this program, which OpenTofu asks for the keys of states; needed only where they are encrypted.
-	Program string
 }
 
 // Run executes a command of the protocol and returns the exit code: 0, 10 (not implemented), 41 (no such binding), 42 (app

@@ -167,7 +167,7 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := s.config.encryption(s.program)
+	encryption, err := s.config.encryption()
 	if err != nil {
 		return nil, err
 	}

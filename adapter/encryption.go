@@ -8,10 +8,6 @@ import (
 	"service-adapter/internal/tofu"
 )
 
-// KeyCommand is the command, followed by the path of a file, with which OpenTofu asks this program for the keys of states. The
-// program answers it with tofu.ServeKey before it does anything else.
-const KeyCommand = "state-key"
-
 // EncryptionConfig is how states are encrypted.
 type EncryptionConfig struct {
 	// Key is what encrypts, base64 of 32 random bytes.
@@ -63,12 +59,12 @@ func (e *EncryptionConfig) secrets() []any {
 	return keys
 }
 
-// encryption is the state encryption of the configuration, nil without one. program is the path of this program.
-func (c *Config) encryption(program string) (*tofu.Encryption, error) {
+// encryption is the state encryption of the configuration, nil without one.
+func (c *Config) encryption() (*tofu.Encryption, error) {
 	if c.State.Encryption == nil {
 		return nil, nil //nolint:nilnil // no encryption is no fault
 	}
-	encryption := &tofu.Encryption{Command: []string{program, KeyCommand}}
+	encryption := &tofu.Encryption{}
 	var err error
 	if encryption.Key, err = decodeKey(c.State.Encryption.Key); err != nil {
 		return nil, err

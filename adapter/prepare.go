@@ -31,7 +31,7 @@ const lookedAt = "prepare"
 // only read it; "" means the configuration's prepared_dir. It is an error when anything that an operator configures is wrong. A state
 // backend that does not answer within the budget is only a warning.
 func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparation, error) {
-	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv, Program: invocation.Program})
+	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
 	session, err := newSession(call)
 	if err != nil {
 		return nil, err

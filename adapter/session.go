@@ -16,8 +16,7 @@ import (
 
 // session is what every command works with: configuration, paks and environment.
 type session struct {
-	config  Config
-	program string // absolute path of this program
+	config Config
 	// acceptUnencrypted reads states that are not encrypted although they should be.
 	acceptUnencrypted bool
 	paks              []*brokerpak.Pak
@@ -32,7 +31,7 @@ func newSession(c *call) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{config: config, program: c.Program, getenv: c.Getenv, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
+	s := &session{config: config, getenv: c.Getenv, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
 	s.secrets.Add(config.backend().Secrets()...)
 	for _, values := range config.secrets() {
 		s.secrets.AddLeaves(values)

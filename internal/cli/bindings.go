@@ -57,7 +57,7 @@ func parent(kind lifecycle.Kind) string {
 // withOperator runs work with the adapter's configuration, paks and state backend.
 func withOperator(command *cobra.Command, streams Streams, options adapter.OperatorOptions, work func(*adapter.Operator) error) error {
 	operator, err := adapter.OpenOperator(adapter.Invocation{
-		Stderr: streams.Err, Getenv: streams.Getenv, Program: streams.Program,
+		Stderr: streams.Err, Getenv: streams.Getenv,
 	}, command.CommandPath(), options)
 	if err != nil {
 		return err

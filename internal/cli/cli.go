@@ -34,8 +34,6 @@ type Streams struct {
 	Err io.Writer
 	// Getenv looks up environment variables.
 	Getenv func(name string) (string, bool)
-	// Program is the absolute path of this program.
-	Program string
 	// Terminal tells whether Out is one, so that colours help.
 	Terminal bool
 	// ErrTerminal tells whether Err is one, so that progress can be shown in place.

@@ -73,7 +73,7 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 			return nil, err
 		}
 	}
-	return adapter.Prepare(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv, Program: streams.Program}, dir)
+	return adapter.Prepare(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv}, dir)
 }
 
 // firstError makes one line of the errors of a pak.

@@ -40,7 +40,7 @@ const (
 )
 
 // backendType is what a backend's name may look like; it becomes part of a configuration file.
-var backendType = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+const backendType = `^[a-z][a-z0-9_]*$`
 
 // Local returns the backend that keeps all states as files below one directory.
 func Local(dir string) Backend {
@@ -72,7 +72,7 @@ func (b Backend) complete() Backend {
 // check refuses backends that cannot work and, for the local one, a directory that cannot be written.
 func (b Backend) check() error {
 	switch {
-	case !backendType.MatchString(b.Type):
+	case !regexp.MustCompile(backendType).MatchString(b.Type):
 		return fmt.Errorf("state.type must be the name of an OpenTofu backend, found %q", b.Type)
 	case b.Type == "http" || b.Type == "remote" || b.Type == "cloud":
 		return fmt.Errorf("state.type %q cannot be used: it must be a backend with workspaces, such as local, pg, s3, gcs or azurerm", b.Type)

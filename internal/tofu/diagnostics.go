@@ -16,7 +16,7 @@ import (
 const longestMessage = 1500
 
 // providerDied is how OpenTofu reports that a provider crashed or was killed in the middle of a change.
-var providerDied = regexp.MustCompile(`(?s)Plugin did not respond.*ApplyResourceChange|ApplyResourceChange.*(code = Unavailable|EOF|connection refused)`)
+const providerDied = `(?s)Plugin did not respond.*ApplyResourceChange|ApplyResourceChange.*(code = Unavailable|EOF|connection refused)`
 
 // RunError says why a run of OpenTofu failed: its first error diagnostic. Its texts hold no secrets that the engine knows.
 // After a cancelled context it satisfies errors.Is with the context's error.
@@ -119,7 +119,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 				e.take(m.Diagnostic)
 			}
 			found = true
-			e.ProviderDied = e.ProviderDied || providerDied.MatchString(m.Diagnostic.Summary+" "+m.Diagnostic.Detail)
+			e.ProviderDied = e.ProviderDied || regexp.MustCompile(providerDied).MatchString(m.Diagnostic.Summary+" "+m.Diagnostic.Detail)
 		}
 		if err != nil {
 			break

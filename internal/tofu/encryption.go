@@ -15,15 +15,12 @@ import (
 const keySize = 32
 
 // Encryption has OpenTofu encrypt every state it stores, with AES-GCM. A state that is not encrypted, or with a key that is not
-// known, is refused and never overwritten. It needs OpenTofu 1.10.
+// known, is refused and never overwritten. It needs OpenTofu 1.10 and a shell.
 type Encryption struct {
 	// Key are 32 random bytes, with which states are encrypted from now on.
 	Key []byte
 	// OldKeys are keys of the same length with which stored states may be encrypted.
 	OldKeys [][]byte
-	// Command is an absolute path and arguments. With the path of a file as one argument more it must serve the keys in that file as
-	// ServeKey does; OpenTofu starts it one to three times in each run.
-	Command []string
 	// AcceptUnencrypted lets states be read that are not encrypted. It is only for encrypting what exists: OpenTofu then cannot tell
 	// a state that somebody put in the place of an encrypted one.
 	AcceptUnencrypted bool
@@ -38,9 +35,6 @@ func (c *Encryption) check() error {
 		if len(key) != keySize {
 			return fmt.Errorf("a key of the state encryption must have %d bytes, found %d", keySize, len(key))
 		}
-	}
-	if len(c.Command) == 0 || !filepath.IsAbs(c.Command[0]) {
-		return errors.New("the command that serves the keys of the state encryption must be an absolute path")
 	}
 	return nil
 }
@@ -64,14 +58,15 @@ func keyID(key []byte) string {
 
 // The files of a scratch directory that concern encryption.
 const (
-	keysFile = "keys.json"
-	// askedSuffix makes of the key file's path that of the file that holds the id of the key which OpenTofu asked for last.
+	keysFile = "keys.sh"
+	// askedSuffix makes of the script's path that of the file that holds the id of the key which OpenTofu asked for last.
 	askedSuffix = ".asked"
 )
 
-// setting is the content of TF_ENCRYPTION. It names the file with the keys and holds none.
+// setting is the content of TF_ENCRYPTION. It names the file with the keys and holds none. OpenTofu runs that file one to three times
+// in each run; the shell reads it, because files of a scratch directory may not be executable.
 func (c *Encryption) setting(file string) (string, error) {
-	command, err := json.Marshal(append(append([]string{}, c.Command...), file))
+	command, err := json.Marshal([]string{shell, file})
 	if err != nil {
 		return "", err
 	}
@@ -106,11 +101,7 @@ func (w *Workspace) writeKeys() error {
 	if c == nil {
 		return nil
 	}
-	text, err := json.Marshal(keyFile{Keys: c.keys()})
-	if err != nil {
-		return err
-	}
-	return writeFile(w.keysPath(), text)
+	return writeFile(w.keysPath(), c.script())
 }
 
 // removeKeys removes the keys, also where the scratch directory stays.
@@ -138,7 +129,7 @@ func (w *Workspace) askedKey() (string, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
-	return string(id), err
+	return strings.TrimSpace(string(id)), err
 }
 
 func (w *Workspace) forgetAsked() error { return remove(w.keysPath() + askedSuffix) }

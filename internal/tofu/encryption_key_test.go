@@ -2,9 +2,12 @@ package tofu_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,129 +28,203 @@ type answer struct {
 	} `json:"meta"`
 }
 
-// serve calls ServeKey with keys and the metadata of a state.
-func serve(path, metadata string) (answer, error) {
-	var stdout bytes.Buffer
-	err := tofu.ServeKey(strings.NewReader(metadata), &stdout, path)
-	header, body, _ := strings.Cut(stdout.String(), "\n")
-	Expect(header).To(MatchJSON(`{"magic": "OpenTofu-External-Key-Provider", "version": 1}`))
-	var got answer
-	if err != nil {
-		Expect(body).To(BeEmpty())
-	} else {
-		Expect(json.Unmarshal([]byte(body), &got)).To(Succeed())
+// shells are commands that run a key script; those that are not installed are nil.
+func shells() map[string][]string {
+	all := map[string][]string{"sh": {"/bin/sh"}, "dash": {"dash"}, "bash": {"bash", "--posix"}, "busybox": {"busybox", "sh"}, "mksh": {"mksh"}}
+	for name, command := range all {
+		if path, err := exec.LookPath(command[0]); err != nil {
+			all[name] = nil
+		} else {
+			command[0] = path
+		}
 	}
-	return got, err
+	return all
 }
 
-// keysOf writes a file with keys.
+// serve runs the key script with the metadata of a state, in the directory of the script and without programs that it could start.
+func serve(shell []string, path, metadata string) (stdout, stderr string, err error) {
+	cmd := exec.Command(shell[0], append(shell[1:], path)...)
+	var out, said bytes.Buffer
+	cmd.Dir, cmd.Env = filepath.Dir(path), []string{"PATH=/nowhere"}
+	if !filepath.IsAbs(path) {
+		cmd.Dir = ""
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(metadata), &out, &said
+	err = cmd.Run()
+	return out.String(), said.String(), err
+}
+
+// answered is what the key script answers with.
+func answered(shell []string, path, metadata string) answer {
+	GinkgoHelper()
+	stdout, stderr, err := serve(shell, path, metadata)
+	Expect(err).NotTo(HaveOccurred(), stderr)
+	Expect(stderr).To(BeEmpty())
+	header, body, _ := strings.Cut(stdout, "\n")
+	Expect(header).To(MatchJSON(`{"magic": "OpenTofu-External-Key-Provider", "version": 1}`))
+	var got answer
+	Expect(json.Unmarshal([]byte(body), &got)).To(Succeed())
+	return got
+}
+
+// keysOf writes a key script.
 func keysOf(keys ...[]byte) string {
-	text, err := json.Marshal(map[string]any{"keys": keys})
-	Expect(err).NotTo(HaveOccurred())
-	path := filepath.Join(GinkgoT().TempDir(), "keys.json")
-	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
+	GinkgoHelper()
+	path := filepath.Join(GinkgoT().TempDir(), "keys.sh")
+	Expect(os.WriteFile(path, encryption(keys[0], keys[1:]...).Script(), 0o600)).To(Succeed())
 	return path
 }
 
-var _ = Describe("the key provider", func() {
-	// As OpenTofu asks for a key to encrypt with, before 1.12 and since.
-	for _, nothing := range []string{"null", `{"external_data":null}`} {
-		It("gives the current key for "+nothing, func() {
-			got, err := serve(keysOf(key("a"), key("b")), nothing)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(got.Keys.Encryption).To(Equal(key("a")))
-			Expect(got.Keys.Decryption).To(BeEmpty())
-			Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", MatchRegexp("^[0-9a-f]{16}$")))
+// names is the metadata of a state whose key has this id.
+func names(id string) string { return `{"external_data":{"id":"` + id + `"}}` }
+
+var _ = Describe("the key script", func() {
+	for name, shell := range shells() {
+		Context("in "+name, func() {
+			BeforeEach(func() {
+				if shell == nil {
+					Skip("not installed")
+				}
+			})
+
+			// As OpenTofu asks for a key to encrypt with.
+			for _, nothing := range []string{"null", "null\n", `{"external_data":null}`} {
+				It("gives the current key for "+nothing, func() {
+					path := keysOf(key("a"), key("b"))
+					got := answered(shell, path, nothing)
+					Expect(got.Keys.Encryption).To(Equal(key("a")))
+					Expect(got.Keys.Decryption).To(BeEmpty())
+					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", tofu.KeyID(key("a"))))
+					Expect(path + ".asked").NotTo(BeAnExistingFile())
+				})
+			}
+
+			It("gives the key that the metadata names, and tells which", func() {
+				path := keysOf(key("a"), key("b"), key("c"))
+				for _, letter := range []string{"c", "a", "b"} {
+					got := answered(shell, path, names(tofu.KeyID(key(letter))))
+					Expect(got.Keys.Encryption).To(Equal(key("a")))
+					Expect(got.Keys.Decryption).To(Equal(key(letter)))
+					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", tofu.KeyID(key("a"))))
+					Expect(os.ReadFile(path + ".asked")).To(BeEquivalentTo(tofu.KeyID(key(letter)) + "\n"))
+					expectPrivate(filepath.Dir(path))
+				}
+			})
+
+			It("refuses a key that is not known, and tells which", func() {
+				path, id := keysOf(key("a")), tofu.KeyID(key("b"))
+				stdout, stderr, err := serve(shell, path, names(id))
+				Expect(err).To(MatchError("exit status 1"))
+				Expect(stdout).To(Equal(`{"magic":"OpenTofu-External-Key-Provider","version":1}` + "\n"))
+				Expect(stderr).To(Equal(`the state was encrypted with another key (id "` + id + `"); add it to state.encryption.old_keys` + "\n"))
+				Expect(os.ReadFile(path + ".asked")).To(BeEquivalentTo(id + "\n"))
+			})
+
+			DescribeTable("refuses metadata that is not its own",
+				func(metadata string) {
+					path := keysOf(key("a"))
+					stdout, stderr, err := serve(shell, path, metadata)
+					Expect(err).To(MatchError("exit status 1"))
+					Expect(stdout).To(Equal(`{"magic":"OpenTofu-External-Key-Provider","version":1}` + "\n"))
+					Expect(stderr).To(Equal("reading the metadata of the state: it names no key; something else than the service adapter encrypted the state\n"))
+					Expect(os.ReadDir(filepath.Dir(path))).To(HaveLen(1))
+				},
+				Entry("none", ""),
+				Entry("no JSON", "{"),
+				Entry("of another shape", `{"external_data":"x"}`),
+				Entry("empty", `{"external_data":{}}`),
+				Entry("without an id", `{"external_data":{"key":"x"}}`),
+				Entry("with another id", `{"external_data":{"id":7}}`),
+				Entry("with an empty id", names("")),
+				Entry("with a word of the script", names("none")),
+				Entry("with a short id", names("0123456789abcde")),
+				Entry("with a long id", names("0123456789abcdef0")),
+				Entry("with an id in capitals", names("0123456789ABCDEF")),
+				Entry("with a pattern", names("????????????????")),
+				Entry("with another pattern", names("*")),
+				Entry("with a command", names("$(echo x >evil)")),
+				Entry("with a quoted command", names(`\";echo x >evil;\"`)),
+				Entry("with backquotes", names("`echo x >evil`")),
+				Entry("with a quote", names("';echo x >evil;'")),
+				Entry("with bytes that are no text", names("\xff\xfe\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")),
+				Entry("with more", `{"external_data":{"id":"`+tofu.KeyID(key("a"))+`"},"more":1}`),
+			)
+
+			It("says that it cannot record the key", func() {
+				path := keysOf(key("a"))
+				Expect(os.Mkdir(path+".asked", 0o700)).To(Succeed())
+				stdout, stderr, err := serve(shell, path, names(tofu.KeyID(key("a"))))
+				Expect(err).To(MatchError("exit status 1"))
+				Expect(stdout).NotTo(ContainSubstring("_key"))
+				Expect(stderr).To(HaveSuffix("recording the key of the state\n"))
+			})
+
+			DescribeTable("works at any path",
+				func(name string) {
+					dir := filepath.Join(GinkgoT().TempDir(), name)
+					Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+					path := filepath.Join(dir, name+".sh")
+					Expect(os.WriteFile(path, encryption(key("a")).Script(), 0o600)).To(Succeed())
+					got := answered(shell, path, names(tofu.KeyID(key("a"))))
+					Expect(got.Keys.Decryption).To(Equal(key("a")))
+					Expect(path + ".asked").To(BeARegularFile())
+				},
+				Entry("with spaces", "a b  c"), Entry("with quotes", `a"b'c`), Entry("with templates", "${a} %{b} $(c)"),
+				Entry("with a backslash", `a\nb\`), Entry("with a pattern", "*?[a]"), Entry("with a dash", "-x"),
+			)
 		})
 	}
 
-	It("gives the key that the metadata names, and tells which", func() {
-		old, err := serve(keysOf(key("b")), "null")
-		Expect(err).NotTo(HaveOccurred())
-		metadata, err := json.Marshal(map[string]any{"external_data": old.Meta.ExternalData})
-		Expect(err).NotTo(HaveOccurred())
-		path := keysOf(key("a"), key("b"))
-		got, err := serve(path, string(metadata))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got.Keys.Encryption).To(Equal(key("a")))
-		Expect(got.Keys.Decryption).To(Equal(key("b")))
-		Expect(got.Meta.ExternalData["id"]).NotTo(Equal(old.Meta.ExternalData["id"]))
-		Expect(os.ReadFile(path + ".asked")).To(BeEquivalentTo(old.Meta.ExternalData["id"]))
-		expectPrivate(filepath.Dir(path))
-
-		_, err = serve(keysOf(key("a")), string(metadata))
-		Expect(err).To(MatchError(`the state was encrypted with another key (id "` + old.Meta.ExternalData["id"] +
-			`"); add it to state.encryption.old_keys`))
-	})
-
-	DescribeTable("refuses metadata that is not its own",
-		func(metadata, message string) {
-			_, err := serve(keysOf(key("a")), metadata)
-			Expect(err).To(MatchError(ContainSubstring(message)))
-		},
-		Entry("none", "", "not that of an external key provider"),
-		Entry("no JSON", "{", "not that of an external key provider"),
-		Entry("of another shape", `{"external_data": "x"}`, "not that of an external key provider"),
-		Entry("without an id", `{"external_data": {"key": "x"}}`, "something else than the service adapter encrypted the state"),
-		Entry("with another id", `{"external_data": {"id": 7}}`, "something else than the service adapter encrypted the state"),
-	)
-
-	DescribeTable("refuses a file without keys, and shows nothing of it",
-		func(text, message string) {
-			path := filepath.Join(GinkgoT().TempDir(), "keys.json")
-			Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
-			_, err := serve(path, "null")
-			Expect(err).To(MatchError(ContainSubstring(message)))
-			Expect(err).NotTo(MatchError(ContainSubstring("s3cret")))
-		},
-		Entry("no JSON", "s3cret", "holds none"),
-		Entry("empty", `{"s3cret": []}`, "holds none"),
-		Entry("a short key", `{"keys": ["czNjcmV0"]}`, "does not have 32 bytes"),
-	)
-
-	It("says that the file is missing", func() {
-		_, err := serve("/nowhere/keys.json", "null")
-		Expect(err).To(MatchError(os.ErrNotExist))
+	It("works at a relative path", func() {
+		GinkgoT().Chdir(filepath.Dir(keysOf(key("a"))))
+		Expect(answered([]string{"/bin/sh"}, "keys.sh", names(tofu.KeyID(key("a")))).Keys.Decryption).To(Equal(key("a")))
+		Expect("keys.sh.asked").To(BeARegularFile())
 	})
 })
 
-// FuzzServeKey gives the key provider arbitrary metadata: it answers with the current key and a known one, or with an error that
-// shows no key.
-func FuzzServeKey(f *testing.F) {
-	for _, seed := range []string{"null", `{"external_data":null}`, `{"external_data":{"id":"0011223344556677"}}`, `{"external_data":{"id":1}}`, "{", ""} {
+// FuzzKeyScript gives the key script arbitrary metadata: it answers with the current key and the one that is named, or with an error
+// that shows no key, and leaves nothing but the id of a key.
+func FuzzKeyScript(f *testing.F) {
+	current, old := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
+	for _, seed := range []string{
+		"null", `{"external_data":null}`, names("0011223344556677"), names(tofu.KeyID(current)), names(tofu.KeyID(old)),
+		names("$(echo x >&2)"), names("`echo x`"), names(`\"; echo x; \"`), names("*"), `{"external_data":{"id":1}}`, "{", "",
+	} {
 		f.Add([]byte(seed))
 	}
-	path := filepath.Join(f.TempDir(), "keys.json")
-	current, old := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
-	text, err := json.Marshal(map[string]any{"keys": [][]byte{current, old}})
-	if err != nil {
+	path := filepath.Join(f.TempDir(), "keys.sh")
+	if err := os.WriteFile(path, (&tofu.Encryption{Key: current, OldKeys: [][]byte{old}}).Script(), 0o600); err != nil {
 		f.Fatal(err)
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		f.Fatal(err)
-	}
+	isID := regexp.MustCompile("^[0-9a-f]{16}\n$")
 	f.Fuzz(func(t *testing.T, metadata []byte) {
-		var stdout bytes.Buffer
-		err := tofu.ServeKey(bytes.NewReader(metadata), &stdout, path)
-		header, body, _ := strings.Cut(stdout.String(), "\n")
-		switch {
-		case !strings.Contains(header, "OpenTofu-External-Key-Provider"):
-			t.Fatalf("no header: %q", stdout.String())
-		case err != nil:
-			if body != "" || strings.Contains(err.Error(), "YWFhYW") || strings.Contains(err.Error(), "YmJiYm") {
-				t.Fatalf("answer with an error: %q, %v", body, err)
+		stdout, stderr, err := serve([]string{"/bin/sh"}, path, string(metadata))
+		header, body, _ := strings.Cut(stdout, "\n")
+		if !strings.Contains(header, "OpenTofu-External-Key-Provider") {
+			t.Fatalf("no header: %q", stdout)
+		}
+		files, _ := os.ReadDir(filepath.Dir(path))
+		asked, _ := os.ReadFile(path + ".asked")
+		if len(files) > 2 || asked != nil && !isID.Match(asked) {
+			t.Fatalf("left %v, asked %q", files, asked)
+		}
+		if err != nil {
+			for _, key := range [][]byte{current, old} {
+				if body != "" || strings.Contains(stderr, base64.StdEncoding.EncodeToString(key)) {
+					t.Fatalf("answer with an error: %q, %q", body, stderr)
+				}
 			}
 			return
 		}
 		var got answer
-		if err := json.Unmarshal([]byte(body), &got); err != nil {
-			t.Fatal(err)
+		if err := json.Unmarshal([]byte(body), &got); err != nil || stderr != "" {
+			t.Fatalf("%v, %q", err, stderr)
 		}
 		if !bytes.Equal(got.Keys.Encryption, current) {
 			t.Fatalf("not the current key")
 		}
-		if got.Keys.Decryption != nil && !bytes.Equal(got.Keys.Decryption, current) && !bytes.Equal(got.Keys.Decryption, old) {
-			t.Fatalf("a key that is not known")
+		if got.Keys.Decryption != nil && !bytes.Contains(metadata, []byte(tofu.KeyID(got.Keys.Decryption))) {
+			t.Fatalf("a key that was not asked for")
 		}
 	})
 }

@@ -21,75 +21,75 @@ func (w *Workspace) Reencrypt(ctx context.Context, i Installation) (changed bool
 	if c == nil {
 		return false, w.failed("encrypting", errors.New("state.encryption is not set"))
 	}
-	base, err := w.begin(ctx, i)
-	if err != nil {
+	if err := w.begin(ctx, i); err != nil {
 		return false, w.failed("encrypting", err)
 	}
-	if changed, err = w.reencrypt(ctx, base, keyID(c.Key)); err != nil {
+	if changed, err = w.reencrypt(ctx, i, keyID(c.Key)); err != nil {
 		return false, w.failed("encrypting", err)
 	}
 	return changed, nil
 }
 
-func (w *Workspace) reencrypt(ctx context.Context, base *Prepared, current string) (changed bool, err error) {
-	text, id, err := w.pullWithKey(ctx, base)
+func (w *Workspace) reencrypt(ctx context.Context, i Installation, current string) (changed bool, err error) {
+	before, err := w.pullWithKey(ctx, i)
 	if err != nil {
 		return false, err
 	}
-	if state, err := parseState(text); err != nil {
-		return false, err
-	} else if state == nil {
-		// To look at a workspace creates it.
-		return false, w.deleteWorkspace(ctx, base)
+	if before.state == nil {
+		return false, w.discard(ctx, i, before)
 	}
-	if id == current {
+	if before.key == current {
 		return false, w.removeBackup()
 	}
-	if err := w.rewrite(ctx, base, text); err != nil {
+	if err := w.rewrite(ctx, i, before, before.text); err != nil {
 		return false, err
 	}
 	// OpenTofu's local backend does not report every failure to write, and the old key may be thrown away after this.
-	if _, id, err = w.pullWithKey(ctx, base); err != nil {
+	now, err := w.pullWithKey(ctx, i)
+	if err != nil {
 		return false, err
 	}
-	if id != current {
-		return false, errors.New("OpenTofu did not store the state with the current key")
+	if now.key != current {
+		return false, errors.New("the state was not stored with the current key")
 	}
 	return true, w.removeBackup()
 }
 
-// pullWithKey reads the state, and the id of the key that encrypts it, "" without one.
-func (w *Workspace) pullWithKey(ctx context.Context, base *Prepared) (text []byte, id string, err error) {
+// pullWithKey reads the state with the id of the key that encrypts it.
+func (w *Workspace) pullWithKey(ctx context.Context, i Installation) (found, error) {
 	if err := w.forgetAsked(); err != nil {
-		return nil, "", err
+		return found{}, err
 	}
-	if text, err = w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color"); err != nil {
-		return nil, "", err
+	now, err := w.pull(ctx, i)
+	if err == nil && !now.direct {
+		now.key, err = w.askedKey()
 	}
-	id, err = w.askedKey()
-	return text, id, err
+	return now, err
 }
 
-// rewrite stores a state with a higher serial. Its push, under the lock of the state, is refused when the stored one was changed
-// since it was read. The local backend empties its file before it writes it, so a copy is kept as long as it may be empty.
-func (w *Workspace) rewrite(ctx context.Context, base *Prepared, text []byte) error {
+// rewrite stores a state with a higher serial in the place of the one that was found, under the lock of the state; it fails when that
+// was changed since. OpenTofu's local backend empties its file before it writes it, so a copy is kept as long as it may be empty.
+func (w *Workspace) rewrite(ctx context.Context, i Installation, before found, text []byte) error {
 	next, err := nextSerial(text)
 	if err != nil {
 		return err
 	}
+	if before.direct && w.store != nil {
+		return w.replace(ctx, before, next)
+	}
 	if err := w.keepCopy(); err != nil {
 		return fmt.Errorf("copying the state: %w", err)
 	}
-	return errors.Join(w.pushText(ctx, base, next), w.restoreCopy())
+	return errors.Join(w.pushText(ctx, i, next), w.restoreCopy())
 }
 
 // pushText stores a state. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that time.
-func (w *Workspace) pushText(ctx context.Context, base *Prepared, text []byte) error {
+func (w *Workspace) pushText(ctx context.Context, i Installation, text []byte) error {
 	path := filepath.Join(w.dir, "push.tfstate")
 	if err := writeFile(path, text); err != nil {
 		return err
 	}
-	_, err := w.run(ctx, base, lookPlace, nil, "state", "push", "-no-color", path)
+	_, err := w.runBase(ctx, i, lookPlace, nil, "state", "push", "-no-color", path)
 	return errors.Join(err, remove(path))
 }
 

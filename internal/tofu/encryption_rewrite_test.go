@@ -24,7 +24,7 @@ const rewriteVariable = "TOFU_TEST_REWRITE"
 func rewriteProcess(dir string) int {
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: filepath.Join(dir, "cache"), Backend: tofu.Local(filepath.Join(dir, "state")),
-		Encryption: &tofu.Encryption{Key: key("b"), OldKeys: [][]byte{key("a")}, Command: []string{os.Args[0], keyCommand}},
+		Encryption: &tofu.Encryption{Key: key("b"), OldKeys: [][]byte{key("a")}},
 	})
 	if err == nil {
 		var workspace *tofu.Workspace
@@ -67,6 +67,14 @@ func (s site) envelope() envelope {
 	var e envelope
 	Expect(json.Unmarshal(read(s.stored()), &e)).To(Succeed())
 	return e
+}
+
+// unfamiliar gives the stored state a field that only a newer OpenTofu could mean something with, so that OpenTofu has to read and write
+// the state.
+func (s site) unfamiliar() {
+	GinkgoHelper()
+	text := strings.Replace(string(read(s.stored())), "{", `{"later": true,`, 1)
+	Expect(os.WriteFile(s.stored(), []byte(text), 0o600)).To(Succeed())
 }
 
 // reencrypt calls Reencrypt for b-1.
@@ -154,6 +162,7 @@ var _ = Describe("encrypting a state anew", func() {
 
 	It("does not overwrite what somebody else stored meanwhile", func(ctx context.Context) {
 		s.create(ctx, s.encrypted(encryption(key("a"))))
+		s.unfamiliar()
 		before := s.envelope()
 		dir := s.wrap(`
 "$tofu" state pull | sed 's/s3cret record/other record/g; s/"serial": *\([0-9]*\)/"serial": 1\1/' >"$dir/other" &&
@@ -170,15 +179,17 @@ var _ = Describe("encrypting a state anew", func() {
 
 	It("reports a state that OpenTofu did not write", func(ctx context.Context) {
 		s.create(ctx, s.encrypted(encryption(key("a"))))
+		s.unfamiliar()
 		stored := read(s.stored())
 		_, err := reencrypt(ctx, s.encrypted(encryption(key("b"), key("a"))), wrapped(s.wrap("exit 0")))
-		Expect(err).To(MatchError(ContainSubstring("did not store the state with the current key")))
+		Expect(err).To(MatchError(ContainSubstring("was not stored with the current key")))
 		Expect(read(s.stored())).To(Equal(stored))
 	})
 
-	DescribeTable("is killed at any point and loses nothing",
+	DescribeTable("is killed at any point while OpenTofu does it, and loses nothing",
 		func(ctx context.Context, push string) {
 			s.create(ctx, s.encrypted(encryption(key("a"))))
+			s.unfamiliar()
 			lineage := s.envelope().Lineage
 			dir := s.wrap(push + "\necho $$ >\"$dir/pid.new\"; mv \"$dir/pid.new\" \"$dir/pid\"; exec sleep 1000")
 			self, err := os.Executable()

@@ -16,26 +16,12 @@ import (
 	"service-adapter/internal/tofu"
 )
 
-// keyCommand makes the test binary the key provider of OpenTofu.
-const keyCommand = "state-key"
-
-// keyProvider is what the command state-key does. It returns the exit status.
-func keyProvider(path string) int {
-	if err := tofu.ServeKey(os.Stdin, os.Stdout, path); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
 // key is a key of 32 bytes; no two letters make the same.
 func key(letter string) []byte { return []byte(strings.Repeat(letter, 32)) }
 
 // encryption encrypts with the first key and knows the others.
 func encryption(current []byte, old ...[]byte) *tofu.Encryption {
-	self, err := os.Executable()
-	Expect(err).NotTo(HaveOccurred())
-	return &tofu.Encryption{Key: current, OldKeys: old, Command: []string{self, keyCommand}}
+	return &tofu.Encryption{Key: current, OldKeys: old}
 }
 
 // encrypted is an engine of the site with an encryption, which may be nil.
@@ -169,7 +155,7 @@ var _ = Describe("an encrypted state", func() {
 				}
 			}
 		}
-		keys := filepath.Join(s.cache, "runs", "b-1", "keys.json")
+		keys := filepath.Join(s.cache, "runs", "b-1", "keys.sh")
 		for path, text := range snapshotFiles(s.cache) {
 			for _, form := range forms[2:] {
 				Expect(strings.Contains(string(text), form)).To(Equal(path == keys), path)
@@ -242,7 +228,7 @@ var _ = Describe("an encrypted state", func() {
 		_, err = look(ctx, s.encrypted(encryption(key("b"))))
 		Expect(err).To(MatchError(ContainSubstring("add it to state.encryption.old_keys")))
 		Expect(unsaved).To(BeARegularFile())
-		expectAbsent(filepath.Join(s.cache, "runs"), "s3cret", `"keys"`)
+		expectAbsent(filepath.Join(s.cache, "runs"), "s3cret", "encryption_key")
 
 		state, err := look(ctx, s.encrypted(encryption(key("b"), key("a"))))
 		Expect(err).NotTo(HaveOccurred())
@@ -266,8 +252,6 @@ var _ = Describe("an encrypted state", func() {
 		Entry("a short key", func(e *tofu.Encryption) { e.Key = key("a")[1:] }, "must have 32 bytes, found 31"),
 		Entry("no key", func(e *tofu.Encryption) { e.Key = nil }, "must have 32 bytes, found 0"),
 		Entry("a short old key", func(e *tofu.Encryption) { e.OldKeys = [][]byte{key("b"), nil} }, "must have 32 bytes, found 0"),
-		Entry("no command", func(e *tofu.Encryption) { e.Command = nil }, "must be an absolute path"),
-		Entry("a relative command", func(e *tofu.Encryption) { e.Command = []string{"service-adapter"} }, "must be an absolute path"),
 	)
 
 	It("needs OpenTofu 1.10", func(ctx context.Context) {
@@ -283,13 +267,17 @@ var _ = Describe("an encrypted state", func() {
 	})
 
 	It("says what is wrong with the key provider", func(ctx context.Context) {
-		e := encryption(key("a"))
-		e.Command = []string{"/bin/sh", "-c", "echo no keys here >&2; exit 3"}
-		workspace := open(ctx, s.encrypted(e), "b-1")
+		engine := s.encrypted(encryption(key("a")))
+		prepared := prepare(ctx, engine, oneEntry)
+		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
-		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(MatchError(And(
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		reserved := read(s.stored())
+		keys := filepath.Join(s.cache, "runs", "b-1", "keys.sh")
+		Expect(os.WriteFile(keys, []byte("echo no keys here >&2; exit 3"), 0o600)).To(Succeed())
+		Expect(workspace.Apply(ctx, prepared, s.vars())).To(MatchError(And(
 			ContainSubstring("Unable to fetch encryption key data"), ContainSubstring("no keys here"))))
-		Expect(s.stored()).NotTo(BeAnExistingFile())
+		Expect(read(s.stored())).To(Equal(reserved))
 	})
 })
 

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"service-adapter/internal/redact"
+	"service-adapter/internal/statestore"
 )
 
 // ErrExists says that a workspace already holds a guard.
@@ -66,6 +67,7 @@ type Options struct {
 type Engine struct {
 	options Options
 	logger  *slog.Logger
+	store   statestore.Store // nil where OpenTofu has to be asked
 }
 
 // New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write,
@@ -94,7 +96,7 @@ func New(options Options) (*Engine, error) {
 	if err := errors.Join(options.Backend.check(), options.Encryption.check()); err != nil {
 		return nil, err
 	}
-	e := &Engine{options: options, logger: options.Logger}
+	e := &Engine{options: options, logger: options.Logger, store: newStore(options.Backend, options.Env)}
 	e.sweepLooks()
 	return e, nil
 }

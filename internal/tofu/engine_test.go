@@ -29,7 +29,7 @@ var _ = Describe("New", func() {
 		left, used := filepath.Join(s.cache, "look-1"), filepath.Join(s.cache, "look-2")
 		for _, dir := range []string{left, used} {
 			Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
-			Expect(os.WriteFile(filepath.Join(dir, "keys.json"), []byte("{}"), 0o600)).To(Succeed())
+			Expect(os.WriteFile(filepath.Join(dir, "keys.sh"), []byte("{}"), 0o600)).To(Succeed())
 		}
 		file, err := os.Open(used)
 		Expect(err).NotTo(HaveOccurred())
@@ -37,7 +37,7 @@ var _ = Describe("New", func() {
 		Expect(syscall.Flock(int(file.Fd()), syscall.LOCK_EX)).To(Succeed())
 		s.engine()
 		Expect(left).NotTo(BeAnExistingFile())
-		Expect(filepath.Join(used, "keys.json")).To(BeARegularFile())
+		Expect(filepath.Join(used, "keys.sh")).To(BeARegularFile())
 	})
 
 	It("refuses a cache that others may write", func() {

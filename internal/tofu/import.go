@@ -142,7 +142,7 @@ func (w *Workspace) refuse(i Installation) error {
 
 // inspect runs a command that changes nothing in the apply variant.
 func (w *Workspace) inspect(ctx context.Context, p *Prepared, doing string, vars map[string]any, args ...string) ([]byte, error) {
-	if _, err := w.begin(ctx, p.installation); err != nil {
+	if err := w.begin(ctx, p.installation); err != nil {
 		return nil, w.failed(doing, err)
 	}
 	w.mask.AddLeaves(confidential(p, vars))

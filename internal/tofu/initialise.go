@@ -18,7 +18,7 @@ const (
 )
 
 // lockHashes are the checksums of a dependency lock file.
-var lockHashes = regexp.MustCompile(`(?s)  hashes = \[.*?\n  \]\n`)
+const lockHashes = `(?s)  hashes = \[.*?\n  \]\n`
 
 // initialise runs "tofu init" in one variant of a new prepared directory, without any network.
 func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant string, lock *os.File) error {
@@ -88,5 +88,5 @@ func dropHashes(path string) error {
 		return err
 	}
 	// OpenTofu makes the file readable for all, whatever the umask.
-	return errors.Join(os.WriteFile(path, lockHashes.ReplaceAll(text, nil), 0o600), os.Chmod(path, 0o600))
+	return errors.Join(os.WriteFile(path, regexp.MustCompile(lockHashes).ReplaceAll(text, nil), 0o600), os.Chmod(path, 0o600))
 }

@@ -76,6 +76,22 @@ func (i Installation) mirror(dir string) error {
 // excludes tells whether this OpenTofu has the option -exclude.
 func (i Installation) excludes() bool { return i.atLeast(1, 9) }
 
+// lightProviders is the size in bytes of the providers of an installation up to which their schemas take little memory.
+const lightProviders = 100 << 20
+
+// light tells whether the providers are small.
+func (i Installation) light() bool {
+	var size int64
+	for _, p := range i.Providers {
+		info, err := os.Stat(p.File)
+		if err != nil {
+			return false
+		}
+		size += info.Size()
+	}
+	return size <= lightProviders
+}
+
 // atLeast tells whether this OpenTofu is of a version or a newer one; pre-releases count as their release.
 func (i Installation) atLeast(major, minor int) bool {
 	have, err := version.NewVersion(i.Version)

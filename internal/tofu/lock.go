@@ -72,8 +72,8 @@ const (
 // The places of locks in OpenTofu's texts. These expressions are compiled when a run failed: that takes a millisecond.
 const (
 	lockInfo = `Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`
-	// lockRace is when the lock was released between OpenTofu's try and its look who holds it.
-	lockRace = `(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409)`
+	// lockRace is when the lock was taken or released between OpenTofu's try and its look who holds it.
+	lockRace = `(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409|resource temporarily unavailable)`
 	// notReleased is when a lock stays although the run is over.
 	notReleased = `(?i)releasing the state lock|error unlocking|unlocking the state file`
 	// setupRace is when two machines make the tables of pg at the same moment.
@@ -118,13 +118,26 @@ func (e *RunError) ofBackend() bool {
 	return e.Address == "" && e.File == "" && regexp.MustCompile(backendFault).MatchString(e.Summary+" "+e.Detail)
 }
 
+// patience is until when a lock is waited for.
+func patience(ctx context.Context) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Now().Add(time.Until(deadline) / 2)
+	}
+	return time.Now().Add(lockPatience)
+}
+
+// tellWaiting logs, once, that somebody else's lock is waited for.
+func (w *Workspace) tellWaiting(held *LockError) {
+	if !w.waits {
+		w.waits = true
+		w.engine.logger.Info("waiting for a lock of the state", "workspace", w.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
+	}
+}
+
 // patiently runs a command of the workspace and waits while somebody else holds the lock of its state: a command that does not
 // get the lock has changed nothing. A lock that was left behind is released.
 func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([]byte, error) {
-	end := time.Now().Add(lockPatience)
-	if deadline, ok := ctx.Deadline(); ok {
-		end = time.Now().Add(time.Until(deadline) / 2)
-	}
+	end := patience(ctx)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		output, err := w.once(ctx, i, c)
 		held := w.heldBy(err)
@@ -143,6 +156,9 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 		}
 		if c.args[0] == askLock || time.Now().After(end) {
 			return nil, err
+		}
+		if held != nil {
+			w.tellWaiting(held)
 		}
 		select {
 		case <-ctx.Done():
@@ -262,11 +278,7 @@ func (w *Workspace) Unlock(ctx context.Context, i Installation, id string) error
 
 // held asks who holds the lock by taking it, with a command that changes nothing.
 func (w *Workspace) held(ctx context.Context, i Installation) (*LockError, error) {
-	base, err := w.engine.base(ctx, i)
-	if err != nil {
-		return nil, err
-	}
-	_, err = w.run(ctx, base, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
+	_, err := w.runBase(ctx, i, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
 	var held *LockError
 	if errors.As(err, &held) {
 		return held, nil
@@ -276,22 +288,16 @@ func (w *Workspace) held(ctx context.Context, i Installation) (*LockError, error
 
 // unlock releases a lock by its id.
 func (w *Workspace) unlock(ctx context.Context, i Installation, id string) error {
-	base, err := w.engine.base(ctx, i)
-	if err != nil {
-		return err
-	}
-	if _, err = w.run(ctx, base, unlockPlace, nil, "force-unlock", "-no-color", "-force", id); err == nil {
-		return nil
-	}
-	if w.engine.options.Backend.Type == s3Type {
-		return w.unlockUnmade(ctx, base, id)
+	_, err := w.runBase(ctx, i, unlockPlace, nil, "force-unlock", "-no-color", "-force", id)
+	if err != nil && w.engine.options.Backend.Type == s3Type {
+		return w.unlockUnmade(ctx, i, id)
 	}
 	return err
 }
 
 // unlockUnmade releases the lock of a run that died while it created the workspace. OpenTofu refuses to look at a workspace that does
 // not exist before it has that very lock, so the lock's object is reached as that of a default workspace, which always exists.
-func (w *Workspace) unlockUnmade(ctx context.Context, base *Prepared, id string) error {
+func (w *Workspace) unlockUnmade(ctx context.Context, i Installation, id string) error {
 	backend := w.engine.options.Backend.complete()
 	prefix, ok := backend.Config["workspace_key_prefix"].(string)
 	if !ok {
@@ -313,9 +319,9 @@ func (w *Workspace) unlockUnmade(ctx context.Context, base *Prepared, id string)
 		os.WriteFile(filepath.Join(dir, "backend.tf.json"), files["backend.tf.json"], 0o600)); err != nil {
 		return err
 	}
-	_, err = w.execute(ctx, base.installation, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
+	_, err = w.execute(ctx, i, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
 	if err == nil {
-		_, err = w.execute(ctx, base.installation, dir, "force-unlock", "-no-color", "-force", id)
+		_, err = w.execute(ctx, i, dir, "force-unlock", "-no-color", "-force", id)
 	}
 	return errors.Join(err, os.RemoveAll(dir), os.Remove(config))
 }

@@ -5,30 +5,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
 func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
-	base, err := w.begin(ctx, i)
-	if err != nil {
+	if err := w.begin(ctx, i); err != nil {
 		return nil, w.failed("reading", err)
 	}
-	if w.absent() {
-		w.state = nil
-		return nil, nil
-	}
-	state, err := w.pull(ctx, base)
+	state, err := w.existing(ctx, i)
 	if err != nil {
 		return nil, w.failed("reading", err)
 	}
 	w.state = state
 	if state == nil {
-		// To look at a workspace creates it.
-		if err := w.deleteWorkspace(ctx, base); err != nil {
-			return nil, w.failed("reading", err)
-		}
 		return nil, nil
 	}
 	w.record, w.nonce, w.tofu = state.Record, state.Nonce, state.TofuVersion
@@ -42,21 +31,34 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 	if err := w.refuseOlder(i); err != nil {
 		return w.failed("reserving", err)
 	}
-	base, err := w.begin(ctx, i)
-	if err != nil {
+	if err := w.begin(ctx, i); err != nil {
 		return w.failed("reserving", err)
 	}
 	w.state = nil
 	nonce := rand.Text()
+	done, err := w.reserveDirectly(ctx, i, record, nonce)
+	switch {
+	case err != nil:
+		return w.failed("reserving", err)
+	case done:
+		w.record, w.nonce, w.tofu = record, nonce, i.Version
+		return nil
+	default:
+		return w.reserve(ctx, i, record, nonce)
+	}
+}
+
+// reserve has OpenTofu make the reservation.
+func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, nonce string) error {
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
-	_, runErr := w.run(ctx, base, reservePlace, vars, "apply", "-json", "-input=false", "-auto-approve", "-target="+guardAddress)
+	_, runErr := w.runBase(ctx, i, reservePlace, vars, "apply", "-json", "-input=false", "-auto-approve", "-target="+guardAddress)
 	if runErr == nil {
 		w.record, w.nonce, w.tofu = record, nonce, i.Version
 		return nil
 	}
 	// The state, not the text of the error, tells why.
-	state, err := w.afterFailure(ctx, base, runErr)
+	state, err := w.afterFailure(ctx, i, runErr)
 	switch {
 	case err != nil:
 		return w.failed("reserving", errors.Join(runErr, err))
@@ -73,18 +75,18 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 
 // afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
 // empty workspace of a reservation that made nothing is removed, unless somebody else is working on it.
-func (w *Workspace) afterFailure(ctx context.Context, base *Prepared, failure error) (*State, error) {
+func (w *Workspace) afterFailure(ctx context.Context, i Installation, failure error) (*State, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
-	if err := w.pushUnsaved(ctx, base); err != nil {
+	if err := w.pushUnsaved(ctx, i); err != nil {
 		return nil, err
 	}
-	state, err := w.pull(ctx, base)
+	now, err := w.pull(ctx, i)
 	var held *LockError
-	if err != nil || state != nil || errors.As(failure, &held) {
-		return state, err
+	if err != nil || now.state != nil || errors.As(failure, &held) {
+		return now.state, err
 	}
-	return nil, w.deleteWorkspace(ctx, base)
+	return nil, w.discard(ctx, i, now)
 }
 
 // Apply applies the template with the guard that Reserve made or State found, and with the record of SetRecord when there is
@@ -113,15 +115,11 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 // over. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
 // lock, overwrites what others did meanwhile with an empty state; whoever reserves then has the workspace. With an error nobody can tell.
 func (w *Workspace) lostGuard(ctx context.Context, i Installation) (bool, error) {
-	base, err := w.engine.base(ctx, i)
-	if err != nil {
-		return false, err
-	}
-	state, err := w.pull(ctx, base)
+	now, err := w.pull(ctx, i)
 	if err != nil {
 		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
-	return state != nil && state.Nonce != "" && state.Nonce != w.nonce, nil
+	return now.state != nil && now.state.Nonce != "" && now.state.Nonce != w.nonce, nil
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
@@ -182,18 +180,18 @@ func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, erro
 
 // change runs a command that changes the state. A state that OpenTofu could not save is tried again at once.
 func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in place, vars map[string]any, args ...string) error {
-	base, err := w.begin(ctx, p.installation)
-	if err != nil {
+	if err := w.begin(ctx, p.installation); err != nil {
 		return w.failed(doing, err)
 	}
 	w.state = nil
 	w.mask.AddLeaves(confidential(p, vars))
-	if _, err = w.run(ctx, p, in, vars, args...); err == nil {
+	_, err := w.run(ctx, p, in, vars, args...)
+	if err == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
-	return w.failed(doing, errors.Join(err, w.pushUnsaved(ctx, base)))
+	return w.failed(doing, errors.Join(err, w.pushUnsaved(ctx, p.installation)))
 }
 
 // declared returns the variables that the template declares: null for one that nobody set and that has no default.
@@ -225,9 +223,9 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 // Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty; when the guard is not the one that
 // Reserve made, State found or TakeOver set, it is ErrExists. A workspace that does not exist is fine.
 func (w *Workspace) Remove(ctx context.Context, i Installation) error {
-	base, err := w.begin(ctx, i)
+	err := w.begin(ctx, i)
 	if err == nil {
-		err = w.remove(ctx, base)
+		err = w.remove(ctx, i)
 	}
 	if err != nil {
 		return w.failed("removing", err)
@@ -236,79 +234,13 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	return nil
 }
 
-// remove drops the guard by a push that is refused when anything was changed since the look, and then deletes the empty workspace, which
-// OpenTofu refuses when somebody made something in it. Forced, it would delete what was made while it waited for the lock.
-func (w *Workspace) remove(ctx context.Context, base *Prepared) error {
-	text, state, err := w.pullText(ctx, base)
-	switch {
-	case err != nil:
-		return err
-	case state == nil:
-		return w.deleteWorkspace(ctx, base)
-	case Older(base.installation.Version, state.TofuVersion):
-		return newerState(state.TofuVersion, base.installation)
-	case state.Nonce != "" && state.Nonce != w.nonce:
-		return ErrExists
-	case len(state.Resources) > 0:
-		return fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", "))
-	}
-	empty, err := withoutContent(text)
-	if err != nil {
+// begin checks that the OpenTofu can do what the backend and the encryption need and, before anything else, saves a state that an
+// earlier run could not save.
+func (w *Workspace) begin(ctx context.Context, i Installation) error {
+	if err := w.engine.supports(i); err != nil {
 		return err
 	}
-	if err := w.swap(ctx, base, text, empty, func(now *State) bool { return now == nil }); err != nil {
-		return err
-	}
-	if err := w.deleteWorkspace(ctx, base); err != nil {
-		if now, lookErr := w.pull(ctx, base); lookErr != nil || now == nil {
-			return err
-		}
-		// Somebody reserved it since it was empty: what was ours is gone.
-	}
-	return nil
-}
-
-// begin returns the base directory and, before anything else, saves a state that an earlier run could not save.
-func (w *Workspace) begin(ctx context.Context, i Installation) (*Prepared, error) {
-	base, err := w.engine.base(ctx, i)
-	if err != nil {
-		return nil, err
-	}
-	return base, w.pushUnsaved(ctx, base)
-}
-
-// pull reads the state, nil when there is none or it is empty.
-func (w *Workspace) pull(ctx context.Context, base *Prepared) (*State, error) {
-	_, state, err := w.pullText(ctx, base)
-	return state, err
-}
-
-// pullText reads the state, and its text.
-func (w *Workspace) pullText(ctx context.Context, base *Prepared) ([]byte, *State, error) {
-	if text, state := w.localCopy(); state != nil {
-		return text, state, nil
-	}
-	text, err := w.run(ctx, base, lookPlace, nil, "state", "pull", "-no-color")
-	if err != nil {
-		return nil, nil, err
-	}
-	state, err := parseState(text)
-	return text, state, err
-}
-
-// deleteWorkspace deletes the workspace; one that somebody else deleted first is fine. OpenTofu looks under the state's lock
-// whether it is empty, but gives the lock back right before it deletes. Whoever reserves an empty workspace in that moment
-// loses the guard; the apply that follows makes it anew with the same nonce and record, so it does no harm unless that apply
-// ends within the moment as well, the time between two requests to the backend.
-func (w *Workspace) deleteWorkspace(ctx context.Context, base *Prepared) error {
-	_, err := w.run(ctx, base, outsidePlace, nil, "workspace", "delete", "-no-color", w.name)
-	var failure *RunError
-	if errors.As(err, &failure) && failure.Backend == "" && ctx.Err() == nil {
-		if names, listErr := w.list(ctx, base); listErr == nil && !slices.Contains(names, w.name) {
-			return nil
-		}
-	}
-	return err
+	return w.pushUnsaved(ctx, i)
 }
 
 func (w *Workspace) failed(doing string, err error) error {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/hold"
 )
 
 // providers declares the test provider.
@@ -134,12 +134,7 @@ func (s site) tofu(workspace string) int {
 }
 
 // gone tells whether a process has ended, whoever has to wait for it.
-func gone(pid int) func() bool {
-	return func() bool {
-		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		return err != nil || strings.HasPrefix(string(text[strings.LastIndexByte(string(text), ')')+1:]), " Z")
-	}
-}
+func gone(pid int) func() bool { return func() bool { return hold.Gone(pid) } }
 
 func kill(pid int) { Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed()) }
 

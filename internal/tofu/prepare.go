@@ -110,7 +110,7 @@ func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
 }
 
 func (e *Engine) identity(i Installation) (identity, error) {
-	if err := errors.Join(e.options.Encryption.supports(i), e.options.Backend.supports(i)); err != nil {
+	if err := e.supports(i); err != nil {
 		return identity{}, err
 	}
 	binary, err := inspectExecutable("OpenTofu", i.Binary)
@@ -118,6 +118,11 @@ func (e *Engine) identity(i Installation) (identity, error) {
 		return identity{}, err
 	}
 	return identity{Layout: layout, Backend: e.options.Backend, Tofu: binary, Version: i.Version}, nil
+}
+
+// supports refuses an OpenTofu that lacks what the backend or the encryption needs.
+func (e *Engine) supports(i Installation) error {
+	return errors.Join(e.options.Encryption.supports(i), e.options.Backend.supports(i))
 }
 
 func interfaceOf(m *hclfile.Module) Interface {

@@ -155,7 +155,7 @@ type sharedProvider struct {
 }
 
 // lockedProvider is an entry of a dependency lock file.
-var lockedProvider = regexp.MustCompile(`(?m)^provider "([^"]+)" \{\n  version\s*= "([^"]+)"`)
+const lockedProvider = `(?m)^provider "([^"]+)" \{\n  version\s*= "([^"]+)"`
 
 // sharedProviders finds the providers of an initialised template that have one configuration each. As addresses and as local names
 // there are equally many of them, unless two names are the same provider, which then has two configurations.
@@ -167,7 +167,7 @@ func sharedProviders(i Installation, m *hclfile.Module, lockFile string) ([]shar
 	if err != nil {
 		return nil, err
 	}
-	locked := lockedProvider.FindAllSubmatch(text, -1)
+	locked := regexp.MustCompile(lockedProvider).FindAllSubmatch(text, -1)
 	names := 0
 	for name := range m.Providers {
 		if name != "terraform" {

@@ -134,6 +134,13 @@ func commandName(args []string) string {
 	return strings.Join(args[:min(end, 2)], " ")
 }
 
+// How often programs in Go look for memory that they no longer use. A run with small providers ends before that has paid: without it
+// OpenTofu takes a sixth less time. With large ones it would take much more memory.
+const (
+	garbage        = "GOGC"
+	fewCollections = "400"
+)
+
 // environment is the whole environment of a run.
 func (e *Engine) environment(i Installation, run map[string]string) []string {
 	env := maps.Clone(e.options.Env)
@@ -148,6 +155,9 @@ func (e *Engine) environment(i Installation, run map[string]string) []string {
 		"CHECKPOINT_DISABLE": "1",
 	})
 	maps.Copy(env, run)
+	if _, chosen := env[garbage]; !chosen && i.light() {
+		env[garbage] = fewCollections
+	}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])

@@ -111,6 +111,7 @@ resource "directory_entry" "other" {
 		Expect(bytes.Split(bytes.TrimRight(text, "\x00"), []byte{0})).To(ConsistOf(
 			BeEquivalentTo("ALLOWED=yes"),
 			BeEquivalentTo("CHECKPOINT_DISABLE=1"),
+			BeEquivalentTo("GOGC=400"),
 			BeEquivalentTo("HOME="+scratch),
 			BeEquivalentTo("LANG=C.UTF-8"),
 			BeEquivalentTo("PATH=/usr/local/bin:/usr/bin:/bin"),

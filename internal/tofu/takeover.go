@@ -16,15 +16,14 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 	if err := w.refuseOlder(i); err != nil {
 		return w.failed("taking over", err)
 	}
-	base, err := w.begin(ctx, i)
-	if err != nil {
+	if err := w.begin(ctx, i); err != nil {
 		return w.failed("taking over", err)
 	}
 	if w.nonce == "" {
 		return w.failed("taking over", errors.New("it is not reserved"))
 	}
 	nonce := rand.Text()
-	state, err := w.replaceNonce(ctx, base, nonce)
+	state, err := w.replaceNonce(ctx, i, nonce)
 	if err != nil {
 		return w.failed("taking over", err)
 	}
@@ -34,8 +33,9 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 }
 
 // replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
-func (w *Workspace) replaceNonce(ctx context.Context, base *Prepared, nonce string) (*State, error) {
-	text, state, err := w.pullText(ctx, base)
+func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce string) (*State, error) {
+	now, err := w.pull(ctx, i)
+	state := now.state
 	switch {
 	case err != nil:
 		return nil, err
@@ -43,30 +43,33 @@ func (w *Workspace) replaceNonce(ctx context.Context, base *Prepared, nonce stri
 		return nil, ErrExists
 	}
 	// A nonce is random, so nothing else in the state is the same.
-	after := bytes.ReplaceAll(text, []byte(w.nonce), []byte(nonce))
+	after := bytes.ReplaceAll(now.text, []byte(w.nonce), []byte(nonce))
+	err = w.swap(ctx, i, now, after, func(stored *State) bool { return stored != nil && stored.Nonce == nonce })
+	if err != nil {
+		return nil, err
+	}
 	state.Nonce = nonce
-	return state, w.swap(ctx, base, text, after, func(now *State) bool { return now != nil && now.Nonce == nonce })
+	return state, nil
 }
 
-// swap stores a state in the place of the one that was pulled. The push is refused, and the error is ErrExists, when that was changed
-// since. Done tells of what is stored after a push that failed whether it is the new one all the same.
-func (w *Workspace) swap(ctx context.Context, base *Prepared, before, after []byte, done func(now *State) bool) error {
-	pushErr := w.rewrite(ctx, base, after)
-	var held *LockError
-	if pushErr == nil || errors.As(pushErr, &held) || ctx.Err() != nil {
-		return pushErr
+// swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is
+// stored after a failure whether it is the new one all the same.
+func (w *Workspace) swap(ctx context.Context, i Installation, before found, after []byte, done func(now *State) bool) error {
+	err := w.rewrite(ctx, i, before, after)
+	if err == nil || isLocked(err) || ctx.Err() != nil {
+		return err
 	}
 	// The state, not the text of the error, tells why.
-	text, now, err := w.pullText(ctx, base)
+	now, lookErr := w.pull(ctx, i)
 	switch {
-	case err != nil:
-		return errors.Join(pushErr, err)
-	case done(now):
+	case lookErr != nil:
+		return errors.Join(err, lookErr)
+	case done(now.state):
 		return nil
-	case !bytes.Equal(text, before):
+	case !bytes.Equal(now.text, before.text):
 		return ErrExists
 	default:
-		return pushErr
+		return err
 	}
 }
 

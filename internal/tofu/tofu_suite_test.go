@@ -19,9 +19,6 @@ import (
 const tofuVersion = "1.12.6"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == keyCommand {
-		os.Exit(keyProvider(os.Args[2]))
-	}
 	if dir := os.Getenv(rewriteVariable); dir != "" {
 		os.Exit(rewriteProcess(dir))
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
-func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
+func (w *Workspace) pushUnsaved(ctx context.Context, i Installation) error {
 	if err := errors.Join(w.restoreCopy(), w.restoreBackup()); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
 		w.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", w.name)
 		return os.Remove(path)
 	}
-	if err := w.pushOrSetAside(ctx, base, path); err != nil {
+	if err := w.pushOrSetAside(ctx, i, path); err != nil {
 		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
 	}
 	return nil
@@ -36,8 +36,8 @@ func (w *Workspace) pushUnsaved(ctx context.Context, base *Prepared) error {
 
 // pushOrSetAside saves a state that was not saved. When somebody else changed the stored one meanwhile, theirs is what counts, and the
 // file must not block the workspace for ever.
-func (w *Workspace) pushOrSetAside(ctx context.Context, base *Prepared, path string) error {
-	text, err := w.readUnsaved(ctx, base.installation, path)
+func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path string) error {
+	text, err := w.readUnsaved(ctx, i, path)
 	if err != nil {
 		return err
 	}
@@ -45,16 +45,21 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, base *Prepared, path str
 	if err != nil {
 		return err
 	}
-	stored, storedState, err := w.pullText(ctx, base)
+	stored, err := w.pull(ctx, i)
 	if err != nil {
 		return err
 	}
-	if old, err := superseded(text, stored, state, storedState); err != nil {
+	// A reservation was stored before anything that is not saved. Where it is gone, another machine deleted what it was for; files
+	// that are gone were lost.
+	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && w.localState() == "" {
+		return w.setAside(path, state, stored.state)
+	}
+	if old, err := superseded(text, stored.text, state, stored.state); err != nil {
 		return err
 	} else if old {
-		return w.setAside(path, state, storedState)
+		return w.setAside(path, state, stored.state)
 	}
-	if err := w.pushText(ctx, base, text); err != nil {
+	if err := w.pushText(ctx, i, text); err != nil {
 		return err
 	}
 	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)

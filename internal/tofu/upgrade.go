@@ -141,15 +141,14 @@ func replacement(provider string, replacements map[string]string) string {
 
 // edit runs a command that changes the state and no resource. It needs no provider.
 func (w *Workspace) edit(ctx context.Context, i Installation, doing, command string, args ...string) error {
-	base, err := w.begin(ctx, i)
-	if err != nil {
+	if err := w.begin(ctx, i); err != nil {
 		return w.failed(doing, err)
 	}
 	w.state = nil
 	// The local backend insists on a copy of the old state, and by default cannot make it.
 	backup := filepath.Join(w.dir, "edit.backup")
 	args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)
-	_, err = w.run(ctx, base, lookPlace, nil, args...)
+	_, err := w.runBase(ctx, i, lookPlace, nil, args...)
 	if err = errors.Join(err, remove(backup)); err != nil {
 		return w.failed(doing, err)
 	}

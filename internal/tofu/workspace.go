@@ -8,19 +8,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 
 	"service-adapter/internal/redact"
+	"service-adapter/internal/statestore"
 )
 
-// workspaceName is what a workspace's name may look like: a plain file name and, in OpenTofu, no escapes.
-var workspaceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+// nameLetters are what a workspace's name may consist of: it is a plain file name and, in OpenTofu, needs no escapes.
+const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// longestName is the length in bytes of the longest name of a workspace. In the expression it would cost time in every command.
+// longestName is the length in bytes of the longest name of a workspace.
 const longestName = 200
 
 func isWorkspaceName(name string) bool {
-	return len(name) <= longestName && workspaceName.MatchString(name)
+	return name != "" && len(name) <= longestName && strings.Trim(name, nameLetters) == ""
 }
 
 // longestTempDir is the length in bytes of a directory in which providers can make their sockets.
@@ -35,7 +36,9 @@ type Workspace struct {
 	look   *os.File // the locked scratch directory of a look, which has no lease
 	temp   string   // directory outside of dir that holds sockets, "" when there is none
 
-	serving *service // providers that run, nil when there are none
+	store   statestore.Store // nil where OpenTofu has to be asked
+	waits   bool             // somebody was told that a lock is waited for
+	serving *service         // providers that run, nil when there are none
 	mask    *redact.Secrets
 
 	// What the guard holds, once Reserve made it or State found it.
@@ -58,7 +61,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
 	}
-	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
+	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, store: e.store, mask: e.mask()}
 	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
 	}
@@ -154,6 +157,15 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 		w.stopProviders()
 	}
 	return output, err
+}
+
+// runBase runs OpenTofu in the directory that holds only the guard.
+func (w *Workspace) runBase(ctx context.Context, i Installation, in place, vars map[string]any, args ...string) ([]byte, error) {
+	base, err := w.engine.base(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return w.run(ctx, base, in, vars, args...)
 }
 
 // execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.

@@ -84,5 +84,10 @@ func Gone(pid int) bool {
 	}
 	// The state comes after the program's name.
 	state := strings.TrimSpace(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
-	return state == 'Z' || state == 'X'
+	if state != 'Z' && state != 'X' {
+		return false
+	}
+	// As long as other threads are ending, its files and sockets are open.
+	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+	return err != nil || len(threads) <= 1
 }

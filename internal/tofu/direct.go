@@ -1,0 +1,159 @@
+package tofu
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"service-adapter/internal/statestore"
+)
+
+// Of the backends local and pg the engine knows where a state is stored, how it is encrypted and which lock guards it. So it reads a
+// state, makes a reservation and removes a workspace itself, under OpenTofu's lock, in a millisecond where OpenTofu needs thirty to
+// start. Whatever is not as expected is left to OpenTofu, which reports it; so is all of the other backends.
+
+// found is what a look at the stored state finds.
+type found struct {
+	text  []byte // the state, as "state pull" tells it
+	state *State // nil when there is none or it holds nothing
+	key   string // the id of the key that encrypts it, "" without one
+	// stored is what the backend stores, nil when there is nothing. It is known when direct is true: OpenTofu was not asked.
+	stored []byte
+	direct bool
+}
+
+// newStore returns the store of a backend, nil where OpenTofu has to be asked. OpenTofu's environment may say more about pg than the
+// configuration does.
+func newStore(b Backend, env map[string]string) statestore.Store {
+	if dir := b.directory(); dir != "" {
+		return statestore.Local(dir)
+	}
+	known := []string{"conn_str", "schema_name", "table_name", "index_name", "skip_schema_creation", "skip_table_creation", "skip_index_creation"}
+	text := func(name string) string {
+		value, _ := b.Config[name].(string)
+		return value
+	}
+	unknown := func(name string) bool { return !slices.Contains(known, name) }
+	ofPostgres := func(name string) bool { return strings.HasPrefix(name, "PG") }
+	if b.Type != pgType || slices.ContainsFunc(slices.Collect(maps.Keys(b.Config)), unknown) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(env)), ofPostgres) {
+		return nil
+	}
+	store, err := statestore.Postgres(statestore.PostgresConfig{
+		ConnStr: text("conn_str"), Schema: text("schema_name"), Table: text("table_name"),
+	})
+	if err != nil {
+		return nil
+	}
+	return store
+}
+
+// see reads the stored state without OpenTofu; false where only OpenTofu can read it or tell what is wrong with it. OpenTofu's
+// "state pull" does no more: it takes no lock and knows no more than what is stored.
+func (w *Workspace) see(ctx context.Context) (found, bool) {
+	if w.store == nil {
+		return found{}, false
+	}
+	stored, err := w.store.Read(ctx, w.name)
+	if err != nil {
+		w.distrust(ctx, err)
+		return found{}, false
+	}
+	if len(stored) == 0 {
+		return found{direct: true}, true
+	}
+	text, key, ok := w.engine.options.Encryption.open(stored)
+	if !ok {
+		return found{}, false
+	}
+	state, err := parseState(text)
+	if err != nil {
+		return found{}, false
+	}
+	return found{text: text, state: state, key: key, stored: stored, direct: true}, true
+}
+
+// distrust leaves the rest of the work on this workspace to OpenTofu, whose errors everybody knows.
+func (w *Workspace) distrust(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		w.engine.logger.Debug("leaving the state to OpenTofu", "workspace", w.name, "error", err)
+		w.store = nil
+	}
+}
+
+// replace puts a state in the place of the one that was found. The error is statestore.ErrChanged when that changed since. After
+// another error nobody knows what is stored.
+func (w *Workspace) replace(ctx context.Context, before found, text []byte) error {
+	sealed, err := w.engine.options.Encryption.seal(text)
+	if err != nil {
+		return err
+	}
+	return w.whileHeld(ctx, func() error { return w.store.Replace(ctx, w.name, before.stored, sealed) })
+}
+
+// erase deletes the workspace when it still holds what was found; the errors are those of replace.
+func (w *Workspace) erase(ctx context.Context, before found) error {
+	return w.whileHeld(ctx, func() error { return w.store.Delete(ctx, w.name, before.stored) })
+}
+
+// whileHeld tries something again as long as somebody else holds the lock of the state.
+func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
+	end := patience(ctx)
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		var held *statestore.HeldError
+		if !errors.As(err, &held) {
+			return err
+		}
+		locked := &LockError{Workspace: w.name, ID: held.ID, Who: held.Who, Operation: held.Operation, Created: held.Created}
+		if time.Now().After(end) {
+			return locked
+		}
+		w.tellWaiting(locked)
+		select {
+		case <-ctx.Done():
+			locked.cause = ctx.Err()
+			return locked
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+// reserveDirectly makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
+// no harm when it was done after all.
+func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record []byte, nonce string) (done bool, err error) {
+	for {
+		before, ok := w.see(ctx)
+		switch {
+		case !ok:
+			return false, nil
+		case before.state != nil && before.state.Nonce == nonce:
+			return true, nil // An earlier try was stored although it failed.
+		case before.state != nil && before.state.Nonce != "":
+			return true, ErrExists
+		case before.state != nil:
+			return false, nil // It lost its guard; OpenTofu adds one.
+		}
+		text, err := reservation(before.text, i.Version, record, nonce)
+		if err != nil {
+			return true, err
+		}
+		err = w.replace(ctx, before, text)
+		var held *LockError
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.As(err, &held):
+			return true, err
+		case errors.Is(err, statestore.ErrChanged):
+			continue
+		default:
+			w.distrust(ctx, err)
+			return false, nil
+		}
+	}
+}
