@@ -1,7 +1,7 @@
 // Package adapter is the boundary to the on-demand broker: it reads a command's input, has the other packages do the work, and
 // turns the outcome into standard output, standard error and an exit code as the service adapter protocol defines them.
 //
-// Standard output carries the product of the command and nothing else, written once at the end; where a command fails, it
+// Standard output carries the product of the command and nothing else, written at the end; where a command fails, it
 // carries a sentence for the cf user or nothing, in which case the broker composes a text of its own. Everything for the
 // operator goes to standard error, with secrets replaced.
 package adapter
@@ -45,6 +45,10 @@ type Invocation struct {
 	Stderr io.Writer
 	// Getenv looks up environment variables.
 	Getenv func(name string) (string, bool)
+	// Interruptible makes a context that also ends when the process is told to end. It is called before there is work that must not be
+	// left half done; to listen for signals takes time, and most commands end before anybody could send one. nil: the context of Run
+	// does.
+	Interruptible func(context.Context) (context.Context, context.CancelFunc)
 }
 
 // Run executes a command of the protocol and returns the exit code: 0, 10 (not implemented), 41 (no such binding), 42 (app
@@ -55,8 +59,8 @@ func Run(ctx context.Context, invocation Invocation) int {
 		return serviceadapter.ErrorExitCode
 	}
 	call := newCall(invocation)
-	product, err := call.protected(func() ([]byte, error) { return call.execute(ctx) })
-	return call.finish(ctx, product, err)
+	made, err := call.protected(func() (product, error) { return call.execute(ctx) })
+	return call.finish(ctx, made, err)
 }
 
 func newCall(invocation Invocation) *call {
@@ -86,31 +90,38 @@ type call struct {
 }
 
 // protected does the work of a command. A panic becomes an error without the values it may hold.
-func (c *call) protected(work func() ([]byte, error)) (product []byte, err error) {
+func (c *call) protected(work func() (product, error)) (made product, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			product, err = nil, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
+			made, err = product{}, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
 		}
 	}()
 	return work()
 }
 
 // execute runs the command and returns its product.
-func (c *call) execute(ctx context.Context) ([]byte, error) {
+func (c *call) execute(ctx context.Context) (product, error) {
 	in, err := readInput(c.Args, c.Stdin)
 	if err != nil {
-		return nil, err
+		return product{}, err
 	}
 	session, err := newSession(c)
 	if err != nil {
-		return nil, err
+		return product{}, err
 	}
 	defer session.close()
 	c.logger = session.logger
-	product, err := c.handle(ctx, session, in)
+	made, err := c.handle(ctx, session, in)
 	// Afterwards, when all secrets of the request are known.
 	session.recordRequest(c.command, in)
-	return product, err
+	return made, err
+}
+
+func (i Invocation) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	if i.Interruptible == nil {
+		return ctx, func() {}
+	}
+	return i.Interruptible(ctx)
 }
 
 // panicPlace is the function and line of this program where a panic began.
@@ -129,9 +140,9 @@ func panicPlace() string {
 }
 
 // finish writes the outcome and returns the exit code.
-func (c *call) finish(ctx context.Context, product []byte, err error) int {
+func (c *call) finish(ctx context.Context, made product, err error) int {
 	if err == nil {
-		if _, err := c.Stdout.Write(product); err != nil {
+		if err := made.write(c.Stdout); err != nil {
 			c.logger.Error("writing the result", "command", c.command, "error", err)
 			return serviceadapter.ErrorExitCode
 		}

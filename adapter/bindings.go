@@ -53,6 +53,8 @@ func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := s.interruptible(ctx)
+	defer stop()
 	return binder.Create(ctx, *request)
 }
 
@@ -66,6 +68,8 @@ func (s *session) deleteBinding(ctx context.Context, in *input, _ serviceadapter
 	if err != nil {
 		return err
 	}
+	ctx, stop := s.interruptible(ctx)
+	defer stop()
 	return binder.Delete(ctx, *request)
 }
 
@@ -138,7 +142,7 @@ func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
 func (s *session) view(raw bindInput) (*instance.View, error) {
 	view := &instance.View{Manifest: []byte(raw.manifest)}
 	var errs [4]error
-	view.Record, errs[0] = record.FromManifest(view.Manifest)
+	view.Record, errs[0] = record.FromManifest(raw.manifest)
 	view.Secrets, errs[1] = texts("the secrets", raw.secrets)
 	view.DNS, errs[2] = texts("the DNS addresses", raw.dns)
 	if raw.vms != "" {

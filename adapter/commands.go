@@ -60,7 +60,7 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 	request.Body, errs[1] = object("the request parameters", raw.RequestParameters)
 	request.PreviousSecrets, errs[2] = texts("the previous secrets", raw.PreviousSecrets)
 	request.UAAClient, errs[3] = object("the UAA client", raw.ServiceInstanceUAAClient)
-	request.PreviousManifest = []byte(raw.PreviousManifest)
+	request.PreviousManifest = raw.PreviousManifest
 	known, err := record.FromManifest(request.PreviousManifest)
 	errs[4] = err
 	if err := errors.Join(errs[:]...); err != nil {
@@ -124,7 +124,7 @@ func (s *session) dashboardURL(in *input, params serviceadapter.DashboardUrlPara
 	if err != nil {
 		return "", err
 	}
-	known, err := record.FromManifest([]byte(raw.Manifest))
+	known, err := record.FromManifest(raw.Manifest)
 	if err != nil {
 		return "", err
 	}

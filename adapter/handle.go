@@ -3,7 +3,6 @@ package adapter
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,36 +13,25 @@ import (
 
 // handle gives the input to the SDK, which validates it as the broker's authors mean it and calls back; the product is what
 // the callback made, because the SDK's own would lose keys of the manifest.
-func (c *call) handle(ctx context.Context, s *session, in *input) ([]byte, error) {
+func (c *call) handle(ctx context.Context, s *session, in *input) (product, error) {
 	bridge := &bridge{ctx: ctx, session: s, in: in}
 	handler := serviceadapter.CommandLineHandler{
 		ManifestGenerator: bridge, Binder: bridge, DashboardURLGenerator: bridge, SchemaGenerator: bridge,
 	}
 	err := handler.Handle(in.args, io.Discard, c.stderr, bytes.NewReader(in.stdin))
 	if bridge.err != nil {
-		return nil, bridge.err
+		return product{}, bridge.err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("[odb-sdk] %w", err)
+		return product{}, fmt.Errorf("[odb-sdk] %w", err)
 	}
 	if text, ok := bridge.product.(string); ok {
-		return []byte(text), nil
+		return product{head: []byte(text)}, nil
 	}
 	if bridge.product == nil {
-		return nil, nil
+		return product{}, nil
 	}
 	return encode(bridge.product)
-}
-
-// encode renders a product as JSON, as the SDK does: one document and a newline.
-func encode(product any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(product); err != nil {
-		return nil, fmt.Errorf("encoding the result: %w", err)
-	}
-	return out.Bytes(), nil
 }
 
 // errRefused is what the SDK is told when a command fails; the error itself stays with the bridge.

@@ -42,12 +42,9 @@ func readInput(args []string, stdin io.Reader) (*input, error) {
 		in.text = command == generateManifest
 		return in, in.fromArguments(command, rest)
 	}
-	data, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+	data, err := readAll(stdin)
 	if err != nil {
 		return nil, fmt.Errorf("reading standard input: %w", err)
-	}
-	if len(data) > maxInput {
-		return nil, fmt.Errorf("reading standard input: it is larger than %d MB", maxInput>>20)
 	}
 	if len(data) == 0 {
 		return in, nil // the SDK says what is missing
@@ -61,6 +58,27 @@ func readInput(args []string, stdin io.Reader) (*input, error) {
 	}
 	in.stdin, err = json.Marshal(params)
 	return in, err
+}
+
+// readAll reads the whole input. The room for it is large from the start, so that a manifest is not copied while it grows; what is
+// not used of it costs nothing.
+func readAll(stdin io.Reader) ([]byte, error) {
+	const usual, growth = 2 << 20, 4
+	data := make([]byte, 0, usual)
+	for {
+		n, err := stdin.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case len(data) > maxInput:
+			return nil, fmt.Errorf("it is larger than %d MB", maxInput>>20)
+		case err == io.EOF:
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) == cap(data):
+			data = slices.Grow(data, (growth-1)*len(data))
+		}
+	}
 }
 
 // fromStdin decodes the broker's JSON: an object for each command, of which only the one of this command matters. The published
@@ -111,7 +129,7 @@ func largeLeaf(command string, leaves map[string]string) (manifest string, found
 // leavesOf returns the leaves of one command's object.
 func leavesOf(key string, data []byte) (map[string]string, error) {
 	if leaves, ok := stringLeaves(key, data); ok {
-		return leaves, nil
+		return leaves, nil // what the broker really sends; a manifest in it may be large
 	}
 	var commands map[string]json.RawMessage
 	if err := json.Unmarshal(data, &commands); err != nil {
@@ -128,23 +146,6 @@ func leavesOf(key string, data []byte) (map[string]string, error) {
 		leaves[name] = leafText(name, leaf)
 	}
 	return leaves, nil
-}
-
-// stringLeaves decodes what the broker really sends, strings only, at once: a manifest in it may be large. False when there is
-// anything else.
-func stringLeaves(key string, data []byte) (map[string]string, bool) {
-	var commands map[string]map[string]*string
-	if json.Unmarshal(data, &commands) != nil {
-		return nil, false
-	}
-	leaves := make(map[string]string, len(commands[key]))
-	for name, text := range commands[key] {
-		if text == nil {
-			return nil, false
-		}
-		leaves[name] = *text
-	}
-	return leaves, true
 }
 
 const requestParameters = "request_parameters"

@@ -46,11 +46,11 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 			return nil, err
 		}
 	}
-	known, err := record.FromManifest([]byte(deployed))
+	known, err := record.FromManifest(deployed)
 	if err != nil {
 		return nil, err
 	}
-	current, err := record.FromManifest([]byte(texts[0]))
+	current, err := record.FromManifest(texts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -203,10 +203,10 @@ func element(item any, index int) string {
 	return strconv.Itoa(index)
 }
 
-var (
-	planPath = regexp.MustCompile(
-		`^/instance_groups(/[^/]+/(instances|vm_type|vm_extensions|networks|azs|persistent_disk_type|lifecycle|migrated_from)(/.*)?)?$`)
-	deploymentPath = regexp.MustCompile(`^/(releases|stemcells)(/.*)?$`)
+const (
+	planPath = `^/instance_groups(/[^/]+/(instances|vm_type|vm_extensions|networks|azs|persistent_disk_type|lifecycle|migrated_from)(/.*)?)?$`
+
+	deploymentPath = `^/(releases|stemcells)(/.*)?$`
 )
 
 // reasonOf explains a difference as far as manifest and record tell.
@@ -217,9 +217,9 @@ func reasonOf(path string, unstable bool, known, current *record.Record) string 
 	case known == nil:
 		return "parameter lost: the deployed manifest has no record of this adapter, so values that a user or another adapter set " +
 			"are not known; see carry_over"
-	case planPath.MatchString(path):
+	case regexp.MustCompile(planPath).MatchString(path):
 		return "plan changed: the broker's configuration says something else now"
-	case deploymentPath.MatchString(path):
+	case regexp.MustCompile(deploymentPath).MatchString(path):
 		return "releases or stemcells changed"
 	case current != nil && known.PakVersion != current.PakVersion:
 		return fmt.Sprintf("template changed: the manifest was made by version %s of the pak, version %s is installed",

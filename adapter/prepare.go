@@ -195,12 +195,13 @@ func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, do work) 
 	return nil
 }
 
-// settings are what OpenTofu says of a backend that it does not know and of settings that the backend does not take, before it asks
-// the backend anything. What says something else counts as a backend that is down.
-var settings = regexp.MustCompile(`^(Unsupported backend type|Extraneous JSON object property|Incorrect attribute value type|` +
-	`Invalid backend configuration|(Invalid|Missing) \S+ value)|required field is not set`)
-
-func misconfigured(err *tofu.RunError) bool { return settings.MatchString(err.Summary) }
+// misconfigured recognises what OpenTofu says of a backend that it does not know and of settings that the backend does not take, before
+// it asks the backend anything. What says something else counts as a backend that is down.
+func misconfigured(err *tofu.RunError) bool {
+	settings := regexp.MustCompile(`^(Unsupported backend type|Extraneous JSON object property|Incorrect attribute value type|` +
+		`Invalid backend configuration|(Invalid|Missing) \S+ value)|required field is not set`)
+	return settings.MatchString(err.Summary)
+}
 
 // local is the session with a temporary local state and a temporary cache.
 func (p *preparer) local() *session {

@@ -108,10 +108,10 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 // replayBinding prints the variables of a binding's template.
 func replayBinding(ctx context.Context, invocation Invocation, recorded recording) (int, error) {
 	call := newCall(invocation)
-	product, err := call.protected(func() ([]byte, error) {
+	made, err := call.protected(func() (product, error) {
 		session, err := newSession(call)
 		if err != nil {
-			return nil, err
+			return product{}, err
 		}
 		defer session.close()
 		raw := createInput(recorded.Input.CreateBinding)
@@ -120,13 +120,13 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 		}
 		request, err := session.bindRequest(raw)
 		if err != nil {
-			return nil, err
+			return product{}, err
 		}
 		scope, err := session.bareBinder().Resolve(*request)
 		if err != nil {
-			return nil, err
+			return product{}, err
 		}
-		return append(value.MustJSON(scope.Values), '\n'), nil
+		return product{head: append(value.MustJSON(scope.Values), '\n')}, nil
 	})
-	return call.finish(ctx, product, err), nil
+	return call.finish(ctx, made, err), nil
 }

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ type session struct {
 	acceptUnencrypted bool
 	paks              []*brokerpak.Pak
 	getenv            func(string) (string, bool)
+	interruptible     func(context.Context) (context.Context, context.CancelFunc)
 	logger            *slog.Logger
 	secrets           *redact.Secrets
 }
@@ -31,7 +33,7 @@ func newSession(c *call) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{config: config, getenv: c.Getenv, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
+	s := &session{config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
 	s.secrets.Add(config.backend().Secrets()...)
 	for _, values := range config.secrets() {
 		s.secrets.AddLeaves(values)

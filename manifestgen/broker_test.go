@@ -92,7 +92,7 @@ func (w *world) generate(c call) (*manifestgen.Result, error) {
 	request := manifestgen.Request{
 		Pak: w.pak, Service: w.service, Plan: plan, ServiceID: w.service.ID, Deployment: w.instance.Deployment,
 		BrokerPlan: brokerPlan(w.instance.Plan), Body: c.body(w), UAAClient: c.UAA,
-		PreviousManifest: []byte(w.instance.Manifest),
+		PreviousManifest: w.instance.Manifest,
 	}
 	request.Parameters, _ = request.Body["parameters"].(map[string]any)
 	if w.instance.Manifest != "" {
@@ -180,7 +180,7 @@ func decode(text string) map[string]any {
 
 func recordOf(manifest string) *record.Record {
 	GinkgoHelper()
-	found, err := record.FromManifest([]byte(manifest))
+	found, err := record.FromManifest(manifest)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(found).NotTo(BeNil())
 	return found

@@ -18,16 +18,18 @@ import (
 )
 
 // checkReferences refuses every ((reference)) of the manifest that nothing will resolve, or that would resolve to another's
-// credential. The error is a diag.Errors.
-func (w *generation) checkReferences(result *rendered) error {
-	for _, found := range references(result.tree) {
+// credential. It returns all of them; the error is a diag.Errors.
+func (w *generation) checkReferences(result *rendered) ([]string, error) {
+	mentioned := mentions(result.tree)
+	all := referencesIn(mentioned)
+	for _, found := range all {
 		for _, chosen := range w.secrets {
 			if chosen.lost != nil && found == chosen.reference {
-				return chosen.lost
+				return nil, chosen.lost
 			}
 		}
 	}
-	return w.eachReference(result, func(found string) string {
+	return all, eachReference(result, mentioned, func(found string) string {
 		for _, chosen := range w.secrets {
 			if found == chosen.reference {
 				return ""
@@ -40,7 +42,7 @@ func (w *generation) checkReferences(result *rendered) error {
 // checkConfig does the same for a BOSH config. It cannot refer to a secret, because the broker stores those that the manifest
 // refers to, and replaces references only there.
 func (w *generation) checkConfig(kind string, result *rendered) error {
-	return w.eachReference(result, func(found string) string {
+	return eachReference(result, mentions(result.tree), func(found string) string {
 		for name, chosen := range w.secrets {
 			if found == chosen.reference {
 				return fmt.Sprintf("is secret %q, which the %s config cannot refer to: the broker manages secrets of the manifest only", name, kind)
@@ -51,20 +53,15 @@ func (w *generation) checkConfig(kind string, result *rendered) error {
 }
 
 // eachReference collects the faults of all references; fault ends a sentence and is "" for none.
-func (w *generation) eachReference(result *rendered, fault func(found string) string) error {
+func eachReference(result *rendered, mentioned []mention, fault func(found string) string) error {
 	diags := &diag.List{}
-	value.Walk(result.tree, func(path string, leaf any) bool {
-		text, ok := leaf.(string)
-		if !ok || !strings.Contains(text, "((") {
-			return true
-		}
-		for _, found := range anyReference.FindAllString(text, -1) {
+	for _, m := range mentioned {
+		for _, found := range allReferences(m.text) {
 			if wrong := fault(found); wrong != "" {
-				diags.Errorf(result.places.of(found), "bosh-variable", "%s at /%s %s", found, path, wrong)
+				diags.Errorf(result.places.of(found), "bosh-variable", "%s at /%s %s", found, m.place(), wrong)
 			}
 		}
-		return true
-	})
+	}
 	return diags.Err()
 }
 

@@ -12,31 +12,31 @@ import (
 	"service-adapter/internal/value"
 )
 
-// manifest renders the service's manifest and completes it from the broker's input.
-func (w *generation) manifest() (map[string]any, error) {
+// manifest renders the service's manifest and completes it from the broker's input. It also returns the references of the manifest.
+func (w *generation) manifest() (manifest map[string]any, references []string, err error) {
 	ops, err := w.selectOps()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	result, err := w.renderDocument(w.bosh.Manifest, ops)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tree := result.tree
 	tree["name"] = w.Deployment.DeploymentName
 	if tree["releases"], err = w.releases(tree["releases"]); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stemcells, alias, err := w.stemcells(tree["stemcells"])
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tree["stemcells"] = stemcells
 	if tree["instance_groups"], err = w.instanceGroups(tree["instance_groups"], alias); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if tree["update"], err = w.update(tree["update"]); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	completeUpdates(tree)
 	for _, key := range []string{"variables", "addons"} {
@@ -45,9 +45,10 @@ func (w *generation) manifest() (map[string]any, error) {
 		}
 	}
 	if err := w.fillAddons(tree["addons"]); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tree, w.checkReferences(result)
+	references, err = w.checkReferences(result)
+	return tree, references, err
 }
 
 // releases lists the deployment's releases; further keys that the template has for one are kept.

@@ -91,19 +91,24 @@ func decimal(f float64) string {
 // plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
 // a reader or the encoder takes for a space or a line break of its own. It is compiled when it is needed: that takes as long as all
 // else that this package does before a command begins.
-var plainBlock = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // a compiled expression
+var plainBlock = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
 })
 
-// plain are strings that every reader takes for strings without quotes, unless they are one of the words. Ruby's reader knows
-// more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with something else.
-var (
-	plain = regexp.MustCompile(`^[A-Za-z_/(]`)
-	words = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
-)
+// beginsPlain tells whether a string begins like those that every reader takes for strings without quotes, unless they are one of the
+// words. Ruby's reader knows more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with
+// something else.
+func beginsPlain(s string) bool {
+	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] == '_' || s[0] == '/' || s[0] == '(')
+}
 
-// longestWord is the length of the longest of the words in bytes.
-const longestWord = len("false")
+// isWord tells whether some reader takes a string for a boolean or null.
+func isWord(s string) bool {
+	const longest = len("false")
+	return len(s) <= longest && slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, s) })
+}
+
+var words = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"} //nolint:gochecknoglobals // a constant table
 
 // text is a string in a style that no reader takes for another type.
 func text(s string) *yaml.Node {
@@ -116,7 +121,7 @@ func styleOf(s string) yaml.Style {
 	switch {
 	case lines && plainBlock().MatchString(s):
 		return yaml.LiteralStyle
-	case lines || !plain.MatchString(s) || len(s) <= longestWord && words.MatchString(s):
+	case lines || !beginsPlain(s) || isWord(s):
 		return yaml.DoubleQuotedStyle
 	default:
 		return 0

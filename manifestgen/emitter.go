@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -25,8 +26,31 @@ func emit(tree map[string]any) (string, bool) {
 		return "", false
 	}
 	e := &emitter{}
+	e.out.Grow(room(tree, 0))
 	e.mapping(tree, 0)
 	return e.out.String(), !e.unusual
+}
+
+// room estimates the bytes of a value's text, so that a large one is not copied while it grows.
+func room(v any, indent int) int {
+	const around = 4 // the signs and the line break around a scalar
+	size := around
+	switch item := v.(type) {
+	case string:
+		size += len(item)
+	case []any:
+		for _, element := range item {
+			size += indent + step + room(element, indent+step)
+		}
+	case map[string]any:
+		for key, element := range item {
+			size += indent + len(key) + room(element, indent+step)
+		}
+	default:
+		const number = 12
+		size += number
+	}
+	return size
 }
 
 // step is the indentation of a level in blanks; deepest bounds it.
@@ -44,7 +68,8 @@ func (e *emitter) mapping(mapping map[string]any, indent int) {
 	for n, key := range ordered(mapping) {
 		e.indent(n, indent)
 		e.key(key)
-		switch item := mapping[key].(type) {
+		element := mapping[key]
+		switch item := element.(type) {
 		case map[string]any:
 			if len(item) > 0 {
 				e.out.WriteString(":\n")
@@ -61,7 +86,7 @@ func (e *emitter) mapping(mapping map[string]any, indent int) {
 			}
 		}
 		e.out.WriteString(": ")
-		e.scalar(mapping[key], indent+step)
+		e.scalar(element, indent+step)
 	}
 }
 
@@ -92,10 +117,9 @@ func (e *emitter) sequence(list []any, indent int) {
 
 // indent begins a line, unless it is the first one of a collection.
 func (e *emitter) indent(n, indent int) {
-	for range indent {
-		if n > 0 {
-			e.out.WriteByte(' ')
-		}
+	const blanks = "                "
+	for ; n > 0 && indent > 0; indent -= len(blanks) {
+		e.out.WriteString(blanks[:min(indent, len(blanks))])
 	}
 }
 
@@ -135,6 +159,10 @@ func (e *emitter) scalar(v any, indent int) {
 
 // text writes a string in the style that it has in every manifest. Where this style cannot be plain, the library takes quotes.
 func (e *emitter) text(s string, indent int) {
+	if bare(s) {
+		e.out.WriteString(s)
+		return
+	}
 	if !usual(s) {
 		e.unusual = true
 		return
@@ -182,6 +210,38 @@ func (e *emitter) quoted(s string) {
 	}
 	e.out.WriteString(s)
 	e.out.WriteByte('"')
+}
+
+// bare tells whether a text certainly is written as it is: it begins like no other type, is no word of YAML, and has printable
+// characters of ASCII only, no colon and no # that would end it. False says nothing.
+func bare(s string) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	if !beginsPlain(s) || isWord(s) {
+		return false
+	}
+	i, data := 0, []byte(s) // which copies nothing, because nothing is changed
+	for ; i+8 <= len(data); i += 8 {
+		// Eight bytes at once: the highest bit of a byte is set where it is a blank or below, a colon, or above a tilde.
+		x := binary.LittleEndian.Uint64(data[i:])
+		colons := x ^ ones*':'
+		if (((x-ones*'!')|(colons-ones))&^x|(x+ones)|x)&high != 0 && !bareBytes(s, i, i+8) {
+			return false
+		}
+	}
+	return bareBytes(s, i, len(s))
+}
+
+// bareBytes tells whether the bytes from one index to another may stand in such a text.
+func bareBytes(s string, from, to int) bool {
+	for i := from; i < to; i++ {
+		switch c := s[i]; {
+		case c < ' ' || c > '~':
+			return false
+		case c == ':' && (i+1 == len(s) || s[i+1] == ' '), c == ' ' && (i+1 == len(s) || s[i+1] == '#'):
+			return false
+		}
+	}
+	return true
 }
 
 // usual tells whether a text has no characters that the library escapes, but for quotes, backslashes and line breaks.

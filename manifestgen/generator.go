@@ -60,7 +60,7 @@ type Request struct {
 	// PreviousProperties are the plan properties of PreviousPlan.
 	PreviousProperties map[string]any
 	// PreviousManifest is the deployed manifest; empty on create.
-	PreviousManifest []byte
+	PreviousManifest string
 	// PreviousSecrets maps references with their parentheses to values; nil when the broker sent none.
 	PreviousSecrets map[string]string
 	// Parameters are the user's; nil when the request has none.
@@ -203,7 +203,7 @@ func (w *generation) checkRequirements() error {
 
 // render makes the texts of the result.
 func (w *generation) render() (*Result, error) {
-	manifest, err := w.manifest()
+	manifest, used, err := w.manifest()
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +220,8 @@ func (w *generation) render() (*Result, error) {
 	}
 	if outputs := w.outputReferences(); len(outputs) > 0 {
 		manifest[record.OutputsKey] = outputs
+		used = references(manifest)
 	}
-	used := references(manifest)
 	w.finishRecord(used)
 	manifest[record.Key] = w.record.Encode()
 	text, emitted, err := encodeManifest(manifest)
@@ -232,21 +232,6 @@ func (w *generation) render() (*Result, error) {
 		return nil, err
 	}
 	return &Result{Manifest: text, Secrets: w.returnedSecrets(used), Configs: configs, Labels: labels}, nil
-}
-
-func (w *generation) labels() (map[string]any, error) {
-	if len(w.bosh.Labels) == 0 {
-		return nil, nil
-	}
-	labels := map[string]any{}
-	for _, name := range value.Keys(w.bosh.Labels) {
-		text, err := w.scope.Text("labels."+name, w.bosh.Labels[name])
-		if err != nil {
-			return nil, fmt.Errorf("evaluating label %q: %w", name, err)
-		}
-		labels[name] = text
-	}
-	return labels, nil
 }
 
 // plan group facts for expressions and rules.

@@ -113,20 +113,30 @@ func (v documentVariables) whole(text string) (any, bool) {
 		return nil, false
 	}
 	name := text[2 : len(text)-2]
-	for _, c := range []byte(name) {
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '/' {
-			return nil, false
-		}
+	if !simpleName(name) {
+		return nil, false
 	}
 	item, ok := v.values[name]
 	return item, ok
 }
 
+// simpleName tells whether a name has only characters that need no look: no blanks, which the library skips, and no dots.
+func simpleName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '/' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// deepestDurable is how deep a tree may be that is durable.
+const deepestDurable = 100
+
 // durable tells whether a tree certainly is the same after yaml.v2 wrote and read it, but for the types of its numbers. False says
 // nothing.
 func durable(node any, depth int) bool {
-	const deepest = 100
-	if depth > deepest {
+	if depth > deepestDurable {
 		return false
 	}
 	switch item := node.(type) {

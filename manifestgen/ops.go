@@ -1,7 +1,6 @@
 package manifestgen
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
@@ -48,7 +47,7 @@ func readOps(document brokerpak.Document) (patch.Ops, error) {
 		ops, err := patch.NewOpsFromDefinitions([]patch.OpDefinition{definition})
 		if err != nil {
 			message, _, _ := strings.Cut(err.Error(), " within\n") // the operation follows
-			return nil, opsFault(operationPlace(document, i), "%s", operationNumber.ReplaceAllString(message, "operation"))
+			return nil, opsFault(operationPlace(document, i), "%s", strings.ReplaceAll(message, operationNumber, "operation"))
 		}
 		op.Op = ops
 		all = append(all, op)
@@ -57,7 +56,7 @@ func readOps(document brokerpak.Document) (patch.Ops, error) {
 }
 
 // operationNumber is the number of the operation in a message of the library, which sees one at a time.
-var operationNumber = regexp.MustCompile(`operation \[0\]`)
+const operationNumber = "operation [0]"
 
 // operationPlace is the place of an element of a document that is a list.
 func operationPlace(document brokerpak.Document, index int) diag.Pos {

@@ -3,6 +3,7 @@ package manifestgen
 import (
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/cppforlife/go-patch/patch"
 	"gopkg.in/yaml.v2"
@@ -12,7 +13,7 @@ import (
 
 // oldManifest is the previous manifest. It is parsed only where something in it is needed: it may be large.
 type oldManifest struct {
-	text   []byte
+	text   string
 	tree   any
 	parsed bool
 }
@@ -20,7 +21,7 @@ type oldManifest struct {
 // yamlTree parses the manifest as the ops library wants it.
 func (o *oldManifest) yamlTree() (any, error) {
 	if !o.parsed {
-		if err := yaml.Unmarshal(o.text, &o.tree); err != nil {
+		if err := yaml.Unmarshal([]byte(o.text), &o.tree); err != nil {
 			return nil, fmt.Errorf("reading the previous manifest: %w", err)
 		}
 		o.parsed = true
@@ -83,18 +84,20 @@ func (o *oldManifest) releaseVersions() (map[string]string, error) {
 	return versions, nil
 }
 
-var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
+var absoluteReference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
+})
 
 // storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
 // deployment and name. It returns name → reference with its parentheses. Of several for one name, that of this service wins.
 func (o *oldManifest) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
-	for _, found := range absoluteReference.FindAllSubmatch(o.text, -1) {
-		reference, name := string(found[0]), string(found[3])
-		if string(found[2]) != deployment {
+	for _, found := range absoluteReference().FindAllStringSubmatch(o.text, -1) {
+		reference, name := found[0], found[3]
+		if found[2] != deployment {
 			continue
 		}
-		if _, taken := references[name]; !taken || string(found[1]) == "/odb/"+serviceID {
+		if _, taken := references[name]; !taken || found[1] == "/odb/"+serviceID {
 			references[name] = reference
 		}
 	}

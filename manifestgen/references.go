@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
@@ -16,12 +17,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-var (
-	// anyReference finds what the Director takes for a reference.
-	anyReference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
-	// variableForm is what the BOSH library replaces; the name is its group.
-	variableForm = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
-)
+// variableForm is what the BOSH library replaces; the name is its group. Expressions are compiled when they are needed, because that
+// takes as long as much of a command.
+var variableForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
+})
 
 // places finds where something stands in the documents that one result is made of: a template, then its ops files.
 type places []brokerpak.Document
@@ -175,7 +175,7 @@ func (i inspection) text(path, text string) bool {
 		return true
 	}
 	fine := true
-	for _, found := range anyReference.FindAllString(text, -1) {
+	for _, found := range allReferences(text) {
 		if fault := i.fault(found, found == text); fault != "" {
 			i.errorf(found, "%s at %s %s", found, path, fault)
 			fine = false
@@ -186,7 +186,7 @@ func (i inspection) text(path, text string) bool {
 
 // fault says what is wrong with a variable, as the end of a sentence; "" for nothing.
 func (i inspection) fault(found string, whole bool) string {
-	match := variableForm.FindStringSubmatch(found)
+	match := variableForm().FindStringSubmatch(found)
 	if match == nil {
 		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
 	}

@@ -2,7 +2,6 @@ package manifestgen
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -97,7 +96,7 @@ func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, e
 	switch {
 	case !ok:
 		return record.Secret{}, nil
-	case wholeReference.MatchString(text):
+	case isReference(text):
 		return record.Secret{Version: 1, Reference: text}, nil
 	case vars.HasReference(item):
 		return record.Secret{}, fmt.Errorf("carry_over of secret %q: the previous manifest has a reference within a text there", secret.Name)
@@ -106,7 +105,12 @@ func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, e
 	}
 }
 
-var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
+// isReference tells whether a text is a reference and nothing else.
+func isReference(text string) bool {
+	name, opens := strings.CutPrefix(text, "((")
+	name, ends := strings.CutSuffix(name, "))")
+	return opens && ends && name != "" && !strings.ContainsAny(name, "()")
+}
 
 // candidate is the value of a secret as far as this call knows it.
 type candidate struct {

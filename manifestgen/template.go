@@ -23,10 +23,27 @@ type rendered struct {
 
 // renderDocument applies ops files to a document and interpolates it with the variables and secrets.
 func (w *generation) renderDocument(document brokerpak.Document, files []brokerpak.Document) (*rendered, error) {
-	if err := document.CheckYAML().Err(); err != nil {
+	parsed, diags := document.Tree()
+	if err := diags.Err(); err != nil {
 		return nil, err
 	}
 	result := &rendered{places: append(places{document}, files...)}
+	var made bool
+	if len(files) == 0 {
+		result.tree, made = directly(document.Text, parsed, w.variables)
+	}
+	if !made {
+		var err error
+		if result.tree, err = w.throughLibrary(document, files, result.places); err != nil {
+			return nil, err
+		}
+	}
+	result.declared = declaredVariables(result.tree)
+	return result, nil
+}
+
+// throughLibrary has the BOSH library apply the ops files and interpolate.
+func (w *generation) throughLibrary(document brokerpak.Document, files []brokerpak.Document, places places) (map[string]any, error) {
 	var ops patch.Ops
 	for _, file := range files {
 		more, err := readOps(file)
@@ -35,7 +52,7 @@ func (w *generation) renderDocument(document brokerpak.Document, files []brokerp
 		}
 		ops = append(ops, more...)
 	}
-	ops = append(ops, inspection{variables: w.variables, places: result.places})
+	ops = append(ops, inspection{variables: w.variables, places: places})
 	raw, err := w.interpolate(document, ops)
 	if err != nil {
 		return nil, err
@@ -58,44 +75,7 @@ func (w *generation) renderDocument(document brokerpak.Document, files []brokerp
 	if !ok {
 		return nil, fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(final))
 	}
-	result.tree, result.declared = tree, declaredVariables(tree)
-	return result, nil
-}
-
-// references returns all references in a value, in order, with repetitions.
-func references(tree any) []string {
-	if !holds(tree, func(text string) bool { return strings.Contains(text, "((") }) {
-		return nil // the usual case for large manifests, and it needs no order
-	}
-	var found []string
-	value.Walk(tree, func(_ string, leaf any) bool {
-		if text, ok := leaf.(string); ok && strings.Contains(text, "((") {
-			found = append(found, anyReference.FindAllString(text, -1)...)
-		}
-		return true
-	})
-	return found
-}
-
-// holds tells whether a value has a string or key of a kind.
-func holds(v any, is func(text string) bool) bool {
-	switch item := v.(type) {
-	case string:
-		return is(item)
-	case []any:
-		for _, element := range item {
-			if holds(element, is) {
-				return true
-			}
-		}
-	case map[string]any:
-		for key, element := range item {
-			if is(key) || holds(element, is) {
-				return true
-			}
-		}
-	}
-	return false
+	return tree, nil
 }
 
 func declaredVariables(tree map[string]any) []string {
@@ -199,12 +179,11 @@ func masked(v any, fromRequest bool) any {
 	if fromRequest {
 		open, end = userOpen, userClose
 	}
-	parentheses := strings.NewReplacer("(", string(open), ")", string(end))
 	return value.AnyKeys(v, func(text string) string {
 		if !strings.ContainsAny(text, "()") {
-			return text // building the replacer costs more than most values
+			return text // building a replacer costs more than most values
 		}
-		return parentheses.Replace(text)
+		return strings.NewReplacer("(", string(open), ")", string(end)).Replace(text)
 	})
 }
 
@@ -217,24 +196,29 @@ func holdsMask(v any) bool { return holds(v, isMasked) }
 
 // unmask puts the parentheses back.
 func unmask(v any, open, end rune) any {
-	return mapStrings(v, strings.NewReplacer(string(open), "(", string(end), ")"))
+	return mapStrings(v, func(text string) string {
+		if !isMasked(text) {
+			return text
+		}
+		return strings.NewReplacer(string(open), "(", string(end), ")").Replace(text)
+	})
 }
 
 // mapStrings returns a copy of a value with every string and key changed.
-func mapStrings(v any, replacer *strings.Replacer) any {
+func mapStrings(v any, change func(text string) string) any {
 	switch item := v.(type) {
 	case string:
-		return replacer.Replace(item)
+		return change(item)
 	case []any:
 		out := make([]any, len(item))
 		for i, element := range item {
-			out[i] = mapStrings(element, replacer)
+			out[i] = mapStrings(element, change)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(item))
 		for key, element := range item {
-			out[replacer.Replace(key)] = mapStrings(element, replacer)
+			out[change(key)] = mapStrings(element, change)
 		}
 		return out
 	default:

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -327,23 +326,6 @@ func inputNames(inputs []brokerpak.Variable) []string {
 		names[i] = input.Name
 	}
 	return names
-}
-
-var labelText = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
-
-// defaultLabels is the name of the published labels.
-const defaultLabels = "request.default_labels"
-
-// defaultLabels are the published labels of an instance.
-func (w *generation) defaultLabels() map[string]any {
-	labels := map[string]any{}
-	for name, text := range w.GlobalLabels {
-		labels[name] = text
-	}
-	labels["pcf-organization-guid"] = labelText.ReplaceAllString(w.record.OrganizationGUID, "_")
-	labels["pcf-space-guid"] = labelText.ReplaceAllString(w.record.SpaceGUID, "_")
-	labels["pcf-instance-id"] = labelText.ReplaceAllString(instance.ID(w.Deployment.DeploymentName), "_")
-	return labels
 }
 
 // finishRecord completes the record and drops what no expression uses, so that it holds no more of a request than it must.

@@ -23,19 +23,25 @@ func main() {
 	os.Exit(run())
 }
 
-// run executes the command line. The first SIGINT or SIGTERM ends the work in an orderly way.
+// run executes the command line.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGPIPE)
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
+		ctx, stop := interruptible(context.Background())
+		defer stop()
 		return cli.Run(ctx, cli.Streams{
 			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
 	}
-	return adapter.Run(ctx, adapter.Invocation{
-		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv,
+	return adapter.Run(context.Background(), adapter.Invocation{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Interruptible: interruptible,
 	})
+}
+
+// interruptible makes the first SIGINT or SIGTERM end the work in an orderly way. What this program runs does not ignore SIGPIPE.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

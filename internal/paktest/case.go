@@ -124,17 +124,14 @@ func readCase(file string) (Case, error) {
 	return read, nil
 }
 
-var (
-	unknownKey = regexp.MustCompile(`^line (\d+): field (\S+) not found in type .*$`)
-	wrongType  = regexp.MustCompile(`^line (\d+): cannot unmarshal .*$`)
-)
-
 // explain words the YAML library's errors for authors, without Go's types.
 func explain(err error) error {
 	var types *yaml.TypeError
 	if !errors.As(err, &types) {
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
+	unknownKey := regexp.MustCompile(`^line (\d+): field (\S+) not found in type .*$`)
+	wrongType := regexp.MustCompile(`^line (\d+): cannot unmarshal .*$`)
 	var lines []error
 	for _, line := range types.Errors {
 		line = unknownKey.ReplaceAllString(line, `line $1: unknown key "$2"; see service-adapter pak test --help`)

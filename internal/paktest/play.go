@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -163,7 +163,7 @@ func (r *run) provisioned() error {
 	}
 	view := instance.View{Manifest: []byte(r.instance.Manifest), Secrets: r.instance.Secrets}
 	var err error
-	if view.Record, err = record.FromManifest(view.Manifest); err != nil {
+	if view.Record, err = record.FromManifest(r.instance.Manifest); err != nil {
 		return err
 	}
 	outputs, err := view.TemplateOutputs()
@@ -233,11 +233,12 @@ func (r *run) unbind() error {
 
 // checkOutputs compares what an action gave with the types of its declared outputs.
 func checkOutputs(action string, declared []brokerpak.Variable, given map[string]any) error {
+	noCredentials := []string{"status", "syslog_drain_url", "route_service_url", "backup_agent_url"}
 	var failed []error
 	for _, output := range declared {
 		item, ok := given[output.Name]
 		switch {
-		case reserved.MatchString(output.Name):
+		case slices.Contains(noCredentials, output.Name):
 		case !ok && output.Required:
 			failed = append(failed, fmt.Errorf("%s: the required output %q is missing", action, output.Name))
 		case ok && !hasType(item, output.Type):
@@ -246,9 +247,6 @@ func checkOutputs(action string, declared []brokerpak.Variable, given map[string
 	}
 	return errors.Join(failed...)
 }
-
-// reserved are the outputs that are no credentials.
-var reserved = regexp.MustCompile(`^(status|syslog_drain_url|route_service_url|backup_agent_url)$`)
 
 func hasType(item any, typ string) bool {
 	switch item.(type) {

@@ -17,7 +17,7 @@ func FuzzFromManifest(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, manifest []byte) {
-		r, err := record.FromManifest(manifest)
+		r, err := record.FromManifest(string(manifest))
 		if (r == nil) && err == nil {
 			return
 		}

@@ -137,19 +137,18 @@ func (r *Record) normalise() {
 
 // FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter. The error
 // says that there is one and it cannot be used, or that the manifest, which seems to have one, cannot be parsed.
-func FromManifest(manifest []byte) (*Record, error) {
-	text := string(manifest)
-	if line, ok := findLine(text); ok {
+func FromManifest(manifest string) (*Record, error) {
+	if line, ok := findLine(manifest); ok {
 		if found, err := topLevel(line); err == nil && found != "" {
 			if r, err := Decode(found); err == nil {
 				return r, nil
 			}
 		}
 	}
-	if !strings.Contains(text, Key) {
+	if !strings.Contains(manifest, Key) {
 		return nil, nil
 	}
-	found, err := topLevel(text)
+	found, err := topLevel(manifest)
 	if err != nil || found == "" {
 		return nil, err
 	}

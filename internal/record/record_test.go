@@ -50,7 +50,7 @@ var _ = Describe("the record", func() {
 	)
 
 	DescribeTable("is found in a manifest", func(manifest func(text string) string) {
-		got, err := record.FromManifest([]byte(manifest(full().Encode())))
+		got, err := record.FromManifest(manifest(full().Encode()))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(HaveValue(Equal(full())))
 	},
@@ -86,13 +86,13 @@ var _ = Describe("the record", func() {
 	)
 
 	It("is found without parsing the rest of the manifest", func() {
-		got, err := record.FromManifest([]byte("a: [\nbrokerpak: '" + strings.ReplaceAll(full().Encode(), "'", "''") + "'\n"))
+		got, err := record.FromManifest("a: [\nbrokerpak: '" + strings.ReplaceAll(full().Encode(), "'", "''") + "'\n")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(HaveValue(Equal(full())))
 	})
 
 	DescribeTable("is not found", func(manifest string) {
-		got, err := record.FromManifest([]byte(manifest))
+		got, err := record.FromManifest(manifest)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(BeNil())
 	},
@@ -112,7 +112,7 @@ var _ = Describe("the record", func() {
 	)
 
 	DescribeTable("is refused", func(manifest, message string) {
-		got, err := record.FromManifest([]byte(manifest))
+		got, err := record.FromManifest(manifest)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 		Expect(got).To(BeNil())
 	},

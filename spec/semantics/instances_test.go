@@ -74,7 +74,7 @@ func (all *instances) request(ctx context.Context, i *instance, s step) error {
 			Releases:       serviceadapter.ServiceReleases{{Name: "none", Version: "1", Jobs: []string{"none"}}},
 			Stemcells:      []serviceadapter.Stemcell{{OS: "none", Version: "1"}},
 		},
-		PreviousManifest: []byte(i.manifest), Parameters: requested, Body: body,
+		PreviousManifest: i.manifest, Parameters: requested, Body: body,
 	})
 	if err != nil {
 		return err
