@@ -77,7 +77,7 @@ format: $(LINTER) ## format all Go files
 	$(LINTER) fmt ./...
 
 .PHONY: bench
-bench: build tools ## measure against OpenTofu and the SDK alone, and write docs/performance.md; BENCH=quick only tries
+bench: build tools ## measure against OpenTofu and the SDK alone, and write docs/performance.md (5 min); BENCH=quick only tries (1 min)
 	go run ./spec/bench $(if $(filter quick,$(BENCH)),-quick -fresh)
 
 # VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.

@@ -2,66 +2,60 @@
 // allows, and OpenTofu alone. What is compared runs alternately in one run, so a busy machine hurts both; the figures are medians
 // and ratios of medians.
 //
-// Each section's figures are kept in a file, so that a run that was interrupted goes on where it was. At the end the table and the
+// The figures of each part are kept in a file, so that a run that was interrupted goes on where it was. At the end the table and the
 // chart of docs/performance.md are written.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
+
+	"service-adapter/spec/bench/figures"
+	"service-adapter/spec/servers"
 )
 
-// Figure is one measured thing.
-type Figure struct {
-	Section string `json:"section"`
-	Name    string `json:"name"`
-	// Median is in milliseconds, or in Unit where that is set. Baseline is what it is compared with, 0 when that is nothing.
-	Median   float64 `json:"median"`
-	Baseline float64 `json:"baseline,omitempty"`
-	Against  string  `json:"against,omitempty"`
-	Unit     string  `json:"unit,omitempty"`
-	// Memory and its baseline are the most that was resident, in megabytes; 0 where it was not measured.
-	Memory         float64 `json:"memory,omitempty"`
-	BaselineMemory float64 `json:"baseline_memory,omitempty"`
+// measure measures one thing after the other.
+type measure func(ctx context.Context, b *bench) ([]figures.Figure, error)
+
+// part is what is measured at a stretch; a section of the table has one or more in succession.
+type part struct {
+	section string
+	name    string // in the file of results
+	measure measure
 }
 
-// Ratio is Median / Baseline, 0 without a baseline.
-func (f Figure) Ratio() float64 {
-	if f.Baseline == 0 {
-		return 0
-	}
-	return f.Median / f.Baseline
-}
+// bindingSection is the section that the chart shows.
+const bindingSection = "bindings"
 
-// section measures one thing after the other.
-type section struct {
-	name    string
-	measure func(ctx context.Context, b *bench) ([]Figure, error)
-}
-
-func sections() []section {
-	return []section{
-		{"manifests", manifests},
-		{"bindings", bindings},
-		{"first binding", cold},
-		{"throughput", throughput},
-		{"stored bindings", stored},
-		{"paks", paks},
+func parts() []part {
+	own, provider := figures.Goal{Ratio: 1.7, Next: 1.2}, figures.Goal{Ratio: 0.6, Next: 0.5}
+	return []part{
+		{"manifests", "manifests", manifests},
+		{bindingSection, "bindings, built-in, local", bindings("built-in resource", builtIn, local, own)},
+		{bindingSection, "bindings, provider, local", bindings("one provider", external, local, provider)},
+		{bindingSection, "bindings, built-in, pg", bindings("built-in resource", builtIn, pg, own)},
+		{bindingSection, "bindings, provider, pg", bindings("one provider", external, pg, provider)},
+		{"first binding", "first binding", cold},
+		{"throughput", "throughput", throughput},
+		{"stored bindings", "stored bindings, local", stored(local)},
+		{"stored bindings", "stored bindings, pg", stored(pg)},
+		{"paks", "paks", paks},
 	}
 }
 
 // bench is the run.
 type bench struct {
-	root  string // of the repository
-	dir   string // removed at the end
-	quick bool
+	root      string // of the repository
+	dir       string // removed at the end
+	quick     bool
+	sites     int             // made so far
+	server    *servers.Server // PostgreSQL, nil until a part needs it
+	serverDir string          // removed at the end
 }
 
 // runs returns how often a thing is measured.
@@ -72,11 +66,20 @@ func (b *bench) runs(thorough, quick int) int {
 	return thorough
 }
 
+// close ends and removes what the run made.
+func (b *bench) close() error {
+	err := os.RemoveAll(b.dir)
+	if b.server != nil {
+		err = errors.Join(err, b.server.Kill(), os.RemoveAll(b.serverDir))
+	}
+	return err
+}
+
 func main() {
 	root := flag.String("root", ".", "the repository")
 	quick := flag.Bool("quick", false, "measure less, and write no documentation")
-	fresh := flag.Bool("fresh", false, "forget an earlier run")
-	only := flag.String("only", "", "measure one section")
+	fresh := flag.Bool("fresh", false, "forget an interrupted run")
+	only := flag.String("only", "", "measure one section, again if need be")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -90,61 +93,52 @@ func run(ctx context.Context, root, only string, quick, fresh bool) (err error) 
 	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
-	results := filepath.Join(root, "build", "bench", "results.json")
-	if quick {
-		results = filepath.Join(root, "build", "bench", "quick.json")
+	b := &bench{root: root, quick: quick}
+	checksum, err := fileChecksum(b.adapter())
+	if err != nil {
+		return err
 	}
 	if fresh {
-		if err := os.Remove(results); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(b.resultsFile()); err != nil {
 			return err
 		}
 	}
-	known, err := load(results)
+	known, err := figures.Load(b.resultsFile(), checksum, only != "")
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
+	if b.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{root: root, dir: dir, quick: quick}
-	for _, s := range sections() {
-		if _, done := known[s.name]; done && only != s.name || only != "" && only != s.name {
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.build(ctx, "meter"); err != nil {
+		return err
+	}
+	return b.measure(ctx, known, only)
+}
+
+// measure measures what is not known yet, or one section, and reports.
+func (b *bench) measure(ctx context.Context, known *figures.Results, only string) error {
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	for _, p := range parts() {
+		_, done := known.Parts[p.name]
+		if only == "" && done || only != "" && only != p.section {
 			continue
 		}
-		fmt.Fprintln(os.Stderr, "measuring", s.name)
-		figures, err := s.measure(ctx, b)
+		fmt.Fprintln(os.Stderr, "measuring", p.name)
+		found, err := p.measure(ctx, b)
 		if err != nil {
-			return fmt.Errorf("measuring %s: %w", s.name, err)
+			return fmt.Errorf("measuring %s: %w", p.name, err)
 		}
-		for n := range figures {
-			figures[n].Section = s.name
+		for n := range found {
+			found[n].Section = p.section
 		}
-		known[s.name] = figures
-		if err := save(results, known); err != nil {
+		if err := known.Add(b.resultsFile(), p.name, found, names); err != nil {
 			return err
 		}
 	}
-	return report(root, results, known, quick)
-}
-
-func load(path string) (map[string][]Figure, error) {
-	known := map[string][]Figure{}
-	text, err := os.ReadFile(path) //nolint:gosec // the benchmark's own file
-	if errors.Is(err, fs.ErrNotExist) {
-		return known, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return known, json.Unmarshal(text, &known)
-}
-
-func save(path string, known map[string][]Figure) error {
-	text, err := json.MarshalIndent(known, "", "  ")
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(text, '\n'), 0o644)) //nolint:gosec // no secrets
+	return b.report(known)
 }

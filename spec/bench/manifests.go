@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/spec/bench/figures"
 )
 
 const (
@@ -18,14 +19,9 @@ const (
 )
 
 // manifests compares generate-manifest with an empty program and with the least adapter on the SDK.
-func manifests(ctx context.Context, b *bench) ([]Figure, error) {
-	for _, name := range []string{"empty", "minimal"} {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", //nolint:gosec // constant names
-			"-o", filepath.Join(b.dir, name), "./spec/bench/"+name)
-		build.Dir, build.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building %s: %w: %s", name, err, output)
-		}
+func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
+	if err := b.build(ctx, "empty", "minimal"); err != nil {
+		return nil, err
 	}
 	redis, err := b.newSite(filepath.Join(b.root, "examples", "redis"), redisService, redisPlan, "redis-server")
 	if err != nil {
@@ -36,48 +32,42 @@ func manifests(ctx context.Context, b *bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	var figures []Figure
-	for _, c := range []struct {
-		name       string
-		site       *site
-		parameters object
-	}{
-		{"redis", redis, object{"maxclients": 500}},
-		{"200 inputs, 3,000 lines, 1 MB manifest", large, nil},
-	} {
-		for _, step := range []string{"create", "update"} {
-			found, err := b.generate(ctx, c.name+", "+step, c.site, c.parameters)
-			if err != nil {
+	found, err := b.generate(ctx, "redis", redis, object{"maxclients": 500}, figures.Goal{Ratio: 1.5})
+	if err != nil {
+		return nil, err
+	}
+	more, err := b.generate(ctx, "200 inputs, 3,000 lines, 1 MB manifest", large, nil, figures.Goal{More: 5})
+	if err == nil && len(large.Manifest) < 1<<20 {
+		err = fmt.Errorf("the large manifest has only %d bytes", len(large.Manifest))
+	}
+	return append(found, more...), err
+}
+
+// generate measures generate-manifest of an instance that is created, and then updated without a change.
+func (b *bench) generate(ctx context.Context, name string, s *site, parameters object, goal figures.Goal) ([]figures.Figure, error) {
+	var found []figures.Figure
+	for _, step := range []string{"create", "update"} {
+		ours, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
+		if err != nil {
+			return nil, err
+		}
+		minimal, empty := ours, ours
+		minimal.path, empty.path = b.built("minimal"), b.built("empty")
+		once := func(p program) side { return func(ctx context.Context, _ int) (sample, error) { return p.run(ctx) } }
+		got, err := compare(ctx, b.runs(40, 5), once(ours), once(minimal), once(empty))
+		if err != nil {
+			return nil, err
+		}
+		title := "generate-manifest, " + name + ", " + step
+		found = append(found, against(title, got[0], "the least adapter on the SDK", got[1], &goal),
+			against(title, got[0], "an empty program", got[2], nil))
+		if step == "create" {
+			if err := s.deploy(ctx, parameters); err != nil {
 				return nil, err
-			}
-			figures = append(figures, found...)
-			if step == "create" {
-				if err := c.site.deploy(ctx, c.parameters); err != nil {
-					return nil, err
-				}
 			}
 		}
 	}
-	return figures, nil
-}
-
-// generate measures one call of generate-manifest: a creation, or the update of what is deployed.
-func (b *bench) generate(ctx context.Context, name string, s *site, parameters object) ([]Figure, error) {
-	ours, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
-	if err != nil {
-		return nil, err
-	}
-	minimal, empty := ours, ours
-	minimal.path, empty.path = filepath.Join(b.dir, "minimal"), filepath.Join(b.dir, "empty")
-	once := func(p program) side { return func(ctx context.Context, _ int) (sample, error) { return p.run(ctx) } }
-	medians, err := compare(ctx, b.runs(40, 5), once(ours), once(minimal), once(empty))
-	if err != nil {
-		return nil, err
-	}
-	return []Figure{
-		figure("generate-manifest, "+name, medians[0], "the least adapter on the SDK", medians[1]),
-		figure("generate-manifest, "+name, medians[0], "an empty program", medians[2]),
-	}, nil
+	return found, nil
 }
 
 // largeSite serves a service with 200 inputs and a manifest template of 3,000 lines.

@@ -3,48 +3,79 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"service-adapter/spec/bench/figures"
 )
 
 // program is a program that is measured.
 type program struct {
+	bench *bench
 	path  string
 	args  []string
 	stdin string
 	env   []string
 	dir   string
+	// starts says that the program starts others, so that their memory is told from its own.
+	starts bool
 }
 
 // sample is what one run took.
 type sample struct {
-	took   time.Duration
-	memory float64 // megabytes
-	stdout string
+	took         time.Duration
+	own, largest float64 // megabytes, as in figures.Measure
+	stdout       string
+	parts        []sample // of several programs that ran as one thing
 }
 
-// run runs a program, which must succeed.
+// run runs a program, which must succeed. On an interrupt it can end in its own way.
 func (p program) run(ctx context.Context) (sample, error) {
+	mode := "once"
+	if p.starts {
+		mode = "watch"
+	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, p.path, p.args...) //nolint:gosec // what is measured
+	cmd := exec.CommandContext(ctx, p.bench.built("meter"), append([]string{mode, p.path}, p.args...)...) //nolint:gosec // what is measured
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = strings.NewReader(p.stdin), &stdout, &stderr, p.env, p.dir
-	begin := time.Now()
-	err := cmd.Run()
-	s := sample{took: time.Since(begin), stdout: stdout.String()}
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
+	report, err := metered(cmd)
+	s := sample{stdout: stdout.String()}
 	if err != nil {
 		return s, fmt.Errorf("%s %s: %w: %.1000s%.1000s", p.path, strings.Join(p.args, " "), err, stderr.String(), stdout.String())
 	}
-	// The kernel counts what the process was before it became the program, a copy of this one: less than that tells nothing.
-	var own syscall.Rusage
-	err = syscall.Getrusage(syscall.RUSAGE_SELF, &own)
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && err == nil && usage.Maxrss > own.Maxrss {
-		s.memory = float64(usage.Maxrss) / 1024
+	var nanoseconds, largest, own int64
+	if _, err := fmt.Sscan(report, &nanoseconds, &largest, &own); err != nil {
+		return s, fmt.Errorf("reading what the meter reports, %q: %w", report, err)
+	}
+	s.took, s.largest, s.own = time.Duration(nanoseconds), float64(largest)/1024, float64(own)/1024
+	// What is looked at now and then is a little less than the kernel's account, which is of the largest process.
+	if s.own > 0.9*s.largest {
+		s.own = s.largest
 	}
 	return s, nil
+}
+
+// metered runs the meter and returns its report.
+func metered(cmd *exec.Cmd) (string, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer read.Close() //nolint:errcheck // only read
+	cmd.ExtraFiles = []*os.File{write}
+	err = errors.Join(cmd.Run(), write.Close())
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(read)
+	return string(text), err
 }
 
 // all runs programs one after the other, as one thing.
@@ -56,7 +87,8 @@ func all(ctx context.Context, programs ...program) (sample, error) {
 			return sum, err
 		}
 		sum.took += s.took
-		sum.memory = max(sum.memory, s.memory)
+		sum.own, sum.largest = max(sum.own, s.own), max(sum.largest, s.largest)
+		sum.parts = append(sum.parts, s)
 	}
 	return sum, nil
 }
@@ -64,9 +96,12 @@ func all(ctx context.Context, programs ...program) (sample, error) {
 // side is one of the things that are compared; n counts its runs.
 type side func(ctx context.Context, n int) (sample, error)
 
-// compare runs things alternately, each once to warm up, and returns the medians of each.
-func compare(ctx context.Context, runs int, sides ...side) ([]sample, error) {
-	took := make([][]sample, len(sides))
+// series are the runs of one side.
+type series []sample
+
+// compare runs things alternately, each once to warm up, and returns the runs of each without that.
+func compare(ctx context.Context, runs int, sides ...side) ([]series, error) {
+	took := make([]series, len(sides))
 	for n := range runs + 1 {
 		for i, run := range sides {
 			s, err := run(ctx, n)
@@ -78,33 +113,54 @@ func compare(ctx context.Context, runs int, sides ...side) ([]sample, error) {
 			}
 		}
 	}
-	medians := make([]sample, len(sides))
-	for i, samples := range took {
-		medians[i].took = median(samples, func(s sample) time.Duration { return s.took })
-		medians[i].memory = median(samples, func(s sample) float64 { return s.memory })
-	}
-	return medians, nil
+	return took, nil
 }
 
-func median[T time.Duration | float64](samples []sample, of func(sample) T) T {
-	var values []T
-	for _, s := range samples {
-		values = append(values, of(s))
+// part are the runs of one of several programs that ran as one thing.
+func (s series) part(n int) series {
+	var parts series
+	for _, whole := range s {
+		parts = append(parts, whole.parts[n])
 	}
-	slices.Sort(values)
-	middle := len(values) / 2
-	if len(values)%2 == 1 {
-		return values[middle]
-	}
-	return (values[middle-1] + values[middle]) / 2
+	return parts
 }
 
-// figure compares two medians.
-func figure(name string, got sample, against string, baseline sample) Figure {
-	return Figure{
-		Name: name, Median: milliseconds(got.took), Baseline: milliseconds(baseline.took), Against: against,
-		Memory: got.memory, BaselineMemory: baseline.memory,
+func (s series) measure() figures.Measure {
+	var took, own, largest []float64
+	for _, run := range s {
+		took = append(took, float64(run.took)/float64(time.Millisecond))
+		own, largest = append(own, run.own), append(largest, run.largest)
 	}
+	m := figures.Of(took...)
+	m.Memory, m.Largest = figures.Of(own...).Median, figures.Of(largest...).Median
+	return m
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// alone is a figure that is compared with nothing.
+func alone(name string, got series) figures.Figure {
+	return figures.Figure{Name: name, Measure: got.measure()}
+}
+
+// against compares; goal is nil where there is none.
+func against(name string, got series, what string, baseline series, goal *figures.Goal) figures.Figure {
+	f := alone(name, got)
+	measured := baseline.measure()
+	f.Against, f.Baseline, f.Goal = what, &measured, goal
+	return f
+}
+
+// built is the path of a program of this benchmark that build made.
+func (b *bench) built(name string) string { return filepath.Join(b.dir, name) }
+
+// build makes the programs of this benchmark.
+func (b *bench) build(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", //nolint:gosec // constant names
+			"-o", b.built(name), "./spec/bench/"+name)
+		build.Dir, build.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w: %s", name, err, output)
+		}
+	}
+	return nil
+}

@@ -28,9 +28,12 @@ func (b *bench) provider() string {
 // site is an adapter with a configuration of its own, and one service instance.
 type site struct {
 	*odb.Instance
-	bench  *bench
-	dir    string
-	config object
+	bench   *bench
+	dir     string
+	config  object
+	backend string // local or pg
+	schema  string // of the pg backend
+	stored  int    // how many bindings were there before any run
 }
 
 // newSite makes a site that serves a pak.
@@ -43,7 +46,7 @@ func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, err
 	for _, group := range groups {
 		list = append(list, object{"name": group, "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"}})
 	}
-	s := &site{bench: b, dir: dir, Instance: &odb.Instance{
+	s := &site{bench: b, dir: dir, backend: local, Instance: &odb.Instance{
 		ID: "instance", ServiceID: service, PlanID: plan, VMs: map[string][]string{groups[0]: {"10.0.8.5"}},
 		Plan: object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": list},
 		Deployment: serviceadapter.ServiceDeployment{
@@ -72,7 +75,8 @@ func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapte
 // call is a run of the adapter with a command of the protocol.
 func (s *site) call(command string, parameters object) (program, error) {
 	input, err := odb.Input(command, parameters)
-	return program{path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir}, err
+	starts := command != "generate-manifest"
+	return program{bench: s.bench, path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir, starts: starts}, err
 }
 
 func (s *site) env() []string {
@@ -116,6 +120,50 @@ const (
 	serviceID = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
 	planID    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 )
+
+// bindSite makes a site whose instance is deployed and whose bindings a template makes.
+func (b *bench) bindSite(ctx context.Context, template, backend string, encrypted bool) (*site, error) {
+	b.sites++
+	name := fmt.Sprint("site", b.sites)
+	pak, err := b.bindPak(name, template)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.newSite(pak, serviceID, planID, "server")
+	if err != nil {
+		return nil, err
+	}
+	s.backend, s.schema = backend, name
+	state := object{"config": object{"dir": filepath.Join(s.dir, "state")}}
+	if backend == pg {
+		state = object{"type": pg, "config": object{"conn_str": b.server.DSN("adapter"), "schema_name": name}}
+	}
+	if encrypted {
+		state["encryption"] = object{"key": []byte("0123456789abcdef0123456789abcdef")}
+	}
+	s.config["state"] = state
+	if err := s.save(); err != nil {
+		return nil, err
+	}
+	return s, s.deploy(ctx, nil)
+}
+
+// binds makes binding n, and unbinds deletes it.
+func (s *site) binds(ctx context.Context, n int) (sample, error) {
+	call, err := s.bind(fmt.Sprint("b", n))
+	if err != nil {
+		return sample{}, err
+	}
+	return call.run(ctx)
+}
+
+func (s *site) unbinds(ctx context.Context, n int) (sample, error) {
+	call, err := s.unbind(fmt.Sprint("b", n))
+	if err != nil {
+		return sample{}, err
+	}
+	return call.run(ctx)
+}
 
 // bindPak writes a pak whose bindings a template makes, and returns its directory.
 func (b *bench) bindPak(name, template string) (string, error) {

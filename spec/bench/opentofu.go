@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// bareTofu is OpenTofu alone in a directory with a template, a state backend and a provider.
+type bareTofu struct {
+	bench *bench
+	dir   string
+	dsn   string // of the pg backend
+}
+
+// What the parts of bareTofu.unbind are.
+const destroyPart = 1
+
+// write writes everything but what `tofu init` makes.
+func (t bareTofu) write(template, backend, schema string) error {
+	mirror := filepath.Join(t.dir, "mirror", "registry.terraform.io", "service-adapter", "directory", "1.0.0")
+	config := object{"path": filepath.Join(t.dir, "state"), "workspace_dir": filepath.Join(t.dir, "states")}
+	if backend == pg {
+		config = object{"schema_name": schema}
+	}
+	text, err := json.Marshal(object{"terraform": object{"backend": object{backend: config}}})
+	if err != nil {
+		return err
+	}
+	platform := runtime.GOOS + "_" + runtime.GOARCH
+	return errors.Join(os.MkdirAll(filepath.Join(mirror, platform), 0o755),
+		os.Symlink(t.bench.provider(), filepath.Join(mirror, platform, "terraform-provider-directory_v1.0.0")),
+		writeAll(t.dir, map[string]string{
+			"main.tf": template, "backend.tf.json": string(text), "key": constantKey,
+			"cli.tfrc": fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(t.dir, "mirror")),
+		}))
+}
+
+func (t bareTofu) initialise(ctx context.Context) (sample, error) {
+	return t.command("", false, "init", "-input=false", "-no-color").run(ctx)
+}
+
+func (t bareTofu) command(workspace string, encrypted bool, args ...string) program {
+	env := []string{
+		"PATH=/usr/bin:/bin", "HOME=" + t.dir, "TMPDIR=" + t.dir, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1", "PG_CONN_STR=" + t.dsn,
+		"TF_CLI_CONFIG_FILE=" + filepath.Join(t.dir, "cli.tfrc"), "TF_VAR_path=" + t.dir, "TF_VAR_name=" + workspace,
+	}
+	if workspace != "" {
+		env = append(env, "TF_WORKSPACE="+workspace)
+	}
+	if encrypted {
+		env = append(env, fmt.Sprintf("TF_ENCRYPTION="+encryption, filepath.Join(t.dir, "key")))
+	}
+	return program{bench: t.bench, path: t.bench.tofu(), args: args, env: env, dir: t.dir, starts: true}
+}
+
+// bind makes a binding as somebody would with OpenTofu alone.
+func (t bareTofu) bind(encrypted bool) side {
+	return func(ctx context.Context, n int) (sample, error) {
+		name := workspaceName(encrypted, n)
+		return all(ctx, t.command(name, encrypted, "apply", "-json", "-input=false", "-auto-approve"),
+			t.command(name, encrypted, "output", "-json"))
+	}
+}
+
+// unbind looks for a binding and removes it and its workspace.
+func (t bareTofu) unbind(encrypted bool) side {
+	return func(ctx context.Context, n int) (sample, error) {
+		name := workspaceName(encrypted, n)
+		return all(ctx, t.command(name, encrypted, "state", "pull"),
+			t.command(name, encrypted, "destroy", "-json", "-input=false", "-auto-approve"),
+			t.command("", encrypted, "workspace", "delete", name))
+	}
+}
+
+// workspaceName keeps the encrypted states and the others apart, which lie in one backend.
+func workspaceName(encrypted bool, n int) string {
+	if encrypted {
+		return fmt.Sprint("e", n)
+	}
+	return fmt.Sprint("b", n)
+}
+
+const (
+	// encryption is TF_ENCRYPTION. It encrypts as the adapter does; the program that serves the key is the cheapest that there is.
+	encryption = `key_provider "external" "constant" {
+  command = ["/bin/cat", %q]
+}
+method "aes_gcm" "constant" {
+  keys = key_provider.external.constant
+}
+state {
+  method   = method.aes_gcm.constant
+  enforced = true
+}
+`
+	// constantKey is what that program says in OpenTofu's protocol for key providers.
+	constantKey = `{"magic":"OpenTofu-External-Key-Provider","version":1}
+{"keys":{"encryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=","decryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},` +
+		`"meta":{"external_data":{}}}
+`
+)

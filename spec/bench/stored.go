@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/spec/bench/figures"
+	"service-adapter/spec/servers"
+)
+
+// flat is the goal that bindings that exist cost others nothing; the tenth is for the noise.
+const flat = 1.1
+
+// slowList is how many milliseconds a list of ten bindings may take so that one of a thousand is measured too.
+const slowList = 200
+
+// firstStored is the binding that fill copies.
+const firstStored = "first"
+
+// stored measures what bindings that exist cost others, and what it takes to list them.
+func stored(backend string) measure {
+	return func(ctx context.Context, b *bench) ([]figures.Figure, error) {
+		_, err := b.database(ctx, backend)
+		if errors.Is(err, servers.ErrMissing) {
+			return nil, nil // The database said so.
+		}
+		if err != nil {
+			return nil, err
+		}
+		var sites []*site
+		var sides []side
+		for _, count := range []int{10, 1000, 10_000} {
+			s, err := b.storedSite(ctx, backend, count)
+			if err != nil {
+				return nil, err
+			}
+			sites, sides = append(sites, s), append(sides, s.binds, s.unbinds)
+		}
+		got, err := compare(ctx, b.runs(15, 2), sides...)
+		if err != nil {
+			return nil, err
+		}
+		var found []figures.Figure
+		for i, s := range sites {
+			name := fmt.Sprintf("-binding, %s, %d stored", backend, s.stored)
+			if i == 0 {
+				found = append(found, alone("create"+name, got[0]), alone("delete"+name, got[1]))
+				continue
+			}
+			least, goal := fmt.Sprint(sites[0].stored, " stored"), &figures.Goal{Ratio: flat}
+			found = append(found, against("create"+name, got[2*i], least, got[0], goal), against("delete"+name, got[2*i+1], least, got[1], goal))
+		}
+		lists, err := lists(ctx, sites[:2])
+		return append(found, lists...), err
+	}
+}
+
+// storedSite makes a site with so many bindings.
+func (b *bench) storedSite(ctx context.Context, backend string, count int) (*site, error) {
+	s, err := b.bindSite(ctx, external, backend, false)
+	if err != nil {
+		return nil, err
+	}
+	call, err := s.bind(firstStored)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call.run(ctx); err != nil {
+		return nil, err
+	}
+	s.stored = count
+	return s, s.fill(ctx)
+}
+
+// lists measures `bindings list` for sites with more and more bindings, as long as that is quick.
+func lists(ctx context.Context, sites []*site) ([]figures.Figure, error) {
+	var found []figures.Figure
+	for n, s := range sites {
+		if n > 0 && found[n-1].Median > slowList {
+			fmt.Fprintln(os.Stderr, "leaving out longer lists, which would take too long")
+			break
+		}
+		list := program{bench: s.bench, path: s.bench.adapter(), args: []string{"bindings", "list"}, env: s.env(), dir: s.dir, starts: true}
+		runs, err := compare(ctx, s.bench.runs(5, 1), func(ctx context.Context, _ int) (sample, error) { return list.run(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		if listed := strings.Count(runs[0][0].stdout, "complete"); listed != s.stored {
+			return nil, fmt.Errorf("bindings list found %d bindings, and %d are stored", listed, s.stored)
+		}
+		found = append(found, alone(fmt.Sprintf("bindings list, %s, %d stored", s.backend, s.stored), runs[0]))
+	}
+	return found, nil
+}
+
+// fill copies the first binding until there are as many as the site should have.
+func (s *site) fill(ctx context.Context) error {
+	const first, prefix = "b-" + firstStored, "b-copy-"
+	if s.backend == pg {
+		_, err := s.bench.server.Query(ctx, "adapter", fmt.Sprintf(`INSERT INTO %[1]s.states (name, data)
+			SELECT '%[2]s' || n, data FROM %[1]s.states, generate_series(2, %[3]d) AS n WHERE name = '%[4]s'`,
+			s.schema, prefix, s.stored, first))
+		return err
+	}
+	states := filepath.Join(s.dir, "state", "workspaces")
+	text, err := os.ReadFile(filepath.Join(states, first, "terraform.tfstate"))
+	if err != nil {
+		return err
+	}
+	for n := 2; n <= s.stored; n++ {
+		dir := filepath.Join(states, fmt.Sprint(prefix, n))
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "terraform.tfstate"), text, 0o600)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
