@@ -52,6 +52,10 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		return nil, meaning("apply", r.Service.Bind.Errors, fmt.Errorf("creating binding %q: %w", r.BindingID, err))
 	}
 	outputs, err := space.Outputs(working, prepared)
+	if errors.Is(err, tofu.ErrExists) {
+		b.Logger.Error("somebody else reserved the binding while it was made; what was made here is in no state", "binding", r.BindingID)
+		return nil, fmt.Errorf("creating binding %q: %w: %w", r.BindingID, fault.ErrBindingExists, err)
+	}
 	if err != nil {
 		b.RollBack(ctx, space, installation, prepared, record)
 		return nil, fmt.Errorf("reading the outputs of binding %q: %w", r.BindingID, err)

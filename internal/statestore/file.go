@@ -117,16 +117,39 @@ func whoami() string {
 	return name + "@" + host
 }
 
-// expect compares the content, ErrChanged when it is another one.
+// expect compares the content, ErrChanged when it is another one. What was not written to its end is mended first.
 func (f *stateFile) expect(text []byte) error {
-	found, err := io.ReadAll(f)
+	found, _, err := f.mend()
 	if err != nil {
-		return fmt.Errorf("reading %q: %w", f.path, err)
+		return err
 	}
 	if !bytes.Equal(found, text) {
 		return ErrChanged
 	}
 	return nil
+}
+
+// mend puts the backup in the place of a content that was not written to its end, which then is empty or no JSON, and returns what the
+// file holds.
+func (f *stateFile) mend() (content []byte, mended bool, err error) {
+	found, err := io.ReadAll(f)
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %q: %w", f.path, err)
+	}
+	if json.Valid(found) {
+		return found, false, nil
+	}
+	backup, err := os.ReadFile(f.backupPath())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !json.Valid(backup) {
+		return found, false, nil // The file is that of a workspace to which nothing was written yet.
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the backup of a state: %w", err)
+	}
+	if err := errors.Join(f.put(backup, len(found)), f.Sync()); err != nil {
+		return nil, false, fmt.Errorf("restoring %q: %w", f.path, err)
+	}
+	return backup, true, nil
 }
 
 // replace stores next in the place of before, so that a crash of the machine does not undo it. When that fails it puts before back.

@@ -3,6 +3,7 @@ package statestore
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,34 @@ type local struct{ dir string }
 // dir/NAME/terraform.tfstate. What Replace created is still there after the machine crashed, as far as the file system keeps its word; a
 // deletion may be undone by a crash.
 func Local(dir string) Store { return local{dir: dir} }
+
+// Restore puts OpenTofu's backup of a state of the backend local in the place of one that was not written to its end, and reports
+// whether it did. OpenTofu empties the file before it writes it, and then the disk was full or it was killed. Nothing happens
+// while somebody holds the lock, who may be writing.
+func Restore(ctx context.Context, dir, workspace string) (restored bool, err error) {
+	l := local{dir: dir}
+	if err := checkName(workspace); err != nil {
+		return false, err
+	}
+	text, err := os.ReadFile(l.path(workspace))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && json.Valid(text) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the state of workspace %q: %w", workspace, err)
+	}
+	file, err := l.open(ctx, workspace, false)
+	var held *HeldError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &held) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
+	}
+	defer file.release()
+	_, restored, err = file.mend()
+	return restored, err
+}
 
 func (l local) path(workspace string) string { return filepath.Join(l.dir, workspace, stateName) }
 

@@ -37,6 +37,36 @@ var _ = Describe("a store in files", func() {
 		store = opened(p)
 	})
 
+	DescribeTable("mends a state that was not written to its end", func(ctx context.Context, left string) {
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+		cut := func() {
+			GinkgoHelper()
+			Expect(os.WriteFile(p.file("b-1", backup), one, 0o600)).To(Succeed())
+			Expect(os.WriteFile(p.file("b-1", stateName), []byte(left), 0o600)).To(Succeed())
+		}
+		for _, change := range []func() error{
+			func() error { return store.Replace(ctx, "b-1", []byte(left), two) },
+			func() error { return store.Delete(ctx, "b-1", []byte(left)) },
+		} {
+			cut()
+			Expect(change()).To(MatchError(statestore.ErrChanged), "what is stored is the backup")
+			Expect(store.Read(ctx, "b-1")).To(Equal(one))
+		}
+		cut()
+		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeTrue())
+		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
+		Expect(store.Read(ctx, "b-1")).To(Equal(one))
+		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
+	}, Entry("and is empty", ""), Entry("and is cut off", `{"n":`))
+
+	It("mends nothing without a backup, nor what does not exist", func(ctx context.Context) {
+		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
+		Expect(os.MkdirAll(filepath.Dir(p.file("b-1", stateName)), 0o700)).To(Succeed())
+		Expect(os.WriteFile(p.file("b-1", stateName), nil, 0o600)).To(Succeed())
+		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+	})
+
 	// files are the names of the files of the workspace.
 	files := func() []string {
 		GinkgoHelper()

@@ -26,7 +26,7 @@ const nowhere = "/dev/null/none"
 
 // postgres keeps states in the rows of a table. OpenTofu's lock of a state is an advisory lock on the id of its row, which belongs to a
 // session; the locks here belong to a transaction and are of the same space. There is another lock, one for all rows of the table,
-// that OpenTofu takes to create a workspace. It is not taken here: one statement either makes the row or finds it, and while somebody
+// that OpenTofu takes to create a workspace. It is not taken here, nor heeded: one statement either makes the row or finds it, and while somebody
 // holds that lock all other runs of OpenTofu fail that begin to work on any row.
 type postgres struct {
 	db                                  *sql.DB

@@ -24,6 +24,22 @@ func (s site) machine() *tofu.Engine {
 	return s.engine()
 }
 
+var _ = Describe("the backend pg", func() {
+	// The adapter and OpenTofu must not take a setting for two different things.
+	DescribeTable("keeps its states where OpenTofu looks for them", func(ctx context.Context, schema any) {
+		s := newSite()
+		s.store = newStore(ctx, "pg")
+		Expect(look(ctx, s.engine())).To(BeNil()) // makes the default schema
+		s.store.backend.Config["schema_name"] = schema
+		engine := s.engine()
+		s.create(ctx, engine)
+		state, err := look(ctx, engine)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeTrue())
+		Expect(s.store.left()).To(BeEmpty(), "the default schema")
+	}, Entry("in a schema", "mine"), Entry("in one whose name is a number", 2024))
+})
+
 var _ = Describe("state backend", func() {
 	for _, kind := range []string{"local", "pg", "s3"} {
 		Describe(kind, func() {

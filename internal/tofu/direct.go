@@ -3,7 +3,6 @@ package tofu
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,9 +15,13 @@ import (
 // state, makes a reservation and removes a workspace itself, under OpenTofu's lock, in a millisecond where OpenTofu needs thirty to
 // start. Whatever is not as expected is left to OpenTofu, which reports it; so is all of the other backends.
 
+// mostChanges is how often in a row somebody else may change a state right before we do. More often than that it is not somebody: the
+// database does something else than it is told.
+const mostChanges = 10
+
 // found is what a look at the stored state finds.
 type found struct {
-	text  []byte // the state, as "state pull" tells it
+	text  []byte // the state; OpenTofu tells another version in it, and other spaces, than those that are stored
 	state *State // nil when there is none or it holds nothing
 	key   string // the id of the key that encrypts it, "" without one
 	// stored is what the backend stores, nil when there is nothing. It is known when direct is true: OpenTofu was not asked.
@@ -32,20 +35,27 @@ func newStore(b Backend, env map[string]string) statestore.Store {
 	if dir := b.directory(); dir != "" {
 		return statestore.Local(dir)
 	}
-	known := []string{"conn_str", "schema_name", "table_name", "index_name", "skip_schema_creation", "skip_table_creation", "skip_index_creation"}
-	text := func(name string) string {
-		value, _ := b.Config[name].(string)
-		return value
-	}
-	unknown := func(name string) bool { return !slices.Contains(known, name) }
-	ofPostgres := func(name string) bool { return strings.HasPrefix(name, "PG") }
-	if b.Type != pgType || slices.ContainsFunc(slices.Collect(maps.Keys(b.Config)), unknown) ||
-		slices.ContainsFunc(slices.Collect(maps.Keys(env)), ofPostgres) {
+	if b.Type != pgType {
 		return nil
 	}
-	store, err := statestore.Postgres(statestore.PostgresConfig{
-		ConnStr: text("conn_str"), Schema: text("schema_name"), Table: text("table_name"),
-	})
+	for name := range env {
+		if strings.HasPrefix(name, "PG") {
+			return nil
+		}
+	}
+	var config statestore.PostgresConfig
+	texts := map[string]*string{"conn_str": &config.ConnStr, "schema_name": &config.Schema, "table_name": &config.Table}
+	others := []string{"index_name", "skip_schema_creation", "skip_table_creation", "skip_index_creation"}
+	for name, v := range b.Config {
+		text, _ := v.(string)
+		switch place := texts[name]; {
+		case place != nil && text != "":
+			*place = text
+		case place != nil || !slices.Contains(others, name):
+			return nil
+		}
+	}
+	store, err := statestore.Postgres(config)
 	if err != nil {
 		return nil
 	}
@@ -80,7 +90,7 @@ func (w *Workspace) see(ctx context.Context) (found, bool) {
 // distrust leaves the rest of the work on this workspace to OpenTofu, whose errors everybody knows.
 func (w *Workspace) distrust(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		w.engine.logger.Debug("leaving the state to OpenTofu", "workspace", w.name, "error", err)
+		w.engine.logger.Debug("leaving the state to OpenTofu", "workspace", w.name, "error", w.mask.Clean(err.Error()))
 		w.store = nil
 	}
 }
@@ -126,7 +136,7 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 // reserveDirectly makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
 // no harm when it was done after all.
 func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record []byte, nonce string) (done bool, err error) {
-	for {
+	for range mostChanges {
 		before, ok := w.see(ctx)
 		switch {
 		case !ok:
@@ -156,4 +166,6 @@ func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record 
 			return false, nil
 		}
 	}
+	w.distrust(ctx, statestore.ErrChanged)
+	return false, nil
 }

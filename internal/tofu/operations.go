@@ -183,6 +183,9 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err := w.begin(ctx, p.installation); err != nil {
 		return w.failed(doing, err)
 	}
+	if err := w.backUp(); err != nil {
+		return w.failed(doing, err)
+	}
 	w.state = nil
 	w.mask.AddLeaves(confidential(p, vars))
 	_, err := w.run(ctx, p, in, vars, args...)
@@ -206,10 +209,16 @@ func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
 }
 
 // Outputs returns the values of the template's outputs after a complete apply, sensitive ones too; an output that is null is absent.
+// The error is ErrExists when somebody else reserved the workspace meanwhile; what the apply made is then in no state.
 func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, error) {
+	nonce := w.nonce
 	state, err := w.State(ctx, p.installation)
 	if err != nil {
 		return nil, err
+	}
+	if state != nil && state.Nonce != nonce {
+		w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+		return nil, w.failed("reading", ErrExists)
 	}
 	if state == nil {
 		return nil, w.failed("reading", errors.New("it does not exist"))

@@ -25,7 +25,7 @@ func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
 
 // existing returns the stored state, nil when there is none, and then no workspace exists afterwards.
 func (w *Workspace) existing(ctx context.Context, i Installation) (*State, error) {
-	for {
+	for range mostChanges {
 		now, err := w.pull(ctx, i)
 		if err != nil || now.state != nil {
 			return now.state, err
@@ -35,6 +35,7 @@ func (w *Workspace) existing(ctx context.Context, i Installation) (*State, error
 		}
 		// Somebody reserved it in this moment.
 	}
+	return nil, statestore.ErrChanged
 }
 
 // discard deletes a workspace that was found empty; to have OpenTofu look at one creates it. The error is statestore.ErrChanged when

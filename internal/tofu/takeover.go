@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"service-adapter/internal/statestore"
 )
 
 // TakeOver makes the workspace that State read one's own: whoever reserved it, perhaps on another machine and still alive, cannot apply
@@ -66,11 +68,20 @@ func (w *Workspace) swap(ctx context.Context, i Installation, before found, afte
 		return errors.Join(err, lookErr)
 	case done(now.state):
 		return nil
-	case !bytes.Equal(now.text, before.text):
+	case now.isOther(before) || errors.Is(err, statestore.ErrChanged):
 		return ErrExists
 	default:
 		return err
 	}
+}
+
+// isOther tells whether somebody changed the state: every change raises the serial.
+func (f found) isOther(before found) bool {
+	var now, then edition
+	if json.Unmarshal(f.text, &now) != nil || json.Unmarshal(before.text, &then) != nil {
+		return !bytes.Equal(f.text, before.text)
+	}
+	return now.Lineage != then.Lineage || now.Serial != then.Serial
 }
 
 // withoutContent is a state that holds nothing, with the lineage and the serial of another one.

@@ -37,6 +37,30 @@ var _ = Describe("a reservation that is taken over", func() {
 			Expect(string(state.Record)).To(Equal("record"))
 		})
 
+		It("made by somebody else after all was removed gives no outputs: "+kind, func(ctx context.Context) {
+			s := newSite()
+			s.store = newStore(ctx, kind)
+			engine := s.engine()
+			prepared := prepare(ctx, engine, oneEntry)
+			first := open(ctx, engine, "b-1")
+			DeferCleanup(first.Close)
+			Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
+
+			second := open(ctx, s.machine(), "b-1")
+			DeferCleanup(second.Close)
+			_, err := second.State(ctx, installation())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(second.Destroy(ctx, prepared, s.vars())).To(Succeed())
+			Expect(second.Remove(ctx, installation())).To(Succeed())
+			Expect(second.Reserve(ctx, installation(), []byte("other"))).To(Succeed())
+
+			_, err = first.Outputs(ctx, prepared)
+			Expect(err).To(MatchError(tofu.ErrExists))
+			Expect(first.TakeOver(ctx, installation())).NotTo(Succeed(), "it is the second one's")
+			Expect(second.Apply(ctx, prepared, s.vars())).To(Succeed())
+		})
+
 		It("is not destroyed and not removed by who made it: "+kind, func(ctx context.Context) {
 			s := newSite()
 			s.store = newStore(ctx, kind)

@@ -14,7 +14,7 @@ import (
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
 func (w *Workspace) pushUnsaved(ctx context.Context, i Installation) error {
-	if err := errors.Join(w.restoreCopy(), w.restoreBackup()); err != nil {
+	if err := errors.Join(w.restoreCopy(), w.restoreBackup(ctx)); err != nil {
 		return err
 	}
 	path, err := w.unsaved()
@@ -32,6 +32,12 @@ func (w *Workspace) pushUnsaved(ctx context.Context, i Installation) error {
 		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
 	}
 	return nil
+}
+
+// cutOff tells whether a file with a state was not written to its end. States are JSON, encrypted ones too.
+func cutOff(path string) (bool, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // a state of ours
+	return err == nil && !json.Valid(text), err
 }
 
 // pushOrSetAside saves a state that was not saved. When somebody else changed the stored one meanwhile, theirs is what counts, and the

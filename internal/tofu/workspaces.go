@@ -17,7 +17,7 @@ func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, erro
 		if err == nil {
 			return names, nil
 		}
-		e.logger.Debug("leaving the list of workspaces to OpenTofu", "error", err)
+		e.logger.Debug("leaving the list of workspaces to OpenTofu", "error", e.mask().Clean(err.Error()))
 	}
 	var names []string
 	err := e.look("", func(w *Workspace) (err error) {
@@ -36,7 +36,7 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
-	direct := Workspace{engine: e, name: name, store: e.store}
+	direct := Workspace{engine: e, name: name, store: e.store, mask: e.mask()}
 	if now, ok := direct.see(ctx); ok {
 		return now.state, nil
 	}
