@@ -26,7 +26,7 @@ var _ = Describe("the cost of generate-manifest", func() {
 		first, update := allocations(), allocations()
 		GinkgoWriter.Println("allocations:", first, update)
 		// A tenth more than when this was written: to decode or to check something twice does not go unseen.
-		Expect(first).To(BeNumerically("<", 7_100))
-		Expect(update).To(BeNumerically("<", 8_300))
+		Expect(first).To(BeNumerically("<", 6_600))
+		Expect(update).To(BeNumerically("<", 7_800))
 	})
 })

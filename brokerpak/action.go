@@ -18,35 +18,35 @@ func (d *definition) action(name string, target *Action) field {
 		}
 		action := Action{Pos: d.pos(node), Templates: map[string]string{}, TemplateSources: map[string]Document{}}
 		var templates templateSources
-		fields := d.actionFields(&action, &templates)
+		known := d.actionFields(&action, &templates)
 		if name == "bind" {
-			fields["requires_app_guid"] = d.boolean("requires_app_guid", &action.RequiresAppGUID)
-			fields["errors"] = d.errorRules(&action.Errors)
-			fields["requires"] = d.checks("bind.requires", &action.Requires)
-			fields["adopt"] = d.expression("bind.adopt", &action.Adopt)
+			known = append(known, namedField{"requires_app_guid", d.boolean("requires_app_guid", &action.RequiresAppGUID)})
+			known = append(known, namedField{"errors", d.errorRules(&action.Errors)})
+			known = append(known, namedField{"requires", d.checks("bind.requires", &action.Requires)})
+			known = append(known, namedField{"adopt", d.expression("bind.adopt", &action.Adopt)})
 		} else {
-			fields["bosh"] = d.bosh(&action.Bosh)
+			known = append(known, namedField{"bosh", d.bosh(&action.Bosh)})
 		}
-		d.mapping(node, name, false, fields)
+		d.mapping(node, name, false, known)
 		d.readTemplates(templates, &action)
 		*target = action
 	}
 }
 
-func (d *definition) actionFields(action *Action, templates *templateSources) map[string]field {
-	return map[string]field{
-		"plan_inputs":                 d.variables("plan_inputs", &action.PlanInputs),
-		"user_inputs":                 d.variables("user_inputs", &action.UserInputs),
-		"computed_inputs":             d.computed(&action.ComputedInputs),
-		"outputs":                     d.variables("outputs", &action.Outputs),
-		"import_inputs":               d.importInputs(&action.ImportInputs),
-		"import_parameter_mappings":   d.importMappings("import_parameter_mappings", &action.ImportParameterMappings),
-		"import_parameters_to_add":    d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd),
-		"import_parameters_to_delete": d.texts("import_parameters_to_delete", &action.ImportParametersToDelete),
-		"template":                    d.located("template", &templates.inline),
-		"template_ref":                d.located("template_ref", &templates.ref),
-		"templates":                   d.locatedMap("templates", &templates.files),
-		"template_refs":               d.locatedMap("template_refs", &templates.refs),
+func (d *definition) actionFields(action *Action, templates *templateSources) fields {
+	return fields{
+		{"plan_inputs", d.variables("plan_inputs", &action.PlanInputs)},
+		{"user_inputs", d.variables("user_inputs", &action.UserInputs)},
+		{"computed_inputs", d.computed(&action.ComputedInputs)},
+		{"outputs", d.variables("outputs", &action.Outputs)},
+		{"import_inputs", d.importInputs(&action.ImportInputs)},
+		{"import_parameter_mappings", d.importMappings("import_parameter_mappings", &action.ImportParameterMappings)},
+		{"import_parameters_to_add", d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd)},
+		{"import_parameters_to_delete", d.texts("import_parameters_to_delete", &action.ImportParametersToDelete)},
+		{"template", d.located("template", &templates.inline)},
+		{"template_ref", d.located("template_ref", &templates.ref)},
+		{"templates", d.locatedMap("templates", &templates.files)},
+		{"template_refs", d.locatedMap("template_refs", &templates.refs)},
 	}
 }
 
@@ -138,10 +138,10 @@ func (d *definition) errorRules(target *[]ErrorRule) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "bind.errors", func(element *yaml.Node) {
 			rule := ErrorRule{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of bind.errors", true, map[string]field{
-				"match":   d.text("match", &rule.Match),
-				"exit":    d.text("exit", &rule.Exit),
-				"message": d.text("message", &rule.Message),
+			at := d.mapping(element, "an entry of bind.errors", true, fields{
+				{"match", d.text("match", &rule.Match)},
+				{"exit", d.text("exit", &rule.Exit)},
+				{"message", d.text("message", &rule.Message)},
 			})
 			if _, err := regexp.Compile(rule.Match); err != nil || rule.Match == "" {
 				d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)

@@ -19,22 +19,22 @@ func (d *definition) bosh(target **Bosh) field {
 		}
 		bosh := &Bosh{Pos: d.pos(node)}
 		*target = bosh
-		at := d.mapping(node, "provision.bosh", true, map[string]field{
-			"manifest_ref":             d.documentRef("manifest_ref", &bosh.Manifest),
-			"manifest":                 d.documentInline("manifest", &bosh.Manifest),
-			"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups),
-			"ops":                      d.ops(&bosh.Ops),
-			"secrets":                  d.secrets(&bosh.Secrets),
-			"references":               d.references(&bosh.References),
-			"plan_defaults":            d.texts("plan_defaults", &bosh.PlanDefaults),
-			"configs":                  d.configs(&bosh.Configs),
-			"labels":                   d.expressions("labels", &bosh.Labels),
-			"update":                   d.expressions("update", &bosh.Update),
-			"requires":                 d.requires(&bosh.Requires),
-			"checks":                   d.checks("checks", &bosh.Checks),
-			"carry_over":               d.carryOver(bosh),
-			"outputs":                  d.outputs(&bosh.Outputs),
-			"dashboard_url":            d.expression("dashboard_url", &bosh.DashboardURL),
+		at := d.mapping(node, "provision.bosh", true, fields{
+			{"manifest_ref", d.documentRef("manifest_ref", &bosh.Manifest)},
+			{"manifest", d.documentInline("manifest", &bosh.Manifest)},
+			{"optional_instance_groups", d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups)},
+			{"ops", d.ops(&bosh.Ops)},
+			{"secrets", d.secrets(&bosh.Secrets)},
+			{"references", d.references(&bosh.References)},
+			{"plan_defaults", d.texts("plan_defaults", &bosh.PlanDefaults)},
+			{"configs", d.configs(&bosh.Configs)},
+			{"labels", d.expressions("labels", &bosh.Labels)},
+			{"update", d.expressions("update", &bosh.Update)},
+			{"requires", d.requires(&bosh.Requires)},
+			{"checks", d.checks("checks", &bosh.Checks)},
+			{"carry_over", d.carryOver(bosh)},
+			{"outputs", d.outputs(&bosh.Outputs)},
+			{"dashboard_url", d.expression("dashboard_url", &bosh.DashboardURL)},
 		})
 		d.oneOf(at, "provision.bosh", "manifest_ref", "manifest")
 	}
@@ -108,10 +108,10 @@ func (d *definition) oneOf(at places, what, first, second string) {
 }
 
 func (d *definition) conditional(element *yaml.Node, what string, document *Document, condition **expr.Template) {
-	at := d.mapping(element, what, true, map[string]field{
-		"ref":    d.documentRef("ref", document),
-		"inline": d.documentInline("inline", document),
-		"if":     d.expression("if", condition),
+	at := d.mapping(element, what, true, fields{
+		{"ref", d.documentRef("ref", document)},
+		{"inline", d.documentInline("inline", document)},
+		{"if", d.expression("if", condition)},
 	})
 	d.oneOf(at, what, "ref", "inline")
 }
@@ -144,10 +144,10 @@ func (d *definition) secrets(target *[]Secret) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "secrets", func(element *yaml.Node) {
 			secret := Secret{Pos: d.pos(element)}
-			at := d.mapping(element, "a secret", true, map[string]field{
-				"name":   d.text("name", &secret.Name),
-				"length": d.integer("length", &secret.Length),
-				"value":  d.expression("value", &secret.Value),
+			at := d.mapping(element, "a secret", true, fields{
+				{"name", d.text("name", &secret.Name)},
+				{"length", d.integer("length", &secret.Length)},
+				{"value", d.expression("value", &secret.Value)},
 			})
 			if secret.Value != nil {
 				secret.Input, _ = secret.Value.Whole()
@@ -162,9 +162,9 @@ func (d *definition) references(target *[]Reference) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "references", func(element *yaml.Node) {
 			reference := Reference{Pos: d.pos(element)}
-			at := d.mapping(element, "a reference", true, map[string]field{
-				"name": d.text("name", &reference.Name),
-				"path": d.expression("path", &reference.Path),
+			at := d.mapping(element, "a reference", true, fields{
+				{"name", d.text("name", &reference.Name)},
+				{"path", d.expression("path", &reference.Path)},
 			})
 			if !at.has("name") || !at.has("path") {
 				d.failf(at.self, "required", "an entry of references needs name and path")
@@ -241,13 +241,13 @@ func (d *definition) requires(target *Requires) field {
 		if isNull(node) {
 			return
 		}
-		d.mapping(node, "requires", true, map[string]field{
-			"releases":          d.constraints("requires.releases", &target.Releases),
-			"jobs":              d.constraints("requires.jobs", &target.Jobs),
-			"stemcells":         d.constraints("requires.stemcells", &target.Stemcells),
-			"no_downgrade":      d.texts("requires.no_downgrade", &target.NoDowngrade),
-			"no_downgrade_jobs": d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs),
-			"no_scale_in":       d.texts("requires.no_scale_in", &target.NoScaleIn),
+		d.mapping(node, "requires", true, fields{
+			{"releases", d.constraints("requires.releases", &target.Releases)},
+			{"jobs", d.constraints("requires.jobs", &target.Jobs)},
+			{"stemcells", d.constraints("requires.stemcells", &target.Stemcells)},
+			{"no_downgrade", d.texts("requires.no_downgrade", &target.NoDowngrade)},
+			{"no_downgrade_jobs", d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs)},
+			{"no_scale_in", d.texts("requires.no_scale_in", &target.NoScaleIn)},
 		})
 	}
 }
@@ -270,10 +270,10 @@ func (d *definition) checks(what string, target *[]Check) field {
 		d.sequence(node, what, func(element *yaml.Node) {
 			check := Check{Pos: d.pos(element)}
 			audience := "operator"
-			at := d.mapping(element, "an entry of "+what, true, map[string]field{
-				"that":     d.expression("that", &check.That),
-				"message":  d.expression("message", &check.Message),
-				"audience": d.text("audience", &audience),
+			at := d.mapping(element, "an entry of "+what, true, fields{
+				{"that", d.expression("that", &check.That)},
+				{"message", d.expression("message", &check.Message)},
+				{"audience", d.text("audience", &audience)},
 			})
 			switch audience {
 			case "operator":

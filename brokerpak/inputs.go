@@ -31,18 +31,18 @@ func (d *definition) variables(what string, target *[]Variable) field {
 
 func (d *definition) variable(what string, element *yaml.Node) Variable {
 	variable := Variable{Pos: d.pos(element)}
-	at := d.mapping(element, "an entry of "+what, false, map[string]field{
-		"field_name":        d.text("field_name", &variable.Name),
-		"type":              d.typeName(&variable.Type),
-		"details":           d.text("details", &variable.Details),
-		"required":          d.boolean("required", &variable.Required),
-		"nullable":          d.boolean("nullable", &variable.Nullable),
-		"enum":              d.enum(&variable.Enum),
-		"constraints":       d.object("constraints", &variable.Constraints),
-		"tf_attribute":      d.text("tf_attribute", &variable.TFAttribute),
-		"tf_attribute_skip": d.text("tf_attribute_skip", &variable.TFAttributeSkip),
-		"prohibit_update":   d.boolean("prohibit_update", &variable.ProhibitUpdate),
-		"default": func(n *yaml.Node) {
+	at := d.mapping(element, "an entry of "+what, false, fields{
+		{"field_name", d.text("field_name", &variable.Name)},
+		{"type", d.typeName(&variable.Type)},
+		{"details", d.text("details", &variable.Details)},
+		{"required", d.boolean("required", &variable.Required)},
+		{"nullable", d.boolean("nullable", &variable.Nullable)},
+		{"enum", d.enum(&variable.Enum)},
+		{"constraints", d.object("constraints", &variable.Constraints)},
+		{"tf_attribute", d.text("tf_attribute", &variable.TFAttribute)},
+		{"tf_attribute_skip", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
+		{"prohibit_update", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
+		{"default", func(n *yaml.Node) {
 			variable.HasDefault = !isNull(n)
 			if what == "user_inputs" {
 				variable.Default, variable.DefaultExpr = d.defaultValue(n)
@@ -53,7 +53,7 @@ func (d *definition) variable(what string, element *yaml.Node) Variable {
 			if text := resolve(n); text.Kind == yaml.ScalarNode && text.ShortTag() == "!!str" {
 				variable.DefaultExpr, _ = expr.Parse(expr.SourceOf(text, d.file, d.lines))
 			}
-		},
+		}},
 	})
 	d.required(at, "field_name", "field_name of an entry of "+what, variable.Name)
 	d.required(at, "details", "details of an entry of "+what, variable.Details)
@@ -100,13 +100,13 @@ func (d *definition) computed(target *[]Computed) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "computed_inputs", func(element *yaml.Node) {
 			computed := Computed{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of computed_inputs", false, map[string]field{
-				"name":      d.text("name", &computed.Name),
-				"type":      d.typeName(&computed.Type),
-				"overwrite": d.boolean("overwrite", &computed.Overwrite),
-				"default": func(n *yaml.Node) {
+			at := d.mapping(element, "an entry of computed_inputs", false, fields{
+				{"name", d.text("name", &computed.Name)},
+				{"type", d.typeName(&computed.Type)},
+				{"overwrite", d.boolean("overwrite", &computed.Overwrite)},
+				{"default", func(n *yaml.Node) {
 					computed.Default, computed.Expr = d.defaultValue(n)
-				},
+				}},
 			})
 			d.required(at, "name", "name of an entry of computed_inputs", computed.Name)
 			if !at.has("default") {
@@ -121,11 +121,11 @@ func (d *definition) importInputs(target *[]ImportInput) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "import_inputs", func(element *yaml.Node) {
 			input := ImportInput{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of import_inputs", false, map[string]field{
-				"field_name":  d.text("field_name", &input.Name),
-				"type":        d.text("type", &input.Type),
-				"details":     d.text("details", &input.Details),
-				"tf_resource": d.text("tf_resource", &input.Resource),
+			at := d.mapping(element, "an entry of import_inputs", false, fields{
+				{"field_name", d.text("field_name", &input.Name)},
+				{"type", d.text("type", &input.Type)},
+				{"details", d.text("details", &input.Details)},
+				{"tf_resource", d.text("tf_resource", &input.Resource)},
 			})
 			if !slices.Contains(types, input.Type) { // which other brokers do not mind
 				d.diags.Warnf(at.at("type"), "type", "unknown type %q is ignored; allowed: %s", input.Type, strings.Join(types[1:], ", "))
@@ -140,9 +140,9 @@ func (d *definition) importMappings(what string, target *[]ImportMapping) field 
 	return func(node *yaml.Node) {
 		d.sequence(node, what, func(element *yaml.Node) {
 			mapping := ImportMapping{Pos: d.pos(element)}
-			d.mapping(element, "an entry of "+what, false, map[string]field{
-				"tf_variable":    d.text("tf_variable", &mapping.TFVariable),
-				"parameter_name": d.text("parameter_name", &mapping.Parameter),
+			d.mapping(element, "an entry of "+what, false, fields{
+				{"tf_variable", d.text("tf_variable", &mapping.TFVariable)},
+				{"parameter_name", d.text("parameter_name", &mapping.Parameter)},
 			})
 			*target = append(*target, mapping)
 		})

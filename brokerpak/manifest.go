@@ -39,20 +39,20 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 		return manifest
 	}
 	var upgradePath []Path
-	at := doc.mapping(root, "the manifest", true, map[string]field{
-		"packversion":            doc.integer("packversion", &manifest.PackVersion),
-		"name":                   doc.text("name", &manifest.Name),
-		"version":                doc.text("version", &manifest.Version),
-		"metadata":               doc.textMap("metadata", &manifest.Metadata),
-		"platforms":              doc.platforms(&manifest.Platforms),
-		"terraform_binaries":     doc.binaries(&manifest.Binaries),
-		"service_definitions":    doc.paths("service_definitions", &manifest.Definitions),
-		"parameters":             doc.parameters(&manifest.Parameters),
-		"required_env_variables": doc.texts("required_env_variables", &manifest.RequiredEnv),
-		"env_config_mapping":     doc.textMap("env_config_mapping", &manifest.EnvConfigMapping),
-		"terraform_upgrade_path": doc.upgradePath(&upgradePath),
-		"terraform_state_provider_replacements": doc.textMap(
-			"terraform_state_provider_replacements", &manifest.ProviderReplacements),
+	at := doc.mapping(root, "the manifest", true, fields{
+		{"packversion", doc.integer("packversion", &manifest.PackVersion)},
+		{"name", doc.text("name", &manifest.Name)},
+		{"version", doc.text("version", &manifest.Version)},
+		{"metadata", doc.textMap("metadata", &manifest.Metadata)},
+		{"platforms", doc.platforms(&manifest.Platforms)},
+		{"terraform_binaries", doc.binaries(&manifest.Binaries)},
+		{"service_definitions", doc.paths("service_definitions", &manifest.Definitions)},
+		{"parameters", doc.parameters(&manifest.Parameters)},
+		{"required_env_variables", doc.texts("required_env_variables", &manifest.RequiredEnv)},
+		{"env_config_mapping", doc.textMap("env_config_mapping", &manifest.EnvConfigMapping)},
+		{"terraform_upgrade_path", doc.upgradePath(&upgradePath)},
+		{"terraform_state_provider_replacements", doc.textMap(
+			"terraform_state_provider_replacements", &manifest.ProviderReplacements)},
 	})
 	for _, step := range upgradePath {
 		manifest.UpgradePath = append(manifest.UpgradePath, step.Name)
@@ -87,9 +87,9 @@ func (d *document) platforms(target *[]Platform) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "platforms", func(element *yaml.Node) {
 			var platform Platform
-			d.mapping(element, "a platform", true, map[string]field{
-				"os":   d.text("os", &platform.OS),
-				"arch": d.text("arch", &platform.Arch),
+			d.mapping(element, "a platform", true, fields{
+				{"os", d.text("os", &platform.OS)},
+				{"arch", d.text("arch", &platform.Arch)},
 			})
 			if !slices.Contains(platforms, platform.String()) {
 				d.errorf(element, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
@@ -104,13 +104,13 @@ func (d *document) binaries(target *[]Binary) field {
 		d.sequence(node, "terraform_binaries", func(element *yaml.Node) {
 			binary := Binary{Pos: d.pos(element)}
 			var provider string
-			at := d.mapping(element, "an entry of terraform_binaries", true, map[string]field{
-				"name":         d.text("name", &binary.Name),
-				"version":      d.text("version", &binary.Version),
-				"source":       d.text("source", &binary.Source),
-				"provider":     d.text("provider", &provider),
-				"url_template": d.text("url_template", &binary.URLTemplate),
-				"default":      d.boolean("default", &binary.Default),
+			at := d.mapping(element, "an entry of terraform_binaries", true, fields{
+				{"name", d.text("name", &binary.Name)},
+				{"version", d.text("version", &binary.Version)},
+				{"source", d.text("source", &binary.Source)},
+				{"provider", d.text("provider", &provider)},
+				{"url_template", d.text("url_template", &binary.URLTemplate)},
+				{"default", d.boolean("default", &binary.Default)},
 			})
 			d.required(at, "name", "name of an entry of terraform_binaries", binary.Name)
 			d.required(at, "version", "version of an entry of terraform_binaries", binary.Version)
@@ -151,9 +151,9 @@ func (d *document) parameters(target *[]Parameter) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "parameters", func(element *yaml.Node) {
 			var parameter Parameter
-			at := d.mapping(element, "a parameter", true, map[string]field{
-				"name":        d.text("name", &parameter.Name),
-				"description": d.text("description", &parameter.Description),
+			at := d.mapping(element, "a parameter", true, fields{
+				{"name", d.text("name", &parameter.Name)},
+				{"description", d.text("description", &parameter.Description)},
 			})
 			d.required(at, "name", "name of a parameter", parameter.Name)
 			d.required(at, "description", "description of a parameter", parameter.Description)
@@ -166,7 +166,7 @@ func (d *document) upgradePath(target *[]Path) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "terraform_upgrade_path", func(element *yaml.Node) {
 			var step Path
-			at := d.mapping(element, "a step of terraform_upgrade_path", true, map[string]field{"version": d.text("version", &step.Name)})
+			at := d.mapping(element, "a step of terraform_upgrade_path", true, fields{{"version", d.text("version", &step.Name)}})
 			step.Pos = at.at("version")
 			*target = append(*target, step)
 		})

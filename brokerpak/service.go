@@ -45,22 +45,22 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 	}
 	d := &definition{document: doc, pak: pak}
 	var version int
-	at := d.mapping(root, "the service definition", false, map[string]field{
-		"version":               d.integer("version", &version),
-		"name":                  d.text("name", &service.Name),
-		"id":                    d.text("id", &service.ID),
-		"description":           d.text("description", &service.Description),
-		"display_name":          d.text("display_name", &service.DisplayName),
-		"provider_display_name": d.text("provider_display_name", &service.ProviderDisplayName),
-		"image_url":             d.text("image_url", &service.ImageURL),
-		"documentation_url":     d.text("documentation_url", &service.DocumentationURL),
-		"support_url":           d.text("support_url", &service.SupportURL),
-		"tags":                  d.texts("tags", &service.Tags),
-		"plan_updateable":       d.boolean("plan_updateable", &service.PlanUpdateable),
-		"plans":                 d.plans(&service.Plans),
-		"examples":              d.examples(&service.Examples),
-		"provision":             d.action("provision", &service.Provision),
-		"bind":                  d.action("bind", &service.Bind),
+	at := d.mapping(root, "the service definition", false, fields{
+		{"version", d.integer("version", &version)},
+		{"name", d.text("name", &service.Name)},
+		{"id", d.text("id", &service.ID)},
+		{"description", d.text("description", &service.Description)},
+		{"display_name", d.text("display_name", &service.DisplayName)},
+		{"provider_display_name", d.text("provider_display_name", &service.ProviderDisplayName)},
+		{"image_url", d.text("image_url", &service.ImageURL)},
+		{"documentation_url", d.text("documentation_url", &service.DocumentationURL)},
+		{"support_url", d.text("support_url", &service.SupportURL)},
+		{"tags", d.texts("tags", &service.Tags)},
+		{"plan_updateable", d.boolean("plan_updateable", &service.PlanUpdateable)},
+		{"plans", d.plans(&service.Plans)},
+		{"examples", d.examples(&service.Examples)},
+		{"provision", d.action("provision", &service.Provision)},
+		{"bind", d.action("bind", &service.Bind)},
 	})
 	if root.Kind != yaml.MappingNode || d.exhausted {
 		return service
@@ -100,16 +100,16 @@ func (d *definition) plans(target *[]Plan) field {
 		names := map[string]bool{}
 		d.sequence(node, "plans", func(element *yaml.Node) {
 			plan := Plan{Pos: d.pos(element)}
-			at := d.mapping(element, "a plan", false, map[string]field{
-				"name":                d.text("name", &plan.Name),
-				"id":                  d.text("id", &plan.ID),
-				"description":         d.text("description", &plan.Description),
-				"display_name":        d.text("display_name", &plan.DisplayName),
-				"bullets":             d.texts("bullets", &plan.Bullets),
-				"free":                d.boolean("free", &plan.Free),
-				"properties":          d.object("properties", &plan.Properties),
-				"provision_overrides": d.object("provision_overrides", &plan.ProvisionOverrides),
-				"bind_overrides":      d.object("bind_overrides", &plan.BindOverrides),
+			at := d.mapping(element, "a plan", false, fields{
+				{"name", d.text("name", &plan.Name)},
+				{"id", d.text("id", &plan.ID)},
+				{"description", d.text("description", &plan.Description)},
+				{"display_name", d.text("display_name", &plan.DisplayName)},
+				{"bullets", d.texts("bullets", &plan.Bullets)},
+				{"free", d.boolean("free", &plan.Free)},
+				{"properties", d.object("properties", &plan.Properties)},
+				{"provision_overrides", d.object("provision_overrides", &plan.ProvisionOverrides)},
+				{"bind_overrides", d.object("bind_overrides", &plan.BindOverrides)},
 			})
 			d.required(at, "name", "name of a plan", plan.Name)
 			if !isUUID(plan.ID) {
@@ -130,13 +130,13 @@ func (d *definition) examples(target *[]Example) field {
 	return func(node *yaml.Node) {
 		d.sequence(node, "examples", func(element *yaml.Node) {
 			example := Example{Pos: d.pos(element)}
-			at := d.mapping(element, "an example", false, map[string]field{
-				"name":             d.text("name", &example.Name),
-				"description":      d.text("description", &example.Description),
-				"plan_id":          d.text("plan_id", &example.PlanID),
-				"provision_params": d.object("provision_params", &example.ProvisionParams),
-				"bind_params":      d.object("bind_params", &example.BindParams),
-				"bind_can_fail":    d.boolean("bind_can_fail", &example.BindCanFail),
+			at := d.mapping(element, "an example", false, fields{
+				{"name", d.text("name", &example.Name)},
+				{"description", d.text("description", &example.Description)},
+				{"plan_id", d.text("plan_id", &example.PlanID)},
+				{"provision_params", d.object("provision_params", &example.ProvisionParams)},
+				{"bind_params", d.object("bind_params", &example.BindParams)},
+				{"bind_can_fail", d.boolean("bind_can_fail", &example.BindCanFail)},
 			})
 			d.required(at, "name", "name of an example", example.Name)
 			d.required(at, "description", "description of an example", example.Description)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,25 +34,51 @@ type document struct {
 // field decodes the value of one key of a mapping.
 type field func(node *yaml.Node)
 
+// fields are the keys that a mapping may have. There are few, so a list is searched in less time than a map is made.
+type fields []namedField
+
+type namedField struct {
+	name   string
+	decode field
+}
+
+func (f fields) find(name string) field {
+	for i := range f {
+		if f[i].name == name {
+			return f[i].decode
+		}
+	}
+	return nil
+}
+
 // places tells where a mapping and the values of its keys stand.
 type places struct {
-	self  diag.Pos
-	keys  map[string]diag.Pos
-	nulls map[string]bool
+	self diag.Pos
+	keys []keyPlace
+}
+
+type keyPlace struct {
+	key  string
+	pos  diag.Pos // of the value
+	null bool
 }
 
 // at is the place of a key's value, or of the whole mapping when it has no such key.
 func (p places) at(key string) diag.Pos {
-	if pos, ok := p.keys[key]; ok {
-		return pos
+	if i := p.index(key); i >= 0 {
+		return p.keys[i].pos
 	}
 	return p.self
 }
 
 // has tells whether a key has a value other than null.
 func (p places) has(key string) bool {
-	_, ok := p.keys[key]
-	return ok && !p.nulls[key]
+	i := p.index(key)
+	return i >= 0 && !p.keys[i].null
+}
+
+func (p places) index(key string) int {
+	return slices.IndexFunc(p.keys, func(k keyPlace) bool { return k.key == key })
 }
 
 // libraryPrefix is how messages of the YAML library begin. Its line is where the construct begins that is at fault, or the
@@ -215,22 +240,28 @@ func mergeSources(node *yaml.Node) []*yaml.Node {
 }
 
 // mapping decodes a mapping by its fields. Unknown keys are errors where strict, else warnings.
-func (d *document) mapping(node *yaml.Node, what string, strict bool, fields map[string]field) places {
-	found := places{self: d.pos(node), keys: map[string]diag.Pos{}, nulls: map[string]bool{}}
+func (d *document) mapping(node *yaml.Node, what string, strict bool, known fields) places {
+	found := places{self: d.pos(node)}
 	if isNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not null", what)
 		return found
 	}
-	for _, p := range d.pairs(node, what) {
-		if decode, ok := fields[p.key.Value]; ok {
-			found.keys[p.key.Value], found.nulls[p.key.Value] = d.pos(p.value), isNull(p.value)
+	pairs := d.pairs(node, what)
+	found.keys = make([]keyPlace, 0, len(pairs))
+	for _, p := range pairs {
+		if decode := known.find(p.key.Value); decode != nil {
+			found.keys = append(found.keys, keyPlace{p.key.Value, d.pos(p.value), isNull(p.value)})
 			decode(p.value)
 			continue
 		}
-		known := slices.Sorted(maps.Keys(fields))
-		hint := diag.Suggest(p.key.Value, known)
+		names := make([]string, len(known))
+		for i := range known {
+			names[i] = known[i].name
+		}
+		slices.Sort(names)
+		hint := diag.Suggest(p.key.Value, names)
 		if hint == "" {
-			hint = "; allowed: " + diag.Names(known)
+			hint = "; allowed: " + diag.Names(names)
 		}
 		if strict {
 			d.errorf(p.key, "unknown-key", "unknown key %q in %s%s", p.key.Value, what, hint)
