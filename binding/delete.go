@@ -51,6 +51,9 @@ func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
 	return err == nil, err
 }
 
+// attempts is how often a deletion begins anew because another machine changed the same binding.
+const attempts = 3
+
 // delete deletes a binding that has a state; else the error is lifecycle.ErrNotStored as well.
 func (b *Binder) delete(ctx context.Context, r Request) error {
 	installation, err := b.Reader(ctx, r.Pak)
@@ -62,10 +65,11 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 		return err
 	}
 	defer func() { b.Close(space) }()
-	err = b.deleteStored(ctx, &r, space, installation)
-	if errors.Is(err, tofu.ErrExists) {
-		// Its creation ended meanwhile, on another machine.
-		err = b.deleteStored(ctx, &r, space, installation)
+	for range attempts {
+		// Where somebody else has it by now, its creation ended meanwhile on another machine.
+		if err = b.deleteStored(ctx, &r, space, installation); !errors.Is(err, tofu.ErrExists) {
+			return err
+		}
 	}
 	return err
 }

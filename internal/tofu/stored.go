@@ -103,8 +103,12 @@ func (w *Workspace) removeSlowly(ctx context.Context, i Installation, now found)
 		return err
 	}
 	if err := w.deleteWorkspace(ctx, i); err != nil {
-		if now, lookErr := w.pull(ctx, i); lookErr != nil || now.state == nil {
+		now, lookErr := w.pull(ctx, i)
+		switch {
+		case lookErr != nil:
 			return err
+		case now.state == nil:
+			return w.deleteWorkspace(ctx, i) // Somebody made something in it and removed it again.
 		}
 		// Somebody reserved it since it was empty: what was ours is gone.
 	}

@@ -37,7 +37,15 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	direct := Workspace{engine: e, name: name, store: e.store, mask: e.mask()}
-	if now, ok := direct.see(ctx); ok {
+	now, ok := direct.see(ctx)
+	if now.state == nil {
+		// It may be one that was not written to its end.
+		if err := direct.restoreBackup(ctx); err != nil {
+			return nil, fmt.Errorf("reading workspace %q: %w", name, err)
+		}
+		now, ok = direct.see(ctx)
+	}
+	if ok {
 		return now.state, nil
 	}
 	var state *State
