@@ -15,12 +15,8 @@ import (
 
 // Points of a create-binding at which the wrapped OpenTofu can be held; testdata/tofu.sh explains their names.
 const (
-	beforeReserve = "before-base-apply"
-	afterReserve  = "after-base-apply"
-	beforeApply   = "before-apply-apply"
-	afterApply    = "after-apply-apply"
-	beforeOutputs = "before-look-state"
-	afterOutputs  = "after-look-state"
+	beforeApply = "before-apply-apply"
+	afterApply  = "after-apply-apply"
 )
 
 // Points at which the provider "directory" can be held.

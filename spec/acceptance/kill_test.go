@@ -67,8 +67,9 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 		for _, b := range []**broker{&deletes, &creates} {
 			*b = newBroker(newSite("entries"))
 			(*b).site.controlled()
-			// An encrypted state is read by OpenTofu, so that there are more points at which it can be killed.
-			(*b).site.encrypted()
+			if b == &deletes {
+				(*b).site.encrypted()
+			}
 			(*b).deploy(ctx, nil)
 			// The prepared directories are made once.
 			Expect((*b).bind(ctx, "bind-0", nil).Exit).To(Equal(0))
@@ -84,22 +85,18 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 	})
 
 	for _, k := range []killing{
-		{beforeReserve, theAdapter, 0, 0},
-		{beforeReserve, theTofu, 0, 41},
-		{beforeReserve, both, skipped, 41},
-		{afterReserve, theAdapter, 0, 0},
-		{afterReserve, theTofu, 0, 0},
-		{beforeApply, both, skipped, 0},
+		{beforeApply, theAdapter, 49, 0},
+		{beforeApply, theTofu, 0, 0},
+		{beforeApply, both, 0, 0},
 		{beforeCreate, theAdapter, 49, 0},
 		{beforeCreate, theTofu, 0, 0},
 		{beforeCreate, both, skipped, 0},
 		{afterCreate, theAdapter, 49, 0},
 		{afterCreate, theTofu, 0, 0},
 		{afterCreate, both, skipped, 0},
+		{afterApply, theAdapter, 49, 0},
+		{afterApply, theTofu, 49, 0},
 		{afterApply, both, 49, 0},
-		{beforeOutputs, theAdapter, 49, 0},
-		{beforeOutputs, theTofu, 0, 41},
-		{afterOutputs, theAdapter, 49, 0},
 	} {
 		It("is undone by delete-binding and hinders no other creation: "+string(k.victim)+" "+k.point, func(ctx context.Context) {
 			together(func() {
@@ -159,7 +156,7 @@ var _ = Describe("the first creation on a machine", func() {
 		Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
 	},
 		Entry("the adapter", "before-apply-init", theAdapter), Entry("OpenTofu", "before-apply-init", theTofu),
-		Entry("both", "before-base-init", both),
+		Entry("both", "before-apply-init", both),
 	)
 })
 

@@ -78,7 +78,7 @@ var _ = AfterSuite(func() {
 	Expect(os.RemoveAll(suite.dir)).To(Succeed())
 })
 
-// makePak makes the pak "entries" of spec/acceptance with an OpenTofu that can be held and spied upon.
+// makePak makes the pak "entries" of spec/acceptance with an OpenTofu that can be held and, as the provider, spied upon.
 func makePak() {
 	GinkgoHelper()
 	tofu, provider := repository("build", "tofu", tofuVersion, "tofu"), repository("build", "providers", "terraform-provider-directory")
@@ -89,11 +89,12 @@ func makePak() {
 	Expect(os.CopyFS(suite.pak, os.DirFS(repository("spec", "acceptance", "testdata", "paks", "entries")))).To(Succeed())
 	bin := filepath.Join(suite.pak, "bin", runtime.GOOS, runtime.GOARCH)
 	Expect(os.MkdirAll(filepath.Join(bin, tofuVersion), 0o755)).To(Succeed())
-	script, err := os.ReadFile(filepath.Join("testdata", "tofu.sh"))
-	Expect(err).NotTo(HaveOccurred())
-	wrapper := strings.Replace(string(script), "tofu=TOFU", "tofu="+tofu, 1)
-	Expect(os.WriteFile(filepath.Join(bin, tofuVersion, "tofu"), []byte(wrapper), 0o755)).To(Succeed())
-	Expect(os.Symlink(provider, filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+	for script, path := range map[string]string{
+		"tofu.sh": filepath.Join(bin, tofuVersion, "tofu"), "provider.sh": filepath.Join(bin, "terraform-provider-directory_v1.0.0"),
+	} {
+		wrapper := strings.NewReplacer("tofu=TOFU", "tofu="+tofu, "exec PROVIDER", "exec "+provider).Replace(read(filepath.Join("testdata", script)))
+		Expect(os.WriteFile(path, []byte(wrapper), 0o755)).To(Succeed())
+	}
 }
 
 // repository is the absolute path of a file of the repository.

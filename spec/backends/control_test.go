@@ -12,13 +12,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Points at which the wrapped OpenTofu of a machine can be held; testdata/tofu.sh explains their names.
+// Points at which the wrapped OpenTofu of a machine can be held; testdata/tofu.sh explains their names. Only where OpenTofu makes the
+// reservation, on s3, are there points around that.
 const (
 	beforeReserve = "before-base-apply"
 	afterReserve  = "after-base-apply"
+	beforeApply   = "before-apply-apply"
 	afterApply    = "after-apply-apply"
 	afterDestroy  = "after-destroy-destroy"
-	beforeOutputs = "before-look-state"
 )
 
 // Points at which the provider "directory" can be held, on whatever machine.

@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -96,6 +97,7 @@ var _ = Describe("a disk that is full", func() {
 		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was there before.
 		file := filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate")
 		text := read(file)
+		Expect(json.Valid([]byte(text))).To(BeTrue(), text)
 		Expect(os.WriteFile(file+".backup", []byte(text), 0o600)).To(Succeed())
 		Expect(os.WriteFile(file, []byte(text[:len(text)/2]), 0o600)).To(Succeed())
 		got := m.unbind(ctx, "bind-1")
@@ -133,11 +135,14 @@ var _ = Describe("a disk that is full", func() {
 		at.Reached()
 		empty = fill(disk)
 		at.Release()
-		Expect(deletion.wait().Exit).To(Equal(1))
+		got = deletion.wait()
 		empty()
-		Expect(secret).NotTo(BeEmpty())
-		got = m.unbind(ctx, "bind-1")
-		Expect(got.Exit).To(Equal(0), got.Stderr)
+		if got.Exit != 0 { // what is left of the state may have room where more of it was
+			Expect(got.Exit).To(Equal(1), got.Stderr)
+			Expect(secret).NotTo(BeEmpty())
+			got = m.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+		}
 		w.expectNothingLeft()
 	})
 })

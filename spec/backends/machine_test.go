@@ -1,7 +1,6 @@
 package backends_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 
 	"service-adapter/internal/odb"
 	"service-adapter/spec/broker"
@@ -39,6 +39,7 @@ type machine struct {
 	dir              string
 	cache, temporary string
 	config           object
+	env              []string // further variables of the adapter's environment, NAME=value
 }
 
 // newMachine makes a machine whose instance is deployed.
@@ -101,7 +102,7 @@ func (m *machine) set(keys object) {
 func (m *machine) configFile() string { return filepath.Join(m.dir, "service-adapter.yml") }
 
 func (m *machine) environment() []string {
-	return []string{"SERVICE_ADAPTER_CONFIG=" + m.configFile(), "TMPDIR=" + m.temporary}
+	return append([]string{"SERVICE_ADAPTER_CONFIG=" + m.configFile(), "TMPDIR=" + m.temporary}, m.env...)
 }
 
 // deploy creates the instance and keeps what the adapter returned, as the broker does.
@@ -135,10 +136,15 @@ func report(command string, got answer) {
 	GinkgoWriter.Printf("%s: exit %d\nstdout: %.2000s\nstderr: %.2000s\n", command, got.Exit, got.Stdout, got.Stderr)
 }
 
-func (m *machine) bindParameters(id string) object {
+// bindParameters are those of create-binding; further parameters of the request may be given.
+func (m *machine) bindParameters(id string, further ...object) object {
+	parameters := object{"content": "content of " + id}
+	for _, each := range further {
+		maps.Copy(parameters, each)
+	}
 	return m.Bind(id, object{
 		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
-		"parameters": object{"content": "content of " + id}, "plan_id": m.PlanID, "service_id": m.ServiceID,
+		"parameters": parameters, "plan_id": m.PlanID, "service_id": m.ServiceID,
 	})
 }
 
@@ -198,7 +204,7 @@ func (m *machine) expectTidy() {
 // command is one in the background.
 type command struct {
 	*exec.Cmd
-	stdout, stderr bytes.Buffer
+	stdout, stderr *gbytes.Buffer // to be read at any time
 	ended          chan struct{}
 }
 
@@ -207,8 +213,8 @@ func (m *machine) begin(name string, parameters object) *command {
 	GinkgoHelper()
 	input, err := odb.Input(name, parameters)
 	Expect(err).NotTo(HaveOccurred())
-	r := &command{Cmd: exec.Command(suite.adapter, name), ended: make(chan struct{})}
-	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(input), &r.stdout, &r.stderr
+	r := &command{Cmd: exec.Command(suite.adapter, name), stdout: gbytes.NewBuffer(), stderr: gbytes.NewBuffer(), ended: make(chan struct{})}
+	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(input), r.stdout, r.stderr
 	r.Env, r.Dir = m.environment(), m.dir
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	Expect(r.Start()).To(Succeed())
@@ -223,7 +229,7 @@ func (m *machine) begin(name string, parameters object) *command {
 func (r *command) wait() answer {
 	GinkgoHelper()
 	Eventually(r.ended).Should(BeClosed())
-	got := answer{Exit: r.ProcessState.ExitCode(), Stdout: r.stdout.String(), Stderr: r.stderr.String()}
+	got := answer{Exit: r.ProcessState.ExitCode(), Stdout: string(r.stdout.Contents()), Stderr: string(r.stderr.Contents())}
 	report(r.Args[1], got)
 	return got
 }
@@ -244,17 +250,18 @@ func (m *machine) processes() []int {
 	return found
 }
 
-// end ends what a failed spec may have left running.
+// end ends whatever runs on the machine, as the loss of its power does: all of it is stopped before the first one dies, so that none
+// does anything about the death of another.
 func (m *machine) end() {
-	for range 100 { // what is killed may have just started something
-		pids := m.processes()
-		if len(pids) == 0 {
-			return
+	GinkgoHelper()
+	Eventually(func() []int { // what is killed may have just started something
+		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, pid := range m.processes() {
+				_ = syscall.Kill(pid, signal) // it may have ended
+			}
 		}
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
+		return m.processes()
+	}).Should(BeEmpty())
 }
 
 // together does several things at the same time, some of them at once, and waits for all of them.

@@ -1,0 +1,176 @@
+package acceptance_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/hold"
+)
+
+// traced is a command of the broker for strace.
+func (b *broker) traced(command string, parameters object) hold.Traced {
+	GinkgoHelper()
+	input, err := odb.Input(command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	return hold.Traced{Args: []string{adapterBinary, command}, Env: b.site.environment(), Dir: b.site.working, Stdin: input}
+}
+
+// stateFiles are the files and directories that belong to a binding's state.
+func (s *site) stateFiles(binding string) []string {
+	all := filepath.Join(s.state(), "workspaces")
+	own := filepath.Join(all, "b-"+binding)
+	return []string{
+		filepath.Join(own, "terraform.tfstate"), filepath.Join(own, "terraform.tfstate.backup"),
+		filepath.Join(own, "terraform.tfstate.backup.tmp"), filepath.Join(own, ".terraform.tfstate.lock.info"), own, all,
+	}
+}
+
+// kept are the directories that keep what bindings are: their resources and their states.
+func (s *site) kept() map[string]string {
+	return map[string]string{"entries": s.entries, "workspaces": filepath.Join(s.state(), "workspaces")}
+}
+
+// keep makes a copy of the states and of what is outside, restore puts it back. What was never saved is nothing.
+func (s *site) keep(name string) {
+	GinkgoHelper()
+	for part, dir := range s.kept() {
+		Expect(os.CopyFS(filepath.Join(s.dir, name, part), os.DirFS(dir))).To(Succeed())
+	}
+}
+
+func (s *site) restore(name string) {
+	GinkgoHelper()
+	for part, dir := range s.kept() {
+		for _, entry := range list(dir) {
+			Expect(os.RemoveAll(filepath.Join(dir, entry))).To(Succeed())
+		}
+		saved := filepath.Join(s.dir, name, part)
+		if _, err := os.Stat(saved); !errors.Is(err, fs.ErrNotExist) {
+			Expect(os.CopyFS(dir, os.DirFS(saved))).To(Succeed())
+		}
+	}
+}
+
+// stored are the ids of the bindings that an operator is shown.
+func (b *broker) stored(ctx context.Context) []string {
+	GinkgoHelper()
+	got := b.run(ctx, "", "bindings", "list", "--json")
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	var listed struct{ Bindings []struct{ ID string } }
+	Expect(json.Unmarshal([]byte(got.Stdout), &listed)).To(Succeed())
+	ids := []string{}
+	for _, binding := range listed.Bindings {
+		ids = append(ids, binding.ID)
+	}
+	return ids
+}
+
+// expectSound asserts that what a killed adapter left of a state is one, and that what is outside is known.
+func (b *broker) expectSound(ctx context.Context, binding string) {
+	GinkgoHelper()
+	text, err := os.ReadFile(b.site.stateFiles(binding)[0])
+	if !errors.Is(err, fs.ErrNotExist) {
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(text) == 0 || json.Valid(text)).To(BeTrue(), "a state that was not written to its end: %q", text)
+	}
+	listed := b.stored(ctx)
+	if len(b.site.resources()) > 0 {
+		Expect(listed).To(ContainElement(binding), "resources of which no state tells")
+	}
+}
+
+// expectRecovered asserts that a binding can be deleted, or created anew, whatever a killed adapter left of it.
+func (b *broker) expectRecovered(ctx context.Context, binding string, anew bool) {
+	GinkgoHelper()
+	if anew {
+		got := b.bind(ctx, binding, nil)
+		Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)
+		if got.Exit == 0 {
+			Expect(credentials(got)).To(HaveKey("secret"))
+		}
+		got = b.unbind(ctx, binding)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+	} else {
+		got := b.unbind(ctx, binding)
+		Expect(got.Exit).To(BeElementOf(0, 41), got.Stderr)
+	}
+	b.site.expectNothingLeft()
+}
+
+var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure, func() {
+	// The snapshots of a site.
+	const nothing, complete, interrupted = "nothing", "complete", "interrupted"
+	var brokers []*broker
+
+	BeforeAll(func(ctx context.Context) {
+		hold.Strace()
+		for n := range 2 {
+			b := newBroker(newSite("entries"))
+			if n == 1 {
+				b.site.encrypted()
+			}
+			b.deploy(ctx, nil)
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+			b.site.keep(complete)
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			killing{point: afterCreate, victim: both}.play(b)
+			b.site.keep(interrupted)
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			brokers = append(brokers, b)
+		}
+	})
+
+	// cut kills a command at each of its calls that change something of the state, as far as one can hit them, and returns at how many.
+	cut := func(ctx context.Context, b *broker, before string, command hold.Traced) (hits, all int) {
+		GinkgoHelper()
+		files := b.site.stateFiles("bind-1")
+		b.site.restore(before)
+		calls := command.Changes(ctx, files...)
+		hit := map[int]bool{}
+		for place, call := range calls {
+			for _, nth := range []int{call.Nth, call.NthOfAll} {
+				if hit[place] {
+					break
+				}
+				b.site.restore(before)
+				done := command.KillAt(ctx, call.Name, nth, files...)
+				reached := len(done) - 1
+				if done == nil || hit[reached] {
+					continue
+				}
+				hit[reached] = true
+				GinkgoWriter.Printf("killed at call %d: %v\n", reached, done[reached])
+				b.expectSound(ctx, "bind-1")
+				b.expectRecovered(ctx, "bind-1", reached%2 == 0)
+			}
+		}
+		return len(hit), len(calls)
+	}
+
+	DescribeTable("may be cut short at any call", func(ctx context.Context, before, command string, parameters func(*broker) object, atLeast int) {
+		var work []func()
+		for _, b := range brokers {
+			work = append(work, func() {
+				GinkgoHelper()
+				hits, all := cut(ctx, b, before, b.traced(command, parameters(b)))
+				Expect(hits).To(BeNumerically(">=", atLeast), "of %d", all)
+			})
+		}
+		together(work...)
+	},
+		Entry("a creation", nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
+		Entry("a deletion", complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
+		Entry("a creation that fails", nothing, createBinding, func(b *broker) object {
+			return b.bindParameters("bind-1", object{"failure": diskFull})
+		}, 8),
+		Entry("the deletion of an interrupted creation", interrupted, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
+	)
+})
