@@ -130,6 +130,11 @@ var _ = Describe("the list", func() {
 		Entry("unreadable, when the state is cut off", lifecycle.Unreadable, func(ctx context.Context, s *site) {
 			s.made(ctx, s.record("b1"))
 			Expect(os.Truncate(s.file("b-b1"), 100)).To(Succeed())
+			Expect(os.Remove(s.file("b-b1") + ".backup")).To(Succeed())
+		}),
+		Entry("creating, when the state of the creation is cut off", lifecycle.Creating, func(ctx context.Context, s *site) {
+			s.made(ctx, s.record("b1"))
+			Expect(os.Truncate(s.file("b-b1"), 100)).To(Succeed())
 		}),
 		Entry("unreadable, when the record is gone", lifecycle.Unreadable, func(ctx context.Context, s *site) {
 			s.made(ctx, s.record("b1"))

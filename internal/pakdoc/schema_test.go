@@ -184,7 +184,8 @@ func use(root, schema object, place string, document any, used map[string]bool) 
 	}
 }
 
-// parserKeys returns the keys of each mapping that the parser decodes, from its source: the literals of map[string]field.
+// parserKeys returns the keys of each mapping that the parser decodes, from its source: the literals of fields and
+// namedField.
 func parserKeys() [][]string {
 	GinkgoHelper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "brokerpak", "*.go"))
@@ -196,12 +197,10 @@ func parserKeys() [][]string {
 		ast.Inspect(parsed, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.CompositeLit:
-				if kind, ok := node.Type.(*ast.MapType); ok && isIdent(kind.Value, "field") {
+				if isIdent(node.Type, "fields") {
 					found = append(found, literalKeys(node))
-				}
-			case *ast.IndexExpr: // fields["bosh"] = …
-				if key, ok := node.Index.(*ast.BasicLit); ok && isIdent(node.X, "fields") {
-					found = append(found, []string{unquoted(key)})
+				} else if isIdent(node.Type, "namedField") {
+					found = append(found, firstText(node))
 				}
 			}
 			return true
@@ -218,11 +217,19 @@ func isIdent(expression ast.Expr, name string) bool {
 func literalKeys(literal *ast.CompositeLit) []string {
 	var keys []string
 	for _, element := range literal.Elts {
-		if key, ok := element.(*ast.KeyValueExpr).Key.(*ast.BasicLit); ok {
-			keys = append(keys, unquoted(key))
-		}
+		keys = append(keys, firstText(element.(*ast.CompositeLit))...)
 	}
 	return keys
+}
+
+// firstText is the first element of a literal, when that is a text.
+func firstText(literal *ast.CompositeLit) []string {
+	if len(literal.Elts) > 0 {
+		if key, ok := literal.Elts[0].(*ast.BasicLit); ok {
+			return []string{unquoted(key)}
+		}
+	}
+	return nil
 }
 
 func unquoted(literal *ast.BasicLit) string {
