@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"service-adapter/terraform-provider-pgaccess/postgres"
+	"service-adapter/terraform-provider-pgaccess/spec/server"
 )
 
 // database is one with any number of connections.
@@ -114,6 +116,24 @@ var _ = Describe("an administrator who is no superuser", func() {
 		Expect(query[string](ctx, name, "SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal(one.Group))
 		Expect(s.DropDatabase(ctx, name, one.Group)).To(Succeed())
 		Expect(exists(ctx, one.Group)).To(BeFalse())
+	})
+
+	It("waits for sessions of superusers, which he may not end", func(ctx context.Context) {
+		number++
+		limited := fmt.Sprintf("limited %d", number)
+		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")
+		s, name := administrator(), fmt.Sprintf("base %d", number)
+		s.User, s.Password = limited, "limited"
+		one := member(name, "one")
+		Expect(s.CreateDatabase(ctx, database(name, one.Group))).To(Succeed())
+		cleaning := session(ctx, server.Admin, server.Password, name)
+		dropped := make(chan error)
+		go func() { dropped <- s.DropDatabase(ctx, name, one.Group) }()
+		Eventually(func() int {
+			return query[int](ctx, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", limited)
+		}).Should(BeNumerically(">", 0))
+		Expect(cleaning.Close(ctx)).To(Succeed())
+		Eventually(dropped).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
 	})
 
 	It("is told what he may not do", func(ctx context.Context) {

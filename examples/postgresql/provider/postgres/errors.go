@@ -15,16 +15,17 @@ import (
 
 // The SQLSTATE codes that this package knows.
 const (
-	noSuchDatabase       = "3D000"
-	wrongPassword        = "28P01"
-	notAuthorized        = "28000"
-	lockNotAvailable     = "55P03"
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	uniqueViolation      = "23505"
-	duplicateObject      = "42710"
-	objectInUse          = "55006"
-	internalError        = "XX000"
+	noSuchDatabase        = "3D000"
+	wrongPassword         = "28P01"
+	notAuthorized         = "28000"
+	lockNotAvailable      = "55P03"
+	serializationFailure  = "40001"
+	deadlockDetected      = "40P01"
+	uniqueViolation       = "23505"
+	duplicateObject       = "42710"
+	objectInUse           = "55006"
+	internalError         = "XX000"
+	insufficientPrivilege = "42501"
 )
 
 // errNoDatabase is the error of a connection to a database that does not exist.

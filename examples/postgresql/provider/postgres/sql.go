@@ -102,6 +102,9 @@ func spoilt(err error) bool {
 		return refused.SchemaName == "pg_catalog"
 	case internalError:
 		return strings.HasPrefix(refused.Message, "tuple concurrently ")
+	case insufficientPrivilege:
+		// Only superusers may end sessions of superusers, such as the server's own cleaning of tables; most end soon.
+		return strings.Contains(refused.Message, "to terminate")
 	}
 	return false
 }
