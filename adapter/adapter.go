@@ -45,10 +45,10 @@ type Invocation struct {
 	Stderr io.Writer
 	// Getenv looks up environment variables.
 	Getenv func(name string) (string, bool)
-	// Interruptible makes a context that also ends when the process is told to end. It is called before there is work that must not be
-	// left half done; to listen for signals takes time, and most commands end before anybody could send one. nil: the context of Run
-	// does.
-	Interruptible func(context.Context) (context.Context, context.CancelFunc)
+	// Interruptible makes a context that also ends when the process is told to end, which from then on does not end it: what was made
+	// must still be told. It is called before there is work that must not be left half done, and before any process is started; to
+	// listen for signals takes time, and most commands end before anybody could send one. nil: the context of Run does.
+	Interruptible func(context.Context) context.Context
 }
 
 // Run executes a command of the protocol and returns the exit code: 0, 10 (not implemented), 41 (no such binding), 42 (app
@@ -117,9 +117,9 @@ func (c *call) execute(ctx context.Context) (product, error) {
 	return made, err
 }
 
-func (i Invocation) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+func (i Invocation) interruptible(ctx context.Context) context.Context {
 	if i.Interruptible == nil {
-		return ctx, func() {}
+		return ctx
 	}
 	return i.Interruptible(ctx)
 }

@@ -53,8 +53,7 @@ func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := s.interruptible(ctx)
-	defer stop()
+	ctx = s.interruptible(ctx)
 	return binder.Create(ctx, *request)
 }
 
@@ -68,8 +67,7 @@ func (s *session) deleteBinding(ctx context.Context, in *input, _ serviceadapter
 	if err != nil {
 		return err
 	}
-	ctx, stop := s.interruptible(ctx)
-	defer stop()
+	ctx = s.interruptible(ctx)
 	return binder.Delete(ctx, *request)
 }
 

@@ -27,8 +27,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
 		Known: p.Remembered,
 	}
-	ctx, stop := s.interruptible(ctx)
-	defer stop()
+	ctx = s.interruptible(ctx)
 	if p.Check {
 		s.warnOfPending(ctx, request)
 		return nil, nil

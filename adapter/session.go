@@ -22,7 +22,7 @@ type session struct {
 	acceptUnencrypted bool
 	paks              []*brokerpak.Pak
 	getenv            func(string) (string, bool)
-	interruptible     func(context.Context) (context.Context, context.CancelFunc)
+	interruptible     func(context.Context) context.Context
 	logger            *slog.Logger
 	secrets           *redact.Secrets
 }
@@ -33,7 +33,9 @@ func newSession(c *call) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel))}
+	s := &session{
+		config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
+	}
 	s.secrets.Add(config.backend().Secrets()...)
 	for _, values := range config.secrets() {
 		s.secrets.AddLeaves(values)

@@ -151,8 +151,9 @@ func (p *Pak) readText(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }()                                                           // opened for reading: closing cannot lose anything
-	data := bytes.NewBuffer(make([]byte, 0, min(max(info.Size(), 0), maxTextFile)+bytes.MinRead)) // without growing
+	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
+	// It need not grow.
+	data := bytes.NewBuffer(make([]byte, 0, min(max(info.Size(), 0), maxTextFile)+bytes.MinRead))
 	if _, err := data.ReadFrom(io.LimitReader(file, maxTextFile+1)); err != nil {
 		return "", err
 	}

@@ -42,8 +42,9 @@ func checkInputNames(action *Action, diags *diag.List) {
 	}
 }
 
-// checkPrevious keeps the variables and functions that tell about the deployment as it is to the rules and the update block. A value that they decide differs between the broker's
-// check for pending changes and the deployment itself, so that the instance would have pending changes for ever.
+// checkPrevious keeps the variables and functions that tell about the deployment as it is to the rules and the update block. A value
+// that they decide differs between the broker's check for pending changes and the deployment itself, so that the instance would have
+// pending changes for ever.
 func checkPrevious(service *Service, diags *diag.List) {
 	refuse := func(name string, pos diag.Pos) {
 		if strings.HasPrefix(name, "previous.") || strings.HasPrefix(name, "previous_plan.") {

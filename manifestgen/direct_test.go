@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
 )
 
@@ -60,13 +61,15 @@ func FuzzDirect(f *testing.F) {
 		"9223372036854775808 18446744073709551616 -9223372036854775809 123456789012345678901234567890 .inf -.inf .nan . .. .a + +a -a -_1 -1a -.5 0.1e+5 0x 0b2 1__0 _1 y n " +
 		"yes No on OFF true True TRUE null Null ~ '' '~' 'null' \"true\" = < << \"<<\" y1 nope ~a \u017f ye\u017f - -- --- ? | > % @ ` x: x# '#' & *") {
 		f.Add("a: "+scalar, "x", int64(7), false)
+		f.Add("a: "+scalar+"((float))", "x", int64(7), false)
 		f.Add("a: ["+scalar+", ((text))]", "x", int64(7), false)
 		f.Add(scalar+": ((text))\nb:\n- "+scalar+"\n- x"+scalar+"((text))"+scalar, "x", int64(7), false)
 	}
 	f.Fuzz(func(t *testing.T, text, inserted string, number int64, fromRequest bool) {
 		values := map[string]any{
-			"text": inserted, "number": number, "list": []any{inserted, number, []any{}, nil, true}, "none": nil, "yes": true, "float": float64(number) / 4,
-			"map": map[string]any{"key": inserted, "list": []any{map[string]any{inserted: "x"}}}, "a/b": uint64(1 << 63), "": inserted,
+			"text": inserted, "number": number, "list": []any{inserted, number, []any{}, nil, true}, "none": nil, "yes": true,
+			"float": value.Normalise(float64(number) / 4),
+			"map":   map[string]any{"key": inserted, "list": []any{map[string]any{inserted: "x"}}}, "a/b": uint64(1 << 63), "": inserted,
 		}
 		got, ok, want, err := manifestgen.Interpolate(text, values, fromRequest)
 		if !ok {

@@ -28,9 +28,7 @@ func run() int {
 	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
-		ctx, stop := interruptible(context.Background())
-		defer stop()
-		return cli.Run(ctx, cli.Streams{
+		return cli.Run(interruptible(context.Background()), cli.Streams{
 			In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
@@ -40,8 +38,10 @@ func run() int {
 	})
 }
 
-// interruptible makes the first SIGINT or SIGTERM end the work in an orderly way. What this program runs does not ignore SIGPIPE.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+// interruptible makes the first SIGINT or SIGTERM end the context, and none the process. OpenTofu and its providers would inherit that
+// SIGPIPE is ignored; to be notified of it replaces that.
+func interruptible(ctx context.Context) context.Context {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, _ = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM) // until the process ends
+	return ctx
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -231,7 +232,18 @@ type running struct {
 func (b *broker) start(command string, parameters object) *running {
 	GinkgoHelper()
 	r := &running{Cmd: exec.Command(adapterBinary, command), ended: make(chan struct{})}
-	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(stdin(command, parameters)), &r.stdout, &r.stderr
+	return b.launch(r, &r.stdout, command, parameters)
+}
+
+// startInto starts a command that writes its product into a file.
+func (b *broker) startInto(file *os.File, command string, parameters object) *running {
+	GinkgoHelper()
+	return b.launch(&running{Cmd: exec.Command(adapterBinary, command), ended: make(chan struct{})}, file, command, parameters)
+}
+
+func (b *broker) launch(r *running, stdout io.Writer, command string, parameters object) *running {
+	GinkgoHelper()
+	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(stdin(command, parameters)), stdout, &r.stderr
 	r.Env, r.Dir = b.site.environment(), b.site.working
 	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	Expect(r.Start()).To(Succeed())

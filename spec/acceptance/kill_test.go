@@ -2,9 +2,11 @@ package acceptance_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -184,6 +186,28 @@ var _ = Describe("a creation that cannot be finished", func() {
 		Expect(got.Stdout).To(BeEmpty())
 		Expect(b.site.resources()).To(Equal([]string{"bind-1-account"}))
 		Expect(list(filepath.Join(b.site.cache(), "runs"))).To(BeEmpty())
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.site.expectNothingLeft()
+	})
+
+	It("gives its credentials when the broker is stopped after everything was made", func(ctx context.Context) {
+		out, in, err := os.Pipe()
+		Expect(err).NotTo(HaveOccurred())
+		defer out.Close()
+		// A pipe that is full keeps the adapter from telling.
+		filling := make([]byte, 1<<20)
+		Expect(in.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))).To(Succeed())
+		full, err := in.Write(filling)
+		Expect(err).To(MatchError(os.ErrDeadlineExceeded))
+		creation := b.startInto(in, createBinding, b.bindParameters("bind-1", nil))
+		Expect(in.Close()).To(Succeed())
+		resources := func() []string { return append(b.site.resources(), list(filepath.Join(b.site.cache(), "runs"))...) }
+		Eventually(resources).Should(Equal([]string{"bind-1-account", "bind-1-grant"}), "made, and the workspace is closed")
+		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		told, err := io.ReadAll(out)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(creation.wait().Exit).To(Equal(0))
+		Expect(string(told[full:])).To(ContainSubstring("credentials"))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
 	})
