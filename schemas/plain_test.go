@@ -18,10 +18,10 @@ func FuzzPlainlyValid(f *testing.F) {
 		`{"exclusiveMinimum": 5}`, `{"items": {"type": "string"}}`, `{"maximum": 9007199254740993}`, `{"minItems": 2}`,
 	} {
 		for kind := range types {
-			f.Add(uint8(kind), constraints, given[(i+kind)%len(given)], kind%2 == 0)
+			f.Add(uint8(kind), constraints, given[(i+kind)%len(given)], kind%2 == 0, uint8(i))
 		}
 	}
-	f.Fuzz(func(t *testing.T, kind uint8, constraints, given string, nullable bool) {
+	f.Fuzz(func(t *testing.T, kind uint8, constraints, given string, nullable bool, shape uint8) {
 		limits, err := value.DecodeObject([]byte(constraints))
 		if err != nil || value.Depth(limits) > 50 {
 			return
@@ -30,8 +30,17 @@ func FuzzPlainlyValid(f *testing.F) {
 		if err != nil || value.Depth(one) > 50 {
 			return
 		}
-		inputs := []brokerpak.Variable{{Name: "n", Type: types[int(kind)%len(types)], Constraints: limits, Nullable: nullable}}
-		values := map[string]any{"n": one}
+		input := brokerpak.Variable{
+			Name: "n", Type: types[int(kind)%len(types)], Constraints: limits, Nullable: nullable, Required: shape&1 != 0,
+		}
+		if text, ok := one.(string); ok && shape&2 != 0 {
+			input.Enum = []brokerpak.EnumValue{{Value: "other"}, {Value: text + []string{"", "x"}[shape>>2&1]}}
+		}
+		inputs := []brokerpak.Variable{input, {Name: "other", Type: "string"}}
+		values := map[string]any{"other": "x"}
+		if shape&8 == 0 {
+			values["n"] = one
+		}
 		if got, want := schemas.CheckValues(inputs, values), schemas.Validate(inputs, values); (got == nil) != (want == nil) {
 			t.Errorf("got %v, the library says %v", got, want)
 		}
