@@ -2,14 +2,12 @@ package statestore
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -87,11 +85,8 @@ func (f *stateFile) backupPath() string { return f.path + ".backup" }
 
 // newLockInfo describes this holder of a lock.
 func newLockInfo(operation, path string) lockInfo {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // never fails
 	return lockInfo{
-		ID:        fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]),
-		Operation: operation, Info: "without OpenTofu", Who: whoami(), Created: time.Now().UTC(), Path: path,
+		ID: NewID(), Operation: operation, Info: "without OpenTofu", Who: Who(), Created: time.Now().UTC(), Path: path,
 	}
 }
 
@@ -102,19 +97,6 @@ func (f *stateFile) describe(info lockInfo) error {
 		return err
 	}
 	return os.WriteFile(f.infoPath(), text, 0o600)
-}
-
-// whoami is how OpenTofu names this user and host in its locks.
-func whoami() string {
-	name := ""
-	if account, err := user.Current(); err == nil {
-		name = account.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = ""
-	}
-	return name + "@" + host
 }
 
 // expect compares the content, ErrChanged when it is another one. What was not written to its end is mended first.

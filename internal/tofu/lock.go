@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/user"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"service-adapter/internal/statestore"
 )
 
 // LockError says that somebody else holds the lock of a workspace's state, and held it for as long as was waited. Nothing was
@@ -228,29 +229,16 @@ func (w *Workspace) stale(held *LockError) bool {
 		return false
 	}
 	limit := w.engine.options.StaleLock
-	if limit > 0 && held.Who != whoami() {
+	if limit > 0 && held.Who != statestore.Who() {
 		limit = max(limit, staleElsewhere)
 	}
 	if limit > 0 && time.Since(held.Created) > limit {
 		return true
 	}
 	// Who is not enough: an adapter with another cache directory, or in another container, has the same name.
-	return w.lease != nil && held.Who == whoami() && slices.ContainsFunc(w.lease.now.Left, func(began time.Time) bool {
+	return w.lease != nil && held.Who == statestore.Who() && slices.ContainsFunc(w.lease.now.Left, func(began time.Time) bool {
 		return !held.Created.Before(began) && held.Created.Before(began.Add(lockDelay))
 	})
-}
-
-// whoami is how OpenTofu names this user and host in its locks.
-func whoami() string {
-	name := ""
-	if account, err := user.Current(); err == nil {
-		name = account.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = ""
-	}
-	return name + "@" + host
 }
 
 // Unlock releases the lock of the workspace's state, whoever holds it: the one with this id, or with "" whatever lock is held.

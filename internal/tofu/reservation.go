@@ -1,9 +1,10 @@
 package tofu
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
+
+	"service-adapter/internal/statestore"
 )
 
 // The parts of OpenTofu's state format, version 4, that a reservation consists of. All versions of OpenTofu since 1.6 write the same
@@ -45,7 +46,7 @@ const builtinProvider = `provider["terraform.io/builtin/terraform"]`
 
 // reservation is the state that "apply" of the guard alone would store, in the place of an empty state or, with nil, of none.
 func reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
-	before := edition{Lineage: newUUID()}
+	before := edition{Lineage: statestore.NewID()}
 	if len(empty) > 0 {
 		if err := json.Unmarshal(empty, &before); err != nil {
 			return nil, fmt.Errorf("reading state: %w", err)
@@ -62,18 +63,11 @@ func reservation(empty []byte, version string, record []byte, nonce string) ([]b
 			Mode: "managed", Type: kind, Name: name, Provider: builtinProvider,
 			Instances: []reservedInstance{{
 				Attributes: map[string]any{
-					"id": newUUID(), "input": input, "output": input, "triggers_replace": typedValue{Value: nonce, Type: "string"},
+					"id": statestore.NewID(), "input": input, "output": input, "triggers_replace": typedValue{Value: nonce, Type: "string"},
 				},
 				// The record is sensitive, because it comes from a variable that is.
 				Sensitive: [][]pathStep{{{"get_attr", "input"}, {"get_attr", "record"}}},
 			}},
 		}},
 	})
-}
-
-// newUUID makes an id of the form that OpenTofu gives to lineages and resources.
-func newUUID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
