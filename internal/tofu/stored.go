@@ -25,17 +25,21 @@ func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
 
 // existing returns the stored state, nil when there is none, and then no workspace exists afterwards.
 func (w *Workspace) existing(ctx context.Context, i Installation) (*State, error) {
+	var err error
 	for range mostChanges {
-		now, err := w.pull(ctx, i)
-		if err != nil || now.state != nil {
-			return now.state, err
+		now, lookErr := w.pull(ctx, i)
+		if lookErr != nil || now.state != nil {
+			return now.state, lookErr
 		}
-		if err := w.discard(ctx, i, now); !errors.Is(err, statestore.ErrChanged) {
+		err = w.discard(ctx, i, now)
+		var failure *RunError
+		contested := errors.Is(err, statestore.ErrChanged) || errors.As(err, &failure) && failure.Backend == ""
+		if !contested || isLocked(err) || ctx.Err() != nil {
 			return nil, err
 		}
-		// Somebody reserved it in this moment.
+		// Somebody reserved it in this moment, or deleted it first.
 	}
-	return nil, statestore.ErrChanged
+	return nil, err
 }
 
 // discard deletes a workspace that was found empty; to have OpenTofu look at one creates it. The error is statestore.ErrChanged when

@@ -49,13 +49,8 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 		return now.state, nil
 	}
 	var state *State
-	err := e.look(name, func(w *Workspace) error {
-		now, err := w.pull(ctx, i)
-		state = now.state
-		if err == nil && state == nil {
-			// It was removed since, and to have OpenTofu look at a workspace creates it.
-			err = w.deleteWorkspace(ctx, i)
-		}
+	err := e.look(name, func(w *Workspace) (err error) {
+		state, err = w.existing(ctx, i)
 		return err
 	})
 	if err != nil {
