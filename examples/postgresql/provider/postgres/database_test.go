@@ -100,13 +100,20 @@ var _ = Describe("a database", func() {
 	})
 })
 
+// limited makes an administrator with a few rights.
+func limited(ctx context.Context, rights string) postgres.Server {
+	GinkgoHelper()
+	number++
+	s := administrator()
+	s.User, s.Password = fmt.Sprintf("limited %d", number), "limited"
+	exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{s.User}.Sanitize()+" LOGIN "+rights+" PASSWORD 'limited'")
+	return s
+}
+
 var _ = Describe("an administrator who is no superuser", func() {
 	It("makes and drops databases and roles", func(ctx context.Context) {
-		number++
-		limited := fmt.Sprintf("limited %d", number)
-		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")
-		s, name := administrator(), fmt.Sprintf("base %d", number)
-		s.User, s.Password = limited, "limited"
+		s := limited(ctx, "CREATEROLE CREATEDB")
+		name := fmt.Sprintf("base %d", number)
 		one := member(name, "one")
 		Expect(s.CreateDatabase(ctx, database(name, one.Group))).To(Succeed())
 		Expect(s.CreateRole(ctx, one)).To(Succeed())
@@ -119,29 +126,22 @@ var _ = Describe("an administrator who is no superuser", func() {
 	})
 
 	It("waits for sessions of superusers, which he may not end", func(ctx context.Context) {
-		number++
-		limited := fmt.Sprintf("limited %d", number)
-		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")
-		s, name := administrator(), fmt.Sprintf("base %d", number)
-		s.User, s.Password = limited, "limited"
+		s := limited(ctx, "CREATEROLE CREATEDB")
+		name := fmt.Sprintf("base %d", number)
 		one := member(name, "one")
 		Expect(s.CreateDatabase(ctx, database(name, one.Group))).To(Succeed())
 		cleaning := session(ctx, server.Admin, server.Password, name)
 		dropped := make(chan error)
 		go func() { dropped <- s.DropDatabase(ctx, name, one.Group) }()
 		Eventually(func() int {
-			return query[int](ctx, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", limited)
+			return query[int](ctx, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", s.User)
 		}).Should(BeNumerically(">", 0))
 		Expect(cleaning.Close(ctx)).To(Succeed())
 		Eventually(dropped).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
 	})
 
 	It("is told what he may not do", func(ctx context.Context) {
-		number++
-		limited := fmt.Sprintf("limited %d", number)
-		exec(ctx, "postgres", "CREATE ROLE "+pgx.Identifier{limited}.Sanitize()+" LOGIN CREATEROLE PASSWORD 'limited'")
-		s, one := administrator(), member(newDatabase(ctx), "one")
-		s.User, s.Password = limited, "limited"
+		s, one := limited(ctx, "CREATEROLE"), member(newDatabase(ctx), "one")
 		Expect(s.CreateRole(ctx, one)).To(MatchError(ContainSubstring("may not grant privileges on database")))
 		Expect(exists(ctx, one.Group)).To(BeFalse())
 	})
