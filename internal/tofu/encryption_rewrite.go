@@ -112,8 +112,8 @@ const reencryptPlace place = "reencrypt"
 
 // localState is the path of the state of the local backend, "" with another backend.
 func (w *Workspace) localState() string {
-	dir, ok := w.engine.options.Backend.Config[localWorkspaceDir].(string)
-	if !ok || w.engine.options.Backend.Type != localType {
+	dir := w.engine.options.Backend.directory()
+	if dir == "" {
 		return ""
 	}
 	return filepath.Join(dir, w.name, "terraform.tfstate")

@@ -105,7 +105,7 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	}
 	lost, lookErr := w.lostGuard(ctx, p.installation)
 	if lost {
-		w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+		w.disown()
 		return w.failed("applying", ErrExists)
 	}
 	return errors.Join(err, lookErr)
@@ -217,7 +217,7 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 		return nil, err
 	}
 	if state != nil && state.Nonce != nonce {
-		w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+		w.disown()
 		return nil, w.failed("reading", ErrExists)
 	}
 	if state == nil {
@@ -239,7 +239,7 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 	if err != nil {
 		return w.failed("removing", err)
 	}
-	w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil
+	w.disown()
 	return nil
 }
 
@@ -251,6 +251,9 @@ func (w *Workspace) begin(ctx context.Context, i Installation) error {
 	}
 	return w.pushUnsaved(ctx, i)
 }
+
+// disown forgets the guard: it is gone, or somebody else's.
+func (w *Workspace) disown() { w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil }
 
 func (w *Workspace) failed(doing string, err error) error {
 	return fmt.Errorf("%s workspace %q: %w", doing, w.name, err)

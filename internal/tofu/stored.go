@@ -77,7 +77,7 @@ func (w *Workspace) remove(ctx context.Context, i Installation) error {
 	}
 	switch {
 	case errors.Is(err, statestore.ErrChanged):
-		return w.removedBy(ctx, i, ErrExists)
+		return w.takenOrGone(ctx, i)
 	case err == nil || isLocked(err) || ctx.Err() != nil || !now.direct:
 		return err
 	default:
@@ -87,10 +87,10 @@ func (w *Workspace) remove(ctx context.Context, i Installation) error {
 	}
 }
 
-// removedBy looks what became of a workspace that somebody else changed: when it is empty by now, what was ours is gone.
-func (w *Workspace) removedBy(ctx context.Context, i Installation, otherwise error) error {
+// takenOrGone looks what became of a workspace that somebody else changed: ErrExists unless it is empty by now.
+func (w *Workspace) takenOrGone(ctx context.Context, i Installation) error {
 	if now, err := w.pull(ctx, i); err != nil || now.state != nil {
-		return errors.Join(otherwise, err)
+		return errors.Join(ErrExists, err)
 	}
 	return nil
 }

@@ -12,16 +12,23 @@ import (
 	"service-adapter/internal/tofu"
 )
 
+// reserved makes a site with a reservation, which its first machine made.
+func reserved(ctx context.Context, kind string) (site, *tofu.Prepared, *tofu.Workspace) {
+	GinkgoHelper()
+	s := newSite()
+	s.store = newStore(ctx, kind)
+	engine := s.engine()
+	prepared := prepare(ctx, engine, oneEntry)
+	first := open(ctx, engine, "b-1")
+	DeferCleanup(first.Close)
+	Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+	return s, prepared, first
+}
+
 var _ = Describe("a reservation that is taken over", func() {
 	for _, kind := range []string{"local", "pg", "s3"} {
 		It("is not applied by who made it, and by who took it: "+kind, func(ctx context.Context) {
-			s := newSite()
-			s.store = newStore(ctx, kind)
-			engine := s.engine()
-			prepared := prepare(ctx, engine, oneEntry)
-			first := open(ctx, engine, "b-1")
-			DeferCleanup(first.Close)
-			Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			s, prepared, first := reserved(ctx, kind)
 
 			second := open(ctx, s.machine(), "b-1")
 			DeferCleanup(second.Close)
@@ -38,13 +45,7 @@ var _ = Describe("a reservation that is taken over", func() {
 		})
 
 		It("made by somebody else after all was removed gives no outputs: "+kind, func(ctx context.Context) {
-			s := newSite()
-			s.store = newStore(ctx, kind)
-			engine := s.engine()
-			prepared := prepare(ctx, engine, oneEntry)
-			first := open(ctx, engine, "b-1")
-			DeferCleanup(first.Close)
-			Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			s, prepared, first := reserved(ctx, kind)
 			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
 
 			second := open(ctx, s.machine(), "b-1")
@@ -62,13 +63,7 @@ var _ = Describe("a reservation that is taken over", func() {
 		})
 
 		It("is not destroyed and not removed by who made it: "+kind, func(ctx context.Context) {
-			s := newSite()
-			s.store = newStore(ctx, kind)
-			engine := s.engine()
-			prepared := prepare(ctx, engine, oneEntry)
-			first := open(ctx, engine, "b-1")
-			DeferCleanup(first.Close)
-			Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			s, prepared, first := reserved(ctx, kind)
 			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
 			Expect(first.Destroy(ctx, prepared, s.vars())).To(Succeed())
 
@@ -90,13 +85,7 @@ var _ = Describe("a reservation that is taken over", func() {
 		})
 
 		It("stays whose it is when that one was faster: "+kind, func(ctx context.Context) {
-			s := newSite()
-			s.store = newStore(ctx, kind)
-			engine := s.engine()
-			prepared := prepare(ctx, engine, oneEntry)
-			first := open(ctx, engine, "b-1")
-			DeferCleanup(first.Close)
-			Expect(first.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+			s, prepared, first := reserved(ctx, kind)
 			second := open(ctx, s.machine(), "b-1")
 			DeferCleanup(second.Close)
 			_, err := second.State(ctx, installation())
