@@ -178,7 +178,7 @@ func (e *evaluation) random(count int64) (any, error) {
 // assert fails with an error for the cf user: the specification says that the user gets to see the message.
 func assert(args []any) (any, error) {
 	if !as[bool](args[0]) {
-		return nil, fault.Userf("assertion failed: %s", args[1])
+		return nil, fault.Userf("%s", args[1])
 	}
 	return true, nil
 }

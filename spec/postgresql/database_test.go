@@ -53,7 +53,7 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
 		s.expectNothingPending(ctx)
 		measured("generate-manifest, update without a change", func() { s.provisioned(ctx, object{"connection_limit": 7}) })
-		s.refused(ctx, object{"connection_limit": 21}, "assertion failed: parameter connection_limit is more than the plan's 20")
+		s.refused(ctx, object{"connection_limit": 21}, "parameter connection_limit is more than the plan's 20")
 		s.refused(ctx, object{"db_name": "another"}, `parameter "db_name" cannot be changed after creation`)
 
 		By("changing its plan")
@@ -241,7 +241,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 
 	DescribeTable("is refused for what the operator does not name", func(ctx context.Context, name string) {
 		s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
-			"assertion failed: the database of parameter existing_database is none that may be taken over")
+			"the database of parameter existing_database is none that may be taken over")
 		expectAsBefore(ctx)
 	}, Entry("the server's own", "postgres"), Entry("a longer name", "my_HAND"), Entry("two lines", "HAND\npostgres"))
 })
