@@ -17,7 +17,7 @@ func everything() *expr.Scope {
 		Variables: vars{
 			"s": "text", "n": int64(5), "big": uint64(1 << 63), "f": 1.5, "whole": 5432.0, "huge": 1e21, "small": 1e-7,
 			"yes": true, "no": false, "null": nil, "empty": "",
-			"l": []any{"a", "b"}, "mixed": []any{"a", int64(1), true, nil, 1.5, []any{}}, "none": []any{},
+			"l": []any{"a", "b"}, "hollow": vars{"a": []any{}, "b": vars{}, "c": []any{int64(1)}, "d": []any{[]any{}, vars{"e": []any{}}}}, "mixed": []any{"a", int64(1), true, nil, 1.5, []any{}}, "none": []any{},
 			"pairs": []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}},
 			"m":     vars{"key1": "val1", "key2": "val2"}, "nothing": vars{}, "typedNil": vars(nil),
 			"details": vars{
@@ -145,7 +145,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("json.marshal of empty collections", `${json.marshal(none)}${json.marshal(nothing)}`, `null{}`),
 	Entry("json.marshal of a mixed map, one key of which is used", `${details["host"]}${json.marshal(details)}`,
 		`db{"host":"db","l":["a","b"],"o":{"k":"v","n":"1"},"port":"5432","tls":"1","z":""}`),
-	Entry("json.marshal of a mixed list", `${json.marshal(mixed)}`, `["a","1","1","","1.5",null]`),
+	Entry("json.marshal of a mixed list", `${json.marshal(mixed)}`, `["a","1","1","","1.5",[]]`),
+	Entry("json.marshal of nested empty collections", `${json.marshal(hollow)}`, `{"a":[],"b":{},"c":["1"],"d":[[],{"e":[]}]}`),
 	Entry("map.flatten", `${map.flatten(":", ";", m)}`, "key1:val1;key2:val2"),
 	Entry("map.flatten of an empty map", `${map.flatten(":", ";", nothing)}`, ""),
 	Entry("map.flatten of nested values", `${map.flatten("=", ",", details)}`,

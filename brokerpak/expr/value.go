@@ -52,40 +52,19 @@ func texts(v any) (any, error) {
 	}
 }
 
-// marshalled returns a value as json.marshal sees it: scalars in lists and maps are texts, an empty list is null.
+// marshalled returns a value as json.marshal sees it: scalars in lists and maps are texts. An empty list is null by itself, as
+// in the reference broker, and a list inside others.
 func marshalled(v any) (any, error) {
 	switch c := v.(type) {
 	case map[string]any:
-		result := make(map[string]any, len(c))
-		for key, element := range c {
-			converted, err := marshalledElement(element)
-			if err != nil {
-				return nil, err
-			}
-			result[key] = converted
-		}
-		return result, nil
+		return texts(c)
 	case []any:
-		var result []any
-		for _, element := range c {
-			converted, err := marshalledElement(element)
-			if err != nil {
-				return nil, err
-			}
-			result = append(result, converted)
+		if len(c) == 0 {
+			return nil, nil
 		}
-		return result, nil
+		return texts(c)
 	default:
 		return v, nil
-	}
-}
-
-func marshalledElement(v any) (any, error) {
-	switch v.(type) {
-	case map[string]any, []any:
-		return marshalled(v)
-	default:
-		return text(v)
 	}
 }
 
