@@ -69,7 +69,6 @@ const (
 	syslogDrainURL  = "syslog_drain_url"
 	routeServiceURL = "route_service_url"
 	backupAgentURL  = "backup_agent_url"
-	statusOutput    = "status"
 )
 
 var errNoID = errors.New("the request has no binding_id")
@@ -158,7 +157,7 @@ func newBinding(details, outputs map[string]any) *Binding {
 		SyslogDrainURL: value.Text(outputs[syslogDrainURL]), RouteServiceURL: value.Text(outputs[routeServiceURL]),
 		BackupAgentURL: value.Text(outputs[backupAgentURL]),
 	}
-	for _, name := range []string{statusOutput, syslogDrainURL, routeServiceURL, backupAgentURL} {
+	for _, name := range []string{syslogDrainURL, routeServiceURL, backupAgentURL} {
 		delete(credentials, name)
 	}
 	result.Credentials = credentials

@@ -153,7 +153,7 @@ provision:
     outputs:
       port: 6379
       host: '${bosh.host("server")}'
-      status: no credential
+      status: of the instance
       backup_agent_url: https://backup.example.com
       overlaid: by the instance
 bind:%s`, or(p.service, "service"), p.bind)

@@ -28,7 +28,7 @@ var _ = Describe("creating a binding", func() {
 		made, err := s.create(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(*made).To(Equal(binding.Binding{
-			Credentials:    object{"port": int64(6379), "host": "10.0.8.5", "overlaid": "by the binding", "live": "old-password"},
+			Credentials:    object{"port": int64(6379), "host": "10.0.8.5", "overlaid": "by the binding", "status": "made", "live": "old-password"},
 			SyslogDrainURL: "syslog://drain", RouteServiceURL: "https://route",
 		}))
 		Expect(s.files()).To(Equal([]string{"account", "second"}))

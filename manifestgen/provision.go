@@ -138,13 +138,10 @@ func (w *generation) checkTemplateInputs() error {
 	return nil
 }
 
-// statusOutput is a message of the template and no value.
-const statusOutput = "status"
-
 // SensitiveOutputs names the outputs of a service's provision template that become secrets, sorted.
 func SensitiveOutputs(service *brokerpak.Service) []string {
 	module, _ := hclfile.Inspect(service.Provision.Templates) // OpenTofu reports what is wrong with it
-	return slices.DeleteFunc(module.SensitiveOutputs, func(name string) bool { return name == statusOutput })
+	return module.SensitiveOutputs
 }
 
 // checkSensitive refuses sensitive outputs that cannot become secrets.

@@ -140,7 +140,6 @@ func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
 	}
 	for _, name := range order {
 		switch name {
-		case "status": // stays with the adapter
 		case "syslog_drain_url", "route_service_url", "backup_agent_url":
 			fields = append(fields, all[name])
 		default:

@@ -122,7 +122,7 @@ var _ = Describe("Lint", func() {
 		Entry("anchors and merges", bosh+"  user_inputs:\n  - <<: &text\n      type: string\n      details: A text\n    field_name: a\n"+
 			"  - <<: *text\n    field_name: b\n    type: integer\n"),
 		Entry("template references of any key, and a status", "provision:\n  template_refs: {any-Key.2: tf/any.tf}\n"),
-		Entry("a status of a binding", "bind:\n  template_refs: {main: tf/any.tf}\n", "hcl-output"),
+		Entry("a status of a binding", "bind:\n  template_refs: {main: tf/any.tf}\n"),
 		Entry("outputs of inputs without a manifest", "provision:\n  user_inputs:\n  - {field_name: a, type: string, details: A}\n"+
 			"  outputs:\n  - {field_name: a, type: string, details: A}\n  template: |\n    output \"a\" {\n      value = var.a\n    }\n"),
 		Entry("no plans", "plans: []\n", "no-plans"),

@@ -10,7 +10,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// statusOutput is an output that other brokers show to users; it is never declared.
+// statusOutput is an output that definitions never declare, as published: a text about the instance for users.
 const statusOutput = "status"
 
 // templates checks the OpenTofu files of an action against its inputs and outputs and the pak's providers.
@@ -71,7 +71,7 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 		}
 		switch {
 		case output.Name == statusOutput:
-			c.diags.Errorf(output.Pos, "hcl-output", "the output %q must not be declared: it is a text about the instance, never a credential", statusOutput)
+			c.diags.Errorf(output.Pos, "hcl-output", "the output %q must not be declared: it is a credential without", statusOutput)
 		case !given:
 			c.diags.Errorf(output.Pos, "hcl-output", "output %q is not an output of the template of %s%s; it has %s",
 				output.Name, name, diag.Suggest(output.Name, module.Outputs), diag.Names(module.Outputs))
@@ -81,9 +81,7 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 		pos := templatePlace(action, module.OutputPlaces[output])
 		switch {
 		case slices.Contains(declared, output):
-		case output == statusOutput && action == &c.service.Provision: // it is logged
-		case output == statusOutput:
-			c.diags.Warnf(pos, "hcl-output", "output %q is not declared in %s.outputs; other brokers show it to users, here it is left out", output, name)
+		case output == statusOutput: // never declared
 		default:
 			c.diags.Errorf(pos, "hcl-output", "output %q is not declared in %s.outputs%s", output, name, diag.Suggest(output, declared))
 		}

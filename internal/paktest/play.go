@@ -233,7 +233,7 @@ func (r *run) unbind() error {
 
 // checkOutputs compares what an action gave with the types of its declared outputs.
 func checkOutputs(action string, declared []brokerpak.Variable, given map[string]any) error {
-	noCredentials := []string{"status", "syslog_drain_url", "route_service_url", "backup_agent_url"}
+	noCredentials := []string{"syslog_drain_url", "route_service_url", "backup_agent_url"}
 	var failed []error
 	for _, output := range declared {
 		item, ok := given[output.Name]

@@ -51,17 +51,23 @@ type Request struct {
 
 // Result is what the template gave.
 type Result struct {
-	// Outputs are the values of all outputs but status; Sensitive names those that the template declares sensitive.
+	// Outputs are the values of all outputs; Sensitive names those that the template declares sensitive.
 	Outputs   map[string]any
 	Sensitive []string
-	// Status is the output of that name, for people.
-	Status string
 	// Changed says that OpenTofu applied something.
 	Changed bool
 }
 
-// statusOutput is the published output that is a message and no value.
+// statusOutput is the published output that is a message about the instance.
 const statusOutput = "status"
+
+// status is the message of the template, for the log.
+func (r *Result) status() string {
+	if slices.Contains(r.Sensitive, statusOutput) {
+		return ""
+	}
+	return value.Text(r.Outputs[statusOutput])
+}
 
 // ErrStateMissing says that an instance has no state although its manifest says that OpenTofu built it. To build it once more could
 // take names and addresses from what exists.
@@ -105,8 +111,8 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
 	}
-	if result.Status != "" {
-		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", result.Status)
+	if status := result.status(); status != "" {
+		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", status)
 	}
 	return result, nil
 }
@@ -280,15 +286,5 @@ func (w *run) result(ctx context.Context, prepared *tofu.Prepared) (*Result, err
 }
 
 func newResult(prepared *tofu.Prepared, outputs map[string]any, changed bool) *Result {
-	result := &Result{Outputs: maps.Clone(outputs), Changed: changed}
-	for _, name := range prepared.Sensitive {
-		if name != statusOutput {
-			result.Sensitive = append(result.Sensitive, name)
-		}
-	}
-	if !slices.Contains(prepared.Sensitive, statusOutput) {
-		result.Status = value.Text(outputs[statusOutput])
-	}
-	delete(result.Outputs, statusOutput)
-	return result
+	return &Result{Outputs: maps.Clone(outputs), Sensitive: slices.Clone(prepared.Sensitive), Changed: changed}
 }

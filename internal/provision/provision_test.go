@@ -55,9 +55,8 @@ var _ = Describe("provisioning an instance", func() {
 		result := s.must(ctx, object{"content": "first"})
 		secret := s.entry("data")["secret"]
 		Expect(s.entry("data")).To(HaveKeyWithValue("content", "first"))
-		Expect(result.Outputs).To(Equal(object{"content": "first", "secret": secret}))
+		Expect(result.Outputs).To(Equal(object{"content": "first", "secret": secret, "status": "data is there"}))
 		Expect(result.Sensitive).To(Equal([]string{"secret"}))
-		Expect(result.Status).To(Equal("data is there"))
 		Expect(s.logs.String()).To(ContainSubstring("data is there"))
 		Expect(result.Changed).To(BeTrue())
 		Expect(changes()).NotTo(BeEmpty())
@@ -85,7 +84,7 @@ var _ = Describe("provisioning an instance", func() {
 		Expect(s.entry("data")).To(HaveKeyWithValue("content", "first"), "a check changes nothing")
 		after := s.must(ctx, object{"content": "second"})
 		Expect(after.Changed).To(BeTrue())
-		Expect(after.Outputs).To(Equal(object{"content": "second", "secret": before.Outputs["secret"]}))
+		Expect(after.Outputs).To(Equal(object{"content": "second", "status": "data is there", "secret": before.Outputs["secret"]}))
 	})
 
 	It("leaves nothing of a creation that failed, which can be tried again", func(ctx context.Context) {
@@ -100,7 +99,7 @@ var _ = Describe("provisioning an instance", func() {
 		s.install(pak{template: strings.Replace(simple, "value = null", `value = "here"`, 1), provision: inputs})
 		fail(atEnd)
 		result := s.must(ctx, object{"content": "x"})
-		Expect(result.Outputs).To(Equal(object{"content": "x", "secret": s.entry("data")["secret"], "nothing": "here"}))
+		Expect(result.Outputs).To(Equal(object{"content": "x", "status": "data is there", "secret": s.entry("data")["secret"], "nothing": "here"}))
 		Expect(s.logs.String()).To(ContainSubstring("OpenTofu failed after it had made and stored everything"))
 	})
 
@@ -185,7 +184,7 @@ var _ = Describe("provisioning an instance", func() {
 	It("takes up a creation whose manifest was never deployed", func(ctx context.Context) {
 		first := s.must(ctx, object{"content": "x"})
 		s.known = false
-		Expect(s.must(ctx, object{"content": "y"}).Outputs).To(Equal(object{"content": "y", "secret": first.Outputs["secret"]}))
+		Expect(s.must(ctx, object{"content": "y"}).Outputs).To(Equal(object{"content": "y", "status": "data is there", "secret": first.Outputs["secret"]}))
 	})
 
 	It("does not make again what a manifest remembers and no state knows", func(ctx context.Context) {

@@ -43,7 +43,7 @@ var _ = Describe("a newer pak", func() {
 		Expect(s.pending(ctx, first)).To(BeTrue())
 		result := s.must(ctx, first)
 		Expect(result.Outputs).To(HaveKeyWithValue("more", int64(1)))
-		Expect(result.Status).To(Equal("another text"))
+		Expect(result.Outputs).To(HaveKeyWithValue("status", "another text"))
 		changes()
 		Expect(s.must(ctx, first).Changed).To(BeFalse())
 		Expect(changes()).To(BeEmpty())

@@ -57,7 +57,7 @@ var _ = Describe("the options of a bind section", func() {
 			HaveKeyWithValue("route_service_url", "https://route.example.com"),
 		))
 		Expect(binding["credentials"]).To(And(
-			HaveLen(3), HaveKey("secret"), HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
+			HaveLen(4), HaveKey("secret"), HaveKeyWithValue("status", "ready"), HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
 			HaveKeyWithValue("admin_password", b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
 		))
 	})
@@ -82,7 +82,7 @@ var _ = Describe("a bind section", func() {
 		s.save()
 		b := newBroker(s)
 		b.deploy(ctx, nil)
-		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveLen(1), HaveKey("admin_password")))
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveLen(2), HaveKey("admin_password"), HaveKeyWithValue("status", "of the instance")))
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))

@@ -88,6 +88,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(key).NotTo(BeEmpty())
 		Expect(got).To(Equal(object{
 			"account": "bind-1-account", "host": "inst-1-data.example.com", "content": "first", "key": key, "url": "http://inst-1-data.example.com:80",
+			"status": "the file is there", "told": "the file is there!",
 		}))
 		Expect(b.Manifest).NotTo(ContainSubstring(key.(string)))
 

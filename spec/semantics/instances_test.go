@@ -97,9 +97,7 @@ func (all *instances) generator(i *instance) *manifestgen.Generator {
 			if err != nil {
 				return nil, err
 			}
-			outputs = maps.Clone(outputs)
-			delete(outputs, "status")
-			return &manifestgen.Provisioned{Outputs: outputs, Changed: true}, nil
+			return &manifestgen.Provisioned{Outputs: maps.Clone(outputs), Changed: true}, nil
 		},
 	}
 }
