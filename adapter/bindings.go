@@ -78,6 +78,9 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 		return nil, err
 	}
 	s.secrets.AddLeaves(body["parameters"])
+	if err := s.checkSize(raw.body, nil, nil); err != nil {
+		return nil, err
+	}
 	view, err := s.view(raw)
 	if err != nil {
 		return nil, err

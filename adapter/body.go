@@ -1,7 +1,12 @@
 package adapter
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+
 	"service-adapter/internal/fault"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
@@ -39,4 +44,27 @@ func nesting(text string) int {
 		}
 	}
 	return deepest
+}
+
+// checkSize refuses a request body that is larger than the configuration allows, and new parameters that are too large together with those
+// which the instance has already: all of them go to OpenTofu, whose memory grows with them. A deletion is never refused.
+func (s *session) checkSize(body string, known *record.Record, parameters map[string]any) error {
+	if size := len(body); size > s.config.maxRequest() {
+		return s.tooLarge("the parameters and the context of the request have %d bytes", size)
+	}
+	if known == nil || len(parameters) == 0 {
+		return nil
+	}
+	all := map[string]any{}
+	maps.Copy(all, known.Parameters)
+	maps.Copy(all, parameters)
+	if size := len(value.MustJSON(all)); size > s.config.maxRequest() {
+		return s.tooLarge("the parameters have, together with those of earlier requests, %d bytes", size)
+	}
+	return nil
+}
+
+func (s *session) tooLarge(format string, size int) error {
+	message := fmt.Sprintf(format, size) + fmt.Sprintf("; at most %d are allowed", s.config.maxRequest())
+	return &fault.UserError{Message: message, Err: errors.New("max_request_kb of the configuration says so")}
 }

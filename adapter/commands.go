@@ -72,6 +72,9 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 	if request.Parameters, err = parameters(request.Body); err != nil {
 		return nil, err
 	}
+	if err := s.checkSize(raw.RequestParameters, known, request.Parameters); err != nil {
+		return nil, err
+	}
 	chosen, err := s.choose(hints{properties: properties, body: request.Body, record: known})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,8 @@ type Config struct {
 	// TerraformUpgradesEnabled lets existing instances be upgraded to the installed pak's OpenTofu, along its
 	// terraform_upgrade_path; they then get its provision template as well.
 	TerraformUpgradesEnabled bool `yaml:"terraform_upgrades_enabled"`
+	// MaxRequestKB bounds the parameters and the context of a request, in KB; default 256. What OpenTofu needs of memory grows with them.
+	MaxRequestKB int `yaml:"max_request_kb"`
 	// LogLevel is debug, info, warn or error; default info.
 	LogLevel string `yaml:"log_level"`
 }
@@ -83,9 +86,10 @@ const (
 
 // Defaults of the configuration.
 const (
-	defaultBudget   = 45 * time.Second
-	defaultStateDir = "/var/vcap/store/service-adapter"
-	localBackend    = "local"
+	defaultBudget       = 45 * time.Second
+	defaultMaxRequestKB = 256
+	defaultStateDir     = "/var/vcap/store/service-adapter"
+	localBackend        = "local"
 )
 
 // LoadConfig finds, reads and checks the configuration: the file that SERVICE_ADAPTER_CONFIG names, else the BOSH job's, else
@@ -190,6 +194,7 @@ func (c *Config) validate(path string) error {
 	check(len(c.Paks) > 0, "paks must name at least one brokerpak"+noFile(path))
 	check(!slices.Contains(c.Paks, ""), "an entry of paks is empty")
 	check(c.Budget >= time.Second, "budget must be at least 1s")
+	check(c.MaxRequestKB >= 0 && c.MaxRequestKB <= maxInput>>10, fmt.Sprintf("max_request_kb must be a number from 1 to %d", maxInput>>10))
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")
 	check(c.RecordRequests == "" || filepath.IsAbs(c.RecordRequests), "record_requests must be an absolute path")
 	check(filepath.IsAbs(c.CacheDir), "cache_dir must be an absolute path")
@@ -204,6 +209,9 @@ func (c *Config) validate(path string) error {
 	}
 	return errors.Join(failed...)
 }
+
+// maxRequest bounds the parameters and the context of a request in bytes.
+func (c *Config) maxRequest() int { return cmp.Or(c.MaxRequestKB, defaultMaxRequestKB) << 10 }
 
 // secrets are the keys of states and the values that operators set for services, among which credentials may be.
 func (c *Config) secrets() []any {

@@ -51,6 +51,7 @@ services: {redis: {provision_defaults: {a: 1}, bind_defaults: {b: [true]}, plans
 global_labels: {team: data}
 config: {redis.port: 6379, nested: {key: value}}
 allowed_references: [/global/root_ca]
+max_request_kb: 64
 log_level: debug
 `, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -64,7 +65,7 @@ log_level: debug
 				ProvisionDefaults: object{"a": 1}, BindDefaults: object{"b": []any{true}}, Plans: []map[string]any{{"id": "x", "name": "y"}},
 			}},
 			GlobalLabels: map[string]string{"team": "data"}, Config: object{"redis.port": 6379, "nested": object{"key": "value"}},
-			AllowedReferences: []string{"/global/root_ca"}, LogLevel: "debug",
+			AllowedReferences: []string{"/global/root_ca"}, MaxRequestKB: 64, LogLevel: "debug",
 		}))
 	})
 
@@ -137,6 +138,9 @@ log_level: debug
 		Entry("comment only", "# nothing\n", "paks must name at least one brokerpak"),
 		Entry("empty pak", "paks: [\"\"]", "an entry of paks is empty"),
 		Entry("no budget", "paks: [/p]\nbudget: 5ms", "budget must be at least 1s"),
+		Entry("text for a number", "paks: [/p]\nmax_request_kb: s3cret", "config.yml:2: max_request_kb must be a whole number"),
+		Entry("negative number", "paks: [/p]\nmax_request_kb: -1", "max_request_kb must be a number from 1 to 65536"),
+		Entry("too large a number", "paks: [/p]\nmax_request_kb: 65537", "max_request_kb must be a number from 1 to 65536"),
 		Entry("log level", "paks: [/p]\nlog_level: s3cret", "log_level must be one of debug, info, warn and error"),
 		Entry("relative state", "paks: [/p]\nstate: {config: {dir: s3cret}}", "state.config of the local backend must have one key, dir, the absolute path"),
 		Entry("more state", "paks: [/p]\nstate: {config: {dir: /s, path: s3cret}}", "state.config of the local backend must have one key"),

@@ -177,6 +177,8 @@ func typeWords(wanted reflect.Type) string {
 		return "a duration such as 45s"
 	case wanted.Kind() == reflect.Bool:
 		return "true or false"
+	case wanted.Kind() == reflect.Int:
+		return "a whole number"
 	default:
 		return "a text"
 	}
