@@ -12,31 +12,33 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
-	"service-adapter/internal/yamlnode"
+	"service-adapter/internal/yamltree"
 )
 
 // decodeStrict decodes one YAML document into a configuration type. Unknown and repeated keys and values of the wrong type are
 // errors with their place, all of them at once; no error shows a value, which may be a secret. root is the key that the
 // document is the value of, "" for a whole configuration. It reports whether there was a document.
 func decodeStrict(source, root, text string, target any) (found bool, err error) {
-	decoder := yamlnode.NewDecoder(text)
-	document, err := decoder.Decode()
+	document, second, err := yamltree.Read(text)
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("%s: %s", source, syntaxError(err))
 	}
-	if _, err := decoder.Decode(); !errors.Is(err, io.EOF) {
+	if second != nil {
 		return false, fmt.Errorf("%s: only one YAML document is allowed", source)
 	}
 	checker := checker{source: source, root: root}
-	checker.check(document.Content[0], reflect.TypeOf(target).Elem(), root)
+	flat, faults := yamltree.Flatten(document)
+	for _, fault := range faults {
+		checker.errorf(fault.Node, "%s", fault.Message)
+	}
+	checker.check(flat, reflect.TypeOf(target).Elem(), root)
 	if err := errors.Join(checker.failed...); err != nil {
 		return true, err
 	}
-	if err := document.Decode(target); err != nil {
-		// What is left: aliases and merges that contain themselves or are too many.
-		return true, fmt.Errorf("%s: the YAML cannot be used; write it without anchors and aliases", source)
+	if err := flat.Decode(target); err != nil {
+		return true, fmt.Errorf("%s: the YAML cannot be used", source)
 	}
 	return true, nil
 }
@@ -71,12 +73,6 @@ func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
 }
 
 func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
-	if node.Kind == yaml.AliasNode {
-		if wanted.Kind() == reflect.Interface {
-			return // checked where it is anchored; it may contain itself
-		}
-		node = node.Alias
-	}
 	if node.ShortTag() == "!!null" {
 		return // as if the key were not there
 	}
@@ -113,14 +109,8 @@ func (c *checker) mapping(node *yaml.Node, key string, typeOf func(name *yaml.No
 		c.errorf(node, "%s must be a mapping", key)
 		return
 	}
-	seen := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, item := node.Content[i], node.Content[i+1]
-		if first, repeated := seen[name.Value]; repeated {
-			c.errorf(name, "key %q is already in line %d", name.Value, first)
-			continue
-		}
-		seen[name.Value] = name.Line
 		if wanted, known := typeOf(name); known {
 			c.check(item, wanted, join(key, name.Value))
 		}

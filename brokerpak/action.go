@@ -9,11 +9,12 @@ import (
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 func (d *definition) action(name string, target *Action) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		action := Action{Pos: d.pos(node), Templates: map[string]string{}, TemplateSources: map[string]Document{}}

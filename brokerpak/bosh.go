@@ -9,12 +9,13 @@ import (
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
 )
 
 // bosh decodes provision.bosh. It is this project's own section, so unknown keys are errors.
 func (d *definition) bosh(target **Bosh) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		bosh := &Bosh{Pos: d.pos(node)}
@@ -58,43 +59,22 @@ func (d *definition) documentRef(what string, target *Document) field {
 // documentInline takes a YAML text that stands in the definition as a block scalar, or as YAML of its own.
 func (d *definition) documentInline(what string, target *Document) field {
 	return func(node *yaml.Node) {
-		content := resolve(node)
-		if content.Kind == yaml.ScalarNode {
+		if node.Kind == yaml.ScalarNode {
 			var text string
-			d.text(what, &text)(content)
-			*target = d.inlineDocument(content, text)
+			d.text(what, &text)(node)
+			*target = d.inlineDocument(node, text)
 			if target.Text == "" {
 				d.errorf(node, "required", "%s must not be empty", what)
 			}
 			return
 		}
-		text, err := yaml.Marshal(d.expanded(content, 0))
+		text, err := yaml.Marshal(node)
 		if err != nil {
 			d.errorf(node, "yaml-syntax", "%s is not usable YAML: %s", what, err)
 			return
 		}
-		*target = Document{Text: string(text), Pos: d.pos(content), Folded: true}
+		*target = Document{Text: string(text), Pos: d.pos(node), Folded: true}
 	}
-}
-
-// expanded copies YAML without aliases and merges: their anchors may stand outside of it.
-func (d *definition) expanded(node *yaml.Node, depth int) *yaml.Node {
-	node = resolve(node)
-	flat := &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value}
-	if !d.spend(node, depth) {
-		return flat
-	}
-	switch node.Kind {
-	case yaml.MappingNode:
-		for _, p := range d.pairs(node, "the document") {
-			flat.Content = append(flat.Content, d.expanded(p.key, depth+1), d.expanded(p.value, depth+1))
-		}
-	case yaml.SequenceNode:
-		for _, element := range node.Content {
-			flat.Content = append(flat.Content, d.expanded(element, depth+1))
-		}
-	}
-	return flat
 }
 
 // oneOf reports a mapping that has none or both of two keys.
@@ -182,7 +162,7 @@ func (d *definition) references(target *[]Reference) field {
 const minSecretLength, maxSecretLength = 8, 4096
 
 func (d *definition) checkSecret(at places, secret Secret) {
-	if !isSecretName(secret.Name) || isNumberedName(secret.Name) {
+	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
 		d.failf(at.at("name"), "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
 			"and may not end with a hyphen and a number", secret.Name)
 	}
@@ -218,14 +198,14 @@ func (d *definition) outputs(target *map[string]Output) field {
 
 func (d *definition) carryOver(bosh *Bosh) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		bosh.CarryOver, bosh.carryOverAt = map[string][]string{}, map[string]diag.Pos{}
 		for _, p := range d.pairs(node, "carry_over") {
 			what := "carry_over." + p.key.Value
 			var paths []string
-			if resolve(p.value).Kind == yaml.SequenceNode {
+			if p.value.Kind == yaml.SequenceNode {
 				d.texts(what, &paths)(p.value)
 			} else {
 				paths = make([]string, 1)
@@ -238,7 +218,7 @@ func (d *definition) carryOver(bosh *Bosh) field {
 
 func (d *definition) requires(target *Requires) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		d.mapping(node, "requires", true, fields{
@@ -257,7 +237,7 @@ func (d *definition) constraints(what string, target *[]Constraint) field {
 		for _, p := range d.pairs(node, what) {
 			constraint := Constraint{Name: p.key.Value, Pos: d.pos(p.value)}
 			d.text(what+"."+p.key.Value, &constraint.Constraint)(p.value)
-			if _, err := ParseConstraint(constraint.Constraint); err != nil && resolve(p.value).Kind == yaml.ScalarNode {
+			if _, err := ParseConstraint(constraint.Constraint); err != nil && p.value.Kind == yaml.ScalarNode {
 				d.errorf(p.value, "constraint", "%s", err)
 			}
 			*target = append(*target, constraint)

@@ -2,6 +2,7 @@ package brokerpak
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/cppforlife/go-semi-semantic/version"
@@ -20,10 +21,11 @@ type condition struct {
 func ParseConstraint(text string) (Constraints, error) {
 	var all Constraints
 	for _, part := range strings.Split(text, ",") {
-		operator, number, found := cutOperator(strings.TrimSpace(part))
-		if !found {
+		match := conditionForm.FindStringSubmatch(strings.TrimSpace(part))
+		if match == nil {
 			return nil, fmt.Errorf("constraint %q must have the form \">= 4.1, < 6\"", text)
 		}
+		operator, number := match[1], match[2]
 		parsed, err := version.NewVersionFromString(withoutCommit(number))
 		if err != nil {
 			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, number)
@@ -33,17 +35,8 @@ func ParseConstraint(text string) (Constraints, error) {
 	return all, nil
 }
 
-// cutOperator divides a condition into operator and version; no operator is "".
-func cutOperator(condition string) (operator, number string, found bool) {
-	const blanks = "\t\n\f\r "
-	for _, operator := range []string{">=", "<=", ">", "<", "=", "!=", ""} {
-		number, found := strings.CutPrefix(condition, operator)
-		if number = strings.TrimLeft(number, blanks); found && number != "" && !strings.ContainsAny(number, blanks) {
-			return operator, number, true
-		}
-	}
-	return "", "", false
-}
+// conditionForm is one condition: an operator, which may be missing, and a version.
+var conditionForm = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
 
 // Match tells whether a version meets all conditions, compared as CompareVersions does; the error says that it is no version.
 func (c Constraints) Match(text string) (bool, error) {

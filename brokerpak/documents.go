@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
-	"service-adapter/internal/yamlnode"
+	"service-adapter/internal/yamltree"
 )
 
 // ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
@@ -34,53 +34,39 @@ func (d Document) CheckYAML() *diag.List {
 	return diags
 }
 
-// Tree is Node and CheckYAML in one. The document is nil where the text is not exactly one YAML document, which is among the
-// errors then. Its nodes belong to the caller and have no comments.
-func (d Document) Tree() (document *yaml.Node, diags *diag.List) {
+// Tree parses the text, which must be exactly one YAML document, and does what CheckYAML does. The tree is the root of the document
+// with aliases and merges followed; it is nil where the text is not one document or cannot be followed, which is among the errors then.
+func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
-	document, err := d.Node()
+	first, second, err := yamltree.Read(d.Text)
+	switch {
+	case errors.Is(err, io.EOF):
+		err = errors.New("the document is empty")
+	case err == nil && second != nil:
+		err = errors.New("only one YAML document is allowed")
+	}
 	if err != nil {
 		line, message := syntaxFault(strings.Split(d.Text, "\n"), err)
 		diags.Errorf(d.At(line, 0), "yaml-syntax", "not valid YAML: %s", message)
 		return nil, diags
 	}
-	d.checkNode(document, diags)
-	return document, diags
+	root, faults := yamltree.Flatten(first)
+	for _, fault := range faults {
+		diags.Errorf(d.At(fault.Node.Line, fault.Node.Column), fault.Rule, "%s", fault.Message)
+		if fault.Rule == yamltree.Unbounded {
+			return nil, diags
+		}
+	}
+	d.checkScalars(root, diags)
+	return root, diags
 }
 
-// Node parses the text, which must be exactly one YAML document; its root is the first content of the node. There are no
-// comments.
-func (d Document) Node() (*yaml.Node, error) {
-	decoder := yamlnode.NewDecoder(d.Text)
-	document, err := decoder.Decode()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("the document is empty")
-	case err != nil:
-		return nil, err
-	}
-	if _, err := decoder.Decode(); err == nil {
-		return nil, errors.New("only one YAML document is allowed")
-	}
-	return document, nil
-}
-
-func (d Document) checkNode(node *yaml.Node, diags *diag.List) {
+func (d Document) checkScalars(node *yaml.Node, diags *diag.List) {
 	if node.Kind == yaml.ScalarNode && node.Style == 0 && isAmbiguous(node.Value) {
 		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous", "%s means different things to different YAML readers; "+
 			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
 	}
-	if node.Kind == yaml.MappingNode {
-		seen := make(map[string]bool, len(node.Content)/2)
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			key := node.Content[i]
-			if key.Tag != "!!merge" && key.Kind == yaml.ScalarNode && seen[key.Value] {
-				diags.Errorf(d.At(key.Line, key.Column), "duplicate-key", "key %q is there twice", key.Value)
-			}
-			seen[key.Value] = true
-		}
-	}
 	for _, child := range node.Content {
-		d.checkNode(child, diags)
+		d.checkScalars(child, diags)
 	}
 }

@@ -27,13 +27,3 @@ func OpenZip(data []byte) (*Pak, error) {
 	}
 	return pak, diags.Err()
 }
-
-// The checks of names and texts that are written without regular expressions.
-var (
-	CutOperator    = cutOperator
-	IsAttribute    = isAttribute
-	IsNumberedName = isNumberedName
-	IsSecretName   = isSecretName
-	IsUUID         = isUUID
-	VariablesNamed = variablesNamed
-)

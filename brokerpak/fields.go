@@ -10,18 +10,18 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 // text decodes any scalar as the text that stands in the file, so that "version: 1.20" keeps its zero.
 func (d *document) text(what string, target *string) field {
 	return func(node *yaml.Node) {
-		scalar := resolve(node)
-		if scalar.Kind != yaml.ScalarNode {
-			d.errorf(node, "type", "%s must be a string, not %s", what, kindOf(scalar))
+		if node.Kind != yaml.ScalarNode {
+			d.errorf(node, "type", "%s must be a string, not %s", what, yamltree.Kind(node))
 			return
 		}
-		if !isNull(scalar) {
-			*target = scalar.Value
+		if !yamltree.IsNull(node) {
+			*target = node.Value
 		}
 	}
 }
@@ -44,18 +44,17 @@ var (
 
 func (d *document) boolean(what string, target *bool) field {
 	return func(node *yaml.Node) {
-		scalar := resolve(node)
-		isBool, isText := scalar.ShortTag() == "!!bool", scalar.ShortTag() == "!!str"
+		isBool, isText := node.ShortTag() == "!!bool", node.ShortTag() == "!!str"
 		switch {
-		case isNull(scalar):
+		case yamltree.IsNull(node):
 		case isBool:
-			*target = strings.EqualFold(scalar.Value, "true")
-		case isText && slices.Contains(trueWords, scalar.Value):
+			*target = strings.EqualFold(node.Value, "true")
+		case isText && slices.Contains(trueWords, node.Value):
 			*target = true
-		case isText && slices.Contains(falseWords, scalar.Value):
+		case isText && slices.Contains(falseWords, node.Value):
 			*target = false
 		default:
-			d.errorf(node, "type", "%s must be true or false, not %s", what, kindOf(scalar))
+			d.errorf(node, "type", "%s must be true or false, not %s", what, yamltree.Kind(node))
 		}
 	}
 }
@@ -63,12 +62,12 @@ func (d *document) boolean(what string, target *bool) field {
 // integer decodes an integer; null leaves the target.
 func (d *document) integer(what string, target *int) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		number, ok := d.value(node).(int64)
 		if !ok || number < math.MinInt32 || number > math.MaxInt32 {
-			d.errorf(node, "type", "%s must be an integer, not %s", what, kindOf(node))
+			d.errorf(node, "type", "%s must be an integer, not %s", what, yamltree.Kind(node))
 			return
 		}
 		*target = int(number)
@@ -77,29 +76,21 @@ func (d *document) integer(what string, target *int) field {
 
 // value decodes any YAML as a value of package value.
 func (d *document) value(node *yaml.Node) any {
-	return d.nested(node, 0)
-}
-
-func (d *document) nested(node *yaml.Node, depth int) any {
-	target := resolve(node)
-	if !d.spend(target, depth) {
-		return nil
-	}
-	switch target.Kind {
+	switch node.Kind {
 	case yaml.MappingNode:
 		object := map[string]any{}
-		for _, p := range d.pairs(target, "the value") {
-			object[value.Text(d.scalar(p.key))] = d.nested(p.value, depth+1)
+		for _, p := range d.pairs(node, "the value") {
+			object[value.Text(d.scalar(p.key))] = d.value(p.value)
 		}
 		return object
 	case yaml.SequenceNode:
-		list := make([]any, len(target.Content))
-		for i, element := range target.Content {
-			list[i] = d.nested(element, depth+1)
+		list := make([]any, len(node.Content))
+		for i, element := range node.Content {
+			list[i] = d.value(element)
 		}
 		return list
 	default:
-		return d.scalar(target)
+		return d.scalar(node)
 	}
 }
 
@@ -122,11 +113,11 @@ func (d *document) scalar(node *yaml.Node) any {
 // object decodes a mapping of any content; null gives none.
 func (d *document) object(what string, target *map[string]any) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
-		if mapping := resolve(node); mapping.Kind != yaml.MappingNode {
-			d.errorf(node, "type", "%s must be a mapping, not %s", what, kindOf(mapping))
+		if node.Kind != yaml.MappingNode {
+			d.errorf(node, "type", "%s must be a mapping, not %s", what, yamltree.Kind(node))
 			return
 		}
 		if object, ok := d.value(node).(map[string]any); ok {
@@ -138,7 +129,7 @@ func (d *document) object(what string, target *map[string]any) field {
 // textMap decodes a mapping of texts; null gives none.
 func (d *document) textMap(what string, target *map[string]string) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		*target = map[string]string{}
@@ -153,17 +144,16 @@ func (d *document) textMap(what string, target *map[string]string) field {
 // expression parses a scalar as an expression template; other scalars than strings are their text, null is none.
 func (d *document) expression(what string, target **expr.Template) field {
 	return func(node *yaml.Node) {
-		scalar := resolve(node)
-		if isNull(scalar) {
+		if yamltree.IsNull(node) {
 			return
 		}
-		if scalar.Kind != yaml.ScalarNode {
-			d.errorf(node, "type", "%s must be a string with an expression such as ${name}, not %s", what, kindOf(scalar))
+		if node.Kind != yaml.ScalarNode {
+			d.errorf(node, "type", "%s must be a string with an expression such as ${name}, not %s", what, yamltree.Kind(node))
 			return
 		}
-		parsed, err := expr.Parse(expr.SourceOf(scalar, d.file, d.lines))
+		parsed, err := expr.Parse(expr.SourceOf(node, d.file, d.lines))
 		if err != nil {
-			d.reportExpression(scalar, err)
+			d.reportExpression(node, err)
 			return
 		}
 		*target = parsed

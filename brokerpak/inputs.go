@@ -2,6 +2,7 @@ package brokerpak
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,17 +10,14 @@ import (
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
 )
 
 // types are the JSON types an input may have; the empty one admits any value.
 var types = []string{"", "object", "boolean", "array", "number", "string", "integer"} //nolint:gochecknoglobals // a constant table
 
-// isAttribute tells whether a text has the form of tf_attribute: resource type, resource name and attribute.
-func isAttribute(text string) bool {
-	kind, rest, _ := strings.Cut(text, ".")
-	name, _, found := strings.Cut(rest, ".")
-	return found && isWord(kind, "-_") && isWord(name, "-_")
-}
+// attributeForm is how a tf_attribute begins.
+var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 
 func (d *definition) variables(what string, target *[]Variable) field {
 	return func(node *yaml.Node) {
@@ -43,21 +41,21 @@ func (d *definition) variable(what string, element *yaml.Node) Variable {
 		{"tf_attribute_skip", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
 		{"prohibit_update", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
 		{"default", func(n *yaml.Node) {
-			variable.HasDefault = !isNull(n)
+			variable.HasDefault = !yamltree.IsNull(n)
 			if what == "user_inputs" {
 				variable.Default, variable.DefaultExpr = d.defaultValue(n)
 				return
 			}
 			// It documents the plan input or output and is never evaluated, so it need not be an expression.
 			variable.Default = d.value(n)
-			if text := resolve(n); text.Kind == yaml.ScalarNode && text.ShortTag() == "!!str" {
-				variable.DefaultExpr, _ = expr.Parse(expr.SourceOf(text, d.file, d.lines))
+			if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+				variable.DefaultExpr, _ = expr.Parse(expr.SourceOf(n, d.file, d.lines))
 			}
 		}},
 	})
 	d.required(at, "field_name", "field_name of an entry of "+what, variable.Name)
 	d.required(at, "details", "details of an entry of "+what, variable.Details)
-	if variable.TFAttribute != "" && !isAttribute(variable.TFAttribute) {
+	if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
 		d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
 	}
 	return variable
@@ -85,7 +83,7 @@ func (d *definition) typeName(target *string) field {
 // enum keeps the YAML type of the values: an integer field needs integer keys.
 func (d *definition) enum(target *[]EnumValue) field {
 	return func(node *yaml.Node) {
-		if isNull(node) {
+		if yamltree.IsNull(node) {
 			return
 		}
 		for _, p := range d.pairs(node, "enum") {

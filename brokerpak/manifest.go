@@ -57,7 +57,7 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 	for _, step := range upgradePath {
 		manifest.UpgradePath = append(manifest.UpgradePath, step.Name)
 	}
-	if root.Kind != yaml.MappingNode || doc.exhausted {
+	if root.Kind != yaml.MappingNode {
 		return manifest
 	}
 	doc.checkManifest(at, &manifest)

@@ -95,7 +95,7 @@ func checkReferences(action *Action, diags *diag.List) {
 	}
 	for _, reference := range action.Bosh.References {
 		switch {
-		case !isSecretName(reference.Name):
+		case !secretName.MatchString(reference.Name):
 			diags.Errorf(reference.Pos, "reference-name", "reference name %q may only hold letters, digits, underscores and hyphens", reference.Name)
 		case slices.Contains(taken, reference.Name):
 			diags.Errorf(reference.Pos, "reference-name", "there is an input, secret or reference %q as well", reference.Name)

@@ -1,6 +1,7 @@
 package brokerpak
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,16 +11,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// isSecretName keeps names usable in CredHub paths and in ((odb_secret:NAME)).
-func isSecretName(name string) bool {
-	return name != "" && isWord(name, "_-") && name[0] != '-' && name[len(name)-1] != '-'
-}
-
-// isNumberedName tells whether a name has the form of those that changed values get, NAME-2; a secret of such a name could meet one.
-func isNumberedName(name string) bool {
-	base := strings.TrimRight(name, "0123456789")
-	return base != name && strings.HasSuffix(base, "-")
-}
+var (
+	// secretName is what a secret or reference may be called.
+	secretName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$`)
+	// numberedName is the form of the names that changed values get, NAME-2; a secret of such a name could meet one.
+	numberedName = regexp.MustCompile(`-[0-9]+$`)
+	// templateVariable is a ((variable)) of a BOSH manifest; the group is its name.
+	templateVariable = regexp.MustCompile(`\(\( ?!?([-/\w]+)`)
+)
 
 // checkSecrets holds the rules about secrets that concern the whole action. An input that is a secret's value stays out of the
 // manifest and of the record in it, so nothing else may use it: it would be lost, or leak, at the next update.
@@ -91,30 +90,12 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 		return // ((name)) is that secret
 	}
 	for _, document := range action.Bosh.documents() {
-		for _, at := range variablesNamed(secret.Input, document.Text) {
-			diags.Errorf(place(document, at), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
-				secret.Input, secret.Name, secret.Name)
+		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
+			if document.Text[at[2]:at[3]] == secret.Input {
+				diags.Errorf(place(document, at[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
+					secret.Input, secret.Name, secret.Name)
+			}
 		}
-	}
-}
-
-// variablesNamed returns where the variables ((name)) of a BOSH manifest begin, in bytes.
-func variablesNamed(name, text string) []int {
-	var found []int
-	for at := 0; ; {
-		start := strings.Index(text[at:], "((")
-		if start < 0 {
-			return found
-		}
-		rest := strings.TrimPrefix(strings.TrimPrefix(text[at+start+len("(("):], " "), "!")
-		end := strings.IndexFunc(rest, func(r rune) bool { return !isWord(string(r), "_/-") })
-		if end < 0 {
-			end = len(rest)
-		}
-		if rest[:end] == name {
-			found = append(found, at+start)
-		}
-		at += start + 1
 	}
 }
 

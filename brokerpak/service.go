@@ -2,6 +2,7 @@ package brokerpak
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -9,26 +10,11 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// isUUID tells whether a text is a UUID in its usual form.
-func isUUID(text string) bool {
-	const form = "00000000-0000-0000-0000-000000000000"
-	if len(text) != len(form) {
-		return false
-	}
-	for i := range form {
-		if form[i] == '-' && text[i] != '-' || form[i] != '-' && !strings.Contains("0123456789abcdefABCDEF", text[i:i+1]) {
-			return false
-		}
-	}
-	return true
-}
-
-// isWord tells whether a text consists of ASCII letters, digits and some other characters.
-func isWord(text, others string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(others, r)
-	})
-}
+var (
+	uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	// serviceName is what the Cloud Controller takes for a name of a service offering.
+	serviceName = regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
+)
 
 // definition decodes one service definition. Unknown keys are warnings there, because other brokers ignore them.
 type definition struct {
@@ -62,7 +48,7 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 		{"provision", d.action("provision", &service.Provision)},
 		{"bind", d.action("bind", &service.Bind)},
 	})
-	if root.Kind != yaml.MappingNode || d.exhausted {
+	if root.Kind != yaml.MappingNode {
 		return service
 	}
 	service.Pos = at.at("name")
@@ -75,10 +61,10 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 }
 
 func (d *definition) checkService(at places, service *Service) {
-	if service.Name == "" || !isWord(service.Name, ".-") {
+	if !serviceName.MatchString(service.Name) {
 		d.failf(at.at("name"), "name", "name %q must not be empty and may only hold letters, digits, periods and hyphens", service.Name)
 	}
-	if !isUUID(service.ID) {
+	if !uuid.MatchString(service.ID) {
 		d.failf(at.at("id"), "id", "id %q must be a UUID", service.ID)
 	}
 	d.required(at, "description", "description", service.Description)
@@ -112,7 +98,7 @@ func (d *definition) plans(target *[]Plan) field {
 				{"bind_overrides", d.object("bind_overrides", &plan.BindOverrides)},
 			})
 			d.required(at, "name", "name of a plan", plan.Name)
-			if !isUUID(plan.ID) {
+			if !uuid.MatchString(plan.ID) {
 				d.failf(at.at("id"), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
 			}
 			d.required(at, "description", "description of a plan", plan.Description)

@@ -2,7 +2,6 @@ package brokerpak
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -11,24 +10,15 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
-	"service-adapter/internal/yamlnode"
+	"service-adapter/internal/yamltree"
 )
-
-// maxNodes bounds the nodes visited in one file: merges and aliases can multiply a small text without end. The largest
-// published definitions have a few thousand.
-const maxNodes = 200_000
-
-// maxNesting bounds how deep merges, aliases and values are followed. It also ends those that contain themselves.
-const maxNesting = 200
 
 // document decodes one YAML file node by node, so that every fault keeps its place and none hides another.
 type document struct {
-	file      string
-	lines     []string
-	diags     *diag.List
-	visited   int
-	exhausted bool
-	mistyped  map[diag.Pos]bool // where something of the wrong type stands
+	file     string
+	lines    []string
+	diags    *diag.List
+	mistyped map[diag.Pos]bool // where something of the wrong type stands
 }
 
 // field decodes the value of one key of a mapping.
@@ -89,17 +79,22 @@ var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 // further documents either.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
 	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, mistyped: map[diag.Pos]bool{}}
-	decoder := yamlnode.NewDecoder(text)
-	root, err := decoder.Decode()
+	root, second, err := yamltree.Read(text)
 	if err != nil {
 		doc.syntaxError(err)
 		return doc, nil
 	}
-	if second, err := decoder.Decode(); err == nil && !isNull(second.Content[0]) {
-		diags.Warnf(doc.pos(second.Content[0]), "yaml-documents",
-			"the file holds more than one YAML document; only the first is read")
+	if second != nil && !yamltree.IsNull(second) {
+		diags.Warnf(doc.pos(second), "yaml-documents", "the file holds more than one YAML document; only the first is read")
 	}
-	return doc, root.Content[0]
+	flat, faults := yamltree.Flatten(root)
+	for _, fault := range faults {
+		doc.errorf(fault.Node, fault.Rule, "%s", fault.Message)
+		if fault.Rule == yamltree.Unbounded {
+			return doc, nil
+		}
+	}
+	return doc, flat
 }
 
 func (d *document) syntaxError(err error) {
@@ -141,108 +136,38 @@ func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }
 
-// failf adds an error, unless it follows from another one: what has the wrong type, or was not read after the bound on the
-// file's size was met, would seem missing or wrong once more.
+// failf adds an error, unless it follows from another one: what has the wrong type would seem missing or wrong once more.
 func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
-	if d.exhausted || d.mistyped[pos] {
+	if d.mistyped[pos] {
 		return
 	}
 	d.mistyped[pos] = rule == "type"
 	d.diags.Errorf(pos, rule, format, args...)
 }
 
-// spend counts visited nodes and tells whether the file is still within its bounds.
-func (d *document) spend(node *yaml.Node, depth int) bool {
-	d.visited += 1 + len(node.Content)
-	if depth > maxNesting {
-		d.errorf(node, "yaml-aliases", "nested more than %d levels deep, or an alias or merge that contains itself", maxNesting)
-		d.exhausted = true
-	}
-	if d.visited > maxNodes {
-		d.errorf(node, "yaml-aliases", "the file has more than %d nodes with its aliases and merges followed", maxNodes)
-		d.exhausted = true
-	}
-	return !d.exhausted
-}
-
-// resolve follows an alias.
-func resolve(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias // never an alias itself
-	}
-	return node
-}
-
-func isNull(node *yaml.Node) bool {
-	node = resolve(node)
-	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
-}
-
 // pair is a key of a mapping and its value.
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping with YAML merges applied: a key of the mapping itself wins over merged ones, the
-// first merged mapping over later ones. What is no mapping is reported; null has no keys.
+// pairs returns the keys and values of a mapping. What is no mapping is reported; null has no keys.
 func (d *document) pairs(node *yaml.Node, what string) []pair {
-	if isNull(node) {
+	if yamltree.IsNull(node) {
 		return nil
 	}
-	return d.merged(node, what, 0)
-}
-
-func (d *document) merged(node *yaml.Node, what string, depth int) []pair {
-	mapping := resolve(node)
-	if mapping.Kind != yaml.MappingNode {
-		d.errorf(node, "type", "%s must be a mapping, not %s", what, kindOf(mapping))
+	if node.Kind != yaml.MappingNode {
+		d.errorf(node, "type", "%s must be a mapping, not %s", what, yamltree.Kind(node))
 		return nil
 	}
-	if !d.spend(mapping, depth) {
-		return nil
+	pairs := make([]pair, 0, len(node.Content)/2)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		pairs = append(pairs, pair{node.Content[i], node.Content[i+1]})
 	}
-	var own []pair
-	var merges []*yaml.Node
-	seen := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		key, item := resolve(mapping.Content[i]), mapping.Content[i+1]
-		if key.ShortTag() == "!!merge" {
-			merges = append(merges, item)
-			continue
-		}
-		if key.Kind != yaml.ScalarNode {
-			d.errorf(key, "type", "a key of %s must be a scalar, not %s", what, kindOf(key))
-			continue
-		}
-		if first, ok := seen[key.Value]; ok {
-			d.errorf(key, "duplicate-key", "key %q is already in line %d", key.Value, first.Line)
-			continue
-		}
-		seen[key.Value] = key
-		own = append(own, pair{key, item})
-	}
-	for _, merge := range merges {
-		for _, source := range mergeSources(merge) {
-			for _, inherited := range d.merged(source, "the value of <<", depth+1) {
-				if _, ok := seen[inherited.key.Value]; !ok {
-					seen[inherited.key.Value] = inherited.key
-					own = append(own, inherited)
-				}
-			}
-		}
-	}
-	return own
-}
-
-func mergeSources(node *yaml.Node) []*yaml.Node {
-	if list := resolve(node); list.Kind == yaml.SequenceNode {
-		return list.Content
-	}
-	return []*yaml.Node{node}
+	return pairs
 }
 
 // mapping decodes a mapping by its fields. Unknown keys are errors where strict, else warnings.
 func (d *document) mapping(node *yaml.Node, what string, strict bool, known fields) places {
 	found := places{self: d.pos(node)}
-	if isNull(node) {
+	if yamltree.IsNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not null", what)
 		return found
 	}
@@ -250,7 +175,7 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, known fiel
 	found.keys = make([]keyPlace, 0, len(pairs))
 	for _, p := range pairs {
 		if decode := known.find(p.key.Value); decode != nil {
-			found.keys = append(found.keys, keyPlace{p.key.Value, d.pos(p.value), isNull(p.value)})
+			found.keys = append(found.keys, keyPlace{p.key.Value, d.pos(p.value), yamltree.IsNull(p.value)})
 			decode(p.value)
 			continue
 		}
@@ -274,18 +199,14 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, known fiel
 
 // sequence calls item for each element of a list. Null is an empty list.
 func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.Node)) {
-	list := resolve(node)
-	if isNull(list) {
+	if yamltree.IsNull(node) {
 		return
 	}
-	if list.Kind != yaml.SequenceNode {
-		d.errorf(node, "type", "%s must be a list, not %s", what, kindOf(list))
+	if node.Kind != yaml.SequenceNode {
+		d.errorf(node, "type", "%s must be a list, not %s", what, yamltree.Kind(node))
 		return
 	}
-	if !d.spend(list, 0) {
-		return
-	}
-	for _, element := range list.Content {
+	for _, element := range node.Content {
 		item(element)
 	}
 }
@@ -294,21 +215,5 @@ func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.N
 func (d *document) required(at places, key, what, text string) {
 	if text == "" {
 		d.failf(at.at(key), "required", "%s is required and must not be empty", what)
-	}
-}
-
-// kindOf names what a node is, in words of YAML.
-func kindOf(node *yaml.Node) string {
-	switch node = resolve(node); {
-	case node.Kind == yaml.MappingNode:
-		return "a mapping"
-	case node.Kind == yaml.SequenceNode:
-		return "a list"
-	case node.ShortTag() == "!!null":
-		return "null"
-	case node.ShortTag() == "!!str":
-		return "a string"
-	default:
-		return fmt.Sprintf("%q", node.Value)
 	}
 }

@@ -3,7 +3,6 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func eachReference(result *rendered, mentioned []mention, fault func(found strin
 	for _, m := range mentioned {
 		for _, found := range allReferences(m.text) {
 			if wrong := fault(found); wrong != "" {
-				diags.Errorf(result.places.of(found), "bosh-variable", "%s at /%s %s", found, m.place(), wrong)
+				diags.Errorf(result.places.of(found), "bosh-variable", "%s at /%s %s", found, m.path, wrong)
 			}
 		}
 	}
@@ -92,16 +91,12 @@ func (w *generation) unresolved(found string, declared []string) string {
 
 // checkResult validates the finished manifest: its structure, and that the broker's own struct can read it, without which
 // every later update would fail.
-func (w *generation) checkResult(manifest map[string]any, text string, emitted bool) error {
+func (w *generation) checkResult(manifest map[string]any, text string) error {
 	if err := w.CheckManifest(manifest); err != nil {
 		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
 	}
 	if err := checkNames(manifest); err != nil {
 		return fmt.Errorf("checking the manifest of service %q: %w", w.Service.Name, err)
-	}
-	// The struct takes all properties, and the emitter writes nothing that is no YAML: most of a large text need not be read.
-	if short, ok := outline(manifest); ok && emitted {
-		text = short
 	}
 	var decoded bosh.BoshManifest
 	if err := yamlv2.Unmarshal([]byte(text), &decoded); err != nil {
@@ -109,26 +104,6 @@ func (w *generation) checkResult(manifest map[string]any, text string, emitted b
 			w.Service.Name, err)
 	}
 	return nil
-}
-
-// outline is the text of a manifest without the properties of its jobs.
-func outline(manifest map[string]any) (text string, ok bool) {
-	groups := []any{}
-	for _, entry := range mappings(manifest["instance_groups"]) {
-		group, jobs := maps.Clone(entry), []any{}
-		for _, entry := range mappings(entry["jobs"]) {
-			job := maps.Clone(entry)
-			if _, ok := job["properties"].(map[string]any); ok {
-				job["properties"] = map[string]any{}
-			}
-			jobs = append(jobs, job)
-		}
-		group["jobs"] = jobs
-		groups = append(groups, group)
-	}
-	short := maps.Clone(manifest)
-	short["instance_groups"] = groups
-	return emit(short)
 }
 
 // checkReleases holds the definition's rules about versions.

@@ -5,15 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"service-adapter/internal/fault"
 )
 
 // credentialPath is an absolute path in CredHub.
-var credentialPath = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(/[A-Za-z0-9_-]+)+$`)
-})
+var credentialPath = regexp.MustCompile(`^(/[A-Za-z0-9_-]+)+$`)
 
 // isReference tells whether a name is that of a reference of the definition.
 func (w *generation) isReference(name string) bool {
@@ -47,7 +44,7 @@ func (w *generation) referenceVariables(values map[string]any) error {
 		if path == "" {
 			continue
 		}
-		if !credentialPath().MatchString(path) || !slices.Contains(w.AllowedReferences, path) {
+		if !credentialPath.MatchString(path) || !slices.Contains(w.AllowedReferences, path) {
 			err := fmt.Errorf("reference %q: the operator must allow the path %q with allowed_references", reference.Name, path)
 			if _, requested := w.Parameters[reference.Input]; requested {
 				return &fault.UserError{Message: fmt.Sprintf("parameter %q must be the path of a credential that the operator allows", reference.Input), Err: err}

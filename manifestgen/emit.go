@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -23,21 +22,11 @@ var order = []string{ //nolint:gochecknoglobals // a constant table
 }
 
 // encodeManifest writes YAML that readers of YAML 1.1 and 1.2 read alike: ambiguous strings are quoted, integers and floats
-// plain decimals, no anchors. The text is the same for the same tree. emitted tells that the
-// emitter wrote it, not the library.
-func encodeManifest(tree map[string]any) (text string, emitted bool, err error) {
-	if text, ok := emit(tree); ok {
-		return text, true, nil
-	}
-	text, err = encodeAny(tree)
-	return text, false, err
-}
-
-// encodeAny writes every tree.
-func encodeAny(tree map[string]any) (string, error) {
+// plain decimals, no anchors. The text is the same for the same tree.
+func encodeManifest(tree map[string]any) (string, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(step)
+	encoder.SetIndent(2)
 	if err := encoder.Encode(node(tree)); err != nil {
 		return "", fmt.Errorf("writing YAML: %w", err)
 	}
@@ -89,11 +78,8 @@ func decimal(f float64) string {
 }
 
 // plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
-// a reader or the encoder takes for a space or a line break of its own. It is compiled when it is needed: that takes as long as all
-// else that this package does before a command begins.
-var plainBlock = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
-})
+// a reader or the encoder takes for a space or a line break of its own.
+var plainBlock = regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
 
 // beginsPlain tells whether a string begins like those that every reader takes for strings without quotes, unless they are one of the
 // words. Ruby's reader knows more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with
@@ -119,7 +105,7 @@ func text(s string) *yaml.Node {
 func styleOf(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {
-	case lines && plainBlock().MatchString(s):
+	case lines && plainBlock.MatchString(s):
 		return yaml.LiteralStyle
 	case lines || !beginsPlain(s) || isWord(s):
 		return yaml.DoubleQuotedStyle

@@ -224,11 +224,11 @@ func (w *generation) render() (*Result, error) {
 	}
 	w.finishRecord(used)
 	manifest[record.Key] = w.record.Encode()
-	text, emitted, err := encodeManifest(manifest)
+	text, err := encodeManifest(manifest)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.checkResult(manifest, text, emitted); err != nil {
+	if err := w.checkResult(manifest, text); err != nil {
 		return nil, err
 	}
 	return &Result{Manifest: text, Secrets: w.returnedSecrets(used), Configs: configs, Labels: labels}, nil

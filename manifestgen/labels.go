@@ -2,7 +2,7 @@ package manifestgen
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/value"
@@ -24,22 +24,11 @@ func (w *generation) labels() (map[string]any, error) {
 	return labels, nil
 }
 
+// notLabel is a run of characters that a label cannot hold.
+var notLabel = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
 // labelText replaces what a label cannot hold: each run of other characters by one _.
-func labelText(text string) string {
-	var label strings.Builder
-	replaced := false
-	for _, c := range []byte(text) {
-		fits := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
-		switch {
-		case fits:
-			label.WriteByte(c)
-		case !replaced:
-			label.WriteByte('_')
-		}
-		replaced = !fits
-	}
-	return label.String()
-}
+func labelText(text string) string { return notLabel.ReplaceAllString(text, "_") }
 
 // defaultLabels is the name of the published labels.
 const defaultLabels = "request.default_labels"

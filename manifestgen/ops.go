@@ -60,11 +60,11 @@ const operationNumber = "operation [0]"
 
 // operationPlace is the place of an element of a document that is a list.
 func operationPlace(document brokerpak.Document, index int) diag.Pos {
-	root, err := document.Node()
-	if err != nil || root.Content[0].Kind != yamlv3.SequenceNode || index >= len(root.Content[0].Content) {
+	root, _ := document.Tree()
+	if root == nil || root.Kind != yamlv3.SequenceNode || index >= len(root.Content) {
 		return document.Pos
 	}
-	element := root.Content[0].Content[index]
+	element := root.Content[index]
 	return document.At(element.Line, element.Column)
 }
 

@@ -3,7 +3,6 @@ package manifestgen
 import (
 	"fmt"
 	"regexp"
-	"sync"
 
 	"github.com/cppforlife/go-patch/patch"
 	"gopkg.in/yaml.v2"
@@ -84,15 +83,13 @@ func (o *oldManifest) releaseVersions() (map[string]string, error) {
 	return versions, nil
 }
 
-var absoluteReference = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
-})
+var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
 
 // storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
 // deployment and name. It returns name → reference with its parentheses. Of several for one name, that of this service wins.
 func (o *oldManifest) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
-	for _, found := range absoluteReference().FindAllStringSubmatch(o.text, -1) {
+	for _, found := range absoluteReference.FindAllStringSubmatch(o.text, -1) {
 		reference, name := found[0], found[3]
 		if found[2] != deployment {
 			continue

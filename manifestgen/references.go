@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
@@ -17,11 +16,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// variableForm is what the BOSH library replaces; the name is its group. Expressions are compiled when they are needed, because that
-// takes as long as much of a command.
-var variableForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
-})
+// variableForm is what the BOSH library replaces; the name is its group.
+var variableForm = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
 
 // places finds where something stands in the documents that one result is made of: a template, then its ops files.
 type places []brokerpak.Document
@@ -164,9 +160,6 @@ func (i inspection) interpolate(key string) (any, error) {
 
 // text checks the variables in a string of the template and tells whether all can be replaced or left to BOSH.
 func (i inspection) text(path, text string) bool {
-	if _, ok := i.variables.whole(text); ok {
-		return true
-	}
 	if isMasked(text) {
 		i.errorf(text, "the text at %s holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves", path)
 		return false
@@ -186,7 +179,7 @@ func (i inspection) text(path, text string) bool {
 
 // fault says what is wrong with a variable, as the end of a sentence; "" for nothing.
 func (i inspection) fault(found string, whole bool) string {
-	match := variableForm().FindStringSubmatch(found)
+	match := variableForm.FindStringSubmatch(found)
 	if match == nil {
 		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
 	}

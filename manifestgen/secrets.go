@@ -105,13 +105,6 @@ func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, e
 	}
 }
 
-// isReference tells whether a text is a reference and nothing else.
-func isReference(text string) bool {
-	name, opens := strings.CutPrefix(text, "((")
-	name, ends := strings.CutSuffix(name, "))")
-	return opens && ends && name != "" && !strings.ContainsAny(name, "()")
-}
-
 // candidate is the value of a secret as far as this call knows it.
 type candidate struct {
 	item any

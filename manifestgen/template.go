@@ -23,27 +23,10 @@ type rendered struct {
 
 // renderDocument applies ops files to a document and interpolates it with the variables and secrets.
 func (w *generation) renderDocument(document brokerpak.Document, files []brokerpak.Document) (*rendered, error) {
-	parsed, diags := document.Tree()
-	if err := diags.Err(); err != nil {
+	if err := document.CheckYAML().Err(); err != nil {
 		return nil, err
 	}
 	result := &rendered{places: append(places{document}, files...)}
-	var made bool
-	if len(files) == 0 {
-		result.tree, made = directly(document.Text, parsed, w.variables)
-	}
-	if !made {
-		var err error
-		if result.tree, err = w.throughLibrary(document, files, result.places); err != nil {
-			return nil, err
-		}
-	}
-	result.declared = declaredVariables(result.tree)
-	return result, nil
-}
-
-// throughLibrary has the BOSH library apply the ops files and interpolate.
-func (w *generation) throughLibrary(document brokerpak.Document, files []brokerpak.Document, places places) (map[string]any, error) {
 	var ops patch.Ops
 	for _, file := range files {
 		more, err := readOps(file)
@@ -52,7 +35,7 @@ func (w *generation) throughLibrary(document brokerpak.Document, files []brokerp
 		}
 		ops = append(ops, more...)
 	}
-	ops = append(ops, inspection{variables: w.variables, places: places})
+	ops = append(ops, inspection{variables: w.variables, places: result.places})
 	raw, err := w.interpolate(document, ops)
 	if err != nil {
 		return nil, err
@@ -75,7 +58,8 @@ func (w *generation) throughLibrary(document brokerpak.Document, files []brokerp
 	if !ok {
 		return nil, fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(final))
 	}
-	return tree, nil
+	result.tree, result.declared = tree, declaredVariables(tree)
+	return result, nil
 }
 
 func declaredVariables(tree map[string]any) []string {
@@ -192,8 +176,6 @@ func isMasked(text string) bool {
 	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
 }
 
-func holdsMask(v any) bool { return holds(v, isMasked) }
-
 // unmask puts the parentheses back.
 func unmask(v any, open, end rune) any {
 	return mapStrings(v, func(text string) string {
@@ -260,7 +242,7 @@ func (w *generation) configs() (map[string]string, error) {
 		if err := w.checkConfig(kind, result); err != nil {
 			return nil, err
 		}
-		if configs[kind], _, err = encodeManifest(result.tree); err != nil {
+		if configs[kind], err = encodeManifest(result.tree); err != nil {
 			return nil, err
 		}
 	}

@@ -19,14 +19,6 @@ import (
 // its place in the definition.
 func CheckValues(inputs []brokerpak.Variable, values map[string]any) error {
 	inputs = lastOfEachName(inputs)
-	if plainlyValid(inputs, values) {
-		return nil
-	}
-	return validate(inputs, values)
-}
-
-// validate has the library check the values.
-func validate(inputs []brokerpak.Variable, values map[string]any) error {
 	schema, err := compileInputs(inputs)
 	if err != nil {
 		return fmt.Errorf("reading the constraints of inputs: %w", err)

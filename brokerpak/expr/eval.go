@@ -175,15 +175,11 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 
 // compute applies an operator to literal operands as HIL does.
 func (e *evaluation) compute(node ast.Node) (*ast.LiteralNode, error) {
-	result, ok := direct(node)
-	if !ok {
-		results, err := evaluated(node, []ast.Type{ast.TypeAny}, node)
-		if err != nil {
-			return nil, e.fail(node, err)
-		}
-		result = results[0]
+	results, err := operands(node, []ast.Type{ast.TypeAny}, node)
+	if err != nil {
+		return nil, e.fail(node, err)
 	}
-	literal := naturalLiteral(result)
+	literal := naturalLiteral(results[0])
 	literal.Posx = node.Pos()
 	return literal, nil
 }
@@ -217,17 +213,9 @@ func placed(pos diag.Pos, err error) error {
 	return fmt.Errorf("%s: %w", pos, err)
 }
 
-// operands converts literals to types as HIL does. It returns them as Go values: string, bool, int64, float64, []any or
-// map[string]any.
-func operands(at ast.Node, types []ast.Type, literals ...ast.Node) ([]any, error) {
-	if values, ok := directly(types, literals); ok {
-		return values, nil
-	}
-	return evaluated(at, types, literals...)
-}
-
-// evaluated has HIL evaluate nodes and convert the results to types, and returns them as Go values.
-func evaluated(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
+// operands has HIL evaluate nodes and convert the results to types. It returns them as Go values: string, bool, int64, float64, []any
+// or map[string]any.
+func operands(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
 	var values []any
 	capture := func(args []any) (any, error) {
 		values = args

@@ -38,12 +38,9 @@ func nodeProperties(text string) string {
 	return text[:len(text)-len(rest)]
 }
 
-// SourceOf returns the text of a YAML scalar, or of the scalar that an alias stands for, with its place. The lines are
-// those of the whole file; they tell how the scalar is indented and escaped, which the node does not.
+// SourceOf returns the text of a YAML scalar with its place. The lines are those of the whole file; they tell how the scalar is
+// indented and escaped, which the node does not.
 func SourceOf(node *yaml.Node, file string, lines []string) Source {
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return blockSource(node, file, lines)
 	}

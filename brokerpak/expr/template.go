@@ -58,10 +58,7 @@ func Parse(source Source) (template *Template, err error) {
 			template, err = nil, syntaxError(source.Pos, fmt.Sprint(r))
 		}
 	}()
-	root, ok := simple(source.Text)
-	if !ok {
-		root, err = hil.Parse(source.Text)
-	}
+	root, err := hil.Parse(source.Text)
 	var fault *parser.ParseError
 	switch {
 	case errors.As(err, &fault):

@@ -3,20 +3,18 @@
 package instance
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
-	"service-adapter/internal/yamlnode"
 )
 
 // View is a deployed instance as one call of the broker shows it.
@@ -173,11 +171,7 @@ func (v *View) yamlTree() (any, error) {
 		return v.tree, nil
 	}
 	var raw any
-	document, err := yamlnode.Parse(string(v.Manifest))
-	if err == nil {
-		err = document.Decode(&raw)
-	}
-	if err != nil && !errors.Is(err, io.EOF) { // an empty manifest has nothing
+	if err := yaml.Unmarshal(v.Manifest, &raw); err != nil { // an empty manifest has nothing
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
 	v.tree, v.parsed = value.AnyKeys(value.Normalise(raw), nil), true

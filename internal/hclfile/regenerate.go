@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"service-adapter/internal/diag"
 	"service-adapter/internal/tfjson"
@@ -92,7 +93,7 @@ func Regenerate(r Regeneration) (*Regenerated, error) {
 	}
 	w.values()
 	w.unused()
-	w.result.Main = format(w.text.String())
+	w.result.Main = string(hclwrite.Format([]byte(w.text.String())))
 	if _, diags := hclsyntax.ParseConfig([]byte(w.result.Main), RegeneratedFile, hcl.InitialPos); diags.HasErrors() {
 		return nil, fmt.Errorf("regenerating %s gave no valid HCL at line %d", RegeneratedFile, position(diags[0].Subject, "").Line)
 	}

@@ -252,7 +252,7 @@ bind:
 				text += "x" + next + ": &x" + next + " [" + strings.Repeat("*x"+string(rune('0'+i))+", ", 8) + "]\n"
 			}
 			write(filepath.Join(dir, "mail.yml"), text)
-		}, "the file is too deep or too large with its aliases and merges followed"),
+		}, "the file has more than 200000 nodes with its aliases and merges followed"),
 	)
 
 	It("refuses what is no source and entries that are not there", func() {

@@ -4,135 +4,50 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
-)
 
-// maxNodes and maxNesting bound what aliases and merges may multiply a file to, as where paks are read.
-const (
-	maxNodes   = 200_000
-	maxNesting = 200
+	"service-adapter/internal/yamltree"
 )
 
 // parseFlat parses the first document of a text and resolves its aliases and merges, which not all readers of built paks
-// need to understand. Places are kept, comments are not. A key of a mapping wins over merged ones.
+// need to understand. Places are kept, comments are not.
 func parseFlat(text []byte) (*yaml.Node, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	first, _, err := yamltree.Read(string(text))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the file is empty")
+	case err != nil:
 		return nil, err
 	}
-	if len(document.Content) == 0 {
-		return nil, errors.New("the file is empty")
-	}
-	f := &flattener{}
-	root := f.node(document.Content[0], 0)
-	if f.err != nil {
-		return nil, f.err
+	root, faults := yamltree.Flatten(first)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("line %d: %s", faults[0].Node.Line, faults[0].Message)
 	}
 	if root.Kind != yaml.MappingNode {
 		return nil, errors.New("the file must hold a mapping")
 	}
+	restyle(root)
 	return root, nil
 }
 
-type flattener struct {
-	visited int
-	err     error
-}
-
-func (f *flattener) node(node *yaml.Node, depth int) *yaml.Node {
-	node = resolve(node)
-	flat := &yaml.Node{Kind: node.Kind, Style: node.Style, Tag: node.Tag, Value: node.Value, Line: node.Line, Column: node.Column}
-	f.visited += 1 + len(node.Content)
-	if depth > maxNesting || f.visited > maxNodes {
-		f.err = fmt.Errorf("line %d: the file is too deep or too large with its aliases and merges followed", node.Line)
+// restyle chooses a style for blocks, which their indentation would not survive otherwise.
+func restyle(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		node.Style = textStyle(node.Value)
 	}
-	if f.err != nil {
-		return flat
+	for _, child := range node.Content {
+		restyle(child)
 	}
-	switch node.Kind {
-	case yaml.MappingNode:
-		for _, pair := range f.pairs(node, depth) {
-			flat.Content = append(flat.Content, f.node(pair[0], depth+1), f.node(pair[1], depth+1))
-		}
-	case yaml.SequenceNode:
-		for _, element := range node.Content {
-			flat.Content = append(flat.Content, f.node(element, depth+1))
-		}
-	case yaml.ScalarNode:
-		if flat.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			flat.Style = textStyle(flat.Value)
-		}
-	}
-	return flat
-}
-
-// pairs returns keys and values of a mapping with merges applied: first its own keys, then those of each merged mapping.
-func (f *flattener) pairs(node *yaml.Node, depth int) [][2]*yaml.Node {
-	mapping := resolve(node)
-	f.visited += 1 + len(mapping.Content)
-	if depth > maxNesting || f.visited > maxNodes {
-		f.err = fmt.Errorf("line %d: the file is too deep or too large with its aliases and merges followed", node.Line)
-		return nil
-	}
-	if mapping.Kind != yaml.MappingNode {
-		f.err = fmt.Errorf("line %d: the value of << must be a mapping", node.Line)
-		return nil
-	}
-	var pairs [][2]*yaml.Node
-	var merges []*yaml.Node
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		key, item := resolve(mapping.Content[i]), mapping.Content[i+1]
-		if key.Tag == "!!merge" {
-			merges = append(merges, item)
-			continue
-		}
-		seen[key.Value] = true
-		pairs = append(pairs, [2]*yaml.Node{key, item})
-	}
-	for _, merge := range merges {
-		sources := []*yaml.Node{merge}
-		if list := resolve(merge); list.Kind == yaml.SequenceNode {
-			sources = list.Content
-		}
-		for _, source := range sources {
-			for _, inherited := range f.pairs(source, depth+1) {
-				if inherited[0].ShortTag() != "!!str" {
-					// Readers lose null where it is merged, and make texts of numbers.
-					f.err = fmt.Errorf("line %d: a key that is merged must be a text", inherited[0].Line)
-					return nil
-				}
-				if !seen[inherited[0].Value] {
-					seen[inherited[0].Value] = true
-					pairs = append(pairs, inherited)
-				}
-			}
-		}
-	}
-	return pairs
-}
-
-func resolve(node *yaml.Node) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		return node.Alias // never an alias itself
-	}
-	return node
 }
 
 // get returns the value of a mapping's key, nil where it has none or where the node is no mapping.
 func get(mapping *yaml.Node, key string) *yaml.Node {
-	if mapping == nil || mapping.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
+	_, value := yamltree.Get(mapping, key)
+	return value
 }
 
 // rename gives a key another name and value, at the same place.

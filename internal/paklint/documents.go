@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -13,13 +12,14 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 var (
 	// anyVariable is what the Director takes for a variable.
-	anyVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)\(\(.*?\)\)`) })
+	anyVariable = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
 	// variableName is what both the Director and the BOSH library take for one.
-	variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`) })
+	variableName = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
 )
 
 // templateDocument is a YAML text that is interpolated.
@@ -69,7 +69,7 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 	unique = true
 	taken := c.interpolated()
 	note := func(document templateDocument, entry *yaml.Node) {
-		if _, name := lookup(entry, "name"); name != nil {
+		if _, name := yamltree.Get(entry, "name"); name != nil {
 			declared = append(declared, name.Value)
 			if _, ok := taken[name.Value]; ok {
 				unique = false
@@ -79,9 +79,9 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 		}
 	}
 	for _, document := range documents {
-		content := document.root.Content[0]
-		if _, list := lookup(content, "variables"); list != nil {
-			for _, entry := range resolve(list).Content {
+		content := document.root
+		if _, list := yamltree.Get(content, "variables"); list != nil {
+			for _, entry := range list.Content {
 				note(document, entry)
 			}
 		}
@@ -89,13 +89,13 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 			continue
 		}
 		for _, operation := range content.Content {
-			_, path := lookup(operation, "path")
-			_, added := lookup(operation, "value")
+			_, path := yamltree.Get(operation, "path")
+			_, added := yamltree.Get(operation, "value")
 			if path == nil || added == nil || !strings.HasPrefix(path.Value, "/variables") {
 				continue
 			}
 			note(document, added)
-			if added = resolve(added); added.Kind == yaml.SequenceNode {
+			if added.Kind == yaml.SequenceNode {
 				for _, entry := range added.Content {
 					note(document, entry)
 				}
@@ -154,7 +154,7 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 		if node.Kind != yaml.ScalarNode {
 			return
 		}
-		for _, at := range anyVariable().FindAllStringIndex(node.Value, -1) {
+		for _, at := range anyVariable.FindAllStringIndex(node.Value, -1) {
 			found := node.Value[at[0]:at[1]]
 			if text := variableFault(found, found == node.Value, known, declared); text != "" {
 				fine = false
@@ -188,7 +188,7 @@ func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.
 
 // variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing.
 func variableFault(found string, whole bool, known map[string]string, declared []string) string {
-	match := variableName().FindStringSubmatch(found)
+	match := variableName.FindStringSubmatch(found)
 	if match == nil {
 		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
 	}

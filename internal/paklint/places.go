@@ -4,7 +4,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
-	"service-adapter/internal/yamlnode"
+	"service-adapter/internal/yamltree"
 )
 
 // places finds the places of keys and values in a YAML file, starting from a place that the parser told.
@@ -16,11 +16,12 @@ type places struct {
 
 // readPlaces parses a file; false when it is no YAML mapping.
 func readPlaces(file, text string) (*places, bool) {
-	document, err := yamlnode.Parse(text)
-	if err != nil || document.Content[0].Kind != yaml.MappingNode {
+	first, _, err := yamltree.Read(text)
+	if err != nil || first.Kind != yaml.MappingNode {
 		return nil, false
 	}
-	p := &places{file: file, root: document.Content[0], nodes: map[[2]int]*yaml.Node{}}
+	root, _ := yamltree.Flatten(first)
+	p := &places{file: file, root: root, nodes: map[[2]int]*yaml.Node{}}
 	p.add(p.root)
 	return p, true
 }
@@ -59,7 +60,7 @@ func (p *places) value(pos diag.Pos, path ...string) diag.Pos {
 func (p *places) key(pos diag.Pos, path ...string) diag.Pos {
 	_, at := p.find(pos, path[:len(path)-1]...)
 	if parent := p.node(at); parent != nil {
-		if key, _ := lookup(parent, path[len(path)-1]); key != nil {
+		if key, _ := yamltree.Get(parent, path[len(path)-1]); key != nil {
 			return p.pos(key)
 		}
 	}
@@ -81,51 +82,11 @@ func (p *places) find(pos diag.Pos, path ...string) (*yaml.Node, diag.Pos) {
 		if node == nil {
 			return nil, pos
 		}
-		_, value := lookup(node, name)
+		_, value := yamltree.Get(node, name)
 		if value == nil {
 			return nil, pos
 		}
 		node, pos = value, p.pos(value)
 	}
-	return resolve(node), pos
-}
-
-func resolve(node *yaml.Node) *yaml.Node {
-	if node != nil && node.Kind == yaml.AliasNode {
-		return node.Alias
-	}
-	return node
-}
-
-// maxMerges bounds how deep merges are followed; the parser reports those without end.
-const maxMerges = 50
-
-// lookup returns a key of a mapping and its value, also from merged mappings; nil when there is none.
-func lookup(node *yaml.Node, name string) (key, value *yaml.Node) { return lookupMerged(node, name, 0) }
-
-func lookupMerged(node *yaml.Node, name string, depth int) (key, value *yaml.Node) {
-	node = resolve(node)
-	if node == nil || node.Kind != yaml.MappingNode || depth > maxMerges {
-		return nil, nil
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == name {
-			return node.Content[i], node.Content[i+1]
-		}
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].ShortTag() != "!!merge" {
-			continue
-		}
-		sources := []*yaml.Node{node.Content[i+1]}
-		if list := resolve(node.Content[i+1]); list.Kind == yaml.SequenceNode {
-			sources = list.Content
-		}
-		for _, source := range sources {
-			if key, value = lookupMerged(source, name, depth+1); key != nil {
-				return key, value
-			}
-		}
-	}
-	return nil, nil
+	return node, pos
 }

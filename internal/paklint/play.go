@@ -196,12 +196,12 @@ type manifestFault struct {
 // manifestFaults reports what the schema of BOSH manifests refuses, where the template has it.
 func (c *serviceCheck) manifestFaults(faults []manifestFault) {
 	document := c.service.Provision.Bosh.Manifest
-	root, err := document.Node()
-	if err != nil {
+	root, _ := document.Tree()
+	if root == nil {
 		return
 	}
 	for _, found := range faults {
-		node := root.Content[0]
+		node := root
 		place := node
 		var tree any = found.tree
 		for _, step := range found.Path {

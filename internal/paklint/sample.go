@@ -12,6 +12,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 	"service-adapter/manifestgen"
 )
 
@@ -179,18 +180,18 @@ func isGroupPath(path string) bool {
 // addedByOps are the names of jobs and instance groups that ops files may add.
 func (c *serviceCheck) addedByOps() (jobs, groups []string) {
 	for _, ops := range c.service.Provision.Bosh.Ops {
-		root, err := ops.Document.Node()
-		if err != nil || root.Content[0].Kind != yaml.SequenceNode {
+		root, _ := ops.Document.Tree()
+		if root == nil || root.Kind != yaml.SequenceNode {
 			continue
 		}
-		for _, operation := range root.Content[0].Content {
-			_, path := lookup(operation, "path")
-			_, added := lookup(operation, "value")
+		for _, operation := range root.Content {
+			_, path := yamltree.Get(operation, "path")
+			_, added := yamltree.Get(operation, "value")
 			if path == nil || added == nil {
 				continue
 			}
 			jobs = append(jobs, namesBelow(added, "jobs")...)
-			switch _, name := lookup(added, "name"); {
+			switch _, name := yamltree.Get(added, "name"); {
 			case name == nil:
 			case strings.Contains(path.Value, "/jobs/"):
 				jobs = append(jobs, name.Value)
@@ -205,18 +206,15 @@ func (c *serviceCheck) addedByOps() (jobs, groups []string) {
 // namesBelow are the names of the entries of every list with a key.
 func namesBelow(node *yaml.Node, key string) []string {
 	var names []string
-	node = resolve(node)
-	if _, list := lookup(node, key); list != nil {
-		for _, entry := range resolve(list).Content {
-			if _, name := lookup(entry, "name"); name != nil {
+	if _, list := yamltree.Get(node, key); list != nil {
+		for _, entry := range list.Content {
+			if _, name := yamltree.Get(entry, "name"); name != nil {
 				names = append(names, name.Value)
 			}
 		}
 	}
 	for _, content := range node.Content {
-		if content.Kind != yaml.AliasNode {
-			names = append(names, namesBelow(content, key)...)
-		}
+		names = append(names, namesBelow(content, key)...)
 	}
 	return names
 }
@@ -232,7 +230,7 @@ func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	}
 	var paths []string
 	for _, text := range texts {
-		for _, found := range anyVariable().FindAllString(text, -1) {
+		for _, found := range anyVariable.FindAllString(text, -1) {
 			name := strings.TrimPrefix(strings.Trim(found, "() "), "!")
 			slash := strings.LastIndexByte(name, '/')
 			if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
@@ -265,13 +263,12 @@ func descend(tree any, step string) (below any, name string) {
 
 // child goes the same step in the template: entries of lists are found by their name.
 func child(node *yaml.Node, step, name string) *yaml.Node {
-	node = resolve(node)
 	if node.Kind == yaml.MappingNode {
-		_, found := lookup(node, step)
+		_, found := yamltree.Get(node, step)
 		return found
 	}
 	for _, entry := range node.Content {
-		if _, found := lookup(entry, "name"); found != nil && found.Value == name && name != "" {
+		if _, found := yamltree.Get(entry, "name"); found != nil && found.Value == name && name != "" {
 			return entry
 		}
 	}

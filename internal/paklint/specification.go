@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -18,7 +17,7 @@ import (
 )
 
 // namePattern is what the specification demands of the names of services and plans.
-var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9.-]+$`) })
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+$`)
 
 // root stands for the whole definition in places.
 var root diag.Pos //nolint:gochecknoglobals // a constant
@@ -33,7 +32,7 @@ func (c *serviceCheck) specification() {
 	c.filled("plans", "no-plans", "a service must have at least one plan; without one it depends on plans of the operator")
 	c.filled("examples", "no-examples", "a service must have at least one example; examples are documentation and tests")
 	for _, plan := range c.service.Plans {
-		if plan.Name != "" && !namePattern().MatchString(plan.Name) {
+		if plan.Name != "" && !namePattern.MatchString(plan.Name) {
 			c.diags.Warnf(c.places.value(plan.Pos, "name"), "name",
 				"plan name %q may only hold letters, digits, periods and hyphens", plan.Name)
 		}

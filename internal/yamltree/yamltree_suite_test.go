@@ -1,4 +1,4 @@
-package yamlnode_test
+package yamltree_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestYAMLNode(t *testing.T) {
+func TestYamltree(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "YAML nodes")
+	RunSpecs(t, "yamltree")
 }

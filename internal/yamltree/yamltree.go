@@ -1,0 +1,30 @@
+// Package yamltree reads YAML into trees of nodes that are easy to walk: nodes keep their places, and aliases and merges are
+// followed. It is the only place that understands those two.
+package yamltree
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Read returns the root of the first document of a text and that of the second one, which is nil where there is none. Aliases and
+// merges stand in them as in the text. The error is io.EOF for a text without a document, else that of the YAML library.
+func Read(text string) (first, second *yaml.Node, err error) {
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	var document yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		return nil, nil, err
+	}
+	var next yaml.Node
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+		return document.Content[0], nil, nil
+	case err != nil: // what follows is no YAML, but there is more
+		return document.Content[0], &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}, nil
+	default:
+		return document.Content[0], next.Content[0], nil
+	}
+}
