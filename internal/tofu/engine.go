@@ -63,6 +63,12 @@ type Options struct {
 	StaleLock time.Duration
 }
 
+// What is in the cache directory: prepared directories and, for each workspace, a scratch directory.
+const (
+	preparedName = "prepared"
+	runsName     = "runs"
+)
+
 // Engine runs OpenTofu with one state backend. It is safe for concurrent use.
 type Engine struct {
 	options Options
@@ -70,8 +76,8 @@ type Engine struct {
 	store   statestore.Store // nil where OpenTofu has to be asked
 }
 
-// New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write,
-// and a local state directory that cannot be written. It sets the umask of this process to 077, because children inherit
+// New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write, such a
+// PreparedDir, and a local state directory that cannot be written. It sets the umask of this process to 077, because children inherit
 // it and OpenTofu writes its states with mode 0666.
 func New(options Options) (*Engine, error) {
 	syscall.Umask(0o077)
@@ -84,10 +90,10 @@ func New(options Options) (*Engine, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := privateDir(options.CacheDir); err != nil {
-		return nil, fmt.Errorf("checking cache directory %q: %w", options.CacheDir, err)
+	if err := checkDirs(&options); err != nil {
+		return nil, err
 	}
-	for _, name := range []string{"prepared", "runs"} {
+	for _, name := range []string{preparedName, runsName} {
 		if err := os.MkdirAll(filepath.Join(options.CacheDir, name), 0o700); err != nil {
 			return nil, fmt.Errorf("creating cache directory: %w", err)
 		}
@@ -99,28 +105,6 @@ func New(options Options) (*Engine, error) {
 	e := &Engine{options: options, logger: options.Logger, store: newStore(options.Backend, options.Env)}
 	e.sweepLooks()
 	return e, nil
-}
-
-// privateDir creates a directory and makes sure that nobody else can put files into it.
-func privateDir(path string) error {
-	if !filepath.IsAbs(path) {
-		return errors.New("the path must be absolute")
-	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(stat.Uid) != os.Geteuid() {
-		return errors.New("it belongs to another user; it must be a private directory of the adapter's user")
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("others may write it (mode %04o); it must be a private directory", info.Mode().Perm())
-	}
-	return nil
 }
 
 // mask knows the engine's secrets.

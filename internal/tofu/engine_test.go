@@ -2,6 +2,7 @@ package tofu_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,23 @@ import (
 
 	"service-adapter/internal/tofu"
 )
+
+// mkdir makes a directory with a mode and an owner, whose group is called the same.
+func mkdir(dir, name string, mode fs.FileMode, owner int) {
+	GinkgoHelper()
+	path := filepath.Join(dir, name)
+	Expect(os.Mkdir(path, 0o700)).To(Succeed())
+	Expect(os.Chmod(path, mode)).To(Succeed())
+	Expect(os.Lchown(path, owner, owner)).To(Succeed())
+	Expect(os.Chmod(path, mode)).To(Succeed())
+}
+
+// symlink makes a link with an owner.
+func symlink(target, path string, owner int) {
+	GinkgoHelper()
+	Expect(os.Symlink(target, path)).To(Succeed())
+	Expect(os.Lchown(path, owner, owner)).To(Succeed())
+}
 
 var _ = Describe("New", func() {
 	It("creates private directories", func() {
@@ -48,15 +66,87 @@ var _ = Describe("New", func() {
 		Expect(err).To(MatchError(And(ContainSubstring(s.cache), ContainSubstring("others may write it (mode 0777)"))))
 	})
 
-	It("refuses a cache of somebody else", func() {
-		if os.Geteuid() != 0 {
-			Skip("only root can give a directory away")
-		}
+	DescribeTable("refuses directories in which another user could put what is executed",
+		func(wanted string, prepare func(dir string), path string) {
+			if os.Geteuid() != 0 {
+				Skip("only root can give a directory away")
+			}
+			s := newSite()
+			dir := GinkgoT().TempDir()
+			prepare(dir)
+			path = filepath.Join(dir, path)
+			options := s.options()
+			options.CacheDir = path
+			_, err := tofu.New(options)
+			Expect(err).To(MatchError(And(ContainSubstring(`"`+path+`"`), ContainSubstring(wanted))))
+			options = s.options()
+			options.PreparedDir = path
+			_, err = tofu.New(options)
+			Expect(err).To(MatchError(And(ContainSubstring(`prepared_dir "`+path+`"`), ContainSubstring(wanted))))
+		},
+		Entry("its own", "it belongs to another user (12345)", func(dir string) { mkdir(dir, "a", 0o700, 12345) }, "a"),
+		Entry("that all may write", "others may write it (mode 0777)", func(dir string) { mkdir(dir, "a", 0o777, 0) }, "a"),
+		Entry("that its group may write", "others may write it (mode 0770)", func(dir string) { mkdir(dir, "a", 0o770, 0) }, "a"),
+		Entry("that all may write, sticky", "others may write it (mode 0777)", func(dir string) { mkdir(dir, "a", 0o777|os.ModeSticky, 0) }, "a"),
+		Entry("below one of its own", "/a belongs to another user (12345)", func(dir string) {
+			mkdir(dir, "a", 0o700, 12345)
+			mkdir(dir, "a/b", 0o700, 0)
+		}, "a/b"),
+		Entry("that does not exist, below one of its own", "/a belongs to another user (12345)", func(dir string) {
+			mkdir(dir, "a", 0o700, 12345)
+		}, "a/b"),
+		Entry("below one that all may write", "others may write "+os.TempDir(), func(dir string) {
+			mkdir(dir, "a", 0o777, 0)
+			mkdir(dir, "a/b", 0o700, 0)
+		}, "a/b"),
+		Entry("a link of its own", "it belongs to another user (12345)", func(dir string) {
+			mkdir(dir, "a", 0o700, 0)
+			symlink("a", filepath.Join(dir, "b"), 12345)
+		}, "b"),
+		Entry("below a link of its own", "/b belongs to another user (12345)", func(dir string) {
+			mkdir(dir, "a", 0o777|os.ModeSticky, 0)
+			mkdir(dir, "a/c", 0o700, 0)
+			symlink(filepath.Join(dir, "a"), filepath.Join(dir, "b"), 12345)
+		}, "b/c"),
+		Entry("behind a link of ours", "/a belongs to another user (12345)", func(dir string) {
+			mkdir(dir, "a", 0o700, 12345)
+			mkdir(dir, "a/c", 0o700, 0)
+			mkdir(dir, "d", 0o700, 0)
+			symlink("d/../a", filepath.Join(dir, "b"), 0)
+		}, "b/c"),
+	)
+
+	It("refuses a prepared directory in which others may put prepared ones", func() {
 		s := newSite()
-		Expect(os.Mkdir(s.cache, 0o700)).To(Succeed())
-		Expect(os.Chown(s.cache, 12345, 12345)).To(Succeed())
+		options := s.options()
+		options.PreparedDir = GinkgoT().TempDir()
+		mkdir(options.PreparedDir, "prepared", 0o777, os.Geteuid())
+		_, err := tofu.New(options)
+		Expect(err).To(MatchError(ContainSubstring(`prepared_dir "` + options.PreparedDir + `/prepared": others may write it (mode 0777)`)))
+	})
+
+	It("takes directories of root's or of ours, behind links and below sticky directories", func() {
+		s := newSite()
+		dir := GinkgoT().TempDir()
+		mkdir(dir, "a", 0o777|os.ModeSticky, os.Geteuid())
+		mkdir(dir, "a/b", 0o770, os.Geteuid())
+		mkdir(dir, "a/b/c", 0o755, os.Geteuid())
+		symlink("a", filepath.Join(dir, "d"), os.Geteuid())
+		options := s.options()
+		options.CacheDir, options.PreparedDir = filepath.Join(dir, "d/b/c"), filepath.Join(dir, "nowhere")
+		_, err := tofu.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(filepath.Join(dir, "a/b/c/runs")).To(BeADirectory())
+	})
+
+	It("refuses links that lead to themselves", func() {
+		s := newSite()
+		dir := GinkgoT().TempDir()
+		symlink("b", filepath.Join(dir, "a"), os.Geteuid())
+		symlink("a", filepath.Join(dir, "b"), os.Geteuid())
+		s.cache = filepath.Join(dir, "a")
 		_, err := tofu.New(s.options())
-		Expect(err).To(MatchError(ContainSubstring("belongs to another user")))
+		Expect(err).To(MatchError(syscall.ELOOP))
 	})
 
 	It("refuses a relative cache directory", func() {

@@ -157,12 +157,12 @@ func (e *Engine) prepared(ctx context.Context, i Installation, id identity, file
 		if root == "" {
 			continue
 		}
-		p, err := load(filepath.Join(root, "prepared", key), i)
+		p, err := load(filepath.Join(root, preparedName, key), i)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return p, err
 		}
 	}
-	dir := filepath.Join(e.options.CacheDir, "prepared", key)
+	dir := filepath.Join(e.options.CacheDir, preparedName, key)
 	if err := e.build(ctx, i, dir, files); err != nil {
 		return nil, fmt.Errorf("preparing OpenTofu: %w", err)
 	}

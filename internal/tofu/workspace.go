@@ -56,7 +56,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if !isWorkspaceName(workspace) || workspace == "default" {
 		return nil, fmt.Errorf("opening workspace %q: the name must consist of letters, digits, - and _", workspace)
 	}
-	dir := filepath.Join(e.options.CacheDir, "runs", workspace)
+	dir := filepath.Join(e.options.CacheDir, runsName, workspace)
 	l, err := e.takeLease(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
