@@ -57,7 +57,6 @@ func newTest(streams Streams) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
-	command.Flags().StringVar(&options.report, "junit", "", "write a JUnit report to this file")
 	command.Flags().BoolVar(&options.update, "update", false, "write what the cases gave into their files")
 	command.Flags().IntVar(&options.parallel, "parallel", 1, "how many cases to play at once")
 	command.Flags().StringVar(&build.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
@@ -116,7 +115,6 @@ func buildForTest(command *cobra.Command, streams Streams, path, dir string, bui
 }
 
 type testOptions struct {
-	report   string
 	update   bool
 	parallel int
 }
@@ -151,11 +149,6 @@ func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, case
 	}
 	if options.update {
 		if failed, err = updateCases(results); err != nil {
-			return err
-		}
-	}
-	if options.report != "" {
-		if err := writeReport(options.report, pak, results); err != nil {
 			return err
 		}
 	}
@@ -199,16 +192,4 @@ func updateCases(results []paktest.Result) (failed int, err error) {
 		}
 	}
 	return failed, nil
-}
-
-func writeReport(path string, pak *brokerpak.Pak, results []paktest.Result) error {
-	file, err := os.Create(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return fmt.Errorf("writing the JUnit report: %w", err)
-	}
-	if err := paktest.WriteJUnit(file, pak.Manifest.Name, results); err != nil {
-		_ = file.Close() // the first error tells more
-		return fmt.Errorf("writing the JUnit report: %w", err)
-	}
-	return file.Close()
 }

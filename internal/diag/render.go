@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // The sequences that colour text on a terminal.
@@ -113,11 +112,11 @@ func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source) error {
 }
 
 // hintPattern finds what Suggest appends to a message.
-var hintPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`; (did you mean "[^"]*"\?)`) })
+var hintPattern = regexp.MustCompile(`; (did you mean "[^"]*"\?)`)
 
 func record(d Diagnostic, source Source) jsonRecord {
 	out := jsonRecord{Severity: d.Severity.String(), Summary: d.Message, Rule: d.Rule}
-	if hint := hintPattern().FindStringSubmatchIndex(d.Message); hint != nil {
+	if hint := hintPattern.FindStringSubmatchIndex(d.Message); hint != nil {
 		out.Hint = d.Message[hint[2]:hint[3]]
 		out.Summary = d.Message[:hint[0]] + d.Message[hint[1]:]
 	}

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"service-adapter/brokerpak"
 )
@@ -151,7 +150,7 @@ func (c command) with(parameters map[string]any) command {
 }
 
 // bareWord needs no quotes in a shell.
-var bareWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`) })
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`)
 
 // script renders commands for a POSIX shell.
 func script(commands ...command) string {
@@ -166,7 +165,7 @@ func script(commands ...command) string {
 		words := make([]string, len(c.words))
 		for i, word := range c.words {
 			words[i] = word
-			if !bareWord().MatchString(word) {
+			if !bareWord.MatchString(word) {
 				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 
 	"service-adapter/brokerpak"
 )
@@ -235,14 +234,14 @@ func codeSpan(literal string) string {
 
 var (
 	// markup are the characters that mean something anywhere in a paragraph.
-	markup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("[\\\\`*_{}\\[\\]<>#&~$]") })
+	markup = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#&~$]")
 	// leading is what makes a paragraph a list or a rule.
-	leading = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]*)([-+=]|[.)]( |$))`) })
+	leading = regexp.MustCompile(`^([0-9]*)([-+=]|[.)]( |$))`)
 )
 
 // escape makes one paragraph of a text, without markup.
 func escape(words string) string {
-	return leading().ReplaceAllString(markup().ReplaceAllString(oneLine(words), `\$0`), `$1\$2`)
+	return leading.ReplaceAllString(markup.ReplaceAllString(oneLine(words), `\$0`), `$1\$2`)
 }
 
 // angled makes a URL safe between angle brackets.

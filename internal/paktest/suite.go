@@ -2,10 +2,8 @@ package paktest
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -67,47 +65,4 @@ func (s Suite) playOne(ctx context.Context, testCase Case, dir string, number in
 	}
 	outcome, err := player.Play(ctx, testCase)
 	return Result{Case: testCase, Outcome: outcome, Err: err, Took: time.Since(began)}
-}
-
-// junit is the report format that CI systems read.
-type junit struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name    string        `xml:"name,attr"`
-	Class   string        `xml:"classname,attr"`
-	Seconds string        `xml:"time,attr"`
-	Failure *junitFailure `xml:"failure,omitempty"`
-}
-
-type junitFailure struct {
-	Message string `xml:"message,attr"`
-}
-
-// WriteJUnit writes the results as JUnit XML.
-func WriteJUnit(out io.Writer, pak string, results []Result) error {
-	report := junit{Name: pak, Tests: len(results)}
-	for _, result := range results {
-		entry := junitCase{Name: result.Case.Name, Class: result.Case.Service, Seconds: fmt.Sprintf("%.3f", result.Took.Seconds())}
-		if result.Err != nil {
-			report.Failures++
-			entry.Failure = &junitFailure{Message: result.Err.Error()}
-		}
-		report.Cases = append(report.Cases, entry)
-	}
-	encoder := xml.NewEncoder(out)
-	encoder.Indent("", "  ")
-	if _, err := io.WriteString(out, xml.Header); err != nil {
-		return err
-	}
-	if err := encoder.Encode(report); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, "\n")
-	return err
 }

@@ -32,11 +32,11 @@ func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := b.generate(ctx, "redis", redis, object{"maxclients": 500}, figures.Goal{Ratio: 1.5})
+	found, err := b.generate(ctx, "redis", redis, object{"maxclients": 500}, figures.Goal{Ratio: 4})
 	if err != nil {
 		return nil, err
 	}
-	more, err := b.generate(ctx, "200 inputs, 3,000 lines, 1 MB manifest", large, nil, figures.Goal{More: 5})
+	more, err := b.generate(ctx, "200 inputs, 3,000 lines, 1 MB manifest", large, nil, figures.Goal{More: 60})
 	if err == nil && len(large.Manifest) < 1<<20 {
 		err = fmt.Errorf("the large manifest has only %d bytes", len(large.Manifest))
 	}

@@ -20,7 +20,7 @@ func (b *bench) resultsFile() string {
 	return filepath.Join(b.root, "build", "bench", "results.json")
 }
 
-// report prints the table and, after a thorough run of all parts, writes it into the documentation, with the chart.
+// report prints the table and, after a thorough run of all parts, writes it into the documentation.
 func (b *bench) report(known *figures.Results) error {
 	var list []figures.Figure
 	for _, p := range parts() {
@@ -48,8 +48,7 @@ func (b *bench) report(known *figures.Results) error {
 	if err != nil {
 		return err
 	}
-	chart := figures.Chart(list, bindingSection, "What a binding takes", "service-adapter", "OpenTofu alone, doing the same")
-	return writeAll(docs, map[string]string{"performance.md": written, "performance.svg": chart, "performance.json": string(programs) + "\n"})
+	return writeAll(docs, map[string]string{"performance.md": written, "performance.json": string(programs) + "\n"})
 }
 
 func fileChecksum(path string) (string, error) {

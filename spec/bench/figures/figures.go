@@ -1,4 +1,4 @@
-// Package figures turns what was measured into figures, keeps them, and renders them as a table and a chart.
+// Package figures turns what was measured into figures, keeps them, and renders them as a table.
 package figures
 
 import (
@@ -51,11 +51,10 @@ type Figure struct {
 }
 
 // Goal is what a comparison should come to: at most so many times the baseline or, where More is set, at most so many milliseconds
-// above it. Next is the ratio that is wanted after that one.
+// above it.
 type Goal struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	More  float64 `json:"more_ms,omitempty"`
-	Next  float64 `json:"next_ratio,omitempty"`
 }
 
 // Ratio is the median divided by the baseline's, 0 without a baseline.
@@ -87,14 +86,8 @@ func (f Figure) goal() string {
 	if f.Goal.More != 0 {
 		text = fmt.Sprintf("≤ +%.2g ms", f.Goal.More)
 	}
-	switch {
-	case !f.Met():
-		return text + " missed"
-	case f.Goal.Next == 0:
+	if f.Met() {
 		return text + " met"
-	case f.Ratio() <= f.Goal.Next:
-		return fmt.Sprintf("%s met, ≤ %.2g met", text, f.Goal.Next)
-	default:
-		return fmt.Sprintf("%s met, next ≤ %.2g", text, f.Goal.Next)
 	}
+	return text + " missed"
 }

@@ -2,9 +2,6 @@ package figures_test
 
 import (
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +29,7 @@ func compared(section, name string, median float64, against string, baseline flo
 
 // sample has a figure of each kind.
 func sample() []figures.Figure {
-	ratio := &figures.Goal{Ratio: 1.7, Next: 1.2}
+	ratio := &figures.Goal{Ratio: 1.7}
 	return []figures.Figure{
 		compared("manifests", "generate-manifest, small", 9.04, "an <empty> program", 4, &figures.Goal{Ratio: 1.5}),
 		compared("manifests", "generate-manifest, large", 14, "an <empty> program", 9, &figures.Goal{More: 5}),
@@ -97,30 +94,6 @@ var _ = Describe("Table", func() {
 			}
 		}
 	})
-})
-
-var _ = Describe("Chart", func() {
-	draw := func(list []figures.Figure) string {
-		return figures.Chart(list, "bindings", "What it takes", "ours & co", "bare")
-	}
-
-	It("shows each thing beside what it is compared with first", func() { expectGolden("chart.svg", draw(sample())) })
-
-	DescribeTable("is XML that needs nothing from elsewhere", func(list []figures.Figure) {
-		chart := draw(list)
-		Expect(strings.Count(chart, "http")).To(Equal(1), "the name space")
-		decoder := xml.NewDecoder(strings.NewReader(chart))
-		for {
-			_, err := decoder.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			Expect(err).NotTo(HaveOccurred())
-		}
-	},
-		Entry("with figures", sample()),
-		Entry("without any", nil),
-	)
 })
 
 var _ = Describe("Results", func() {
