@@ -167,10 +167,7 @@ func (c *call) finish(ctx context.Context, made product, err error) int {
 
 // outcome maps an error to the exit code and the text that the cf user reads. It is the only place that does.
 func outcome(err error) (code int, message string) {
-	var user *fault.UserError
-	if errors.As(err, &user) {
-		message = strings.Join(strings.Fields(user.Message), " ") // one line
-	}
+	message = strings.Join(strings.Fields(fault.UserMessage(err)), " ") // one line
 	switch {
 	case errors.Is(err, fault.ErrNotImplemented):
 		return serviceadapter.NotImplementedExitCode, ""

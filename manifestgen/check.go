@@ -106,7 +106,7 @@ func (w *generation) checkResult(manifest map[string]any, text string) error {
 	return nil
 }
 
-// checkReleases holds the definition's rules about versions.
+// checkReleases holds the definition's rules about versions. The user reads what is not met.
 func (w *generation) checkReleases() error {
 	var failed []error
 	for _, constraint := range w.bosh.Requires.Releases {
@@ -142,7 +142,7 @@ func (w *generation) checkReleases() error {
 
 func meets(what string, constraint brokerpak.Constraint, version string, present bool) error {
 	if !present {
-		return fmt.Errorf("the service requires %s %q %s; the deployment has none of that name", what, constraint.Name, constraint.Constraint)
+		return fault.Userf("the service requires %s %q %s; the deployment has none of that name", what, constraint.Name, constraint.Constraint)
 	}
 	conditions, err := brokerpak.ParseConstraint(constraint.Constraint)
 	if err != nil {
@@ -150,10 +150,10 @@ func meets(what string, constraint brokerpak.Constraint, version string, present
 	}
 	ok, err := conditions.Match(version)
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", what, constraint.Name, err)
+		return fault.Userf("%s %q: %s", what, constraint.Name, err)
 	}
 	if !ok {
-		return fmt.Errorf("the service requires %s %q %s; the deployment has version %s", what, constraint.Name, constraint.Constraint, version)
+		return fault.Userf("the service requires %s %q %s; the deployment has version %s", what, constraint.Name, constraint.Constraint, version)
 	}
 	return nil
 }
@@ -184,10 +184,10 @@ func notLower(release serviceadapter.ServiceRelease, before string) error {
 	}
 	comparison, err := brokerpak.CompareVersions(release.Version, before)
 	if err != nil {
-		return fmt.Errorf("release %q: %w", release.Name, err)
+		return fault.Userf("release %q: %s", release.Name, err)
 	}
 	if comparison < 0 {
-		return fmt.Errorf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before)
+		return fault.Userf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (w *generation) checkJobDowngrades() error {
 		}
 		before, ok := old[name]
 		if !ok {
-			failed = append(failed, fmt.Errorf("release %q, which provides the job %q, is not in the previous manifest", name, job))
+			failed = append(failed, fault.Userf("release %q, which provides the job %q, is not in the previous manifest", name, job))
 			continue
 		}
 		failed = append(failed, notLower(serviceadapter.ServiceRelease{Name: name, Version: w.releaseVersion(name)}, before))
@@ -241,7 +241,7 @@ func (w *generation) checkScaleIn() error {
 			have = now.Instances
 		}
 		return &fault.UserError{
-			Message: "cannot change to a plan with fewer instances",
+			Message: "cannot migrate to a smaller plan",
 			Err:     fmt.Errorf("instance group %q would shrink from %d to %d instances", name, before.Instances, have),
 		}
 	}

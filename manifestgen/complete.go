@@ -9,6 +9,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
 
@@ -294,6 +295,8 @@ func (w *generation) fillAddons(list any) error {
 	return errors.Join(failed...)
 }
 
+// releaseOf is the release that provides a job. The user reads an error of it: as with a version that is not admitted, there is nothing
+// secret in it, and who created the instance can pass it on.
 func (w *generation) releaseOf(job string) (string, error) {
 	var found []string
 	for _, release := range w.Deployment.Releases {
@@ -305,9 +308,9 @@ func (w *generation) releaseOf(job string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("no release of the deployment provides the job %q", job)
+		return "", fault.Userf("job '%s' not provided by any release of the deployment", job)
 	default:
-		return "", fmt.Errorf("the job %q is provided by several releases: %s", job, diag.Names(found))
+		return "", fault.Userf("job '%s' is provided by several releases of the deployment: %s", job, diag.Names(found))
 	}
 }
 

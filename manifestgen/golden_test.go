@@ -1,7 +1,6 @@
 package manifestgen_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,10 +83,9 @@ func (w *world) play(s step, files map[string]string) string {
 	w.configure(s, files)
 	s.Check, s.Upgrade = s.Kind == "check", s.Kind == "upgrade"
 	result, err := w.generate(s.call)
-	var user *fault.UserError
-	switch {
-	case errors.As(err, &user):
-		return fmt.Sprintf("user error: %s\n  %v\n", user.Message, user.Err)
+	switch message := fault.UserMessage(err); {
+	case message != "":
+		return "user error: " + message + "\n  " + strings.ReplaceAll(err.Error(), "\n", "\n  ") + "\n"
 	case err != nil:
 		return "error: " + strings.ReplaceAll(err.Error(), "\n", "\n  ") + "\n"
 	}

@@ -179,7 +179,7 @@ var _ = Describe("a provision template", func() {
 		Expect(tofu.asked).To(BeEmpty())
 	},
 		Entry("for want of an instance group", func() { w.instance.Plan["instance_groups"] = []any{} }, `lacks the instance group "box"`),
-		Entry("for want of a job", func() { w.instance.Deployment.Releases[0].Jobs = []string{"chest"} }, `no release of the deployment provides the job "box"`),
+		Entry("for want of a job", func() { w.instance.Deployment.Releases[0].Jobs = []string{"chest"} }, "job 'box' not provided"),
 		Entry("for want of an exact version", func() { w.instance.Deployment.Releases[0].Version = "1.latest" }, "needs an exact version"),
 		Entry("for want of a stemcell", func() { w.instance.Deployment.Stemcells = nil }, "has no stemcells"),
 	)

@@ -13,6 +13,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
@@ -221,7 +222,10 @@ func (v *View) resolveText(text, path string) (string, error) {
 		reference := text[start:end]
 		secret, ok := v.Secrets[reference]
 		if !ok {
-			return "", fmt.Errorf("the broker sent no value for %s at %q; is enable_secure_manifests on?", reference, path)
+			return "", &fault.UserError{
+				Message: "the broker sent no value for " + reference,
+				Err:     fmt.Errorf("the manifest has it at %q; is enable_secure_manifests on?", path),
+			}
 		}
 		out.WriteString(text[:start])
 		out.WriteString(secret)

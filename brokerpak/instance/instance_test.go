@@ -88,7 +88,7 @@ var _ = Describe("expressions over an instance", func() {
 			Expect(err).NotTo(MatchError(ContainSubstring("s3cret")))
 		},
 		Entry("a secret that the broker did not send", `${manifest.get("`+properties+`missing")}`,
-			`the broker sent no value for ((nowhere)) at "`+properties+`missing"; is enable_secure_manifests on?`),
+			`the broker sent no value for ((nowhere)): the manifest has it at "`+properties+`missing"; is enable_secure_manifests on?`),
 		Entry("a key", `${manifest.get("/gone/x")}`, `the manifest has nothing at "/gone/x"`),
 		Entry("an index", `${manifest.get("/instance_groups/7")}`, `the manifest has nothing at "/instance_groups/7"`),
 		Entry("a name", `${manifest.get("/instance_groups/name=gone")}`, `the manifest has nothing at "/instance_groups/name=gone"`),

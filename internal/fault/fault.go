@@ -5,6 +5,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Errors with an exit code of their own in the service adapter protocol. Wrap them freely; they are recognised with errors.Is.
@@ -31,6 +33,35 @@ type UserError struct {
 // Userf returns a UserError without operator detail.
 func Userf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...)}
+}
+
+// UserMessage returns what the cf user may read of an error: the message of a UserError in it, or of each one where errors are joined;
+// "" when there is none.
+func UserMessage(err error) string {
+	var messages []string
+	for _, message := range userMessages(err) {
+		if !slices.Contains(messages, message) {
+			messages = append(messages, message)
+		}
+	}
+	return strings.Join(messages, "; ")
+}
+
+func userMessages(err error) []string {
+	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As makes
+	case *UserError:
+		return []string{e.Message}
+	case interface{ Unwrap() error }:
+		return userMessages(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var messages []string
+		for _, joined := range e.Unwrap() {
+			messages = append(messages, userMessages(joined)...)
+		}
+		return messages
+	default:
+		return nil
+	}
 }
 
 // Error returns the message and the operator's detail.

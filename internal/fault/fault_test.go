@@ -27,6 +27,15 @@ var _ = Describe("an error for the user", func() {
 	})
 })
 
+var _ = DescribeTable("what the user reads", func(err error, message string) { Expect(fault.UserMessage(err)).To(Equal(message)) },
+	Entry("of no error", nil, ""),
+	Entry("of an error for the operator", errors.New("disk full"), ""),
+	Entry("of a wrapped error", fmt.Errorf("creating: %w", &fault.UserError{Message: "too many clients", Err: errors.New("70000")}), "too many clients"),
+	Entry("of joined errors, each once", fmt.Errorf("checking: %w", errors.Join(
+		fault.Userf("no broker"), errors.New("disk full"), errors.Join(fmt.Errorf("group a: %w", fault.Userf("no agent")), fault.Userf("no broker")),
+	)), "no broker; no agent"),
+)
+
 var _ = It("tells the errors with exit codes apart", func() {
 	all := []error{fault.ErrNotImplemented, fault.ErrBindingNotFound, fault.ErrAppGUIDMissing, fault.ErrBindingExists}
 	for i, a := range all {
