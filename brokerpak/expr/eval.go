@@ -156,11 +156,11 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	}
 	args, err := operands(n, hilTypes(function.Args), nodes...)
 	if err != nil {
-		return nil, e.fail(n, fmt.Errorf("%s: %w", n.Func, err))
+		return nil, e.fail(n, &FunctionError{n.Func, err})
 	}
 	value, err := function.Call(args)
 	if err != nil {
-		return nil, e.fail(n, fmt.Errorf("%s: %w", n.Func, err))
+		return nil, e.fail(n, &FunctionError{n.Func, err})
 	}
 	if function.Result == Any {
 		return e.variable(n, n.Func, value)
@@ -172,6 +172,19 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	literal.Posx = n.Posx
 	return literal, nil
 }
+
+// FunctionError is what a function says about its arguments.
+type FunctionError struct {
+	// Function is its name, Err the reason, which quotes no value.
+	Function string
+	Err      error
+}
+
+// Error returns the name and the reason.
+func (e *FunctionError) Error() string { return e.Function + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *FunctionError) Unwrap() error { return e.Err }
 
 // compute applies an operator to literal operands as HIL does.
 func (e *evaluation) compute(node ast.Node) (*ast.LiteralNode, error) {

@@ -156,6 +156,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("config of scalars", `${config("number")} ${config("flag")}`, "3306 true"),
 	Entry("config of a map", `${config("map")}`, `{"a":1,"b":{"c":"\u003c"}}`),
 	Entry("config of a list", `${config("list")}`, `["x"]`),
+	Entry("config.find of what is set", `${config.find("number", "1")}`, "3306"),
+	Entry("config.find of what is not", `${config.find("nothing", "1")}`, "1"),
 	Entry("config of JSON", `${config("json")}`, `{"a":"b"}`),
 	Entry("lookup", `${lookup(details, "host", "none")}`, "db"),
 	Entry("lookup of a missing key", `${lookup(details, "nope", "none")}`, "none"),

@@ -104,6 +104,16 @@ func (e *evaluation) standardFunctions() map[string]Function {
 			String, "Returns the configuration value of the key; a map or list becomes JSON.",
 			func(args []any) (any, error) { return s.config(as[string](args[0])) },
 		},
+		"config.find": {
+			[]Type{String, String},
+			String, "Returns the configuration value of the key, or the default when it is not set.",
+			func(args []any) (any, error) {
+				if found, err := s.config(as[string](args[0])); err == nil {
+					return found, nil
+				}
+				return args[1], nil
+			},
+		},
 		"counter.next": {
 			nil, Int, "Returns the next number of a counter that starts at 1.",
 			func([]any) (any, error) { return e.generate("counter.next", s.next) },

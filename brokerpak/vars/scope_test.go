@@ -179,3 +179,30 @@ var _ = Describe("references to credentials", func() {
 		Expect(scope(true).Text("out", template("((author)) ${operator}"))).To(Equal("((author)) (o))"))
 	})
 })
+
+var _ = DescribeTable("a value that a function or a type refuses is the mistake of",
+	func(expression, typ, message string) {
+		list := []expr.Type{expr.String}
+		s := vars.NewScope(vars.Options{
+			Constants:   values{"request.instance_id": "{"},
+			Functions:   map[string]expr.Function{"manifest.get": {Args: list, Result: expr.String, Call: func([]any) (any, error) { return nil, errors.New("nothing there") }}},
+			Environment: vars.Environment{Config: func(string) (any, bool) { return nil, false }},
+		})
+		s.Set(vars.Layer{Name: "operator defaults", Values: values{"default": "{"}})
+		s.Set(vars.Layer{Name: "parameters", Values: values{"text": "{", "other": "x"}, FromRequest: true})
+		failed := s.Computed([]brokerpak.Computed{
+			{Name: "copy", Expr: template("${text}")},
+			{Name: "result", Type: typ, Expr: template(expression)},
+		})
+		Expect(failed).To(HaveOccurred())
+		Expect(fault.UserMessage(failed)).To(Equal(message))
+	},
+	Entry("the user", `${yaml.toJSON(text)}`, "", `parameter "text" cannot be used: the text is no YAML`),
+	Entry("the user, through another variable", `${yaml.toJSON(copy)}`, "", `parameter "text" cannot be used: the text is no YAML`),
+	Entry("the user, by several parameters", `${yaml.toJSON("${text}${other}")}`, "", `parameter "other", "text" cannot be used: the text is no YAML`),
+	Entry("the user, by a type", `${copy}`, "object", `parameter "text" cannot be used: converting to object: the text is no JSON`),
+	Entry("the operator", `${yaml.toJSON(default)}`, "", ""),
+	Entry("the operator, whose configuration lacks it", `${config("size.${other}")}`, "", ""),
+	Entry("the operator, whose instance lacks it", `${manifest.get(text)}`, "", ""),
+	Entry("the platform", `${yaml.toJSON(request.instance_id)}`, "", ""),
+)

@@ -8,6 +8,7 @@ package vars
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
@@ -53,6 +54,8 @@ type Origin struct {
 	Expression string
 	// FromRequest tells that the value holds something that a user controls.
 	FromRequest bool
+	// Parameters are the user's parameters that it was made of.
+	Parameters []string
 }
 
 // Environment is what expressions may read of the operator's world. Both may be nil.
@@ -115,7 +118,11 @@ func NewScope(o Options) *Scope {
 func (s *Scope) Set(layer Layer) {
 	for name, item := range layer.Values {
 		s.Values[name] = item
-		s.Origins[name] = Origin{Layer: layer.Name, FromRequest: layer.FromRequest}
+		origin := Origin{Layer: layer.Name, FromRequest: layer.FromRequest}
+		if layer.FromRequest {
+			origin.Parameters = []string{name}
+		}
+		s.Origins[name] = origin
 	}
 }
 
@@ -153,14 +160,43 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 	}
 	result, err := s.Eval(name, template)
 	if err == nil {
-		result, err = expr.Cast(result, typ)
+		if result, err = expr.Cast(result, typ); err != nil {
+			err = s.blame(template, err.Error(), err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("computing %q: %w", name, at(err, template))
 	}
 	s.Values[name] = result
-	s.Origins[name] = Origin{Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.tainted(template)}
+	s.Origins[name] = Origin{
+		Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.tainted(template), Parameters: s.parametersOf(template),
+	}
 	return nil
+}
+
+// blame makes an error about a value the user's where an expression makes that value of parameters, and of nothing else that has a say:
+// what functions answer about the configuration or the instance is for the operator.
+func (s *Scope) blame(template *expr.Template, reason string, err error) error {
+	names := s.parametersOf(template)
+	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
+		_, outside := s.functions[call.Name]
+		return outside || slices.Contains([]string{"config", "config.find", "env"}, call.Name)
+	}) {
+		return err
+	}
+	return &fault.UserError{Message: fmt.Sprintf(`parameter "%s" cannot be used: %s`, strings.Join(names, `", "`), reason), Err: err}
+}
+
+// parametersOf are the names of the user's parameters that an expression reads, itself or through other variables.
+func (s *Scope) parametersOf(template *expr.Template) []string {
+	var names []string
+	for _, ref := range template.References() {
+		for name := ref.Name; name != ""; name = parent(name) {
+			names = append(names, s.Origins[name].Parameters...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Assign sets a variable to the value of an expression, cast to a type.
@@ -180,7 +216,14 @@ func at(err error, template *expr.Template) error {
 // is the key under which generated values are carried.
 func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	result, err := template.Eval(s.scope(owner, template))
-	if err != nil {
+	var refused *expr.FunctionError
+	var user *fault.UserError
+	switch {
+	case errors.As(err, &user):
+		return nil, err
+	case errors.As(err, &refused):
+		return nil, s.blame(template, refused.Err.Error(), err)
+	case err != nil:
 		return nil, err
 	}
 	if s.guard && s.tainted(template) && HasReference(result) {
