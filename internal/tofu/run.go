@@ -141,14 +141,19 @@ const (
 	fewCollections = "400"
 )
 
-// environment is the whole environment of a run.
+// environment is the whole environment of a run. Programs are looked for in the paks, then in the directories of a PATH that a pak asks
+// for, then in the usual ones.
 func (e *Engine) environment(i Installation, run map[string]string) []string {
 	env := maps.Clone(e.options.Env)
 	if env == nil {
 		env = map[string]string{}
 	}
+	path := slices.Clone(i.Path)
+	if wanted := env["PATH"]; wanted != "" {
+		path = append(path, wanted)
+	}
 	maps.Copy(env, map[string]string{
-		"PATH":               strings.Join(append(slices.Clone(i.Path), "/usr/local/bin", "/usr/bin", "/bin"), string(filepath.ListSeparator)),
+		"PATH":               strings.Join(append(path, "/usr/local/bin", "/usr/bin", "/bin"), string(filepath.ListSeparator)),
 		"LANG":               "C.UTF-8",
 		"TF_IN_AUTOMATION":   "1",
 		"TF_INPUT":           "0",
