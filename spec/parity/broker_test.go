@@ -178,6 +178,9 @@ func release(name, version string, jobs ...string) serviceadapter.ServiceRelease
 	return serviceadapter.ServiceRelease{Name: name, Version: version, Jobs: jobs}
 }
 
+// unremarkable is what a command writes to standard error that has nothing to tell.
+const unremarkable = "[odb-sdk] handling generate-manifest\n"
+
 // expectRefused asserts what the broker answers with a text of its own, because only the operator can mend it.
 func expectRefused(got answer, texts ...string) {
 	GinkgoHelper()

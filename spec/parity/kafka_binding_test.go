@@ -2,7 +2,9 @@ package parity_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -58,6 +60,19 @@ func (b *broker) bindTo(ctx context.Context, topic string) answer {
 	return b.bind(ctx, "foo", object{"parameters": object{"topic": topic}})
 }
 
+// bindVariables are what the bind template gets.
+func bindVariables(ctx context.Context, env ...string) object {
+	GinkgoHelper()
+	instance := filepath.Join(GinkgoT().TempDir(), "instance.yml")
+	Expect(os.WriteFile(instance, []byte("vms: {kafka_server: [a], zookeeper_server: [b]}\n"), 0o600)).To(Succeed())
+	evaluate := exec.CommandContext(ctx, adapterBinary, "pak", "evaluate", repository("examples", "kafka"),
+		"--action", "bind", "--request", "-", "--instance", instance)
+	evaluate.Env, evaluate.Stdin = append([]string{}, env...), strings.NewReader("{}")
+	output, err := evaluate.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	return decode(string(output))
+}
+
 const (
 	zookeepers  = "zookeeper1ip,zookeeper2ip"
 	topicExists = "Error while executing topic command: kafka.common.TopicExistsException: Topic exists"
@@ -73,7 +88,7 @@ func kafkaBindings() []behaviour {
 			credentials(b.bind(ctx, "foo", nil))
 			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}))
 		}),
-		same("unknown params", func(ctx context.Context) {
+		differs("unknown params", func(ctx context.Context) {
 			got := boundKafka(ctx).bind(ctx, "foo", object{"parameters": object{"unknown-param": "x", "another-random-param": "x"}})
 			expectTold(got, `"another-random-param" is not supported`, `"unknown-param" is not supported`)
 		}),
@@ -101,10 +116,13 @@ func kafkaBindings() []behaviour {
 			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
 			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
 		}),
-		same("topic param that exists is a plain error", func(ctx context.Context) {
+		differs("topic param that exists is a plain error", func(ctx context.Context) {
 			b := boundKafka(ctx)
 			b.fails(topicExists, "orders")
-			expectRefused(b.bindTo(ctx, "orders"), "TopicExistsException")
+			got := b.bindTo(ctx, "orders")
+			expectTold(got, `The topic that parameter "topic" names exists already`)
+			Expect(got.Stderr).To(ContainSubstring("TopicExistsException"))
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
 		}),
 		differs("topic param: that command fails", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -114,8 +132,43 @@ func kafkaBindings() []behaviour {
 		}),
 		differs("topic param: any text", func(ctx context.Context) {
 			b := boundKafka(ctx)
-			expectTold(b.bindTo(ctx, "--help"), `"topic"`)
+			for _, topic := range []any{"--help", "-", ".", "..", "a b", "a/b", strings.Repeat("a", 250), 5} {
+				expectTold(b.bind(ctx, "foo", object{"parameters": object{"topic": topic}}), `parameter "topic" must`)
+			}
 			Expect(b.calls()).To(BeEmpty())
+			for i, topic := range []string{"...", ".a", "..-", "_", "a..b-", strings.Repeat("a", 249)} {
+				id := fmt.Sprint("binding", i)
+				credentials(b.bind(ctx, id, object{"parameters": object{"topic": topic}}))
+				Expect(b.calls()).To(ContainElement("topic_creator|" + zookeepers + "|" + topic))
+			}
+		}),
+		same("the commands have the defaults of BOSH's package", func(ctx context.Context) {
+			Expect(bindVariables(ctx)).To(And(
+				HaveKeyWithValue("creator", "/var/vcap/packages/topic_manager/topic_creator"),
+				HaveKeyWithValue("deleter", "/var/vcap/packages/topic_manager/topic_deleter"),
+			))
+			Expect(bindVariables(ctx, "TOPIC_CREATOR_COMMAND=/a", "TOPIC_DELETER_COMMAND=/b")).To(And(
+				HaveKeyWithValue("creator", "/a"), HaveKeyWithValue("deleter", "/b"),
+			))
+		}),
+		same("the commands get the adapter's environment", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.env = append(b.env, "JAVA_HOME=/var/vcap/packages/java", "PATH=/var/vcap/packages/java/bin:/bin")
+			credentials(b.bind(ctx, "foo", nil))
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
+			environment, err := os.ReadFile(filepath.Join(b.dir, "environment"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(strings.Split(strings.TrimSpace(string(environment)), "\n")).To(HaveEach(
+				MatchRegexp(`^/var/vcap/packages/java\|(.*:)?/var/vcap/packages/java/bin:/bin:/usr/local/bin:/usr/bin:/bin$`)))
+		}),
+		differs("the commands get all of the adapter's environment", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			b.env = append(b.env, "BROKER_PASSWORD=hush")
+			credentials(b.bind(ctx, "foo", nil))
+			Expect(filepath.Join(b.dir, "variables")).To(BeARegularFile())
+			variables, err := os.ReadFile(filepath.Join(b.dir, "variables"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(variables)).To(And(ContainSubstring("TOPIC=foo"), Not(ContainSubstring("BROKER_PASSWORD"))))
 		}),
 		same("no kafka VMs", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -139,6 +192,18 @@ func kafkaBindings() []behaviour {
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(got.Stdout).To(BeEmpty())
 			Expect(b.calls()[1:]).To(Equal([]string{"topic_deleter|moved|foo"}))
+		}),
+		differs("unbind: no zookeeper VMs", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			credentials(b.bind(ctx, "foo", nil))
+			b.VMs["zookeeper_server"] = nil
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
+			Expect(b.calls()[1:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}))
+		}),
+		differs("unbind: a binding that another adapter made", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41))
+			Expect(b.calls()).To(BeEmpty())
 		}),
 		same("unbind: binding cannot be found", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -165,6 +230,7 @@ func kafkaBindings() []behaviour {
 }
 
 func kafkaSchemas() []behaviour {
+	const draft = "http://json-schema.org/draft-04/schema#"
 	schemas := func(ctx context.Context, b *broker) object {
 		GinkgoHelper()
 		got := b.call(ctx, "generate-plan-schemas", object{"plan": b.Plan})
@@ -178,18 +244,27 @@ func kafkaSchemas() []behaviour {
 		differs("schemas", func(ctx context.Context) {
 			all := schemas(ctx, newKafka())
 			for _, action := range []string{"create", "update"} {
-				instance := schema(all, "service_instance", action)
-				Expect(instance).To(HaveKeyWithValue("additionalProperties", false))
-				Expect(instance["properties"]).To(And(HaveLen(2),
-					HaveKeyWithValue("auto_create_topics", HaveKeyWithValue("description", "Auto create topics")),
-					HaveKeyWithValue("default_replication_factor", HaveKeyWithValue("description", "Replication factor")),
-				))
+				boolean, integer := any("boolean"), any("integer")
+				if action == "update" {
+					boolean, integer = []any{boolean, "null"}, []any{integer, "null"}
+				}
+				Expect(schema(all, "service_instance", action)).To(Equal(object{
+					"$schema": draft, "type": "object", "additionalProperties": false, "properties": object{
+						"auto_create_topics": object{
+							"type": boolean, "description": "Auto create topics", "title": "Auto Create Topics", "default": true,
+						},
+						"default_replication_factor": object{
+							"type": integer, "description": "Replication factor", "title": "Default Replication Factor", "default": 3, "minimum": 1,
+						},
+					},
+				}), action)
 			}
-			binding := schema(all, "service_binding", "create")
-			Expect(binding).To(HaveKeyWithValue("additionalProperties", false))
-			Expect(binding["properties"]).To(HaveKeyWithValue("topic", And(
-				HaveKeyWithValue("type", "string"), HaveKeyWithValue("description", "The name of the topic"),
-			)))
+			Expect(schema(all, "service_binding", "create")).To(Equal(object{
+				"$schema": draft, "type": "object", "additionalProperties": false, "properties": object{"topic": object{
+					"type": "string", "description": "The name of the topic", "title": "Topic", "default": "", "maxLength": 249,
+					"pattern": `^(\.{3,}|\.*[A-Za-z0-9_][A-Za-z0-9._-]*|\.+-[A-Za-z0-9._-]*)?$`,
+				}},
+			}))
 		}),
 		differs("schemas: fails with error if service_adapter_fails", func(ctx context.Context) {
 			b := newKafka()

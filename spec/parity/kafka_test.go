@@ -2,6 +2,7 @@ package parity_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -36,23 +37,29 @@ func kafkaPlan(brokers, zookeepers int) object {
 // kafkaJob are the properties of the servers.
 func (p product) kafkaJob() object { return p.job() }
 
-// precedence is a case about where the value of auto_create_topics comes from.
+// precedence is a case about where the value of auto_create_topics comes from. A previous one is a parameter of the creation, or stands
+// where the hand-written adapter looks for it.
 func precedence(name string, parameter, previous, plan any, want bool) behaviour {
 	return same(name, func(ctx context.Context) {
-		b := newKafka()
+		brokers := []*broker{newKafka()}
 		if previous != nil {
-			b.deploy(ctx, object{"auto_create_topics": previous})
+			brokers[0].deploy(ctx, object{"auto_create_topics": previous})
+			older := newKafka()
+			older.Manifest = fmt.Sprintf("---\nproperties:\n  auto_create_topics: %t\n", previous)
+			brokers = append(brokers, older)
 		}
-		if plan != nil {
-			b.properties()["auto_create_topics"] = plan
+		for _, b := range brokers {
+			if plan != nil {
+				b.properties()["auto_create_topics"] = plan
+			}
+			parameters := object{}
+			if parameter != nil {
+				parameters["auto_create_topics"] = parameter
+			}
+			made := b.deploy(ctx, parameters)
+			Expect(made.kafkaJob()).To(HaveKeyWithValue("auto_create_topics", want))
+			b.expectNoPendingChanges(ctx)
 		}
-		parameters := object{}
-		if parameter != nil {
-			parameters["auto_create_topics"] = parameter
-		}
-		made := b.deploy(ctx, parameters)
-		Expect(made.kafkaJob()).To(HaveKeyWithValue("auto_create_topics", want))
-		b.expectNoPendingChanges(ctx)
 	})
 }
 
@@ -66,9 +73,20 @@ func kafkaManifests() []behaviour {
 			made := newKafka().generate(ctx, nil)
 			deployed := decode(strings.NewReplacer("auto_create_topics: false", "auto_create_topics: true", "replication_factor: 5", "replication_factor: 3").
 				Replace(fixture("kafka-adapter.yml")))
-			delete(made.tree, "brokerpak")
+			delete(made.tree, "brokerpak") // its case is the next one
 			Expect(made.tree).To(Equal(deployed))
 			Expect(made.Secrets).To(BeEmpty())
+		}),
+		differs("prints a manifest to stdout, and nothing else", func(ctx context.Context) {
+			Expect(newKafka().generate(ctx, nil).tree["brokerpak"]).To(BeAssignableToTypeOf(""))
+		}),
+		differs("parameters that the adapter ignores", func(ctx context.Context) {
+			b := newKafka()
+			expectTold(b.ask(ctx, b.body(object{"retention": 5})), `"retention" is not supported`)
+		}),
+		differs("default_replication_factor: any number", func(ctx context.Context) {
+			b := newKafka()
+			expectTold(b.ask(ctx, b.body(object{"default_replication_factor": 0})), `parameter "default_replication_factor" must be`)
 		}),
 		same("more zookeeper instances", func(ctx context.Context) {
 			b := newKafka()
@@ -153,11 +171,20 @@ func kafkaManifests() []behaviour {
 }
 
 func kafkaRefusals() []behaviour {
-	refusal := func(name string, change func(b *broker), texts ...string) behaviour {
+	lacks := func(name, job string, releases ...serviceadapter.ServiceRelease) behaviour {
+		return differs(name, func(ctx context.Context) {
+			b := newKafka()
+			b.Deployment.Releases = append(serviceadapter.ServiceReleases{}, releases...)
+			got := b.ask(ctx, b.body(nil))
+			expectTold(got, "job '"+job+"' not provided")
+			Expect(got.Stderr).To(ContainSubstring("job '" + job + "' not provided"))
+		})
+	}
+	networks := func(name string, names ...string) behaviour {
 		return same(name, func(ctx context.Context) {
 			b := newKafka()
-			change(b)
-			expectRefused(b.ask(ctx, b.body(nil)), texts...)
+			b.planGroups()[0].(object)["networks"] = append([]string{}, names...)
+			expectRefused(b.ask(ctx, b.body(nil)), fmt.Sprintf("expected 1 network for kafka_server, got %d", len(names)))
 		})
 	}
 	const missing = "the plan lacks the instance group kafka_server or zookeeper_server"
@@ -173,7 +200,9 @@ func kafkaRefusals() []behaviour {
 			b := newKafka()
 			b.deploy(ctx, nil)
 			b.previousPlan = before
-			expectTold(b.ask(ctx, b.body(nil)), "cannot change to a plan with fewer instances")
+			got := b.ask(ctx, b.body(nil))
+			expectTold(got, "cannot migrate to a smaller plan")
+			Expect(got.Stderr).To(ContainSubstring("cannot migrate to a smaller plan"))
 		})
 	}
 	malformed := func(name, key, text string) behaviour {
@@ -195,26 +224,37 @@ func kafkaRefusals() []behaviour {
 			version("0.16.0")(b)
 			b.generate(ctx, nil)
 		}),
-		refusal("release lower than 0.16.0", version("0.15.0"), `requires the release of job "kafka_server" >= 0.16.0; the deployment has version 0.15.0`),
-		same("ignores invalid semver", func(ctx context.Context) {
-			b := newKafka()
-			version("not-semver")(b)
-			b.generate(ctx, nil)
+		differs("release lower than 0.16.0", func(ctx context.Context) {
+			for _, lower := range []string{"0.15.0", "0.15.0-rc.1"} {
+				b := newKafka()
+				version(lower)(b)
+				expectTold(b.ask(ctx, b.body(nil)), `the service requires the release of job "kafka_server" >= 0.16.0; the deployment has version `+lower)
+			}
 		}),
-		refusal("no kafka_server job", func(b *broker) {
-			b.Deployment.Releases = serviceadapter.ServiceReleases{release("kafka", "9.2.1", "zookeeper_server")}
-		}, `no release of the deployment provides the job "kafka_server"`),
+		differs("ignores invalid semver", func(ctx context.Context) {
+			b := newKafka()
+			for _, good := range []string{"not-semver", "1", "0.16", "2+dev.3"} {
+				version(good)(b)
+				Expect(b.ask(ctx, b.body(nil)).Stderr).To(Equal(unremarkable))
+			}
+			version("0.15")(b)
+			expectTold(b.ask(ctx, b.body(nil)), "the deployment has version 0.15")
+		}),
+		differs("ignores the version latest", func(ctx context.Context) {
+			b := newKafka()
+			version("latest")(b)
+			expectRefused(b.ask(ctx, b.body(nil)), `the version "latest"`)
+		}),
+		lacks("no kafka_server job", "kafka_server", release("kafka", "9.2.1", "zookeeper_server")),
 		malformed("deployment is invalid JSON", "service_deployment", "{"),
 		malformed("deployment is empty", "service_deployment", "{}"),
-		refusal("no releases", func(b *broker) { b.Deployment.Releases = nil }),
+		lacks("no releases", "kafka_server"),
 		malformed("plan is invalid JSON", "plan", "{"),
 		noGroup("plan without instance groups", []any{}),
 		noGroup("no kafka_server instance group", []any{planGroup("zookeeper_server", 1)}),
 		noGroup("no zookeeper_server instance group", []any{planGroup("kafka_server", 1)}),
-		refusal("release lacks a job", func(b *broker) {
-			b.Deployment.Releases = serviceadapter.ServiceReleases{release("kafka", "9.2.1", "kafka_server")}
-		}, `no release of the deployment provides the job "zookeeper_server"`),
-		refusal("no network for kafka_server", func(b *broker) { b.planGroups()[0].(object)["networks"] = []string{} },
-			"expected 1 network for kafka_server, got 0"),
+		lacks("release lacks a job", "zookeeper_server", release("kafka", "9.2.1", "kafka_server")),
+		networks("no network for kafka_server"),
+		networks("two networks for kafka_server", "net", "other"),
 	}
 }

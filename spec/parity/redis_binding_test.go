@@ -2,7 +2,8 @@ package parity_test
 
 import (
 	"context"
-	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/gomega"
@@ -23,16 +24,20 @@ func redisBindings() []behaviour {
 		return same(name, func(ctx context.Context) {
 			b := bound(ctx)
 			delete(b.Secrets, reference)
-			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for "+reference)
+			expectTold(b.bind(ctx, "some-binding", nil), "the broker sent no value for "+reference)
 		})
 	}
 	return []behaviour{
-		same("binding: without secrets in the manifest", func(ctx context.Context) {
+		differs("binding: without secrets in the manifest", func(ctx context.Context) {
 			b := newRedis()
 			b.with(object{"secure_manifests": false})
 			b.deploy(ctx, nil)
 			b.noSecrets = true
-			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(And(HaveKey("password"), Not(HaveKey("generated_secret"))))
+			password := b.secretOf("password")
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(Equal(object{
+				"host": "127.0.0.1", "port": 6379.0, "password": password, "odb_managed_secret": "HardcodedAdapterValue",
+				"scheme": "redis", "uri": "redis://:" + password + "@127.0.0.1:6379",
+			}))
 		}),
 		same("binding: with ((secret)) resolved", func(ctx context.Context) {
 			Expect(credentials(bound(ctx).bind(ctx, "some-binding", nil))).To(And(
@@ -45,17 +50,28 @@ func redisBindings() []behaviour {
 		same("binding: managed_secret not interpolated", func(ctx context.Context) {
 			b := bound(ctx)
 			delete(b.Secrets, b.secretOf("odb_managed_secret"))
-			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for ((/odb/")
+			expectTold(b.bind(ctx, "some-binding", nil), "the broker sent no value for ((/odb/")
 		}),
 		same("binding: malformed (())", func(ctx context.Context) {
 			b := bound(ctx)
 			b.Manifest = strings.Replace(b.Manifest, "((/foo))", "(())", 1)
-			expectRefused(b.bind(ctx, "some-binding", nil), "the broker sent no value for (())")
+			expectTold(b.bind(ctx, "some-binding", nil), "the broker sent no value for (())")
 		}),
 		differs("binding: malformed foo", func(ctx context.Context) {
 			b := bound(ctx)
 			b.Manifest = strings.Replace(b.Manifest, "((/foo))", "foo", 1)
 			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("secret", "foo"))
+		}),
+		differs("binding: the broker's secrets are passed on", func(ctx context.Context) {
+			made := credentials(bound(ctx).bind(ctx, "some-binding", nil))
+			Expect(slices.Collect(maps.Keys(made))).To(ConsistOf(
+				"host", "port", "password", "generated_secret", "odb_managed_secret", "secret", "scheme", "uri",
+			))
+		}),
+		differs("binding: could not find the path of a secret", func(ctx context.Context) {
+			b := bound(ctx)
+			b.Manifest = strings.Replace(b.Manifest, "ca_cert:", "no_cert:", 1)
+			Expect(b.bind(ctx, "some-binding", nil).Exit).To(Equal(0))
 		}),
 		same("produces a binding containing a DNS address", func(ctx context.Context) {
 			b := bound(ctx)
@@ -136,7 +152,9 @@ func redisBindings() []behaviour {
 		differs("has no plan schemas", func(ctx context.Context) {
 			got := newRedis().call(ctx, "generate-plan-schemas", object{"plan": object{"instance_groups": []any{planGroup("redis-server", 1)}, "properties": object{"persistence": true}}})
 			Expect(got.Exit).To(Equal(0), got.Stderr)
-			Expect(json.Valid([]byte(got.Stdout))).To(BeTrue())
+			instance := decode(got.Stdout)["service_instance"].(object)["create"].(object)["parameters"].(object)
+			Expect(instance).To(HaveKeyWithValue("additionalProperties", false))
+			Expect(slices.Collect(maps.Keys(instance["properties"].(object)))).To(ConsistOf("credhub_secret_path", "maxclients", "odb_managed_secret", "tls_enabled", "vm_extensions_config"))
 		}),
 	}
 }

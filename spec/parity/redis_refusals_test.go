@@ -11,11 +11,11 @@ import (
 
 // redisRefusals are the behaviours about requests and plans that cannot be met.
 func redisRefusals() []behaviour {
-	refusal := func(name string, change func(b *broker), texts ...string) behaviour {
+	told := func(name string, change func(b *broker), texts ...string) behaviour {
 		return same(name, func(ctx context.Context) {
 			b := newRedis()
 			change(b)
-			expectRefused(b.ask(ctx, b.body(nil)), texts...)
+			expectTold(b.ask(ctx, b.body(nil)), texts...)
 		})
 	}
 	lacks := func(job string) func(b *broker) {
@@ -26,21 +26,22 @@ func redisRefusals() []behaviour {
 			b.Deployment.Releases = serviceadapter.ServiceReleases{release("some-release-name", "4", jobs...)}
 		}
 	}
-	const noRelease = "no release of the deployment provides the job "
-	all := []behaviour{
+	return []behaviour{
 		same("invalid arbitrary parameters", func(ctx context.Context) {
 			b := newRedis()
-			expectTold(b.ask(ctx, b.body(object{"foo": "bar", "baz": "barz", "maxclients": 22})), `"baz"`, `"foo"`)
+			got := b.ask(ctx, b.body(object{"foo": "bar", "baz": "barz", "maxclients": 22}))
+			expectTold(got, `"baz"`, `"foo"`)
+			Expect(got.Stdout).NotTo(ContainSubstring(`parameter "maxclients"`))
 		}),
-		refusal("health-check job missing from releases", lacks("health-check"), noRelease+`"health-check"`),
-		refusal("redis-server job missing from releases", lacks("redis-server"), noRelease+`"redis-server"`),
-		refusal("cleanup-data job missing from releases", lacks("cleanup-data"), noRelease+`"cleanup-data"`),
-		refusal("redis job has no release", func(b *broker) {
+		told("health-check job missing from releases", lacks("health-check"), "job 'health-check' not provided by any release"),
+		told("redis-server job missing from releases", lacks("redis-server"), "job 'redis-server' not provided by any release"),
+		told("cleanup-data job missing from releases", lacks("cleanup-data"), "job 'cleanup-data' not provided by any release"),
+		told("redis job has no release", func(b *broker) {
 			b.Deployment.Releases = serviceadapter.ServiceReleases{release("some-release-name", "4", "health-check")}
-		}, noRelease+`"redis-server"`),
-		refusal("job in two releases", func(b *broker) {
+		}, "job 'redis-server' not provided by any release"),
+		told("job in two releases", func(b *broker) {
 			b.Deployment.Releases = append(b.Deployment.Releases, release("some-other-release", "4", "redis-server"))
-		}, "redis-server", "some-other-release, some-release-name"),
+		}, "job 'redis-server' is provided by several releases of the deployment: some-other-release, some-release-name"),
 		differs("plan lacks the redis-server instance group", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = b.planGroups()[1:]
@@ -52,26 +53,62 @@ func redisRefusals() []behaviour {
 			b.properties()["persistence"], b.properties()["redis_instance_group_name"] = false, "foo"
 			expectRefused(b.ask(ctx, b.body(nil)), `the plan has an instance group "redis-server" that the service does not know`)
 		}),
-		refusal("plan lacks persistence", func(b *broker) { delete(b.properties(), "persistence") }, "persistence"),
+		same("plan lacks persistence", func(ctx context.Context) {
+			b := newRedis()
+			delete(b.properties(), "persistence")
+			expectRefused(b.ask(ctx, b.body(nil)), "persistence")
+		}),
 		differs("new version is no version", func(ctx context.Context) {
 			b := migrated()
 			b.Deployment.Releases[0].Version = "oi"
 			Expect(b.ask(ctx, b.body(nil)).Exit).To(Equal(0))
 			b.Deployment.Releases[0].Version = "o i"
-			expectRefused(b.ask(ctx, b.body(nil)), `"o i" is not a version`)
+			expectTold(b.ask(ctx, b.body(nil)), `"o i" is not a version`)
 		}),
-		same("old version is no version", func(ctx context.Context) {
+		differs("old version is no version", func(ctx context.Context) {
 			b := migrated()
 			b.Manifest = strings.Replace(b.Manifest, `version: "4"`, `version: "oi"`, 1)
-			expectRefused(b.ask(ctx, b.body(nil)), "lower than the deployed version oi")
+			expectTold(b.ask(ctx, b.body(nil)), "version 4 is lower than the deployed version oi")
 		}),
 		same("old manifest lacks the release name", func(ctx context.Context) {
 			b := migrated()
 			b.Manifest = strings.ReplaceAll(b.Manifest, "some-release-name", "renamed")
-			expectRefused(b.ask(ctx, b.body(nil)), `release "some-release-name", which provides the job "redis-server", is not in the previous manifest`)
+			expectTold(b.ask(ctx, b.body(nil)), `release "some-release-name", which provides the job "redis-server", is not in the previous manifest`)
+		}),
+		differs("an instance group that the adapter does not know", func(ctx context.Context) {
+			b := newRedis()
+			b.Plan["instance_groups"] = append(b.planGroups(), planGroup("sentinel", 1))
+			expectRefused(b.ask(ctx, b.body(nil)), `the plan has an instance group "sentinel" that the service does not know`)
+		}),
+		differs("persistence without a disk", func(ctx context.Context) {
+			b := newRedis()
+			delete(b.planGroups()[0].(object), "persistent_disk_type")
+			expectRefused(b.ask(ctx, b.body(nil)), "plan property persistence needs a persistent_disk_type")
+		}),
+		differs("maxclients that no server has", func(ctx context.Context) {
+			for _, count := range []any{0, 60001, 22.5, "22"} {
+				b := newRedis()
+				expectTold(b.ask(ctx, b.body(object{"maxclients": count})), `parameter "maxclients" must be`)
+			}
+		}),
+		differs("vm_extensions_config without vm_extensions", func(ctx context.Context) {
+			b := newRedis()
+			expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": "azs: []"})), "vm_extensions_config must be a cloud config with vm_extensions")
+		}),
+		differs("vm_extensions_config: extensions without names", func(ctx context.Context) {
+			for _, config := range []string{
+				"vm_extensions:", "vm_extensions: 5", "vm_extensions: [5]", "vm_extensions: [{cloud_properties: {}}]", "\"x\nvm_extensions:\"",
+			} {
+				b := newRedis()
+				expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": config})), `parameter "vm_extensions_config" cannot be used: `)
+			}
+		}),
+		same("vm_extensions_config that is no YAML", func(ctx context.Context) {
+			b := newRedis()
+			expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": "vm_extensions: ["})),
+				`parameter "vm_extensions_config" cannot be used: the text is no YAML`)
 		}),
 	}
-	return all
 }
 
 // redisVersions is the table of versions: a release must not become older.
@@ -114,7 +151,7 @@ func redisVersions() []behaviour {
 			b.Deployment.Releases[0].Version = row.after
 			got := b.ask(ctx, b.body(nil))
 			if row.lower {
-				expectRefused(got, "version "+row.after+" is lower than the deployed version "+row.before)
+				expectTold(got, "version "+row.after+" is lower than the deployed version "+row.before)
 				return
 			}
 			Expect(got.Exit).To(Equal(0), got.Stderr)

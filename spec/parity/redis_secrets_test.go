@@ -18,6 +18,11 @@ func redisSecrets() []behaviour {
 			Expect(made.Secrets).To(HaveKeyWithValue("odb_managed_secret", "HardcodedAdapterValue"))
 			Expect(made.job()["redis"]).To(HaveKeyWithValue("odb_managed_secret", "((odb_secret:odb_managed_secret))"))
 		}),
+		differs("password of a new instance", func(ctx context.Context) {
+			made := newRedis().generate(ctx, nil)
+			Expect(made.job()["redis"]).To(HaveKeyWithValue("password", "((odb_secret:redis_password))"))
+			Expect(made.Secrets["redis_password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
+		}),
 		differs("credhub_secret_path parameter", func(ctx context.Context) {
 			b := newRedis()
 			expectTold(b.ask(ctx, b.body(object{"credhub_secret_path": "/foo"})), `"credhub_secret_path" must be the path of a credential that the operator allows`)
@@ -95,7 +100,7 @@ func redisSecrets() []behaviour {
 			b.noSecrets = true
 			Expect(b.generate(ctx, nil).Secrets).To(BeEmpty())
 		}),
-		same("makes the expected manifest from a valid old manifest", func(ctx context.Context) {
+		differs("makes the expected manifest from a valid old manifest", func(ctx context.Context) {
 			b := migrated()
 			b.expectNoPendingChanges(ctx)
 			made := b.deploy(ctx, nil)

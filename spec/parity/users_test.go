@@ -24,9 +24,7 @@ type redisServer struct {
 func startRedis(password string) *redisServer {
 	GinkgoHelper()
 	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		Skip("there is no redis-server: run `make tools` as root first")
-	}
+	Expect(err).NotTo(HaveOccurred(), "run `make tools` as root first: it installs redis-server")
 	dir, err := os.MkdirTemp("", "redis-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
