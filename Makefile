@@ -16,7 +16,8 @@ OLDER_OPENTOFU        := 1.10.10
 VERSITYGW_VERSION     := 1.8.0
 FUZZTIME              ?= 10s
 
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags
+PLAIN    := '-s -w' -buildvcs=false
 BINARY   := build/bin/service-adapter
 LINTER   := build/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 # The race detector needs a C compiler. It is for the packages that do things side by side; the others would only take longer.
@@ -34,7 +35,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build the program, build/bin/service-adapter (the default)
-	$(GO_BUILD) -o $(BINARY) ./cmd/service-adapter
+	$(GO_BUILD) '-s -w' -o $(BINARY) ./cmd/service-adapter
 
 .PHONY: opentofu
 opentofu: ## take OpenTofu from the PATH, or build it
@@ -44,8 +45,8 @@ opentofu: ## take OpenTofu from the PATH, or build it
 tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, and as root PostgreSQL, Redis, Chromium and ruby from Debian's packages
 	scripts/opentofu $(OLDER_OPENTOFU)
 	@mkdir -p build/providers
-	cd spec/providers && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
-	cd examples/postgresql/provider && $(GO_BUILD) -o $(CURDIR)/build/providers/ ./cmd/...
+	cd spec/providers && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
+	cd examples/postgresql/provider && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
 	@scripts/postgresql >/dev/null || echo "tools: specs that need a PostgreSQL database will be skipped"
 	@scripts/redis >/dev/null || echo "tools: specs that make users of a Redis server will be skipped"
@@ -87,7 +88,7 @@ RELEASE_BINARY := $(if $(SOURCE),,build/release/service-adapter)
 
 .PHONY: release
 release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
-	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) -o $(RELEASE_BINARY) ./cmd/service-adapter)
+	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) '-s -w -X main.release=$(VERSION)' -o $(RELEASE_BINARY) ./cmd/service-adapter)
 	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -arch "$(RELEASE_GOARCH)" -paks "$(PAKS)"
 
 .PHONY: demo

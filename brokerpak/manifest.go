@@ -10,8 +10,8 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// packVersion is the only version of the format there is.
-const packVersion = 1
+// PackVersion is the only version of the format there is.
+const PackVersion = 1
 
 // platforms are the platforms that the format admits.
 var platforms = []string{ //nolint:gochecknoglobals // a constant table
@@ -67,8 +67,8 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 }
 
 func (d *document) checkManifest(at places, manifest *Manifest) {
-	if manifest.PackVersion != packVersion {
-		d.failf(at.at("packversion"), "packversion", "packversion must be %d", packVersion)
+	if manifest.PackVersion != PackVersion {
+		d.failf(at.at("packversion"), "packversion", "packversion must be %d", PackVersion)
 	}
 	d.required(at, "name", "name", manifest.Name)
 	d.required(at, "version", "version", manifest.Version)

@@ -52,8 +52,8 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 		return service
 	}
 	service.Pos = at.at("name")
-	if version != packVersion {
-		d.failf(at.at("version"), "version", "version of a service definition must be %d", packVersion)
+	if version != PackVersion {
+		d.failf(at.at("version"), "version", "version of a service definition must be %d", PackVersion)
 	}
 	d.checkService(at, service)
 	checkBosh(service, diags)

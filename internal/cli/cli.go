@@ -36,6 +36,8 @@ type Streams struct {
 	Getenv func(name string) (string, bool)
 	// Terminal tells whether Out is one, so that colours help.
 	Terminal bool
+	// Release is the version that the build set; "" for a development build.
+	Release string
 	// ErrTerminal tells whether Err is one, so that progress can be shown in place.
 	ErrTerminal bool
 }
@@ -53,7 +55,7 @@ func (e usageError) Unwrap() error { return e.err }
 // it does not know is fixed.
 func Has(argument string) bool {
 	switch argument {
-	case "bindings", "instance", "pak", "pending-changes", "prepare", "replay", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+	case "bindings", "instance", "pak", "pending-changes", "prepare", "replay", "version", "--version", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
 		return true
 	default:
 		return false
@@ -62,6 +64,9 @@ func Has(argument string) bool {
 
 // Run executes a command line without the program's name and returns the exit code.
 func Run(ctx context.Context, streams Streams, args []string) int {
+	if len(args) > 0 && args[0] == "--version" {
+		args[0] = "version"
+	}
 	root := newRoot(streams) //nolint:contextcheck // the commands get it from ExecuteContextC
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -95,6 +100,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newPending(streams),
 		newPrepare(streams),
 		newReplay(streams),
+		newVersion(streams),
 	)
 	return root
 }

@@ -11,8 +11,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// recordFormat is the version of the record; it changes only when an older adapter could misread a newer record.
-const recordFormat = 1
+// RecordFormat is the version of the record; it changes only when an older adapter could misread a newer record.
+const RecordFormat = 1
 
 // Record is what a state remembers of the binding or instance it belongs to, so that it can be deleted whatever pak is installed
 // by then.
@@ -100,7 +100,7 @@ func (r *Record) MadeBy(pak *brokerpak.Pak, installation tofu.Installation) {
 // Encode renders the record for the state. It fails where the request holds a number that no double holds: what has a record that
 // cannot be read could never be deleted.
 func (r *Record) Encode() ([]byte, error) {
-	r.Format = recordFormat
+	r.Format = RecordFormat
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record: %w", err)
@@ -119,7 +119,7 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if err := decoder.Decode(&r); err != nil {
 		return nil, fmt.Errorf("reading the record: %w", err)
 	}
-	if r.Format < 1 || r.Format > recordFormat {
+	if r.Format < 1 || r.Format > RecordFormat {
 		return nil, fmt.Errorf("reading the record: format %d is not supported; was it made by a newer adapter?", r.Format)
 	}
 	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found, &r.Parameters} {

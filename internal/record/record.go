@@ -22,8 +22,8 @@ const Key = "brokerpak"
 // the broker stores.
 const OutputsKey = "brokerpak_outputs"
 
-// format is the version of the record; it changes only when an older adapter could misread a newer record.
-const format = 1
+// Format is the version of the record; it changes only when an older adapter could misread a newer record.
+const Format = 1
 
 // Record is what an instance's manifest remembers. The zero values of its fields are left out of the text.
 type Record struct {
@@ -92,7 +92,7 @@ func (s Secret) StoredName(name string) string {
 // Encode renders the record as one JSON text with sorted keys. Every "(" is escaped, so that neither the Director nor the
 // broker finds a reference in it.
 func (r Record) Encode() string {
-	r.Format = format
+	r.Format = Format
 	return strings.ReplaceAll(string(value.MustJSON(r)), "(", `\u0028`)
 }
 
@@ -108,7 +108,7 @@ func Decode(text string) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, err)
 	}
-	if r.Format < 1 || r.Format > format {
+	if r.Format < 1 || r.Format > Format {
 		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; was it made by a newer adapter?",
 			Key, r.Format)
 	}

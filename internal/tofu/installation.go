@@ -126,3 +126,6 @@ func inspectExecutable(what, path string) (executable, error) {
 	}
 	return executable{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
 }
+
+// Tested returns the versions of OpenTofu that the tests run, oldest first.
+func Tested() []string { return []string{"1.6.2", "1.10.10", "1.12.6"} }

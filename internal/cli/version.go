@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/adapter"
+	"service-adapter/brokerpak"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// version is the product of `version --json`.
+type version struct {
+	Program  string         `json:"program"`
+	Commit   string         `json:"commit,omitempty"`
+	Go       string         `json:"go"`
+	OpenTofu []string       `json:"opentofu_tested"`
+	Formats  map[string]int `json:"formats"`
+}
+
+// programVersion describes this program. release is the version that the build set, "" for a development build.
+func programVersion(release string) version {
+	v := version{
+		Program: release, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
+		Formats: map[string]int{
+			"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format, "state_record": lifecycle.RecordFormat,
+		},
+	}
+	if v.Program == "" {
+		v.Program = "development"
+	}
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return v
+	}
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			v.Commit = setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			v.Commit += " with changes"
+		}
+	}
+	return v
+}
+
+// text is the version for people, one fact a line.
+func (v version) text() string {
+	lines := []string{"service-adapter " + v.Program}
+	if v.Commit != "" {
+		lines = append(lines, "commit: "+v.Commit)
+	}
+	lines = append(lines, "Go: "+v.Go, "OpenTofu tested: "+strings.Join(v.OpenTofu, ", "))
+	for _, name := range value.Keys(v.Formats) {
+		lines = append(lines, fmt.Sprintf("format of %s: %d", strings.ReplaceAll(name, "_", " "), v.Formats[name]))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+const versionHelp = `Print the version of this program, the commit it was built from when that is known, and the versions of Go, of OpenTofu and of
+the formats that it knows: of brokerpaks, of the record in manifests, and of the record in states.
+
+EXIT STATUS
+  0 always, 2 wrong usage`
+
+// newVersion is `version`.
+func newVersion(streams Streams) *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the versions of the program and of what it knows",
+		Long:    versionHelp,
+		Example: "  service-adapter version --json",
+		Args:    arguments(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			found := programVersion(streams.Release)
+			if asJSON {
+				return writeJSON(streams, found)
+			}
+			_, err := fmt.Fprint(streams.Out, found.text())
+			return err
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}

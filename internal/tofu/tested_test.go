@@ -1,0 +1,23 @@
+package tofu_test
+
+import (
+	"os"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+var _ = It("names the versions of OpenTofu that can be built for tests", func() {
+	entries, err := os.ReadDir("../../spec/tools")
+	Expect(err).NotTo(HaveOccurred())
+	var built []string
+	for _, entry := range entries {
+		if version, found := strings.CutPrefix(entry.Name(), "tofu-"); found {
+			built = append(built, version)
+		}
+	}
+	Expect(tofu.Tested()).To(ConsistOf(built))
+})
