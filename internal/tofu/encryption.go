@@ -104,11 +104,6 @@ func (w *Workspace) writeKeys() error {
 	return writeFile(w.keysPath(), c.script())
 }
 
-// removeKeys removes the keys, also where the scratch directory stays.
-func (w *Workspace) removeKeys() error {
-	return errors.Join(remove(w.keysPath()), remove(w.keysPath()+askedSuffix))
-}
-
 // encrypt adds to the environment of a run what encrypts its states.
 func (w *Workspace) encrypt(env map[string]string) error {
 	c := w.engine.options.Encryption

@@ -103,7 +103,7 @@ func New(options Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{options: options, logger: options.Logger, store: newStore(options.Backend, options.Env)}
-	e.sweepLooks()
+	e.sweep()
 	return e, nil
 }
 

@@ -19,6 +19,23 @@ const lockInterval = 20 * time.Millisecond
 // nil, is called before each further try. The lock belongs to the open file: whoever inherits the descriptor holds it, too.
 func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	for {
+		if file, err := tryLock(path); file != nil || err != nil {
+			return file, err
+		}
+		if waiting != nil {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockInterval):
+		}
+	}
+}
+
+// tryLock is lockFile without waiting: nil while others hold the lock.
+func tryLock(path string) (*os.File, error) {
+	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err
@@ -31,19 +48,12 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 			return nil, closeErr
 		}
 		switch {
-		case err == nil:
-			continue // The former holder removed the file between our open and our lock.
-		case !errors.Is(err, syscall.EWOULDBLOCK):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, nil
+		case err != nil:
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
-		if waiting != nil {
-			waiting()
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(lockInterval):
-		}
+		// The former holder removed the file between our open and our lock.
 	}
 }
 
@@ -80,20 +90,38 @@ type holder struct {
 
 // takeLease waits for the lease. Providers that outlived both the adapter and the OpenTofu that started them are killed.
 func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
-	l := &lease{path: path + ".lock", owner: path + ".json"}
+	l := newLease(path)
 	file, err := lockFile(ctx, l.path, func() { l.killOrphans(e) })
 	if err != nil {
 		return nil, err
 	}
+	return l, l.hold(file)
+}
+
+// freeLease takes a lease that nobody has; nil when somebody does.
+func freeLease(path string) (*lease, error) {
+	l := newLease(path)
+	file, err := tryLock(l.path)
+	if file == nil {
+		return nil, err
+	}
+	return l, l.hold(file)
+}
+
+func newLease(path string) *lease { return &lease{path: path + ".lock", owner: path + ".json"} }
+
+// hold records who has the lease now, whose locked file this is.
+func (l *lease) hold(file *os.File) error {
 	l.file = file
-	if err := l.removeMarks(); err != nil {
-		return nil, errors.Join(err, l.release())
-	}
+	err := l.removeMarks()
 	l.now = holder{Adapter: current(), Left: l.left()}
-	if err := l.record(); err != nil {
-		return nil, errors.Join(err, l.release())
+	if err == nil {
+		err = l.record()
 	}
-	return l, nil
+	if err != nil {
+		return errors.Join(err, l.release())
+	}
+	return nil
 }
 
 // left returns the beginnings of runs of former holders that did not end in order. A run that was under way when its adapter died

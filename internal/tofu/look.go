@@ -3,7 +3,6 @@ package tofu
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -43,19 +42,4 @@ func lockDir(path string) (*os.File, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return nil, dir.Close()
-}
-
-// sweepLooks removes what killed adapters left of their looks.
-func (e *Engine) sweepLooks() {
-	paths, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
-	for _, path := range paths {
-		dir, lockErr := lockDir(path)
-		if dir != nil {
-			lockErr = errors.Join(os.RemoveAll(path), dir.Close())
-		}
-		err = errors.Join(err, lockErr)
-	}
-	if err != nil {
-		e.logger.Warn("removing what a killed adapter left", "error", err)
-	}
 }

@@ -184,10 +184,16 @@ func load(dir string, i Installation) (*Prepared, error) {
 // fileMaker makes the files of a prepared directory, variant → name → text, and tells what its template is made of.
 type fileMaker func() (map[string]map[string][]byte, *hclfile.Module, error)
 
+// What is beside prepared directories: the lock of builds, and what is being built.
+const (
+	buildLock = ".lock"
+	newPrefix = ".new-"
+)
+
 // build makes a prepared directory in a temporary one beside it and renames it, one at a time.
 func (e *Engine) build(ctx context.Context, i Installation, dir string, content fileMaker) (err error) {
 	parent := filepath.Dir(dir)
-	lock, err := lockFile(ctx, filepath.Join(parent, ".lock"), nil)
+	lock, err := lockFile(ctx, filepath.Join(parent, buildLock), nil)
 	if err != nil {
 		return err
 	}
@@ -196,20 +202,14 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, content 
 		return nil // Somebody else built it while we waited.
 	}
 	// What an interrupted build left behind: nobody else builds now.
-	abandoned, err := filepath.Glob(filepath.Join(parent, ".new-*"))
-	if err != nil {
+	if err := removeAbandoned(parent); err != nil {
 		return err
-	}
-	for _, path := range abandoned {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
 	}
 	files, module, err := content()
 	if err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp(parent, ".new-")
+	temp, err := os.MkdirTemp(parent, newPrefix)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
 func (w *Workspace) Close() error {
 	w.stopProviders()
-	failures := []error{w.removeKeys()}
-	if unsaved, err := w.unsaved(); err != nil || unsaved == "" {
-		failures = append(failures, err, os.RemoveAll(w.dir))
-	}
-	if w.temp != "" {
-		failures = append(failures, os.RemoveAll(w.temp))
-	}
-	if err := errors.Join(append(failures, w.lease.release())...); err != nil {
+	if err := errors.Join(clearScratch(w.dir), w.lease.release()); err != nil {
 		return fmt.Errorf("closing workspace %q: %w", w.name, err)
 	}
 	return nil
@@ -86,14 +79,8 @@ func (w *Workspace) Close() error {
 
 // makeScratch makes the scratch directory. What an earlier run left is removed, except a state that it could not save.
 func (w *Workspace) makeScratch() error {
-	unsaved, err := w.unsaved()
-	if err != nil {
+	if err := clearScratch(w.dir); err != nil {
 		return err
-	}
-	if unsaved == "" {
-		if err := os.RemoveAll(w.dir); err != nil {
-			return err
-		}
 	}
 	return os.MkdirAll(filepath.Join(w.dir, "tmp"), 0o700)
 }
@@ -123,6 +110,9 @@ func (w *Workspace) tempDir() (string, error) {
 		temp, err := os.MkdirTemp(w.engine.options.TempDir, "tofu-")
 		if err != nil {
 			return "", err
+		}
+		if err := os.Symlink(temp, filepath.Join(w.dir, socketsLink)); err != nil {
+			return "", errors.Join(err, os.Remove(temp))
 		}
 		w.temp = temp
 	}

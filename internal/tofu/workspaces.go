@@ -77,10 +77,7 @@ func (e *Engine) look(name string, read func(*Workspace) error) (err error) {
 	dir := lock.Name()
 	w := &Workspace{engine: e, name: name, dir: dir, look: lock, mask: e.mask()}
 	defer func() {
-		err = errors.Join(err, os.RemoveAll(dir), lock.Close())
-		if w.temp != "" {
-			err = errors.Join(err, os.RemoveAll(w.temp))
-		}
+		err = errors.Join(err, clearScratch(dir), lock.Close())
 	}()
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o700), w.writeKeys()); err != nil {
 		return err

@@ -1,0 +1,105 @@
+package tofu
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// sweep removes what killed adapters left in the cache directory: states, keys, variables and the backend's credentials in clear text. What
+// belongs to a live process stays, and so does a state that could not be saved.
+func (e *Engine) sweep() {
+	if err := errors.Join(e.sweepLooks(), e.sweepRuns(), e.sweepBuilds()); err != nil {
+		e.logger.Warn("removing what a killed adapter left", "error", err)
+	}
+}
+
+func (e *Engine) sweepLooks() error {
+	paths, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
+	for _, path := range paths {
+		dir, lockErr := lockDir(path)
+		if dir != nil {
+			lockErr = errors.Join(clearScratch(path), dir.Close())
+		}
+		err = errors.Join(err, lockErr)
+	}
+	return err
+}
+
+func (e *Engine) sweepRuns() error {
+	runs := filepath.Join(e.options.CacheDir, runsName)
+	entries, err := os.ReadDir(runs)
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		dir := filepath.Join(runs, entry.Name())
+		l, leaseErr := freeLease(dir)
+		if l != nil && leaseErr == nil {
+			leaseErr = errors.Join(clearScratch(dir), l.release())
+		}
+		err = errors.Join(err, leaseErr)
+	}
+	return err
+}
+
+// sweepBuilds removes what interrupted builds of prepared directories left, unless somebody builds.
+func (e *Engine) sweepBuilds() error {
+	prepared := filepath.Join(e.options.CacheDir, preparedName)
+	if abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*")); err != nil || len(abandoned) == 0 {
+		return err
+	}
+	lock, err := tryLock(filepath.Join(prepared, buildLock))
+	if lock == nil {
+		return err
+	}
+	return errors.Join(removeAbandoned(prepared), lock.Close())
+}
+
+// removeAbandoned removes what interrupted builds left, for somebody who has the lock of builds.
+func removeAbandoned(prepared string) error {
+	abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*"))
+	for _, path := range abandoned {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// socketsLink is the name of a link in a scratch directory to the directory of its sockets, when that lies elsewhere.
+const socketsLink = "sockets"
+
+// clearScratch removes a scratch directory, except states in it that could not be saved.
+func clearScratch(dir string) error {
+	var failures []error
+	if sockets, err := os.Readlink(filepath.Join(dir, socketsLink)); err == nil {
+		failures = append(failures, os.RemoveAll(sockets))
+	}
+	unsaved, err := filepath.Glob(filepath.Join(dir, "*", erroredState))
+	if err != nil || len(unsaved) == 0 {
+		return errors.Join(append(failures, err, os.RemoveAll(dir))...)
+	}
+	keep := map[string]bool{}
+	for _, path := range unsaved {
+		keep[path], keep[filepath.Dir(path)] = true, true
+	}
+	failures = append(failures, clearBut(dir, keep))
+	for _, path := range unsaved {
+		failures = append(failures, clearBut(filepath.Dir(path), keep))
+	}
+	return errors.Join(failures...)
+}
+
+// clearBut removes what is in a directory and not to be kept.
+func clearBut(dir string, keep map[string]bool) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if path := filepath.Join(dir, entry.Name()); !keep[path] {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return err
+}
