@@ -88,7 +88,7 @@ func (w *generation) resolve() error {
 }
 
 // checkValues validates the variables. A secret's input whose value stays in CredHub counts as given.
-func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]any) error {
+func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 	var present []brokerpak.Variable
 	for _, input := range inputs {
 		if _, kept := w.record.SecretParameters[input.Name]; kept && values[input.Name] == nil {
@@ -96,7 +96,7 @@ func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]
 		}
 		present = append(present, input)
 	}
-	return w.CheckValues(present, values)
+	return w.CheckValues(present, values, subject)
 }
 
 // earlierParameters are the user's parameters of earlier requests; for a manifest of another adapter those that carry_over

@@ -78,10 +78,17 @@ func (f *findings) sentences(subject func(path []string) string) []string {
 
 // parameterSubject names a place in the parameters of a request.
 func parameterSubject(path []string) string {
-	if len(path) == 1 {
-		return "parameter " + quote(path[0])
+	return placeOf(func(name string) string { return "parameter " + quote(name) })(path)
+}
+
+// placeOf names a place in a value that subject names.
+func placeOf(subject func(name string) string) func(path []string) string {
+	return func(path []string) string {
+		if len(path) == 1 {
+			return subject(path[0])
+		}
+		return "field " + quote(strings.Join(path[1:], ".")) + " of " + subject(path[0])
 	}
-	return "field " + quote(strings.Join(path[1:], ".")) + " of parameter " + quote(path[0])
 }
 
 // phrase says what a value must be instead, never what it is: it may be a secret.

@@ -15,10 +15,13 @@ import (
 
 // CheckValues checks the resolved variables against the declared inputs: required ones are there, and each has its type,
 // is one of its enum and keeps its constraints. Variables that are no inputs are not looked at. A value that does not fit
-// is a *fault.UserError, which shows no value; a constraint that cannot be used is an error for the operator that names
-// its place in the definition.
-func CheckValues(inputs []brokerpak.Variable, values map[string]any) error {
+// is a *fault.UserError, which shows no value; with subject, which names an input in sentences, it is a *ValueError for whoever
+// gave the value. A constraint that cannot be used is an error for the operator that names its place in the definition.
+func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 	inputs = lastOfEachName(inputs)
+	if len(inputs) == 0 {
+		return nil
+	}
 	schema, err := compileInputs(inputs)
 	if err != nil {
 		return fmt.Errorf("reading the constraints of inputs: %w", err)
@@ -45,8 +48,22 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any) error {
 		return fmt.Errorf("checking the values of inputs: %w", err)
 	}
 	failed.collect(result)
-	return userError(limit(failed.sentences(parameterSubject)))
+	if subject == nil {
+		return userError(limit(failed.sentences(parameterSubject)))
+	}
+	if sentences := failed.sentences(placeOf(subject)); len(sentences) > 0 {
+		return &ValueError{Sentences: limit(sentences)}
+	}
+	return nil
 }
+
+// ValueError says which values do not fit their inputs. It shows no value.
+type ValueError struct {
+	Sentences []string
+}
+
+// Error returns all sentences.
+func (e *ValueError) Error() string { return strings.Join(e.Sentences, "; ") }
 
 // lastOfEachName drops inputs that a later one of the same name replaces.
 func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {

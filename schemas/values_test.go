@@ -18,7 +18,7 @@ import (
 // check validates {"n": …} or another document against one input and returns what the user reads.
 func check(v brokerpak.Variable, values string) string {
 	GinkgoHelper()
-	return userMessage(schemas.CheckValues([]brokerpak.Variable{v}, object(values)))
+	return userMessage(schemas.CheckValues([]brokerpak.Variable{v}, object(values), nil))
 }
 
 var _ = Describe("CheckValues", func() {
@@ -209,7 +209,7 @@ var _ = Describe("CheckValues", func() {
 			{Name: "a", Type: "array", Constraints: object(`{"items": {"type": "integer"}}`)},
 		}
 		for range 30 {
-			message := userMessage(schemas.CheckValues(inputs, object(`{"z": 1, "a": [0, "p", "q"]}`)))
+			message := userMessage(schemas.CheckValues(inputs, object(`{"z": 1, "a": [0, "p", "q"]}`), nil))
 			Expect(message).To(Equal(`field "1" of parameter "a" must be an integer, not a string; ` +
 				`field "2" of parameter "a" must be an integer, not a string; ` +
 				`parameter "b" is required; parameter "z" must be a string, not an integer`))
@@ -226,7 +226,7 @@ var _ = Describe("CheckValues", func() {
 	DescribeTable("constraints that cannot be used are the operator's",
 		func(constraints, message string) {
 			other := brokerpak.Variable{Name: "fine", Type: "string"}
-			err := schemas.CheckValues([]brokerpak.Variable{other, input("string", constraints)}, object(`{}`))
+			err := schemas.CheckValues([]brokerpak.Variable{other, input("string", constraints)}, object(`{}`), nil)
 			var user *fault.UserError
 			Expect(errors.As(err, &user)).To(BeFalse())
 			var faults diag.Errors
@@ -270,8 +270,8 @@ func FuzzCheckValues(f *testing.F) {
 		if err != nil || value.CheckNumbers(values) != nil {
 			t.Skip()
 		}
-		first := schemas.CheckValues(inputs, values)
-		second := schemas.CheckValues(inputs, values)
+		first := schemas.CheckValues(inputs, values, nil)
+		second := schemas.CheckValues(inputs, values, nil)
 		if (first == nil) != (second == nil) || first != nil && first.Error() != second.Error() {
 			t.Errorf("%v\n%v", first, second)
 		}
@@ -296,7 +296,7 @@ func FuzzConstraints(f *testing.F) {
 			return
 		}
 		inputs := []brokerpak.Variable{{Name: "n", Nullable: true, Constraints: parsed}}
-		_ = schemas.CheckValues(inputs, map[string]any{"n": given}) // must not panic
+		_ = schemas.CheckValues(inputs, map[string]any{"n": given}, nil) // must not panic
 		_, _, _, _ = schemas.ForPlan(&brokerpak.Service{Bind: brokerpak.Action{UserInputs: inputs}}, nil)
 	})
 }

@@ -8,12 +8,14 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
 
-// Check validates the resolved variables against the declared inputs.
-type Check func(inputs []brokerpak.Variable, values map[string]any) error
+// Check validates variables against the declared inputs. Without subject they are parameters, and the error is for the user; else
+// subject names an input in the error, which is for the operator.
+type Check func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error
 
 // Provision are the sources of a provision or update request.
 type Provision struct {
@@ -33,18 +35,76 @@ func (p Provision) Resolve(s *Scope) error {
 	if err := checkParameters(p.Parameters, p.Secrets, s.guard); err != nil {
 		return err
 	}
-	for _, defaults := range p.Defaults {
-		s.Set(Layer{Name: "operator defaults", Values: defaults})
+	if err := p.checkPlan(); err != nil {
+		return err
 	}
-	s.Set(Layer{Name: "parameters", Values: p.Parameters, FromRequest: true})
-	s.Set(Layer{Name: "plan overrides", Values: p.Plan.ProvisionOverrides})
+	for _, defaults := range p.Defaults {
+		s.Set(Layer{Name: OperatorLayer, Values: defaults})
+	}
+	s.Set(Layer{Name: ParameterLayer, Values: p.Parameters, FromRequest: true})
+	s.Set(Layer{Name: OverrideLayer, Values: p.Plan.ProvisionOverrides})
 	action := &p.Service.Provision
 	failed := s.Defaults(action.UserInputs)
-	s.Set(Layer{Name: "plan properties", Values: p.properties()})
+	s.Set(Layer{Name: PlanLayer, Values: p.properties()})
 	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
 		return err
 	}
-	return p.Check(action.UserInputs, s.Values)
+	return s.check(p.Check, action.UserInputs, p.Plan.Name)
+}
+
+// checkPlan checks the plan's properties against the plan inputs. A null is no value unless the input may be null.
+func (p Provision) checkPlan() error {
+	inputs := p.Service.Provision.PlanInputs
+	given := map[string]any{}
+	for _, input := range inputs {
+		if item, ok := p.Plan.Properties[input.Name]; ok && (item != nil || input.Nullable) {
+			given[input.Name] = item
+		}
+	}
+	err := p.Check(inputs, given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
+	if errors.As(err, new(diag.Errors)) {
+		return nil // constraints that nobody can use; validation tells their author
+	}
+	return err
+}
+
+// check validates the variables of user inputs. Only what a user controls is put to the user.
+func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) error {
+	var users, others []brokerpak.Variable
+	for _, input := range inputs {
+		if origin, set := s.Origins[input.Name]; set && !origin.FromRequest {
+			others = append(others, input)
+		} else {
+			users = append(users, input)
+		}
+	}
+	return errors.Join(
+		check(users, s.Values, nil),
+		check(others, s.Values, func(name string) string { return subject(s.Origins[name].Layer, plan, others, name) }),
+	)
+}
+
+// subject names an input by what set it, for operators and authors.
+func subject(layer, plan string, inputs []brokerpak.Variable, name string) string {
+	text := fmt.Sprintf("the value of input %q", name)
+	switch layer {
+	case OperatorLayer:
+		text = fmt.Sprintf("the operator's default of %q", name)
+	case OverrideLayer:
+		text = fmt.Sprintf("override %q of plan %q", name, plan)
+	case PlanLayer:
+		text = fmt.Sprintf("property %q of plan %q", name, plan)
+	case DefaultLayer:
+		text = fmt.Sprintf("the default of input %q", name)
+	case ComputedLayer:
+		text = fmt.Sprintf("computed input %q", name)
+	}
+	for _, input := range inputs {
+		if input.Name == name {
+			return fmt.Sprintf("%s, declared at %s,", text, input.Pos)
+		}
+	}
+	return text
 }
 
 // properties are those of the plan, without defaults that the user has overridden.
@@ -73,9 +133,9 @@ func (b Bind) Resolve(s *Scope) error {
 	if err := checkParameters(b.Parameters, nil, s.guard); err != nil {
 		return err
 	}
-	s.Set(Layer{Name: "operator defaults", Values: b.Defaults})
-	s.Set(Layer{Name: "parameters", Values: b.Parameters, FromRequest: true})
-	s.Set(Layer{Name: "plan overrides", Values: b.Plan.BindOverrides})
+	s.Set(Layer{Name: OperatorLayer, Values: b.Defaults})
+	s.Set(Layer{Name: ParameterLayer, Values: b.Parameters, FromRequest: true})
+	s.Set(Layer{Name: OverrideLayer, Values: b.Plan.BindOverrides})
 	action := &b.Service.Bind
 	failed := errors.Join(
 		s.Defaults(action.UserInputs),
@@ -85,7 +145,7 @@ func (b Bind) Resolve(s *Scope) error {
 	if failed != nil {
 		return failed
 	}
-	return b.Check(action.UserInputs, s.Values)
+	return s.check(b.Check, action.UserInputs, b.Plan.Name)
 }
 
 // MergeParameters returns the parameters of an instance after a request: those of earlier requests overlaid with new ones. A
@@ -155,7 +215,7 @@ func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
 			failed = append(failed, err)
 			continue
 		}
-		failed = append(failed, s.assign(input.Name, input.Type, "plan properties", nil, template, input.Pos))
+		failed = append(failed, s.assign(input.Name, input.Type, PlanLayer, nil, template, input.Pos))
 	}
 	return errors.Join(failed...)
 }

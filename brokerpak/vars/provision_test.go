@@ -2,6 +2,7 @@ package vars_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 )
 
@@ -110,15 +112,51 @@ var _ = Describe("the variables of a provision request", func() {
 		)))
 	})
 
-	It("has the result checked", func() {
-		refused := errors.New("refused")
-		provision := sources{parameter: "u"}.provision()
-		provision.Check = func(inputs []brokerpak.Variable, v map[string]any) error {
-			Expect(inputs).To(Equal(provision.Service.Provision.UserInputs))
-			Expect(v).To(Equal(values{"v": "u"}))
-			return refused
-		}
-		Expect(provision.Resolve(vars.NewScope(vars.Options{}))).To(MatchError(refused))
+	DescribeTable("has the result checked, and tells whose a value is",
+		func(s sources, subject string) {
+			provision := s.provision()
+			provision.Service.Provision.UserInputs[0].Pos = diag.Pos{File: "redis.yml", Line: 3}
+			provision.Plan.Name = "small"
+			refused := errors.New("refused")
+			provision.Check = func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
+				switch {
+				case len(inputs) == 0:
+					return nil
+				case name != nil:
+					Expect(name("v")).To(Equal(subject + ", declared at redis.yml:3,"))
+				default:
+					Expect(subject).To(BeEmpty())
+				}
+				Expect(inputs).To(Equal(provision.Service.Provision.UserInputs))
+				return refused
+			}
+			Expect(provision.Resolve(vars.NewScope(vars.Options{}))).To(MatchError(refused))
+		},
+		Entry("nobody gave it", sources{}, ""),
+		Entry("the user", sources{general: "g", parameter: "u"}, ""),
+		Entry("the operator", sources{own: "o"}, `the operator's default of "v"`),
+		Entry("the plan", sources{property: "q"}, `property "v" of plan "small"`),
+		Entry("an override of the plan", sources{parameter: "u", override: "p"}, `override "v" of plan "small"`),
+		Entry("the author", sources{standard: "d"}, `the default of input "v"`),
+		Entry("the author, computed", sources{computed: calculated(true)}, `computed input "v"`),
+	)
+
+	It("has the properties of the plan checked before anything is computed", func() {
+		service := &brokerpak.Service{}
+		size, zone := input("size", "integer", nil), input("zone", "string", nil)
+		zone.Nullable = true
+		service.Provision.PlanInputs = []brokerpak.Variable{size, zone}
+		service.Provision.ComputedInputs = []brokerpak.Computed{computed("twice", "", false, "${size * 2}")}
+		plan := brokerpak.Plan{Name: "small", Properties: values{"size": nil, "zone": nil, "other": 1}}
+		err := vars.Provision{
+			Service: service, Plan: plan,
+			Check: func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
+				Expect(inputs).To(Equal(service.Provision.PlanInputs))
+				Expect(v).To(Equal(values{"zone": nil}), "a null is no value where it is not allowed")
+				return errors.New(name("size") + " is required")
+			},
+		}.Resolve(vars.NewScope(vars.Options{}))
+		Expect(err).To(MatchError(fmt.Sprintf(`property "size" of plan "small", declared at %s, is required`, size.Pos)))
 	})
 
 	It("does not change its sources", func() {

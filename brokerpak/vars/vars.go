@@ -23,7 +23,7 @@ const reference = "(("
 
 // Layer is a set of values that one source supplies.
 type Layer struct {
-	// Name says where the values come from, for explanations: "parameters", "plan properties".
+	// Name says where the values come from.
 	Name string
 	// Values are set as they are, never evaluated. A null counts as set.
 	Values map[string]any
@@ -31,10 +31,14 @@ type Layer struct {
 	FromRequest bool
 }
 
-// The names of the layers that expressions make.
+// The names of the layers.
 const (
-	DefaultLayer  = "default"
-	ComputedLayer = "computed"
+	OperatorLayer  = "operator defaults"
+	ParameterLayer = "parameters"
+	OverrideLayer  = "plan overrides"
+	PlanLayer      = "plan properties"
+	DefaultLayer   = "default"
+	ComputedLayer  = "computed"
 )
 
 // Annotations are the keys of a request's context that are not part of request.context: as published, they are left out,
@@ -47,7 +51,7 @@ func Annotations() []string {
 
 // Origin tells where the value of a variable came from.
 type Origin struct {
-	// Layer is the name of the layer, "default" or "computed".
+	// Layer is the name of the layer.
 	Layer string
 	// Pos is the place of the default or computed input, Expression the text that was evaluated; "" for a literal.
 	Pos        diag.Pos

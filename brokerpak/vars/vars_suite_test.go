@@ -50,4 +50,4 @@ func computed(name, typ string, overwrite bool, item any) brokerpak.Computed {
 }
 
 // accept is a Check that accepts everything.
-func accept([]brokerpak.Variable, map[string]any) error { return nil }
+func accept([]brokerpak.Variable, map[string]any, func(string) string) error { return nil }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -34,7 +34,7 @@ func (c *serviceCheck) inputs() {
 	c.constraints(err, diag.Error)
 	for _, action := range []*brokerpak.Action{&c.service.Provision, &c.service.Bind} {
 		// Other brokers never look at those of plan inputs.
-		c.constraints(schemas.CheckValues(action.PlanInputs, nil), diag.Warning)
+		c.constraints(schemas.CheckValues(action.PlanInputs, nil, nil), diag.Warning)
 		for _, input := range action.UserInputs {
 			c.defaultValue(input)
 		}
@@ -74,8 +74,8 @@ func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	if given == nil {
 		return // an expression
 	}
-	if text := c.refusal(input, given); text != "" {
-		c.diags.Warnf(pos, "default-value", "the default of %q %s", input.Name, text)
+	if text := refusal(input, given, fmt.Sprintf("the default of %q", input.Name)); text != "" {
+		c.diags.Warnf(pos, "default-value", "%s", text)
 	}
 }
 
@@ -99,9 +99,9 @@ func (c *serviceCheck) enum(input brokerpak.Variable) {
 	without := input
 	without.Enum = nil
 	for _, allowed := range input.Enum {
-		if text := c.refusal(without, allowed.Value); text != "" {
+		if text := refusal(without, allowed.Value, "it"); text != "" {
 			pos := c.places.key(input.Pos, "enum", value.Text(allowed.Value))
-			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q can never be given: it %s", shown(allowed.Value), input.Name, text)
+			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q can never be given: %s", shown(allowed.Value), input.Name, text)
 		}
 	}
 }
@@ -109,14 +109,14 @@ func (c *serviceCheck) enum(input brokerpak.Variable) {
 // shown is how a value is written in messages.
 func shown(v any) string { return string(value.MustJSON(v)) }
 
-// refusal says what is wrong with a value of an input, as the end of a sentence; "" when it fits.
-func (c *serviceCheck) refusal(input brokerpak.Variable, given any) string {
-	var user *fault.UserError
-	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: given})
-	if !errors.As(err, &user) {
+// refusal says what is wrong with a value of an input, which subject names; "" when it fits.
+func refusal(input brokerpak.Variable, given any, subject string) string {
+	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: given}, func(string) string { return subject })
+	var wrong *schemas.ValueError
+	if !errors.As(err, &wrong) {
 		return "" // it fits, or the constraints are wrong, which is reported elsewhere
 	}
-	return strings.TrimPrefix(user.Message, fmt.Sprintf("parameter %q ", input.Name))
+	return wrong.Error()
 }
 
 // plans checks the properties of the plans against the inputs that they set.
@@ -137,15 +137,15 @@ func (c *serviceCheck) plans() {
 
 func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 	given, pos := plan.Properties[name], c.places.value(plan.Pos, "properties", name)
-	action := &c.service.Provision
+	action, subject := &c.service.Provision, fmt.Sprintf("property %q of plan %q", name, plan.Name)
 	declared := false
 	for _, input := range slices.Concat(action.PlanInputs, c.service.Bind.PlanInputs) {
 		if input.Name != name {
 			continue
 		}
 		declared = true
-		if text := c.refusal(input, given); text != "" {
-			c.diags.Warnf(pos, "plan-property", "property %q of plan %q %s; the plan input is declared at %s", name, plan.Name, text, input.Pos)
+		if text := refusal(input, given, subject); text != "" {
+			c.diags.Warnf(pos, "plan-property", "%s; the plan input is declared at %s", text, input.Pos)
 		}
 	}
 	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Computed) bool { return i.Name == name && i.Overwrite })
@@ -154,9 +154,8 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 			continue
 		}
 		declared = true
-		if text := c.refusal(input, given); text != "" && !computed {
-			c.diags.Errorf(pos, "plan-property", "property %q of plan %q %s, so no instance of the plan can be created; the input is declared at %s",
-				name, plan.Name, text, input.Pos)
+		if text := refusal(input, given, subject); text != "" && !computed {
+			c.diags.Errorf(pos, "plan-property", "%s, so no instance of the plan can be created; the input is declared at %s", text, input.Pos)
 		}
 	}
 	if declared || slices.Contains(action.InputNames(), name) || c.reads(name) {
@@ -215,9 +214,9 @@ func (c *serviceCheck) parameters(
 		if !ok || given == nil {
 			continue
 		}
-		if text := c.refusal(input, given); text != "" {
+		if text := refusal(input, given, strconv.Quote(input.Name)); text != "" {
 			c.diags.Warnf(c.places.value(example.Pos, key, input.Name), "example-parameters",
-				"the %s of example %q would be refused: %q %s; the input is declared at %s", key, example.Name, input.Name, text, input.Pos)
+				"the %s of example %q would be refused: %s; the input is declared at %s", key, example.Name, text, input.Pos)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (c *serviceCheck) deploy(ctx context.Context, attempt deployment) (*instanc
 			Config: func(string) (any, bool) { attempt.guessed = true; return "1", true },
 		},
 		CheckParameters: func(*brokerpak.Service, map[string]any, map[string]any, bool) error { return nil },
-		CheckValues:     func([]brokerpak.Variable, map[string]any) error { return nil },
+		CheckValues:     func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
 		Provision:       c.provisioned,
 		CheckManifest: func(tree map[string]any) error {
 			found, err := schemas.ManifestFaults(tree)
