@@ -8,15 +8,12 @@ package binding
 import (
 	"context"
 	"errors"
-	"fmt"
-	"regexp"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )
 
@@ -162,40 +159,4 @@ func newBinding(details, outputs map[string]any) *Binding {
 	}
 	result.Credentials = credentials
 	return result
-}
-
-// meaning maps a failure of the template to what bind.errors says it means. Only errors of OpenTofu's command that runs the
-// template, apply or destroy, are looked at, and none of the state backend: the rules are about what providers and commands answer.
-func meaning(command string, rules []brokerpak.ErrorRule, err error) error {
-	var run *tofu.RunError
-	if !errors.As(err, &run) || run.Command != command || run.Backend != "" {
-		return err
-	}
-	for _, rule := range rules {
-		pattern, compileErr := regexp.Compile(rule.Match)
-		if compileErr != nil || !pattern.MatchString(run.Error()) {
-			continue
-		}
-		switch rule.Exit {
-		case "41":
-			return fmt.Errorf("%w: %w", fault.ErrBindingNotFound, err)
-		case "49":
-			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
-		default:
-			message := rule.Message
-			if message == "" {
-				message = sentence(run)
-			}
-			return &fault.UserError{Message: message, Err: err}
-		}
-	}
-	return err
-}
-
-// sentence is what OpenTofu reported, for a user.
-func sentence(run *tofu.RunError) string {
-	if run.Detail == "" {
-		return run.Summary
-	}
-	return run.Summary + ": " + run.Detail
 }

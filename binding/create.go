@@ -49,7 +49,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		default:
 			b.RollBack(ctx, space, installation, prepared, record)
 		}
-		return nil, meaning("apply", r.Service.Bind.Errors, fmt.Errorf("creating binding %q: %w", r.BindingID, err))
+		return nil, lifecycle.Meaning(fmt.Errorf("creating binding %q: %w", r.BindingID, err), r.Service.Bind.Errors, "apply")
 	}
 	outputs, err := space.Outputs(working, prepared)
 	if errors.Is(err, tofu.ErrExists) {

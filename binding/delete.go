@@ -107,7 +107,7 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 	err := b.Destroy(ctx, lifecycle.Destruction{
 		Space: space, State: state, Record: record, Inputs: b.currentInputs(r, record),
 		Gone: func(err error) bool {
-			if meant := meaning("destroy", rules, err); errors.Is(meant, fault.ErrBindingNotFound) {
+			if meant := lifecycle.Meaning(err, rules, "destroy"); errors.Is(meant, fault.ErrBindingNotFound) {
 				notFound = meant
 				return true
 			}
@@ -117,7 +117,7 @@ func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace,
 	if err == nil {
 		return notFound
 	}
-	if meant := meaning("destroy", rules, err); !errors.Is(meant, fault.ErrBindingNotFound) {
+	if meant := lifecycle.Meaning(err, rules, "destroy"); !errors.Is(meant, fault.ErrBindingNotFound) {
 		return meant
 	}
 	return err // something is left

@@ -20,9 +20,9 @@ func (d *definition) action(name string, target *Action) field {
 		action := Action{Pos: d.pos(node), Templates: map[string]string{}, TemplateSources: map[string]Document{}}
 		var templates templateSources
 		known := d.actionFields(&action, &templates)
+		known = append(known, namedField{"errors", d.errorRules(name, &action.Errors)})
 		if name == "bind" {
 			known = append(known, namedField{"requires_app_guid", d.boolean("requires_app_guid", &action.RequiresAppGUID)})
-			known = append(known, namedField{"errors", d.errorRules(&action.Errors)})
 			known = append(known, namedField{"requires", d.checks("bind.requires", &action.Requires)})
 			known = append(known, namedField{"adopt", d.expression("bind.adopt", &action.Adopt)})
 		} else {
@@ -132,14 +132,16 @@ func (d *definition) checkTemplateKey(key *yaml.Node) bool {
 	return ok
 }
 
-// exits are what a bind failure may be made to mean.
-var exits = []string{"41", "49", "user"} //nolint:gochecknoglobals // a constant table
-
-func (d *definition) errorRules(target *[]ErrorRule) field {
+// errorRules decodes what a failure of an action's template may be made to mean. The broker knows exit codes of their own for bindings only.
+func (d *definition) errorRules(action string, target *[]ErrorRule) field {
+	what, exits, allowed := action+".errors", []string{"41", "49", "user"}, "one of 41, 49 and user"
+	if action != "bind" {
+		exits, allowed = []string{"user"}, "user"
+	}
 	return func(node *yaml.Node) {
-		d.sequence(node, "bind.errors", func(element *yaml.Node) {
+		d.sequence(node, what, func(element *yaml.Node) {
 			rule := ErrorRule{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of bind.errors", true, fields{
+			at := d.mapping(element, "an entry of "+what, true, fields{
 				{"match", d.text("match", &rule.Match)},
 				{"exit", d.text("exit", &rule.Exit)},
 				{"message", d.text("message", &rule.Message)},
@@ -148,7 +150,7 @@ func (d *definition) errorRules(target *[]ErrorRule) field {
 				d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
 			}
 			if !slices.Contains(exits, rule.Exit) {
-				d.failf(at.at("exit"), "exit", "exit %q must be one of 41, 49 and user", rule.Exit)
+				d.failf(at.at("exit"), "exit", "exit %q must be %s", rule.Exit, allowed)
 			}
 			if rule.Message != "" && rule.Exit != "user" {
 				d.failf(at.at("message"), "conflict", "the message is read by nobody unless exit is user")

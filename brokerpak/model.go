@@ -127,11 +127,12 @@ type Action struct {
 
 	// Bosh is the section provision.bosh; nil when there is none, and always nil for bind.
 	Bosh *Bosh
-	// RequiresAppGUID, Errors, Requires and Adopt are options of bind. Adopt tells whether a binding that is to be deleted and was
+	// Errors say what failures of the template mean.
+	Errors []ErrorRule
+	// RequiresAppGUID, Requires and Adopt are options of bind. Adopt tells whether a binding that is to be deleted and was
 	// never recorded is created first, so that its provider takes over what exists; nil: never.
 	RequiresAppGUID bool
 	Adopt           *expr.Template
-	Errors          []ErrorRule
 	Requires        []Check
 
 	Pos diag.Pos
@@ -190,8 +191,8 @@ type ImportMapping struct {
 	Pos        diag.Pos
 }
 
-// ErrorRule says what a failure of the bind template means: when the text of its error matches Match (RE2), the command
-// ends with Exit, one of "41", "49" and "user". Message is what the user reads then; "" means the text of the error.
+// ErrorRule says what a failure of a template means: when the text of its error matches Match (RE2), the command ends with Exit,
+// one of "41" and "49", for bindings, and "user". Message is what the user reads then; "" means the text of the error.
 type ErrorRule struct {
 	Match   string
 	Exit    string

@@ -34,7 +34,7 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"enum-value", "warning", "an enum value fits type and constraints"},
 	{"example-parameters", "warning", "the parameters of an example are accepted"},
 	{"example-plan", "warning", "the plan of an example exists"},
-	{"exit", "error", "an error rule of bind ends with 41, 49 or user"},
+	{"exit", "error", "an error rule of bind ends with 41, 49 or user, one of provision with user"},
 	{"expression-order", "warning", "a default reads only what is set before it"},
 	{"expression-syntax", "error", "an expression can be parsed"},
 	{"expression-type", "error", "every part of an expression has a type that can be used there"},

@@ -85,7 +85,8 @@ type run struct {
 }
 
 // Apply makes the instance as it shall be and returns its outputs. What a failed creation made is destroyed; after a failed
-// update the next call goes on. Errors that match ErrStateMissing need the operator.
+// update the next call goes on. Errors that match ErrStateMissing need the operator; one that the service definition's errors name is a
+// *fault.UserError.
 func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	if r.InstanceID == "" {
 		return nil, errors.New("provisioning: the deployment's name holds no instance id")
@@ -109,7 +110,8 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	defer func() { p.Close(w.space) }()
 	result, err := w.apply(working, ctx)
 	if err != nil {
-		return nil, fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
+		err = fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
+		return nil, lifecycle.Meaning(err, r.Service.Provision.Errors, "import", "plan", "apply")
 	}
 	if status := result.status(); status != "" {
 		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", status)

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/provision"
 )
@@ -93,6 +94,27 @@ var _ = Describe("provisioning an instance", func() {
 		Expect(s.entry("data")).To(BeNil())
 		Expect(s.stored()).To(BeEmpty())
 		s.must(ctx, object{"content": "x", "second": "second"})
+	})
+
+	It("tells the user what the definition's errors say, in a creation and an update", func(ctx context.Context) {
+		rule := func(rule string) {
+			s.install(pak{template: simple, provision: inputs + "  errors:\n  - " + rule + "\n"})
+		}
+		rule(`{match: 'directory_entry.*Entry refused', exit: user, message: The disk is full}`)
+		full := object{"content": "x", "second": "second", "fail": "no space"}
+		_, err := s.apply(ctx, full)
+		Expect(fault.UserMessage(err)).To(Equal("The disk is full"), "%s", err)
+		Expect(err).To(MatchError(ContainSubstring("Entry refused")))
+		Expect(s.stored()).To(BeEmpty())
+		s.must(ctx, object{"content": "x"})
+		_, err = s.apply(ctx, full)
+		Expect(fault.UserMessage(err)).To(Equal("The disk is full"), "%s", err)
+		rule("{match: Entry refused, exit: user}")
+		_, err = s.apply(ctx, full)
+		Expect(fault.UserMessage(err)).To(HavePrefix("Entry refused: "))
+		rule("{match: another error, exit: user}")
+		_, err = s.apply(ctx, full)
+		Expect(fault.UserMessage(err)).To(BeEmpty())
 	})
 
 	It("is done when OpenTofu fails after it stored everything", func(ctx context.Context) {

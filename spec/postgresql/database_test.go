@@ -111,7 +111,7 @@ var _ = Describe("the example postgresql-database", func() {
 
 	It("leaves nothing when the server cannot be reached, and what others have when a name is taken", func(ctx context.Context) {
 		s.reconfigure(object{"port": 1})
-		Expect(s.refused(ctx, nil, "")).To(ContainSubstring("connection refused"))
+		Expect(s.refused(ctx, nil, "The database server cannot be reached at the moment; try again later")).To(ContainSubstring("connection refused"))
 		s.expectNothing(ctx)
 		s.reconfigure(nil)
 		s.provisioned(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
@@ -119,7 +119,8 @@ var _ = Describe("the example postgresql-database", func() {
 		other := newShared("")
 		before := other.databases(ctx)
 		for _, name := range []string{fmt.Sprint("taken-", instances-1), "postgres"} {
-			Expect(other.refused(ctx, object{"db_name": name}, "")).To(ContainSubstring("import it to manage it"))
+			Expect(other.refused(ctx, object{"db_name": name}, `A database of the name in parameter "db_name" exists already; choose another name`)).
+				To(ContainSubstring("import it to manage it"))
 			other.expectNothing(ctx)
 		}
 		Expect(other.databases(ctx)).To(Equal(before))
@@ -222,20 +223,22 @@ var _ = Describe("importing a database that was made by hand", func() {
 	It("is refused for one that another instance has", func(ctx context.Context) {
 		s.provisioned(ctx, object{"existing_database": hand})
 		other := newShared("")
-		Expect(other.refused(ctx, object{"existing_database": hand}, "")).To(ContainSubstring("made or imported by another configuration"))
+		Expect(other.refused(ctx, object{"existing_database": hand}, `The database in parameter "existing_database" belongs to another service instance`)).
+			To(ContainSubstring("made or imported by another configuration"))
 		other.expectNothing(ctx)
 		s.database = hand
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 	})
 
 	It("is refused when there is none of the name", func(ctx context.Context) {
-		stderr := s.refused(ctx, object{"existing_database": "hand_0"}, "")
+		stderr := s.refused(ctx, object{"existing_database": "hand_0"}, `There is no database of the name in parameter "existing_database"`)
 		Expect(stderr).To(ContainSubstring("Cannot import non-existent remote object"))
 		expectAsBefore(ctx)
 	})
 
 	It("is refused when the plan would destroy it", func(ctx context.Context) {
-		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"}, "")).To(ContainSubstring("prevent_destroy"))
+		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"},
+			`Parameter "db_name" must not give another name to the database that is taken over`)).To(ContainSubstring("prevent_destroy"))
 		expectAsBefore(ctx)
 	})
 

@@ -1,0 +1,48 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/tofu"
+)
+
+// Meaning maps a failure of a template to what the `errors` of its action say that it means. Only errors of these commands of OpenTofu,
+// which run the template, are looked at, and none of the state backend: the rules are about what providers and commands answer.
+func Meaning(err error, rules []brokerpak.ErrorRule, commands ...string) error {
+	var run *tofu.RunError
+	if !errors.As(err, &run) || !slices.Contains(commands, run.Command) || run.Backend != "" {
+		return err
+	}
+	for _, rule := range rules {
+		pattern, compileErr := regexp.Compile(rule.Match)
+		if compileErr != nil || !pattern.MatchString(run.Error()) {
+			continue
+		}
+		switch rule.Exit {
+		case "41":
+			return fmt.Errorf("%w: %w", fault.ErrBindingNotFound, err)
+		case "49":
+			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+		default:
+			message := rule.Message
+			if message == "" {
+				message = sentence(run)
+			}
+			return &fault.UserError{Message: message, Err: err}
+		}
+	}
+	return err
+}
+
+// sentence is what OpenTofu reported, for a user.
+func sentence(run *tofu.RunError) string {
+	if run.Detail == "" {
+		return run.Summary
+	}
+	return run.Summary + ": " + run.Detail
+}
