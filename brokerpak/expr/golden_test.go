@@ -98,7 +98,7 @@ var _ = It("agrees with the cases recorded with the reference broker", func() {
 
 func readRecorded() []recorded {
 	GinkgoHelper()
-	text, err := os.ReadFile("../testdata/semantics.jsonl")
+	text, err := os.ReadFile("../../spec/semantics/testdata/semantics.jsonl")
 	Expect(err).NotTo(HaveOccurred())
 	var cases []recorded
 	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {

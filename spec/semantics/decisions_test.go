@@ -1,6 +1,7 @@
 package semantics_test
 
 import (
+	"net/http"
 	"os"
 
 	. "github.com/onsi/gomega"
@@ -16,7 +17,7 @@ type decision struct {
 	Steps           []struct {
 		Op          string
 		Body        map[string]any
-		Refused     bool
+		Refused     string
 		Credentials map[string]any
 	}
 }
@@ -49,17 +50,17 @@ func (d decision) recorded() recorded {
 		"provision": d.Provision, "bind": d.Bind,
 	})
 	Expect(err).NotTo(HaveOccurred())
-	c := recorded{ID: "decision-" + d.Row, Definition: string(definition)}
+	c := recorded{ID: "decision-" + d.Row, Group: "decision", Definition: string(definition)}
 	for _, s := range d.Steps {
 		body := map[string]any{"service_id": decisionService, "plan_id": decisionPlan}
 		for name, item := range s.Body {
 			body[name] = value.Normalise(item)
 		}
 		recordedStep := step{Op: s.Op, Body: value.MustJSON(body), Status: 200}
-		if s.Refused {
-			recordedStep.Status = 500
-		}
 		recordedStep.Response = value.MustJSON(map[string]any{"credentials": value.Normalise(s.Credentials)})
+		if s.Refused != "" {
+			recordedStep.Status, recordedStep.refused = http.StatusBadRequest, s.Refused
+		}
 		c.Steps = append(c.Steps, recordedStep)
 	}
 	return c

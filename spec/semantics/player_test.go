@@ -1,43 +1,24 @@
 package semantics_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
-	"service-adapter/adapter"
-	"service-adapter/brokerpak"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/odb"
 	"service-adapter/internal/value"
+	"service-adapter/spec/broker"
 )
-
-// exitNotFound is the exit code of delete-binding when there is no such binding.
-const exitNotFound = 41
-
-// outcome is what became of a step.
-type outcome struct {
-	// err is why it was refused or failed, nil when it was done.
-	err error
-	// exit is the exit code of the adapter where it was called.
-	exit        int
-	credentials map[string]any
-}
-
-// verdict is what became of a case: every difference by step.
-type verdict struct {
-	differences []string
-	leftOut     []string // operations that the broker never passes on to an adapter
-}
-
-// player plays one case after the other in a directory of its own.
-type player struct {
-	dir       string
-	instances *instances
-}
 
 // operatorEnv is the environment in which the reference broker ran, for the sake of env() and config().
 var operatorEnv = map[string]string{
@@ -56,124 +37,208 @@ parameters: [{name: TF_VAR_oracle_param, description: reaches the environment of
 env_config_mapping: {ORACLE_MAPPED: oracle.mapped, ORACLE_EMPTY: oracle.empty}
 `
 
-// configuration is the operator's. The keys of config are settings of the reference broker itself, which config() finds there.
+// configuration is the operator's. The keys of config are settings that the reference broker itself has; config() finds them there.
 const configuration = `paks: [%s]
+secure_manifests: true
 state: {type: local, config: {dir: %s}}
 cache_dir: %s
-config: {db.port: 3306, db.custom_certs.tls_skip_verify: false}
+config:
+  api: {hostname: localhost}
+  compatibility:
+    enable-beta-services: false
+    enable-builtin-brokerpaks: true
+    enable-catalog-schemas: false
+    enable-cf-sharing: false
+    enable-eol-services: false
+    enable-gcp-deprecated-services: false
+    enable-preview-services: true
+    enable-terraform-services: false
+    enable-unmaintained-services: false
+  db: {port: "3306", name: servicebroker, type: mysql, tls: "true", custom_certs: {tls_skip_verify: true}}
 log_level: warn
 `
 
-// newPlayer makes a pak whose service definition changes with each case, and the operator's configuration.
-func newPlayer(root string, number int, instances *instances) (*player, error) {
-	p := &player{dir: filepath.Join(root, fmt.Sprint(number)), instances: instances}
-	bin := filepath.Join(p.pak(), "bin", runtime.GOOS, runtime.GOARCH, tofuVersion)
-	return p, errors.Join(
+// player plays cases with the built adapter. They share what OpenTofu has prepared, and nothing else.
+type player struct {
+	binary string
+	root   string
+}
+
+// game is a case that is being played.
+type game struct {
+	recorded
+	adapter  broker.Adapter
+	instance *odb.Instance
+	// lastPlan is the id of the last plan of the service.
+	lastPlan string
+}
+
+// play returns how each step of a case ended.
+func (p player) play(ctx context.Context, c recorded) []outcome {
+	g, err := p.start(c)
+	ended := make([]outcome, len(c.Steps))
+	for number, s := range c.Steps {
+		switch {
+		case err != nil:
+			ended[number].problem = err
+		case s.Op == "provision" || s.Op == "update":
+			ended[number] = g.provision(ctx, number)
+		case s.Op == "bind" && g.instance.Manifest != "":
+			ended[number] = g.bind(ctx, number)
+		case s.Op == "unbind" && g.instance.Manifest != "":
+			ended[number] = g.unbind(ctx, number)
+		default:
+			ended[number].leftOut = true
+		}
+	}
+	return ended
+}
+
+// start makes the pak, the configuration and the broker's idea of the instance.
+func (p player) start(c recorded) (*game, error) {
+	dir := filepath.Join(p.root, "cases", c.ID)
+	pak, config := filepath.Join(dir, "pak"), filepath.Join(dir, "service-adapter.yml")
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, tofuVersion)
+	var service struct {
+		ID    string
+		Plans []struct{ ID string }
+	}
+	_ = yaml.Unmarshal([]byte(c.Definition), &service) // the adapter reports what is wrong
+	err := errors.Join(
 		os.MkdirAll(bin, 0o700),
 		os.Symlink(tofuBinary(), filepath.Join(bin, "tofu")),
-		os.WriteFile(filepath.Join(p.pak(), "manifest.yml"), fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, tofuVersion), 0o600),
-		os.WriteFile(p.config(), fmt.Appendf(nil, configuration, p.pak(), stateDir(root), cacheDir(root)), 0o600),
+		os.WriteFile(filepath.Join(pak, "manifest.yml"), fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, tofuVersion), 0o600),
+		os.WriteFile(filepath.Join(pak, "service.yml"), deployable(c.Definition), 0o600),
+		os.WriteFile(config, fmt.Appendf(nil, configuration, pak, filepath.Join(dir, "state"), filepath.Join(p.root, "cache")), 0o600),
 	)
+	g := &game{
+		recorded: c,
+		adapter:  broker.Adapter{Path: p.binary, Dir: dir, Env: p.environment(c, config)},
+		instance: &odb.Instance{
+			ID: c.instanceID(), ServiceID: service.ID,
+			Plan: map[string]any{"properties": map[string]any{}, "instance_groups": []any{}},
+			Deployment: serviceadapter.ServiceDeployment{
+				DeploymentName: "service-instance_" + c.instanceID(),
+				Releases:       serviceadapter.ServiceReleases{{Name: "none", Version: "1", Jobs: []string{"none"}}},
+				Stemcells:      []serviceadapter.Stemcell{{OS: "none", Version: "1"}},
+			},
+		},
+	}
+	if len(service.Plans) > 0 {
+		g.lastPlan = service.Plans[len(service.Plans)-1].ID
+	}
+	return g, err
 }
 
-func (p *player) pak() string    { return filepath.Join(p.dir, "pak") }
-func (p *player) config() string { return filepath.Join(p.dir, "service-adapter.yml") }
+// environment is that of the adapter in a case.
+func (p player) environment(c recorded, config string) []string {
+	all := map[string]string{"PATH": os.Getenv("PATH"), "TMPDIR": p.root, "SERVICE_ADAPTER_CONFIG": config}
+	for _, variables := range []map[string]string{operatorEnv, c.ProcessEnv, c.Env} {
+		maps.Copy(all, variables)
+	}
+	var list []string
+	for name, text := range all {
+		list = append(list, name+"="+text)
+	}
+	slices.Sort(list)
+	return list
+}
 
-// getenv is the environment of a case.
-func (p *player) getenv(c recorded) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		if name == adapter.ConfigVariable {
-			return p.config(), true
+// deployable adds an empty BOSH manifest to a definition without a provision template: the reference broker answers for a service
+// without anything to make; here there must be a deployment.
+func deployable(definition string) []byte {
+	var service map[string]any
+	if yaml.Unmarshal([]byte(definition), &service) != nil {
+		return []byte(definition) // the adapter reports what is wrong
+	}
+	provision, _ := service["provision"].(map[string]any)
+	for _, key := range []string{"template", "templates", "bosh"} {
+		if provision[key] != nil && provision[key] != "" {
+			return []byte(definition)
 		}
-		if text, ok := c.Env[name]; ok {
-			return text, true
-		}
-		text, ok := operatorEnv[name]
-		return text, ok
 	}
-}
-
-// play plays the steps of a case.
-func (p *player) play(ctx context.Context, c recorded) verdict {
-	var v verdict
-	if err := os.WriteFile(filepath.Join(p.pak(), "service.yml"), []byte(c.Definition), 0o600); err != nil {
-		return verdict{differences: []string{err.Error()}}
+	if provision == nil {
+		provision = map[string]any{}
 	}
-	pak, err := brokerpak.Open(p.pak())
-	if err != nil {
-		// The reference broker reads a definition when it starts, and evaluates it when a request needs it. Here a definition
-		// with faults is never used: no request is accepted.
-		for i := range c.Steps {
-			v.add(c, i, c.compare(i, outcome{err: err, exit: 1}))
-		}
-		return v
-	}
-	i := &instance{recorded: c, pak: pak, service: pak.Services[0], getenv: p.getenv(c)}
-	if !i.service.HasInstances() {
-		// The reference broker answers for a service without anything to make; here there must be a deployment.
-		i.service.Provision.Bosh = &brokerpak.Bosh{Manifest: brokerpak.Document{Text: "instance_groups: []\n"}}
-	}
-	for number, s := range c.Steps {
-		var got outcome
-		switch {
-		case s.Op == "get_binding" || s.Op == "get_instance" || s.Op == "deprovision":
-			v.leftOut = append(v.leftOut, s.Op)
-			continue
-		case s.Op == "provision" || s.Op == "update":
-			got.err = p.instances.request(ctx, i, s)
-		case i.manifest == "":
-			v.leftOut = append(v.leftOut, s.Op)
-			continue
-		case s.Op == "bind":
-			got = p.bind(ctx, i, s)
-		case s.Op == "unbind":
-			got = p.unbind(ctx, i)
-		}
-		v.add(c, number, c.compare(number, got))
-	}
-	return v
-}
-
-func (v *verdict) add(c recorded, number int, difference string) {
-	if difference != "" {
-		v.differences = append(v.differences, fmt.Sprintf("step %d, %s: %s", number, c.Steps[number].Op, difference))
-	}
-}
-
-// bind calls create-binding.
-func (p *player) bind(ctx context.Context, i *instance, s step) outcome {
-	got, product := p.call(ctx, i, "create-binding", i.body(s))
-	if got.err != nil {
-		return got
-	}
-	answer, err := value.DecodeObject(product)
-	if err != nil {
-		return outcome{err: fmt.Errorf("decoding %q: %w", product, err)}
-	}
-	got.credentials, _ = answer["credentials"].(map[string]any)
-	return got
-}
-
-// unbind calls delete-binding. The request has no body in the Open Service Broker API; the on-demand broker gives the adapter its
-// query. Its plan is the last one of the service, which differs from the bind's in the case about that.
-func (p *player) unbind(ctx context.Context, i *instance) outcome {
-	plan := i.service.Plans[len(i.service.Plans)-1]
-	got, _ := p.call(ctx, i, "delete-binding", fmt.Sprintf(`{"service_id": %q, "plan_id": %q}`, i.service.ID, plan.ID))
-	return got
+	provision["bosh"] = map[string]any{"manifest": "instance_groups: []\n"}
+	service["provision"] = provision
+	return value.MustJSON(value.Normalise(service))
 }
 
 // call runs a command of the adapter as the broker does.
-func (p *player) call(ctx context.Context, i *instance, command, body string) (outcome, []byte) {
-	parameters := map[string]any{
-		"binding_id": i.ID, "bosh_vms": "{}", "manifest": i.manifest, "request_parameters": body,
+func (g *game) call(ctx context.Context, command string, parameters map[string]any) (outcome, string) {
+	got, err := g.adapter.Call(ctx, command, parameters)
+	if got.Exit != 0 {
+		said := strings.ReplaceAll(got.Stdout+"\n"+got.Stderr, `\"`, `"`) // the log quotes errors
+		return outcome{problem: err, exit: got.Exit, said: said}, ""
 	}
-	stdin := value.MustJSON(map[string]any{strings.ReplaceAll(command, "-", "_"): parameters})
-	var stdout, stderr bytes.Buffer
-	exit := adapter.Run(ctx, adapter.Invocation{
-		Args: []string{"service-adapter", command}, Stdin: bytes.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Getenv: i.getenv,
-	})
-	if exit != 0 {
-		return outcome{exit: exit, err: fmt.Errorf("exit %d: %s\n%s", exit, stdout.Bytes(), stderr.Bytes())}, nil
+	return outcome{problem: err}, got.Stdout
+}
+
+// provision creates or updates the instance. The broker first looks for pending changes, and refuses an update when there are any.
+func (g *game) provision(ctx context.Context, number int) outcome {
+	body, err := g.request(number)
+	if err != nil {
+		return outcome{problem: err}
 	}
-	return outcome{}, stdout.Bytes()
+	parameters := g.instance.Generate(nil)
+	parameters["request_parameters"] = body
+	got, product := g.call(ctx, "generate-manifest", parameters)
+	if product == "" {
+		return got
+	}
+	if err := g.instance.Deploy(product); err != nil {
+		return outcome{problem: err}
+	}
+	return outcome{problem: g.unchanged(ctx)}
+}
+
+// unchanged makes the manifest again as the broker does before an update: there must be no pending changes.
+func (g *game) unchanged(ctx context.Context) error {
+	got, product := g.call(ctx, "generate-manifest", g.instance.Generate(map[string]any{}))
+	if product == "" {
+		return fmt.Errorf("the check for pending changes: %s", got)
+	}
+	var generated struct{ Manifest string }
+	if err := json.Unmarshal([]byte(product), &generated); err != nil {
+		return fmt.Errorf("decoding the product of the check for pending changes: %w", err)
+	}
+	if same, err := odb.SameManifests(g.instance.Manifest, generated.Manifest); err != nil || !same {
+		return errors.Join(err, fmt.Errorf("there are pending changes:\n%s\nand now\n%s", g.instance.Manifest, generated.Manifest))
+	}
+	return nil
+}
+
+func (g *game) bind(ctx context.Context, number int) outcome {
+	body, err := g.request(number)
+	if err != nil {
+		return outcome{problem: err}
+	}
+	parameters := g.instance.Bind(g.bindingID(number), nil)
+	parameters["request_parameters"] = body
+	got, product := g.call(ctx, "create-binding", parameters)
+	if product == "" {
+		return got
+	}
+	var answer struct{ Credentials json.RawMessage }
+	if err := json.Unmarshal([]byte(product), &answer); err != nil {
+		return outcome{problem: fmt.Errorf("decoding the product of create-binding: %w", err)}
+	}
+	got.credentials = answer.Credentials
+	return got
+}
+
+// unbind sends what the on-demand broker makes of the request's query. Its plan is the last one of the service unless the recording
+// tells another; it differs from the bind's in the case about that.
+func (g *game) unbind(ctx context.Context, number int) outcome {
+	body, err := g.request(number)
+	if err != nil {
+		return outcome{problem: err}
+	}
+	parameters := g.instance.Bind(g.bindingID(number), map[string]any{"service_id": g.instance.ServiceID, "plan_id": g.lastPlan})
+	if body != "" {
+		parameters["request_parameters"] = body
+	}
+	got, _ := g.call(ctx, "delete-binding", parameters)
+	return got
 }

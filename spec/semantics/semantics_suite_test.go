@@ -1,15 +1,17 @@
-// Package semantics_test plays the recorded behaviour of the reference broker through the adapter.
+// Package semantics_test plays the recorded behaviour of the reference broker through the built adapter.
 //
-// Each case of brokerpak/testdata/semantics.jsonl is a service definition, the operator's environment and the requests of one
-// service instance. A provision or update is resolved as generate-manifest resolves it, and its template is applied by the real
-// OpenTofu; binds and unbinds are whole calls of the adapter, create-binding and delete-binding, with the real OpenTofu as well.
-// What the bind template saw must be what the reference broker's template saw, and what the reference broker refused must be
-// refused. A case may differ only where docs/compatibility.md says so, and a row there must have a case that differs.
+// Each case of testdata/*.jsonl is a service definition, the operator's environment and the requests of one service instance. The
+// suite plays the on-demand broker: a provision or update is a call of generate-manifest and the check for pending changes after
+// it, binds and unbinds are calls of create-binding and delete-binding, all with the real OpenTofu. What the bind template saw must
+// be what the reference broker's template saw, and what the reference broker refused must be refused, in the same step and for the
+// same input. Where the adapter answers otherwise, testdata/answers*.yml has its answer and the row of docs/compatibility.md that
+// says why.
 package semantics_test
 
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -17,6 +19,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	// The suite builds the program: go test must not take the result of an older one from its cache.
+	_ "service-adapter/adapter"
 )
 
 // tofuVersion is the OpenTofu that the cases run; `make tools` builds it.
@@ -27,35 +32,30 @@ func TestSemantics(t *testing.T) {
 	RunSpecs(t, "Semantics of the reference broker")
 }
 
-// verdicts are what became of the cases, by id.
-var verdicts map[string]verdict
+// outcomes are how the steps of each case ended, by the case's id.
+var outcomes map[string][]outcome
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(tofuBinary()).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
 	root, err := os.MkdirTemp("", "semantics-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, root)
-	verdicts = playAll(ctx, root, append(readRecorded(), readDecisions()...))
+	outcomes = playAll(ctx, player{binary: adapterBinary(ctx, root), root: root}, append(readRecorded(), readDecisions()...))
 })
 
 // playAll plays the cases, a few at the same time.
-func playAll(ctx context.Context, root string, cases []recorded) map[string]verdict {
-	GinkgoHelper()
-	instances, err := newInstances(root)
-	Expect(err).NotTo(HaveOccurred())
+func playAll(ctx context.Context, p player, cases []recorded) map[string][]outcome {
 	queue := make(chan recorded)
-	results := map[string]verdict{}
+	results := map[string][]outcome{}
 	var lock sync.Mutex
 	var workers sync.WaitGroup
-	for i := range runtime.GOMAXPROCS(0) + 1 {
-		p, err := newPlayer(root, i, instances)
-		Expect(err).NotTo(HaveOccurred())
+	for range runtime.GOMAXPROCS(0) + 1 {
 		workers.Go(func() {
 			defer GinkgoRecover()
 			for c := range queue {
-				v := p.play(ctx, c)
+				ended := p.play(ctx, c)
 				lock.Lock()
-				results[c.ID] = v
+				results[c.ID] = ended
 				lock.Unlock()
 			}
 		})
@@ -66,6 +66,25 @@ func playAll(ctx context.Context, root string, cases []recorded) map[string]verd
 	close(queue)
 	workers.Wait()
 	return results
+}
+
+// binaryVariable names a built adapter to test instead of one that is built from this source.
+const binaryVariable = "SERVICE_ADAPTER_BINARY"
+
+// adapterBinary returns the absolute path of the adapter under test.
+func adapterBinary(ctx context.Context, dir string) string {
+	GinkgoHelper()
+	if given := os.Getenv(binaryVariable); given != "" {
+		path, err := filepath.Abs(given)
+		Expect(err).NotTo(HaveOccurred())
+		return path
+	}
+	path := filepath.Join(dir, "service-adapter")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/service-adapter")
+	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
+	output, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	return path
 }
 
 // repository is the path of a file of the repository.

@@ -1,0 +1,235 @@
+package semantics_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Exit codes with which the adapter tells the broker more than that it failed.
+const (
+	exitFailure       = 1
+	exitNotFound      = 41
+	exitAppGUID       = 42
+	exitAlreadyExists = 49
+)
+
+// outcome is how a step ended.
+type outcome struct {
+	// leftOut tells that the broker did not ask the adapter.
+	leftOut bool
+	// problem is what makes every expectation fail.
+	problem error
+	exit    int
+	// said is standard output and standard error of a command that failed.
+	said string
+	// credentials is the JSON of what a bind answered.
+	credentials json.RawMessage
+}
+
+func (o outcome) String() string {
+	switch {
+	case o.leftOut:
+		return "the adapter was not asked"
+	case o.problem != nil:
+		return o.problem.Error()
+	case o.exit != 0:
+		return fmt.Sprintf("exit %d: %s", o.exit, o.said)
+	case o.credentials != nil:
+		return "credentials " + string(o.credentials)
+	default:
+		return "done"
+	}
+}
+
+// expectation is how a step must end.
+type expectation struct {
+	leftOut bool
+	exit    int
+	// says are parts of what a command that fails says.
+	says []string
+	// credentials is the JSON of what a bind answers, nil for what answers none.
+	credentials json.RawMessage
+	// kinds tells that only the JSON types of the variables are the same every time.
+	kinds bool
+}
+
+// operations are the requests that reach an adapter.
+var operations = []string{"provision", "update", "bind", "unbind"}
+
+// expectations are how the steps of a case must end. The broker asks the adapter nothing about an instance that was never deployed.
+func (c recorded) expectations() ([]expectation, error) {
+	all := make([]expectation, len(c.Steps))
+	deployed := false
+	for number, s := range c.Steps {
+		created := s.Op == "provision" || s.Op == "update"
+		if !slices.Contains(operations, s.Op) || !created && !deployed {
+			all[number].leftOut = true
+			continue
+		}
+		own, ok := c.own(number)
+		if !ok {
+			var err error
+			if own, err = c.expectation(number); err != nil {
+				return nil, err
+			}
+		}
+		all[number] = own
+		deployed = deployed || own.exit == 0
+	}
+	return all, nil
+}
+
+// expectation is how a step ended when it was recorded.
+func (c recorded) expectation(number int) (expectation, error) {
+	s := c.Steps[number]
+	e := expectation{kinds: c.unstable(number)}
+	switch {
+	case !s.accepted():
+		e.exit, e.says = s.exit(), s.reasons()
+	case s.Op == "bind":
+		var body struct{ Credentials json.RawMessage }
+		if err := json.Unmarshal(s.Response, &body); err != nil {
+			return e, fmt.Errorf("reading the recorded response: %w", err)
+		}
+		e.credentials = body.Credentials
+	}
+	return e, nil
+}
+
+// own is the adapter's own answer to a step, where it differs.
+func (c recorded) own(number int) (expectation, bool) {
+	own, ok := answers[c.ID].Steps[number]
+	e := expectation{kinds: c.unstable(number)}
+	if own.Refused != "" {
+		e.exit, e.says = exitFailure, []string{own.Refused}
+	}
+	if own.Credentials != "" {
+		e.credentials = json.RawMessage(own.Credentials)
+	}
+	return e, ok
+}
+
+// exit is the exit code for a status of the reference broker.
+func (s step) exit() int {
+	switch s.Status {
+	case http.StatusGone:
+		return exitNotFound
+	case http.StatusConflict:
+		return exitAlreadyExists
+	case http.StatusUnprocessableEntity:
+		return exitAppGUID
+	default:
+		return exitFailure
+	}
+}
+
+// reasons match what the reference broker names when it refuses a request: an input, or parameters.
+var reasons = []*regexp.Regexp{
+	regexp.MustCompile(`couldn't compute the value for "([^"]+)"`),
+	regexp.MustCompile(`additional properties are not allowed: (.+)`),
+	regexp.MustCompile(`plan defined properties cannot be changed: (.+)`),
+	regexp.MustCompile(`error\(s\) occurred: (\w+): `),
+}
+
+// reasons are the names that the adapter must say as well.
+func (s step) reasons() []string {
+	if s.refused != "" {
+		return []string{s.refused}
+	}
+	var body struct{ Description string }
+	if json.Unmarshal(s.Response, &body) != nil {
+		return nil // the connection was closed
+	}
+	for _, reason := range reasons {
+		match := reason.FindStringSubmatch(body.Description)
+		if match == nil || match[1] == "json" { // a decoder's error, which names no input
+			continue
+		}
+		var names []string
+		for name := range strings.SplitSeq(match[1], ", ") {
+			names = append(names, strconv.Quote(name))
+		}
+		return names
+	}
+	return nil
+}
+
+// difference tells how an outcome is not what was expected, "" when it is.
+func (e expectation) difference(got outcome) string {
+	switch {
+	case got.problem != nil:
+		return got.problem.Error()
+	case e.leftOut != got.leftOut:
+		return fmt.Sprintf("asking the adapter: expected %v; %s", !e.leftOut, got)
+	case e.leftOut:
+		return ""
+	case e.exit != got.exit:
+		return fmt.Sprintf("expected exit code %d and credentials %s, got %s", e.exit, e.credentials, got)
+	}
+	for _, text := range e.says {
+		if !strings.Contains(got.said, text) {
+			return fmt.Sprintf("expected it to say %q, got %s", text, got)
+		}
+	}
+	wanted, err := canonical(e.credentials, e.kinds)
+	if err != nil {
+		return err.Error()
+	}
+	given, err := canonical(got.credentials, e.kinds)
+	if err != nil {
+		return err.Error()
+	}
+	if wanted != given {
+		return fmt.Sprintf("expected credentials %s, got %s", wanted, given)
+	}
+	return ""
+}
+
+// canonical is a JSON document in one form, with every number as it was written. With kinds, the credential "vars", which is JSON
+// itself, has the type of each value in place of the value.
+func canonical(document json.RawMessage, kinds bool) (string, error) {
+	if document == nil {
+		return "", nil
+	}
+	decoded, err := decode(string(document))
+	if err != nil {
+		return "", err
+	}
+	if credentials, ok := decoded.(map[string]any); ok && kinds {
+		text, _ := credentials["vars"].(string)
+		variables, err := decode(text)
+		if err != nil {
+			return "", err
+		}
+		credentials["vars"] = types(variables)
+	}
+	encoded, err := json.Marshal(decoded)
+	return string(encoded), err
+}
+
+func decode(text string) (any, error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	var decoded any
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, fmt.Errorf("decoding %q: %w", text, err)
+	}
+	return decoded, nil
+}
+
+// types replaces the values of variables by their types.
+func types(variables any) any {
+	object, ok := variables.(map[string]any)
+	if !ok {
+		return fmt.Sprintf("%T", variables)
+	}
+	for name, item := range object {
+		object[name] = fmt.Sprintf("%T", item)
+	}
+	return object
+}
