@@ -59,7 +59,7 @@ func Run(ctx context.Context, invocation Invocation) int {
 		return serviceadapter.ErrorExitCode
 	}
 	call := newCall(invocation)
-	made, err := call.protected(func() (product, error) { return call.execute(ctx) })
+	made, err := call.protected(func() ([]byte, error) { return call.execute(ctx) })
 	return call.finish(ctx, made, err)
 }
 
@@ -90,31 +90,25 @@ type call struct {
 }
 
 // protected does the work of a command. A panic becomes an error without the values it may hold.
-func (c *call) protected(work func() (product, error)) (made product, err error) {
+func (c *call) protected(work func() ([]byte, error)) (made []byte, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			made, err = product{}, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
+			made, err = nil, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
 		}
 	}()
 	return work()
 }
 
 // execute runs the command and returns its product.
-func (c *call) execute(ctx context.Context) (product, error) {
-	in, err := readInput(c.Args, c.Stdin)
-	if err != nil {
-		return product{}, err
-	}
+func (c *call) execute(ctx context.Context) ([]byte, error) {
+	_, _ = fmt.Fprintf(c.stderr, "[odb-sdk] handling %s\n", c.command) // as every adapter on the SDK does
 	session, err := newSession(c)
 	if err != nil {
-		return product{}, err
+		return nil, err
 	}
 	defer session.close()
 	c.logger = session.logger
-	made, err := c.handle(ctx, session, in)
-	// Afterwards, when all secrets of the request are known.
-	session.recordRequest(c.command, in)
-	return made, err
+	return c.handle(ctx, session)
 }
 
 func (i Invocation) interruptible(ctx context.Context) context.Context {
@@ -139,21 +133,28 @@ func panicPlace() string {
 	}
 }
 
+// noSchemas is what the user reads when the schemas of a plan cannot be made. The broker, which has a text of its own for every other
+// command, has none for this one.
+const noSchemas = "There was a problem reading the schemas of the plan's parameters. Please contact your operations team."
+
 // finish writes the outcome and returns the exit code.
-func (c *call) finish(ctx context.Context, made product, err error) int {
+func (c *call) finish(ctx context.Context, made []byte, err error) int {
 	if err == nil {
-		if err := made.write(c.Stdout); err != nil {
+		if _, err := c.Stdout.Write(made); err != nil {
 			c.logger.Error("writing the result", "command", c.command, "error", err)
 			return serviceadapter.ErrorExitCode
 		}
 		return 0
 	}
 	code, message := outcome(err)
+	if c.command == generatePlanSchemas && message == "" && !errors.As(err, new(inputError)) {
+		message = noSchemas
+	}
 	level := slog.LevelError
 	switch {
-	case code != serviceadapter.ErrorExitCode:
+	case code != serviceadapter.ErrorExitCode && c.command != generateManifest:
 		level = slog.LevelInfo // an ordinary answer
-	case message != "":
+	case message != "" && message != noSchemas:
 		level = slog.LevelWarn
 	}
 	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)

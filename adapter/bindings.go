@@ -17,6 +17,7 @@ import (
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
@@ -44,8 +45,8 @@ func deleteInput(raw serviceadapter.DeleteBindingJSONParams) bindInput {
 }
 
 // createBinding is the command of that name.
-func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter.CreateBindingParams) (*binding.Binding, error) {
-	request, err := s.bindRequest(createInput(in.params.CreateBinding))
+func (s *session) createBinding(ctx context.Context, raw bindInput) (*binding.Binding, error) {
+	request, err := s.bindRequest(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +59,8 @@ func (s *session) createBinding(ctx context.Context, in *input, _ serviceadapter
 }
 
 // deleteBinding is the command of that name.
-func (s *session) deleteBinding(ctx context.Context, in *input, _ serviceadapter.DeleteBindingParams) error {
-	request, err := s.unbindRequest(deleteInput(in.params.DeleteBinding))
+func (s *session) deleteBinding(ctx context.Context, raw bindInput) error {
+	request, err := s.unbindRequest(raw)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,11 @@ func (s *session) deleteBinding(ctx context.Context, in *input, _ serviceadapter
 		return err
 	}
 	ctx = s.interruptible(ctx)
-	return binder.Delete(ctx, *request)
+	err = binder.Delete(ctx, *request)
+	if request.Service != nil && !request.Service.Binds() && errors.Is(err, fault.ErrBindingNotFound) {
+		return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
+	}
+	return err
 }
 
 // bindRequest decodes the input of create-binding and chooses service and plan.

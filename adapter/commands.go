@@ -29,9 +29,9 @@ func planProperties(what, text string) (map[string]any, error) {
 
 // generateManifest is the command of that name.
 func (s *session) generateManifest(
-	ctx context.Context, in *input, params serviceadapter.GenerateManifestParams,
+	ctx context.Context, in serviceadapter.InputParams, params serviceadapter.GenerateManifestParams,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {
-	raw := in.params.GenerateManifest
+	raw := in.GenerateManifest
 	request, err := s.manifestRequest(raw)
 	if err != nil {
 		return nil, err
@@ -121,8 +121,7 @@ func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 }
 
 // dashboardURL is the command of that name.
-func (s *session) dashboardURL(in *input, params serviceadapter.DashboardUrlParams) (string, error) {
-	raw := in.params.DashboardUrl
+func (s *session) dashboardURL(raw serviceadapter.DashboardUrlJSONParams, params serviceadapter.DashboardUrlParams) (string, error) {
 	properties, err := planProperties("the plan", raw.Plan)
 	if err != nil {
 		return "", err
@@ -149,9 +148,9 @@ func (s *session) dashboardURL(in *input, params serviceadapter.DashboardUrlPara
 }
 
 // planSchemas is the command generate-plan-schemas.
-func (s *session) planSchemas(in *input) (serviceadapter.PlanSchema, error) {
+func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (serviceadapter.PlanSchema, error) {
 	var schema serviceadapter.PlanSchema
-	properties, err := planProperties("the plan", in.params.GeneratePlanSchemas.Plan)
+	properties, err := planProperties("the plan", raw.Plan)
 	if err != nil {
 		return schema, err
 	}

@@ -30,18 +30,18 @@ type recording struct {
 }
 
 // recordRequest keeps a request where the operator has asked for it. A failure is logged and changes nothing else.
-func (s *session) recordRequest(command string, in *input) {
+func (s *session) recordRequest(command string, params serviceadapter.InputParams) {
 	if s.config.RecordRequests == "" {
 		return
 	}
-	if err := s.writeRecording(command, in); err != nil {
+	if err := s.writeRecording(command, params); err != nil {
 		s.logger.Warn("recording the request", "error", err)
 	}
 }
 
-func (s *session) writeRecording(command string, in *input) error {
+func (s *session) writeRecording(command string, params serviceadapter.InputParams) error {
 	now := time.Now().UTC()
-	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: command, Input: in.params}, "", "  ")
+	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: command, Input: params}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -108,10 +108,10 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 // replayBinding prints the variables of a binding's template.
 func replayBinding(ctx context.Context, invocation Invocation, recorded recording) (int, error) {
 	call := newCall(invocation)
-	made, err := call.protected(func() (product, error) {
+	made, err := call.protected(func() ([]byte, error) {
 		session, err := newSession(call)
 		if err != nil {
-			return product{}, err
+			return nil, err
 		}
 		defer session.close()
 		raw := createInput(recorded.Input.CreateBinding)
@@ -120,13 +120,13 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 		}
 		request, err := session.bindRequest(raw)
 		if err != nil {
-			return product{}, err
+			return nil, err
 		}
 		scope, err := session.bareBinder().Resolve(*request)
 		if err != nil {
-			return product{}, err
+			return nil, err
 		}
-		return product{head: append(value.MustJSON(scope.Values), '\n')}, nil
+		return append(value.MustJSON(scope.Values), '\n'), nil
 	})
 	return call.finish(ctx, made, err), nil
 }

@@ -34,7 +34,10 @@ var _ = Describe("a command", func() {
 		},
 		Entry("with 10 where the pak has no such capability", "dashboard-url",
 			func() object { return object{"instance_id": "inst-1", "plan": instance().Plan, "manifest": "name: x"} }, definition{},
-			10, "", "INFO", "has no dashboard"),
+			10, "", "INFO", "not implemented by this pak"),
+		Entry("with 10 where the pak makes no bindings", "create-binding",
+			func() object { return instance().Bind("b-1", body(nil)) }, definition{bind: "null"},
+			10, "", "INFO", "not implemented by this pak"),
 		Entry("with 42 where an app is needed", "create-binding",
 			func() object { return instance().Bind("b-1", body(nil)) }, definition{bind: "{requires_app_guid: true}"},
 			42, "", "INFO", "app_guid is required"),
@@ -103,7 +106,7 @@ var _ = Describe("a command", func() {
 			})
 			Expect(code).To(Equal(1))
 			Expect(stdout.String()).To(BeEmpty())
-			Expect(stderr.String()).To(MatchRegexp(`^time=\S+ level=ERROR .*internal error at service-adapter/adapter_test\.\S+:\d+ .*this is a bug in the adapter"\n$`))
+			Expect(stderr.String()).To(MatchRegexp(`^\[odb-sdk\] handling dashboard-url\ntime=\S+ level=ERROR .*internal error at service-adapter/adapter_test\.\S+:\d+ .*this is a bug in the adapter"\n$`))
 			Expect(stderr.String()).NotTo(ContainSubstring("s3cret"))
 		}
 	})

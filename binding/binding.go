@@ -8,6 +8,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
@@ -70,8 +71,8 @@ const (
 
 var errNoID = errors.New("the request has no binding_id")
 
-// Create makes a binding. The error is fault.ErrBindingExists when a complete one of this id exists,
-// fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
+// Create makes a binding. The error is fault.ErrNotImplemented when the service has no bind section, fault.ErrBindingExists when a complete
+// binding of this id exists, fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
 func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	if backup, _ := bindResource(r.Body)["backup_agent"].(bool); backup {
 		return b.backupAgent(r)
@@ -98,6 +99,9 @@ func (b *Binder) Resolve(r Request) (*vars.Scope, error) {
 
 // resolve checks the request and computes the variables; it returns the instance's outputs as well.
 func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
+	if !r.Service.Binds() {
+		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)
+	}
 	action := &r.Service.Bind
 	if action.RequiresAppGUID && appGUID(r.Body) == "" {
 		return nil, nil, fault.ErrAppGUIDMissing

@@ -3,6 +3,7 @@ package brokerpak
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -161,4 +162,20 @@ func (s *Service) EnvName() string {
 // HasInstances tells whether there is anything to make for an instance: a BOSH manifest, or what a provision template builds.
 func (s *Service) HasInstances() bool {
 	return s.Provision.Bosh != nil || len(s.Provision.Templates) > 0
+}
+
+// Binds tells whether the service has a bind section; without one it makes no bindings.
+func (s *Service) Binds() bool { return s.Bind.Pos != (diag.Pos{}) }
+
+// backupAgentURL is the output that answers requests for a backup agent.
+const backupAgentURL = "backup_agent_url"
+
+// HasBackupAgent tells whether the service has an output that answers requests for a backup agent.
+func (s *Service) HasBackupAgent() bool {
+	if s.Provision.Bosh != nil {
+		if _, ok := s.Provision.Bosh.Outputs[backupAgentURL]; ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(s.Provision.Outputs, s.Bind.Outputs), func(output Variable) bool { return output.Name == backupAgentURL })
 }

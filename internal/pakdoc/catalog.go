@@ -36,7 +36,7 @@ func Catalog(service *brokerpak.Service) (string, error) {
 		root.comment("Needs bosh_credhub_api. When it is false, the adapter's secure_manifests must be false, too.")
 		root.add("enable_secure_manifests", true)
 	}
-	if _, ok := bosh.Outputs[backupAgent]; ok || slices.ContainsFunc(service.Bind.Outputs, isBackupAgent) {
+	if service.HasBackupAgent() {
 		root.add("support_backup_agent_binding", true)
 	}
 	root.addBlock("service_catalog", catalog(service))
@@ -50,17 +50,12 @@ func Catalog(service *brokerpak.Service) (string, error) {
 	return out.String(), nil
 }
 
-// backupAgent is the output that answers requests for a backup agent.
-const backupAgent = "backup_agent_url"
-
-func isBackupAgent(output brokerpak.Variable) bool { return output.Name == backupAgent }
-
 func catalog(service *brokerpak.Service) *block {
 	b := &block{}
 	b.add("id", service.ID)
 	b.add("service_name", service.Name)
 	b.add("service_description", oneLine(service.Description))
-	b.add("bindable", true)
+	b.add("bindable", service.Binds())
 	b.add("plan_updatable", service.PlanUpdateable)
 	if len(service.Tags) > 0 {
 		b.add("tags", service.Tags)

@@ -24,7 +24,7 @@ var _ = Describe("The rule import", func() {
 		Entry("an import input without a name and a resource", "  import_inputs:\n  - {type: string, details: D}\n"+template,
 			"service.yml:24:5: an import input without field_name can be given no value",
 			`service.yml:24:5: tf_resource "" is no resource of the provision template; it has terraform_data.server`),
-		Entry("a resource that does not exist", "  import_inputs:\n  - {field_name: id, type: string, details: D, tf_resource: \"a.b[0]\"}\n",
+		Entry("a resource that does not exist", "  import_inputs:\n  - {field_name: id, type: string, details: D, tf_resource: \"a.b[0]\"}\n  bosh: {manifest_ref: bosh/manifest.yml}\n",
 			`service.yml:24:61: tf_resource "a.b[0]" is no resource of the provision template; it has none`),
 		Entry("a resource in another file", server+"  templates:\n    data: |\n      # a resource\n      resource \"terraform_data\" \"server\" {}\n",
 			`service.yml:28:7: tf_resource "terraform_data.server" must be defined in main.tf`),

@@ -129,7 +129,7 @@ var _ = Describe("Lint", func() {
 		Entry("no examples", "examples:\n", "no-examples"),
 		Entry("a default outside its enum", bosh+"  user_inputs:\n  - {field_name: a, type: string, default: c, details: A, enum: {b: B}}\n", "default-value"),
 		Entry("unknown keys", bosh+"  unknown: 1\nmore: 1\n", "unknown-key", "unknown-key"),
-		Entry("actions without anything", "provision:\nbind:\n", "required", "required"),
+		Entry("actions without anything", "provision:\nbind:\n", "no-instances", "required", "required"),
 		Entry("inputs without a type", bosh+"  user_inputs:\n  - {field_name: a, details: A}\n", "required"),
 		Entry("other keywords in constraints", bosh+"  user_inputs:\n  - {field_name: a, type: string, details: A, constraints: {nullable: true}}\n", "constraint-keyword"),
 		Entry("a computed input that is its own condition", bosh+"  computed_inputs:\n  - {name: region, default: \"${region}\"}\n"),

@@ -117,6 +117,7 @@ func (c *serviceCheck) run(ctx context.Context) error {
 	c.templates("bind", &c.service.Bind)
 	c.expressions()
 	if c.service.Provision.Bosh == nil {
+		c.instances()
 		return nil
 	}
 	groups := c.instanceGroups(nil)

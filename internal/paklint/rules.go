@@ -54,6 +54,7 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"missing-file", "error", "files that are named exist in the pak"},
 	{"name", "both", "names hold letters, digits, periods and hyphens only"},
 	{"no-examples", "warning", "a service has at least one example"},
+	{"no-instances", "warning", "a service has a BOSH manifest or a provision template"},
 	{"no-plans", "warning", "a service has at least one plan"},
 	{"null-default", "warning", "an input whose default is null is required or nullable"},
 	{"ops", "error", "operations can be applied to the manifest"},

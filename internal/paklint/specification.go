@@ -52,6 +52,24 @@ func (c *serviceCheck) specification() {
 	}
 }
 
+// instances warns of a service that the on-demand broker cannot create. Other brokers answer for one with what its inputs hold.
+func (c *serviceCheck) instances() {
+	pos := c.service.Provision.Pos
+	if c.service.Name == "" {
+		return // it could not be read, which was reported
+	}
+	for _, key := range []string{"bosh", "template", "template_ref", "templates", "template_refs"} {
+		if pos != (diag.Pos{}) && c.places.get(pos, key) != nil {
+			return
+		}
+	}
+	if pos == (diag.Pos{}) {
+		pos = c.service.Pos
+	}
+	c.diags.Warnf(pos, "no-instances", "service %q has neither a provision.bosh section nor a provision template, so the on-demand broker cannot "+
+		"create instances of it", c.service.Name)
+}
+
 // filled warns of a list that is missing or empty.
 func (c *serviceCheck) filled(key, rule, message string) {
 	switch node := c.places.get(root, key); {

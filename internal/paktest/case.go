@@ -86,11 +86,15 @@ func exampleCases(pak *brokerpak.Pak) []Case {
 	var cases []Case
 	for _, service := range pak.Services {
 		for _, example := range service.Examples {
-			bind := nonNil(example.BindParams)
-			cases = append(cases, Case{
+			made := Case{
 				Name: service.Name + "/" + example.Name, Service: service.Name, Plan: example.PlanID,
-				Create: example.ProvisionParams, Bind: &bind, BindCanFail: example.BindCanFail,
-			})
+				Create: example.ProvisionParams, BindCanFail: example.BindCanFail,
+			}
+			if service.Binds() {
+				bind := nonNil(example.BindParams)
+				made.Bind = &bind
+			}
+			cases = append(cases, made)
 		}
 	}
 	return cases

@@ -138,7 +138,7 @@ func (b *broker) run(ctx context.Context, stdin string, arguments ...string) ans
 	adapter := binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
 	got, err := adapter.Run(ctx, stdin, arguments...)
 	Expect(err).NotTo(HaveOccurred())
-	report(arguments[0], got)
+	report(append(arguments, "no command")[0], got)
 	return got
 }
 

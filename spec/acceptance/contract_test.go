@@ -83,6 +83,16 @@ var _ = Describe("the contract of the other commands", func() {
 		}
 	})
 
+	It("has a sentence for the user where the schemas cannot be made, for which the broker has none", func(ctx context.Context) {
+		b.site.set(map[string]any{"service": "entry"})
+		got := b.call(ctx, generatePlanSchemas, object{"plan": b.Plan})
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stdout).To(Equal("There was a problem reading the schemas of the plan's parameters. Please contact your operations team."))
+		Expect(got.Stderr).To(MatchRegexp(`level=ERROR .*the configuration names the service \\"entry\\"`))
+		Expect(b.call(ctx, generateManifest, b.Generate(b.body(nil)))).To(And(HaveField("Exit", 0), HaveField("Stderr", Not(ContainSubstring("level=ERROR")))),
+			"the request says which service it means")
+	})
+
 	It("row 14: ends with 10 for a service without a dashboard", func(ctx context.Context) {
 		got := b.call(ctx, dashboardURL, object{"instance_id": "inst-1", "plan": b.Plan, "manifest": b.Manifest})
 		Expect(got.Exit).To(Equal(10), got.Stderr)
@@ -108,6 +118,7 @@ var _ = Describe("the contract of the other commands", func() {
 	})
 
 	It("row 17: works with a manifest of three megabytes", func(ctx context.Context) {
+		b.site.set(object{"max_request_kb": 4096})
 		b.deploy(ctx, object{"text": strings.Repeat("three megabytes, one of them in the record. ", 1<<20/26)})
 		Expect(len(b.Manifest)).To(BeNumerically(">", 3<<20))
 		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
@@ -125,8 +136,12 @@ var _ = Describe("the contract of the other commands", func() {
 			return b.run(ctx, "", generateManifest, text(parameters["service_deployment"]), text(parameters["plan"]),
 				text(parameters["request_parameters"]), text(parameters["previous_manifest"]), text(parameters["previous_plan"]))
 		}
-		b.site.set(map[string]any{"secure_manifests": false}) // the broker cannot store secrets in this mode
 		b.Manifest = ""
+		lost := generate(b.Generate(b.body(nil)))
+		Expect(lost.Exit).To(Equal(1))
+		Expect(lost.Stdout).To(BeEmpty())
+		Expect(lost.Stderr).To(ContainSubstring("use_stdin"), "the broker would lose the secrets")
+		b.site.set(map[string]any{"secure_manifests": false}) // the broker cannot store secrets in this mode
 		got := generate(b.Generate(b.body(object{"text": "mine"})))
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		Expect(got.Stdout).To(HavePrefix("name: service-instance_inst-1\n"))
