@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-version"
+
+	"service-adapter/internal/ctxio"
 )
 
 // Executables are the binaries of a pak for one platform, as files that can be executed.
@@ -149,9 +151,6 @@ func (m *Manifest) DefaultVersion() (string, error) {
 	return tofu.Version, nil
 }
 
-// maxBinary bounds one unpacked binary in bytes: the largest providers have some hundred megabytes.
-const maxBinary = 4 << 30
-
 // unpackBinaries unpacks bin/OS/ARCH of the zip and returns the directory that stands for the pak's root.
 func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir string) (string, error) {
 	prefix := path.Join("bin", platform.OS, platform.Arch) + "/"
@@ -174,10 +173,7 @@ func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir st
 	}
 	defer func() { _ = os.RemoveAll(temporary) }() // gone already after the rename
 	for _, file := range wanted {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		if err := unpackFile(file, temporary); err != nil {
+		if err := unpackFile(ctx, file, temporary); err != nil {
 			return "", fmt.Errorf("unpacking %s: %w", file.Name, err)
 		}
 	}
@@ -207,10 +203,7 @@ func contentKey(files []*zip.File) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func unpackFile(file *zip.File, root string) (err error) {
-	if file.UncompressedSize64 > maxBinary {
-		return fmt.Errorf("larger than %d GB", maxBinary>>30)
-	}
+func unpackFile(ctx context.Context, file *zip.File, root string) (err error) {
 	name := filepath.Join(root, filepath.FromSlash(entryName(file)))
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -226,6 +219,6 @@ func unpackFile(file *zip.File, root string) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	// The reader ends after the size in the index, and there it verifies the checksum: it must be read to its end.
-	_, err = io.Copy(target, source) //nolint:gosec // bounded above
+	_, err = io.Copy(target, ctxio.Reader(ctx, source)) //nolint:gosec // bounded by checkEntries
 	return err
 }

@@ -1,7 +1,6 @@
 package brokerpak
 
 import (
-	"archive/zip"
 	"bytes"
 	"io/fs"
 )
@@ -17,7 +16,7 @@ func OpenFiles(files fs.FS) (*Pak, error) {
 
 // OpenZip opens a pak from the bytes of a zip, for fuzzers.
 func OpenZip(data []byte) (*Pak, error) {
-	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	archive, err := readIndex(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
 	}

@@ -65,13 +65,13 @@ func Inspect(name string) (*Pak, *diag.List, error) {
 	if info.IsDir() {
 		return load(&Pak{Path: name, files: os.DirFS(name)})
 	}
-	archive, err := zip.OpenReader(name)
+	archive, file, err := openArchive(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening pak %s: it is neither a directory nor a brokerpak zip: %w", name, err)
+		return nil, nil, err
 	}
-	pak, diags, err := load(&Pak{Path: name, files: archive, archive: &archive.Reader, closer: archive})
+	pak, diags, err := load(&Pak{Path: name, files: archive, archive: archive, closer: file})
 	if err != nil {
-		_ = archive.Close() // opened for reading: closing cannot lose anything
+		_ = file.Close() // opened for reading: closing cannot lose anything
 	}
 	return pak, diags, err
 }
@@ -99,11 +99,6 @@ func (p *Pak) Service(name string) *Service {
 
 // load reads the pak of which the files are known.
 func load(p *Pak) (*Pak, *diag.List, error) {
-	if p.archive != nil {
-		if err := checkEntries(p.archive.File); err != nil {
-			return nil, nil, fmt.Errorf("opening pak %s: %w", p.Path, err)
-		}
-	}
 	text, err := p.readText(manifestName)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening pak %s: %s cannot be read: %s", p.Path, manifestName, reason(err))

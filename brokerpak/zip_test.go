@@ -3,6 +3,7 @@ package brokerpak_test
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +28,32 @@ func link(name, target string) func(*zip.Writer) {
 	}
 }
 
+// crowd adds so many empty files to a zip.
+func crowd(count int) func(*zip.Writer) {
+	return func(writer *zip.Writer) {
+		GinkgoHelper()
+		for i := range count {
+			_, err := writer.Create(fmt.Sprintf("notes/%030d", i))
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+}
+
+// claims adds a file that has nothing in it and claims to unpack to so many bytes.
+func claims(name string, size uint64) func(*zip.Writer) {
+	return func(writer *zip.Writer) {
+		GinkgoHelper()
+		_, err := writer.CreateRaw(&zip.FileHeader{Name: name, UncompressedSize64: size})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
 var _ = Describe("the zip of a pak", func() {
+	It("may hold as many files as it may, and as much for each platform", func() {
+		name := zipped(newPak(nil), crowd(brokerpak.MaxFiles-10), claims("bin/linux/amd64/a", 4<<30), claims("bin/darwin/arm64/a", 4<<30), entry("bin/linux/note", ""))
+		Expect(open(name).Service("mail")).NotTo(BeNil())
+	})
+
 	It("is opened without reading what it does not need", func() {
 		dir := newPak(nil)
 		marker := []byte("the binary begins here")
@@ -116,6 +142,28 @@ var _ = Describe("the zip of a pak", func() {
 		Entry("when a file unpacks to more than a text can be", func() string {
 			return zipped(newPak(map[string]string{"service.yml": ""}), entry("service.yml", strings.Repeat("#\n", 4<<20)))
 		}, "the file is larger than 4 MB"),
+		Entry("with too many files", func() string { return zipped(newPak(nil), crowd(brokerpak.MaxFiles)) },
+			"test.brokerpak: the zip holds 10007 files; a pak may hold 10000"),
+		Entry("with so many files that their names alone are too much", func() string { return zipped(newPak(nil), crowd(60_000)) },
+			"test.brokerpak: the index of the zip is larger than 4 MB; a pak may hold 10000 files"),
+		Entry("with an index that says it is short", func() string {
+			name := zipped(newPak(nil), crowd(60_000))
+			data, err := os.ReadFile(name)
+			Expect(err).NotTo(HaveOccurred())
+			// The last record has the numbers of files and the length of the index; there is no other for large archives then.
+			end := data[len(data)-22:]
+			copy(end[8:], []byte{1, 0, 1, 0, 1, 0, 0, 0})
+			at := bytes.Index(data, []byte("PK\x01\x02"))
+			copy(end[16:], []byte{byte(at), byte(at >> 8), byte(at >> 16), byte(at >> 24)})
+			Expect(os.WriteFile(name, data, 0o600)).To(Succeed())
+			return name
+		}, "the zip is larger than 4 MB"),
+		Entry("when its binaries for a platform are too large", func() string {
+			return zipped(newPak(nil), claims("bin/linux/amd64/a", 3<<30), claims("bin/darwin/arm64/a", 3<<30), claims("./bin/linux/amd64/1.12.6/tofu", 1<<30+1))
+		}, "test.brokerpak: the binaries for linux/amd64 unpack to more than 4 GB"),
+		Entry("when the sizes of its binaries are too much for a number", func() string {
+			return zipped(newPak(nil), claims("bin/linux/amd64/a", 1<<63), claims("bin/linux/amd64/b", 1<<63))
+		}, "the binaries for linux/amd64 unpack to more than 4 GB"),
 		Entry("when a text has another checksum", func() string {
 			name := zipped(newPak(map[string]string{"service.yml": ""}), func(writer *zip.Writer) {
 				file, err := writer.CreateHeader(&zip.FileHeader{Name: "service.yml", Method: zip.Store})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script/*.txtar with the real main. Besides the commands of testscript there are
 //
 //	exits CODE PROGRAM [ARGUMENT…]   the program must end with this exit code
+//	hollow SOURCE ZIP FILES BYTES    zips a pak with so many empty files more, and one in bin/linux/amd64 that claims so many bytes
 //	pak SOURCE TARGET                copies a pak ($WORK/… or $REPOSITORY/examples/…) and gives it the binaries of its manifest
 func TestScripts(t *testing.T) {
 	root := repository(t)
@@ -34,8 +36,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"pak":   func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
+			"exits":  exits,
+			"hollow": hollow,
+			"pak":    func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
 		},
 	})
 }
@@ -67,6 +70,26 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if code != wanted {
 		ts.Fatalf("exit code %d, wanted %d", code, wanted)
 	}
+}
+
+func hollow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: hollow SOURCE ZIP FILES BYTES")
+	}
+	count, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	size, err := strconv.ParseUint(args[3], 10, 64)
+	ts.Check(err)
+	file, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	writer := zip.NewWriter(file)
+	ts.Check(writer.AddFS(os.DirFS(ts.MkAbs(args[0]))))
+	for i := range count {
+		_, err := writer.Create(fmt.Sprintf("notes/%d", i))
+		ts.Check(err)
+	}
+	_, err = writer.CreateRaw(&zip.FileHeader{Name: "bin/linux/amd64/more", UncompressedSize64: size})
+	ts.Check(errors.Join(err, writer.Close(), file.Close()))
 }
 
 func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {

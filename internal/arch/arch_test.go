@@ -23,7 +23,7 @@ const maxLines = 400
 // layers are the packages of the module from the bottom to the top. A package may import those of lower layers, never one
 // of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
-	{"internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
+	{"internal/ctxio", "internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
 	{"internal/record", "internal/redact", "internal/statestore", "internal/tfjson"},
 	{"internal/director", "internal/hclfile"},
 	{"internal/tofu", "brokerpak/expr"},

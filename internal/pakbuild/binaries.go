@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/ctxio"
 	"service-adapter/internal/diag"
 )
 
@@ -252,6 +253,6 @@ func copyFile(ctx context.Context, source io.Reader, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	_, err = io.Copy(target, &contextReader{ctx, source})
+	_, err = io.Copy(target, ctxio.Reader(ctx, source))
 	return err
 }

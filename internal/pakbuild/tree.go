@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// maxFiles bounds how many files one archive may hold.
-const maxFiles = 10_000
+	"service-adapter/brokerpak"
+	"service-adapter/internal/ctxio"
+)
 
 // tree is a directory that is filled from archives of strangers: every file once, none outside of it, and not too much.
 type tree struct {
@@ -48,8 +48,8 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	switch _, known := t.files[clean]; {
 	case known:
 		return flawf("archive", "the archive holds two files %q", clean)
-	case len(t.files) >= maxFiles:
-		return flawf("archive", "the archive holds more than %d files", maxFiles)
+	case len(t.files) >= brokerpak.MaxFiles:
+		return flawf("archive", "the archive holds more than %d files", brokerpak.MaxFiles)
 	case count > t.left:
 		return t.tooLarge()
 	}
@@ -66,7 +66,7 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	// One byte more, so that readers which verify at their end come to it.
-	written, err := io.Copy(file, io.LimitReader(&contextReader{ctx, content}, count+1))
+	written, err := io.Copy(file, io.LimitReader(ctxio.Reader(ctx, content), count+1))
 	t.files[clean], t.left = permissions, t.left-written
 	if err == nil && written != count {
 		err = io.ErrUnexpectedEOF
@@ -96,17 +96,4 @@ func cleanName(name string) (string, error) {
 		return "", flawf("archive", "the archive holds a file %q, which leads outside of it", name)
 	}
 	return clean, nil
-}
-
-// contextReader ends with its context.
-type contextReader struct {
-	ctx    context.Context //nolint:containedctx // one reader is one copy
-	reader io.Reader
-}
-
-func (r *contextReader) Read(buffer []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, fmt.Errorf("reading: %w", err)
-	}
-	return r.reader.Read(buffer)
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"service-adapter/internal/ctxio"
 )
 
 // writeZip packs a directory into a file that is there as a whole or not at all. The same content gives the same bytes:
@@ -68,6 +70,6 @@ func packOne(ctx context.Context, writer *zip.Writer, files fs.FS, name string) 
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(target, &contextReader{ctx, source})
+	_, err = io.Copy(target, ctxio.Reader(ctx, source))
 	return err
 }
