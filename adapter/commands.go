@@ -10,8 +10,10 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
@@ -172,7 +174,7 @@ func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) 
 	return schema, nil
 }
 
-// supplied are the variables that the operator and the plan set, so that a user need not.
+// supplied are the values that the operator and the plan set when a user does not, those of the later layer for each name.
 func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
 	supplied := schemas.Supplied{Provision: map[string]any{}, Bind: map[string]any{}}
 	provision, err := s.provisionDefaults(chosen.service)
@@ -183,10 +185,44 @@ func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
 	if err != nil {
 		return supplied, err
 	}
-	for _, layer := range append(provision, chosen.plan.ProvisionOverrides) {
+	for _, layer := range append(provision, chosen.plan.ProvisionOverrides, chosen.plan.Properties) {
 		maps.Copy(supplied.Provision, layer)
 	}
 	maps.Copy(supplied.Bind, bind)
 	maps.Copy(supplied.Bind, chosen.plan.BindOverrides)
+	for _, input := range chosen.service.Bind.PlanInputs {
+		if item, ok := chosen.plan.Properties[input.Name]; ok {
+			supplied.Bind[input.Name], _ = expr.Cast(item, input.Type) // a bind is refused where that fails
+		}
+	}
+	hide(&chosen.service.Provision, supplied.Provision)
+	hide(&chosen.service.Bind, supplied.Bind)
 	return supplied, nil
+}
+
+// hide keeps secrets out of schemas, which every user reads.
+func hide(action *brokerpak.Action, values map[string]any) {
+	for _, name := range secretInputs(action) {
+		if _, ok := values[name]; ok {
+			values[name] = schemas.Hidden{}
+		}
+	}
+}
+
+// secretInputs are the inputs that a definition declares secret: those that are values of secrets of the manifest, and those that the
+// template's variables call sensitive.
+func secretInputs(action *brokerpak.Action) []string {
+	var names []string
+	if action.Bosh != nil {
+		for _, secret := range action.Bosh.Secrets {
+			names = append(names, secret.Input)
+		}
+	}
+	module, _ := hclfile.Inspect(action.Templates) // what is wrong with the files is for validate to say
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 )
 
@@ -72,12 +73,14 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	case v.DefaultExpr == nil:
 	case !v.DefaultExpr.IsLiteral():
 		schema["description"] = v.Details + " (computed when it is left out)"
-	case v.Type == "" || v.Type == "string": // the text of another type is cast when it is used
+	default:
 		text, err := v.DefaultExpr.Eval(nil)
 		if err != nil {
 			return nil, err
 		}
-		schema["default"] = text
+		if item, err := expr.Cast(text, v.Type); err == nil { // else a request without the input is refused
+			schema["default"] = item
+		}
 	}
 	if v.ProhibitUpdate {
 		schema["prohibitUpdate"] = true

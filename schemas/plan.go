@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"service-adapter/brokerpak"
@@ -11,12 +10,15 @@ import (
 // draft04 is what the broker wants to read in `$schema`, to the letter.
 const draft04 = "http://json-schema.org/draft-04/schema#"
 
-// Supplied holds what sets inputs besides the user, by action: the operator's defaults and the overrides of the pak's plan.
-// Only the names count; a user need not give these.
+// Supplied are the values that inputs have when a user does not give them, by action, besides the defaults of the definition: those
+// of the operator and of the plan.
 type Supplied struct {
 	Provision map[string]any
 	Bind      map[string]any
 }
+
+// Hidden is a supplied value that users must not read.
+type Hidden struct{}
 
 // ForPlan returns the JSON schemas of a plan, draft-04, for the parameters of creating an instance, updating it and binding
 // to it. Properties are the plan's: inputs that they set are left out. A constraint that draft-04 cannot express is left
@@ -42,11 +44,11 @@ func ForPlanWith(service *brokerpak.Service, properties map[string]any, supplied
 		return nil, nil, nil, fmt.Errorf("making the schema for updating instances of %q: %w", service.Name, err)
 	}
 
-	bound := maps.Clone(supplied.Bind)
-	for _, input := range service.Bind.PlanInputs { // take the plan's value, whatever the user sends
-		bound = with(bound, input.Name, nil)
+	bound := section{action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: supplied.Bind}
+	for _, input := range service.Bind.PlanInputs {
+		bound.ofPlan = append(bound.ofPlan, input.Name)
 	}
-	bind, err = section{action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: bound}.schema()
+	bind, err = bound.schema()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("making the schema for bindings of %q: %w", service.Name, err)
 	}
@@ -58,6 +60,7 @@ type section struct {
 	action   *brokerpak.Action
 	inputs   []brokerpak.Variable
 	supplied map[string]any
+	ofPlan   []string // take the plan's value, whatever the user sends
 	update   bool
 }
 
@@ -91,7 +94,24 @@ func (s section) schema() (map[string]any, error) {
 
 // property is the schema of one input. In an update, null resets an input to what supplies it otherwise.
 func (s section) property(input brokerpak.Variable) (map[string]any, error) {
-	return described(input, s.update && !s.userMustGive(input))
+	return described(s.effective(input), s.update && !s.userMustGive(input))
+}
+
+// effective gives an input the default that counts. One that is computed in any case has none.
+func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
+	supplied, ok := s.supplied[input.Name]
+	overwritten := func(c brokerpak.Computed) bool { return c.Name == input.Name && c.Overwrite }
+	switch {
+	case slices.ContainsFunc(s.action.ComputedInputs, overwritten):
+		supplied = nil
+	case !ok:
+		return input
+	case supplied == Hidden{}:
+		supplied = nil
+		input.Details += " (the operator sets it when it is left out)"
+	}
+	input.Default, input.DefaultExpr, input.HasDefault = supplied, nil, supplied != nil
+	return input
 }
 
 func (s section) compileAlone(input brokerpak.Variable) error {
@@ -107,7 +127,7 @@ func (s section) userMustGive(input brokerpak.Variable) bool {
 	_, supplied := s.supplied[input.Name]
 	computed := slices.ContainsFunc(s.action.ComputedInputs, func(c brokerpak.Computed) bool { return c.Name == input.Name })
 	hasDefault := input.HasDefault || input.DefaultExpr != nil
-	return input.Required && !supplied && !computed && !hasDefault
+	return input.Required && !supplied && !computed && !hasDefault && !slices.Contains(s.ofPlan, input.Name)
 }
 
 // addImports admits the parameters that name existing resources.

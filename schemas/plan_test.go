@@ -87,7 +87,38 @@ var _ = Describe("ForPlan", func() {
 		Entry("a list, whose strings are not evaluated", "array", []any{"${x}"}, nil, []any{"${x}"}, "the details"),
 		Entry("a text", "string", "x", "x", "x", "the details"),
 		Entry("an expression", "string", "${request.plan_id}", "${request.plan_id}", nil, "the details (computed when it is left out)"),
-		Entry("a text that is cast", "array", "[1]", "[1]", nil, "the details"),
+		Entry("a text that is cast", "array", "[1]", "[1]", []any{int64(1)}, "the details"),
+		Entry("a text that cannot be cast", "integer", "many", "many", nil, "the details"),
+	)
+
+	DescribeTable("the default of an input that others supply, too", func(supplied map[string]any, defaultValue any, description string) {
+		v := input("integer", "")
+		v.HasDefault, v.Default = true, int64(5)
+		s := service(v)
+		s.Provision.Bosh = &brokerpak.Bosh{PlanDefaults: []string{"n"}}
+		s.Bind.UserInputs = s.Provision.UserInputs
+		if _, overwritten := supplied["computed"]; overwritten {
+			s.Provision.ComputedInputs = []brokerpak.Computed{{Name: "n", Overwrite: true, Default: int64(7)}}
+			s.Bind.ComputedInputs = s.Provision.ComputedInputs
+		}
+		create, update, bind, err := schemas.ForPlanWith(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
+		Expect(err).NotTo(HaveOccurred())
+		for _, schema := range []map[string]any{create, update, bind} {
+			property := schema["properties"].(map[string]any)["n"].(map[string]any)
+			if defaultValue == nil {
+				Expect(property).NotTo(HaveKey("default"))
+			} else {
+				Expect(property).To(HaveKeyWithValue("default", defaultValue))
+			}
+			Expect(property["description"]).To(Equal(description))
+		}
+	},
+		Entry("nobody does", nil, int64(5), "the details"),
+		Entry("a value", map[string]any{"n": int64(3)}, int64(3), "the details"),
+		Entry("null", map[string]any{"n": nil}, nil, "the details"),
+		Entry("a list", map[string]any{"n": []any{"a"}}, []any{"a"}, "the details"),
+		Entry("a secret", map[string]any{"n": schemas.Hidden{}}, nil, "the details (the operator sets it when it is left out)"),
+		Entry("computed whatever the user sends", map[string]any{"computed": 1}, nil, "the details"),
 	)
 
 	It("lets the constraints say the title", func() {
