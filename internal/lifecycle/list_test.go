@@ -132,7 +132,7 @@ var _ = Describe("the list", func() {
 			Expect(os.Truncate(s.file("b-b1"), 100)).To(Succeed())
 			Expect(os.Remove(s.file("b-b1") + ".backup")).To(Succeed())
 		}),
-		Entry("creating, when the state of the creation is cut off", lifecycle.Creating, func(ctx context.Context, s *site) {
+		Entry("complete, when the state is cut off and its copy is not", lifecycle.Complete, func(ctx context.Context, s *site) {
 			s.made(ctx, s.record("b1"))
 			Expect(os.Truncate(s.file("b-b1"), 100)).To(Succeed())
 		}),

@@ -1,11 +1,9 @@
 package statestore
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,8 +15,7 @@ import (
 type stateFile struct {
 	*os.File
 	path    string
-	created bool     // this is who made it
-	grown   []string // the directories in which one was made for it
+	deleted bool // what lies at the path by now is another workspace's
 }
 
 // lockInfo is what OpenTofu keeps beside a locked state to tell who holds the lock.
@@ -59,9 +56,18 @@ func (f *stateFile) lock() (current bool, err error) {
 }
 
 func (f *stateFile) fcntl(kind int16) error {
+	return uninterrupted(func() error { return syscall.FcntlFlock(f.Fd(), setLock, &syscall.Flock_t{Type: kind}) })
+}
+
+// flock takes a lock of an open file that excludes those of other open files.
+func flock(file *os.File, how int) error {
+	return uninterrupted(func() error { return syscall.Flock(int(file.Fd()), how) })
+}
+
+// uninterrupted repeats a system call that a signal interrupted.
+func uninterrupted(call func() error) error {
 	for {
-		err := syscall.FcntlFlock(f.Fd(), setLock, &syscall.Flock_t{Type: kind})
-		if !errors.Is(err, syscall.EINTR) {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
@@ -81,8 +87,6 @@ func (f *stateFile) infoPath() string {
 	return filepath.Join(filepath.Dir(f.path), "."+stateName+".lock.info")
 }
 
-func (f *stateFile) backupPath() string { return f.path + ".backup" }
-
 // newLockInfo describes this holder of a lock.
 func newLockInfo(operation, path string) lockInfo {
 	return lockInfo{
@@ -99,95 +103,42 @@ func (f *stateFile) describe(info lockInfo) error {
 	return os.WriteFile(f.infoPath(), text, 0o600)
 }
 
-// expect compares the content, ErrChanged when it is another one. What was not written to its end is mended first.
-func (f *stateFile) expect(text []byte) error {
-	found, _, err := f.mend()
-	if err != nil {
-		return err
+// overwrite stores a state in the place of one that is not whole. It does not rename another file to this name: that would have no lock,
+// while somebody who has this one open could take the lock and believe what is in it.
+func (f *stateFile) overwrite(text []byte) error {
+	err := f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(text, 0)
 	}
-	if !bytes.Equal(found, text) {
-		return ErrChanged
-	}
-	return nil
-}
-
-// mend puts the backup in the place of a content that was not written to its end, which then is empty or no JSON, and returns what the
-// file holds.
-func (f *stateFile) mend() (content []byte, mended bool, err error) {
-	found, err := io.ReadAll(f)
-	if err != nil {
-		return nil, false, fmt.Errorf("reading %q: %w", f.path, err)
-	}
-	if json.Valid(found) {
-		return found, false, nil
-	}
-	backup, err := os.ReadFile(f.backupPath())
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !json.Valid(backup) {
-		return found, false, nil // The file is that of a workspace to which nothing was written yet.
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("reading the backup of a state: %w", err)
-	}
-	if err := errors.Join(f.put(backup, len(found)), f.Sync()); err != nil {
-		return nil, false, fmt.Errorf("restoring %q: %w", f.path, err)
-	}
-	return backup, true, nil
-}
-
-// replace stores next in the place of before, so that a crash of the machine does not undo it. When that fails it puts before back.
-func (f *stateFile) replace(before, next []byte) error {
-	if len(before) > 0 {
-		// As OpenTofu does, and for the same reason: who finds a state that was not written to its end, puts this in its place.
-		if err := os.WriteFile(f.backupPath(), before, 0o600); err != nil {
-			return errors.Join(err, remove(f.backupPath()))
-		}
-	}
-	err := f.put(next, len(before))
 	if err == nil {
 		err = f.Sync()
 	}
-	if err == nil && len(before) == 0 {
-		err = f.syncDirs()
-	}
 	if err == nil {
-		return nil
+		err = syncDir(filepath.Dir(f.path))
 	}
-	size := len(next)
-	if found, statErr := f.Stat(); statErr == nil {
-		size = int(found.Size())
-	}
-	return errors.Join(err, f.put(before, size))
+	return err
 }
 
-// put writes a text over what the file holds, which is size bytes long. What fits into a page of memory is written at once, and the file
-// is not emptied before: a process that is killed between the two steps leaves the text with line feeds after it, which is as good.
-// More than that is not written at once. Then the file is emptied first, as OpenTofu does, so that what a killed process or a crash
-// leaves is cut off, and not a mixture of two states that looks like one; for that case there is the backup. Nor is another file
-// renamed to its name: that would have no lock, while somebody who has this one open could take the lock and believe what is in it.
-func (f *stateFile) put(text []byte, size int) error {
-	const page = 4096
-	if max(len(text), size) > page {
-		if err := f.Truncate(0); err != nil {
-			return err
-		}
-		size = 0
+// release gives the lock away. What fails here changes nothing about the state, and OpenTofu copes with what is left.
+func (f *stateFile) release() {
+	if !f.deleted {
+		_ = remove(f.infoPath())
 	}
-	if len(text) > 0 {
-		if _, err := f.WriteAt(padded(text, size), 0); err != nil {
-			return err
-		}
-	}
-	return f.Truncate(int64(len(text)))
+	_ = f.fcntl(syscall.F_UNLCK)
+	_ = f.Close()
 }
 
-// syncDirs makes the names of a new file, and of the directories that were made for it, durable.
-func (f *stateFile) syncDirs() error {
-	for _, dir := range append([]string{filepath.Dir(f.path)}, f.grown...) {
-		if err := syncDir(dir); err != nil {
-			return err
-		}
+// writeDurably writes a new file and waits for the disk.
+func writeDurably(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // syncDir makes the names in a directory durable, where the file system can do that and we may.
@@ -204,40 +155,4 @@ func syncDir(path string) error {
 		return err
 	}
 	return nil
-}
-
-// delete removes the file, when it holds before, and OpenTofu's files beside it, and gives the lock away. The file is emptied first:
-// whoever has it open and gets the lock afterwards takes it for the empty state that a deleted workspace has.
-func (f *stateFile) delete(info lockInfo, before []byte) error {
-	defer f.release()
-	_ = f.describe(info) // There is no room for it on a full disk, where to delete something is what helps.
-	if err := f.expect(before); err != nil {
-		return err
-	}
-	if err := remove(f.backupPath()); err != nil {
-		return fmt.Errorf("deleting the backup of a state: %w", err)
-	}
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("deleting a state: %w", err)
-	}
-	if err := remove(f.path); err != nil {
-		return errors.Join(fmt.Errorf("deleting a state: %w", err), f.put(before, 0))
-	}
-	return nil
-}
-
-// release gives the lock away. A file that was made and is still empty is removed again, with the directory that was made for it; so
-// is a deleted one's note about the lock. What fails here changes nothing about the state, and OpenTofu copes with what is left.
-func (f *stateFile) release() {
-	found, err := f.Stat()
-	unused := f.created && err == nil && found.Size() == 0
-	_ = remove(f.infoPath())
-	if unused {
-		_ = remove(f.path)
-	}
-	_ = f.fcntl(syscall.F_UNLCK)
-	_ = f.Close()
-	if unused && len(f.grown) > 0 {
-		_ = syscall.Rmdir(filepath.Dir(f.path))
-	}
 }

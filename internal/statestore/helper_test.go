@@ -146,22 +146,20 @@ func churn(ctx context.Context, store statestore.Store, text string) error {
 	return nil
 }
 
-// loop replaces a small state by one of this size, and the other way round, until it is killed.
+// loop makes a state of this size and deletes it, until it is killed.
 func loop(ctx context.Context, store statestore.Store, size string) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {
 		return err
 	}
-	before, next := state("small", 0), state("large", n)
-	for {
-		if err := store.Replace(ctx, "b-1", before, next); err != nil {
+	for text := state("large", n); ; {
+		if err := errors.Join(store.Replace(ctx, "b-1", nil, text), store.Delete(ctx, "b-1", text)); err != nil {
 			return err
 		}
-		before, next = next, before
 	}
 }
 
-// limited replaces one text by another, with all files limited in size as on a disk that is full.
+// limited makes a state, with all files limited in size as on a disk that is full.
 func limited(ctx context.Context, store statestore.Store, arguments []string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	size, err := strconv.ParseUint(arguments[0], 10, 64)
@@ -171,6 +169,6 @@ func limited(ctx context.Context, store statestore.Store, arguments []string) er
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: size}); err != nil {
 		return err
 	}
-	fmt.Println(kindOf(store.Replace(ctx, "b-1", []byte(arguments[1]), []byte(arguments[2]))))
+	fmt.Println(kindOf(store.Replace(ctx, "b-1", nil, []byte(arguments[1]))))
 	return nil
 }

@@ -9,76 +9,81 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
-// stateName is the file of a state in the directory of its workspace.
-const stateName = "terraform.tfstate"
+const (
+	// stateName is the file of a state in the directory of its workspace.
+	stateName = "terraform.tfstate"
+	// backupName is the file beside it that keeps a copy.
+	backupName = stateName + ".backup"
+	// emptyName marks a workspace in which OpenTofu is making the first state.
+	emptyName = ".empty"
+)
 
-// tries is how often a file that others make and remove is opened again.
-const tries = 100
+// tries is how often a file that others make and remove is read or opened again.
+const tries = 20
 
-type local struct{ dir string }
+// ErrIncomplete says that a workspace of the backend local has no whole state: its file is missing, empty or cut off. Nobody knows what
+// the workspace holds. OpenTofu would take it for an empty one.
+var ErrIncomplete = errors.New("the state is missing, empty or cut off")
 
-// Local returns the store of OpenTofu's backend local; dir is its workspace_dir. The state of a workspace is the file
-// dir/NAME/terraform.tfstate. What Replace created is still there after the machine crashed, as far as the file system keeps its word; a
-// deletion may be undone by a crash.
-func Local(dir string) Store { return local{dir: dir} }
+// Files is the store of OpenTofu's backend local. The state of a workspace is the file DIR/NAME/terraform.tfstate.
+//
+// A state appears and disappears as a whole, by the rename of its directory from and to DIR.tmp: a workspace without a whole state is one
+// that a crash damaged, never one that this package made or deleted. What Replace created is still there after the machine crashed, as far
+// as the file system keeps its word; a deletion may be undone by a crash.
+type Files struct{ dir string }
 
-// Restore puts OpenTofu's backup of a state of the backend local in the place of one that was not written to its end, and reports
-// whether it did. OpenTofu empties the file before it writes it, and then the disk was full or it was killed. Nothing happens
-// while somebody holds the lock, who may be writing.
-func Restore(ctx context.Context, dir, workspace string) (restored bool, err error) {
-	l := local{dir: dir}
-	if err := checkName(workspace); err != nil {
-		return false, err
-	}
-	text, err := os.ReadFile(l.path(workspace))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && json.Valid(text) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading the state of workspace %q: %w", workspace, err)
-	}
-	file, err := l.open(ctx, workspace, false)
-	var held *HeldError
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &held) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
-	}
-	defer file.release()
-	_, restored, err = file.mend()
-	return restored, err
+// Local returns the store of OpenTofu's backend local; dir is its workspace_dir.
+func Local(dir string) *Files { return &Files{dir: dir} }
+
+func (f *Files) path(workspace, name string) string { return filepath.Join(f.dir, workspace, name) }
+
+// exists tells whether a workspace has a file, and with "" whether it has a directory, as far as one may see that.
+func (f *Files) exists(workspace, name string) bool {
+	_, err := os.Stat(f.path(workspace, name))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (l local) path(workspace string) string { return filepath.Join(l.dir, workspace, stateName) }
-
-// Read reads the file.
-func (l local) Read(ctx context.Context, workspace string) ([]byte, error) {
+// Read reads the file. The error is ErrIncomplete when it holds no whole state; Repair may help.
+func (f *Files) Read(ctx context.Context, workspace string) ([]byte, error) {
 	if err := errors.Join(ctx.Err(), checkName(workspace)); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(l.path(workspace))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the state of workspace %q: %w", workspace, err)
-	case len(text) == 0:
-		return nil, nil
+	var incomplete error
+	for range tries {
+		text, err := os.ReadFile(f.path(workspace, stateName))
+		switch {
+		case err == nil && json.Valid(text):
+			return text, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("reading the state of workspace %q: %w", workspace, err)
+		}
+		if incomplete = f.incomplete(workspace); incomplete == nil {
+			return nil, nil
+		}
+		// Perhaps it was deleted and made again between the two looks.
 	}
-	return text, nil
+	return nil, incomplete
+}
+
+// incomplete is the error about a workspace without a whole state; nil where there is no workspace, or where OpenTofu was about to
+// make its first state and nothing was kept yet.
+func (f *Files) incomplete(workspace string) error {
+	if !f.exists(workspace, "") || f.exists(workspace, emptyName) && !f.exists(workspace, backupName) {
+		return nil
+	}
+	return fmt.Errorf("%w, and so is the copy beside it: restore %s from a backup; "+
+		"without one remove by hand what the workspace made, and then its directory", ErrIncomplete, f.path(workspace, stateName))
 }
 
 // List lists the directories.
-func (l local) List(ctx context.Context) ([]string, error) {
+func (f *Files) List(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(l.dir)
+	entries, err := os.ReadDir(f.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
 	}
@@ -91,71 +96,229 @@ func (l local) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Replace writes the file.
-func (l local) Replace(ctx context.Context, workspace string, before, next []byte) error {
-	if err := errors.Join(checkName(workspace), checkNext(next)); err != nil {
+// Replace makes the state of a new workspace, with its copy. To change one is left to OpenTofu: ErrUnsupported.
+func (f *Files) Replace(ctx context.Context, workspace string, before, next []byte) error {
+	if err := errors.Join(ctx.Err(), checkName(workspace), checkNext(next)); err != nil {
 		return err
 	}
-	info := newLockInfo("replace", l.path(workspace))
-	file, err := l.open(ctx, workspace, len(before) == 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if len(before) > 0 {
+		return ErrUnsupported
+	}
+	err := f.create(workspace, map[string][]byte{stateName: next, backupName: next})
+	if errors.Is(err, fs.ErrExist) {
+		// It may be what a killed OpenTofu left of a creation.
+		if err := f.Delete(ctx, workspace, nil); err != nil {
+			return err
+		}
+		err = f.create(workspace, map[string][]byte{stateName: next, backupName: next})
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return ErrChanged
+	case err != nil:
+		return fmt.Errorf("creating workspace %q: %w", workspace, err)
+	}
+	return nil
+}
+
+// MarkEmpty notes that OpenTofu is about to make a workspace. Until Keep, one without a whole state counts as empty: its creation was
+// interrupted. A workspace that exists is left as it is.
+func (f *Files) MarkEmpty(workspace string) error {
+	if err := checkName(workspace); err != nil {
+		return err
+	}
+	if err := f.create(workspace, map[string][]byte{emptyName: nil}); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("creating workspace %q: %w", workspace, err)
+	}
+	return nil
+}
+
+// create makes the directory of a workspace with some files, all of it or nothing; fs.ErrExist when there is one.
+func (f *Files) create(workspace string, files map[string][]byte) error {
+	grown, err := makeDir(f.dir)
+	if err != nil {
+		return err
+	}
+	own, done, err := f.scratch()
+	if err != nil {
+		return err
+	}
+	defer done()
+	for name, text := range files {
+		if err := writeDurably(filepath.Join(own, name), text); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(own); err != nil {
+		return err
+	}
+	if err := os.Rename(own, filepath.Join(f.dir, workspace)); err != nil {
+		return err
+	}
+	for _, dir := range append([]string{f.dir}, grown...) {
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scratch makes a private directory beside those of the workspaces. What killed processes left there is removed: whoever works there
+// holds a shared lock of the place.
+func (f *Files) scratch() (own string, done func(), err error) {
+	all := f.dir + ".tmp"
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return "", nil, err
+	}
+	place, err := os.Open(all)
+	if err != nil {
+		return "", nil, err
+	}
+	if flock(place, syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		entries, _ := place.ReadDir(-1)
+		for _, entry := range entries {
+			_ = os.RemoveAll(filepath.Join(all, entry.Name())) // the next one tries again
+		}
+	}
+	if err := flock(place, syscall.LOCK_SH); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("locking %q: %w", all, err), place.Close())
+	}
+	own, err = os.MkdirTemp(all, "")
+	if err != nil {
+		return "", nil, errors.Join(err, place.Close())
+	}
+	return own, func() {
+		_ = os.RemoveAll(own)
+		_ = place.Close()
+	}, nil
+}
+
+// Keep makes a durable copy of the state, and makes the state durable before that: OpenTofu empties the file when it writes it, and does
+// not wait for the disk. Of a workspace that does not exist there is nothing to keep.
+func (f *Files) Keep(ctx context.Context, workspace string) error {
+	text, err := f.Read(ctx, workspace)
+	if err != nil || text == nil {
+		return err
+	}
+	if err := remove(f.path(workspace, emptyName)); err != nil {
+		return err
+	}
+	backup := f.path(workspace, backupName)
+	if kept, err := os.ReadFile(backup); err == nil && bytes.Equal(kept, text) {
+		return nil
+	}
+	state, err := os.Open(f.path(workspace, stateName))
+	if err != nil {
+		return err
+	}
+	err = errors.Join(state.Sync(), state.Close(), writeDurably(backup+".tmp", text))
+	if err == nil {
+		err = os.Rename(backup+".tmp", backup)
+	}
+	if err != nil {
+		return errors.Join(err, remove(backup+".tmp"))
+	}
+	return syncDir(filepath.Dir(backup))
+}
+
+// Repair puts the copy that Keep made in the place of a state that is missing, empty or cut off, or without a whole copy the last resort,
+// which may be nil. It reports whether it did. While somebody holds the lock, who may be writing, the error is a *HeldError.
+func (f *Files) Repair(ctx context.Context, workspace string, lastResort []byte) (repaired bool, err error) {
+	if _, err := f.Read(ctx, workspace); !errors.Is(err, ErrIncomplete) {
+		return false, err
+	}
+	kept, err := os.ReadFile(f.path(workspace, backupName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("reading the copy of a state: %w", err)
+	}
+	if !json.Valid(kept) {
+		kept = lastResort
+	}
+	flags := os.O_RDWR
+	if json.Valid(kept) {
+		flags |= os.O_CREATE
+	}
+	file, err := f.open(ctx, workspace, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, f.incomplete(workspace)
+	}
+	if err != nil {
+		return false, fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
+	}
+	defer file.release()
+	if _, err := f.Read(ctx, workspace); !errors.Is(err, ErrIncomplete) || !json.Valid(kept) {
+		return false, err
+	}
+	if err := file.overwrite(kept); err != nil {
+		return false, fmt.Errorf("restoring the state of workspace %q: %w", workspace, err)
+	}
+	return true, nil
+}
+
+// Delete removes the directory.
+func (f *Files) Delete(ctx context.Context, workspace string, before []byte) error {
+	if err := checkName(workspace); err != nil {
+		return err
+	}
+	flags := os.O_RDWR
+	if f.exists(workspace, emptyName) {
+		flags |= os.O_CREATE // There may be no file yet, and without one there is no lock.
+	}
+	file, err := f.open(ctx, workspace, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		found, err := f.Read(ctx, workspace)
+		if err == nil && len(before)+len(found) > 0 {
+			return ErrChanged
+		}
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
 	}
 	defer file.release()
-	if err := file.describe(info); err != nil {
-		return fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
+	// There is no room for it on a full disk, where to delete something is what helps.
+	_ = file.describe(newLockInfo("delete", file.path))
+	found, err := f.Read(ctx, workspace)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.Equal(found, before):
+		return ErrChanged
 	}
-	if err := file.expect(before); err != nil {
+	if err := f.takeOut(workspace); err != nil {
 		return err
 	}
-	if err := file.replace(before, next); err != nil {
-		return fmt.Errorf("writing the state of workspace %q: %w", workspace, err)
-	}
+	// Whoever has it open and gets the lock after this takes it for the empty state that a deleted workspace has.
+	_ = file.Truncate(0)
+	file.deleted = true
 	return nil
 }
 
-// Delete removes the file and the directory.
-func (l local) Delete(ctx context.Context, workspace string, before []byte) error {
-	if err := checkName(workspace); err != nil {
-		return err
+// takeOut removes the directory of a workspace as a whole, with all that is in it.
+func (f *Files) takeOut(workspace string) error {
+	own, done, err := f.scratch()
+	if err != nil {
+		return fmt.Errorf("removing workspace %q: %w", workspace, err)
 	}
-	info := newLockInfo("delete", l.path(workspace))
-	file, err := l.open(ctx, workspace, false)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && len(before) > 0:
-		return ErrChanged
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
-	default:
-		if err := file.delete(info, before); err != nil {
-			return err
-		}
-	}
-	if err := removeDir(filepath.Join(l.dir, workspace)); err != nil {
+	defer done()
+	if err := os.Rename(f.path(workspace, ""), filepath.Join(own, workspace)); err != nil {
 		return fmt.Errorf("removing workspace %q: %w", workspace, err)
 	}
 	return nil
 }
 
-// open opens the file of a state and takes its lock. With create it makes the file where there is none; else the error is
-// fs.ErrNotExist.
-func (l local) open(ctx context.Context, workspace string, create bool) (*stateFile, error) {
-	path := l.path(workspace)
+// open opens the file of a state and takes its lock; fs.ErrNotExist when there is none and the flags do not say to make it.
+func (f *Files) open(ctx context.Context, workspace string, flags int) (*stateFile, error) {
+	path := f.path(workspace, stateName)
 	for range tries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		file, err := openState(path, create)
-		if create && (errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist)) {
-			continue // Somebody else makes or deletes the workspace at this moment.
-		}
+		opened, err := os.OpenFile(path, flags, 0o600) //nolint:gosec // the operator's directory
 		if err != nil {
 			return nil, err
 		}
+		file := &stateFile{File: opened, path: path}
 		current, err := file.lock()
 		if err == nil && current {
 			return file, nil
@@ -166,27 +329,6 @@ func (l local) open(ctx context.Context, workspace string, create bool) (*stateF
 		}
 	}
 	return nil, fmt.Errorf("opening %q: it is made and removed all the time", path)
-}
-
-// openState opens the file of a state. With create it makes the file where there is none, unless somebody else does: fs.ErrExist when
-// it was made meanwhile, fs.ErrNotExist when its directory was removed.
-func openState(path string, create bool) (*stateFile, error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err == nil {
-		return &stateFile{File: file, path: path}, nil
-	}
-	if !create || !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	grown, err := makeDir(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &stateFile{File: file, path: path, created: true, grown: grown}, nil
 }
 
 // makeDir makes a directory, and those above it, and returns the directories in which it made one.
@@ -207,48 +349,10 @@ func makeDir(dir string) (grown []string, err error) {
 	return append(grown, filepath.Dir(dir)), nil
 }
 
-// removeDir removes the directory of a workspace whose state was removed, with all that is left in it. Somebody may make the workspace
-// again meanwhile: a state is never removed without its lock, and its directory then stays. Files that NFS keeps for processes that
-// have them open vanish with those; until then the directory stays, too.
-func removeDir(dir string) error {
-	err := syscall.Rmdir(dir)
-	if !errors.Is(err, syscall.ENOTEMPTY) {
-		return ignoreMissing(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	for _, entry := range entries {
-		if entry.Name() == stateName {
-			return nil
-		}
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".nfs") {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return err
-		}
-	}
-	if err := syscall.Rmdir(dir); !errors.Is(err, syscall.ENOTEMPTY) {
-		return ignoreMissing(err)
+// remove removes a file that may be missing.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
-}
-
-// remove removes a file that may be missing.
-func remove(path string) error { return ignoreMissing(os.Remove(path)) }
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// padded returns the text with line feeds at its end, which JSON allows, so that it is as long as what it overwrites.
-func padded(text []byte, size int) []byte {
-	return append(bytes.Clone(text), bytes.Repeat([]byte("\n"), max(0, size-len(text)))...)
 }

@@ -1,9 +1,7 @@
 package statestore_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -37,34 +35,109 @@ var _ = Describe("a store in files", func() {
 		store = opened(p)
 	})
 
-	DescribeTable("mends a state that was not written to its end", func(ctx context.Context, left string) {
-		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		cut := func() {
-			GinkgoHelper()
-			Expect(os.WriteFile(p.file("b-1", backup), one, 0o600)).To(Succeed())
-			Expect(os.WriteFile(p.file("b-1", stateName), []byte(left), 0o600)).To(Succeed())
+	// damage leaves this in the place of a state, nothing for nil.
+	damage := func(left []byte) {
+		GinkgoHelper()
+		Expect(os.Remove(p.file("b-1", stateName))).To(Succeed())
+		if left != nil {
+			Expect(os.WriteFile(p.file("b-1", stateName), left, 0o600)).To(Succeed())
 		}
-		for _, change := range []func() error{
-			func() error { return store.Replace(ctx, "b-1", []byte(left), two) },
-			func() error { return store.Delete(ctx, "b-1", []byte(left)) },
-		} {
-			cut()
-			Expect(change()).To(MatchError(statestore.ErrChanged), "what is stored is the backup")
-			Expect(store.Read(ctx, "b-1")).To(Equal(one))
-		}
-		cut()
-		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeTrue())
-		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
-		Expect(store.Read(ctx, "b-1")).To(Equal(one))
-		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
-	}, Entry("and is empty", ""), Entry("and is cut off", `{"n":`))
+	}
 
-	It("mends nothing without a backup, nor what does not exist", func(ctx context.Context) {
-		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
-		Expect(os.MkdirAll(filepath.Dir(p.file("b-1", stateName)), 0o700)).To(Succeed())
-		Expect(os.WriteFile(p.file("b-1", stateName), nil, 0o600)).To(Succeed())
-		Expect(statestore.Restore(ctx, p.where, "b-1")).To(BeFalse())
+	DescribeTable("never takes a damaged state for none", func(ctx context.Context, left []byte) {
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+		damage(left)
+		_, err := store.Read(ctx, "b-1")
+		Expect(err).To(MatchError(statestore.ErrIncomplete))
+		Expect(err).To(MatchError(ContainSubstring(p.file("b-1", stateName))))
+		Expect(store.Replace(ctx, "b-1", nil, two)).To(MatchError(statestore.ErrIncomplete))
+		Expect(store.Delete(ctx, "b-1", nil)).To(MatchError(statestore.ErrIncomplete))
+		Expect(store.Delete(ctx, "b-1", left)).NotTo(Succeed())
+		Expect(store.List(ctx)).To(Equal([]string{"b-1"}))
+
+		files := statestore.Local(p.where)
+		Expect(files.Repair(ctx, "b-1", nil)).To(BeTrue())
+		Expect(files.Repair(ctx, "b-1", nil)).To(BeFalse())
+		Expect(store.Read(ctx, "b-1")).To(Equal(one))
+
+		damage(left)
+		Expect(os.WriteFile(p.file("b-1", backup), []byte(`{"n":`), 0o600)).To(Succeed())
+		_, err = files.Repair(ctx, "b-1", []byte(`{"n":`))
+		Expect(err).To(MatchError(statestore.ErrIncomplete))
+		Expect(files.MarkEmpty("b-1")).To(Succeed())
+		_, err = store.Read(ctx, "b-1")
+		Expect(err).To(MatchError(statestore.ErrIncomplete), "somebody else made it")
+		Expect(files.Keep(ctx, "b-1")).To(MatchError(statestore.ErrIncomplete))
+		Expect(files.Repair(ctx, "b-1", two)).To(BeTrue())
+		Expect(store.Read(ctx, "b-1")).To(Equal(two))
+	}, Entry("that is empty", []byte{}), Entry("that is cut off", []byte(`{"n":`)), Entry("whose file is missing", nil),
+		Entry("that lost its blocks", make([]byte, 100)))
+
+	It("does not repair what somebody is writing, nor what does not exist", func(ctx context.Context) {
+		files := statestore.Local(p.where)
+		Expect(files.Repair(ctx, "b-1", one)).To(BeFalse())
+		Expect(store.List(ctx)).To(BeEmpty())
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+		other := start(p, "hold", `{"ID":"1f"}`)
+		Expect(other.line()).To(Equal("held"))
+		Expect(os.Truncate(p.file("b-1", stateName), 3)).To(Succeed())
+		_, err := files.Repair(ctx, "b-1", nil)
+		var held *statestore.HeldError
+		Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
+		Expect(os.ReadFile(p.file("b-1", stateName))).To(HaveLen(3))
+		Expect(other.input.Close()).To(Succeed())
+		Expect(other.Wait()).To(Succeed())
+		Expect(files.Repair(ctx, "b-1", nil)).To(BeTrue())
+	})
+
+	It("keeps a copy of what OpenTofu wrote", func(ctx context.Context) {
+		files := statestore.Local(p.where)
+		Expect(files.Keep(ctx, "b-1")).To(Succeed())
+		Expect(store.List(ctx)).To(BeEmpty())
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+		Expect(os.WriteFile(p.file("b-1", stateName), two, 0o600)).To(Succeed())
+		Expect(files.Keep(ctx, "b-1")).To(Succeed())
+		damage(nil)
+		Expect(files.Repair(ctx, "b-1", one)).To(BeTrue())
+		Expect(store.Read(ctx, "b-1")).To(Equal(two))
+	})
+
+	It("knows a workspace that OpenTofu was about to make from one that was damaged", func(ctx context.Context) {
+		files := statestore.Local(p.where)
+		for _, made := range []string{"", `{"n":`} {
+			Expect(files.MarkEmpty("b-1")).To(Succeed())
+			Expect(os.WriteFile(p.file("b-1", stateName), []byte(made), 0o600)).To(Succeed())
+			Expect(store.Read(ctx, "b-1")).To(BeNil())
+			Expect(store.Delete(ctx, "b-1", nil)).To(Succeed())
+			Expect(store.List(ctx)).To(BeEmpty())
+		}
+		Expect(files.MarkEmpty("b-1")).To(Succeed())
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed(), "in the place of an interrupted creation")
+		Expect(store.Delete(ctx, "b-1", one)).To(Succeed())
+
+		Expect(files.MarkEmpty("b-1")).To(Succeed())
+		Expect(os.WriteFile(p.file("b-1", stateName), one, 0o600)).To(Succeed())
+		Expect(files.Keep(ctx, "b-1")).To(Succeed(), "before something is made")
+		Expect(os.Remove(p.file("b-1", backup))).To(Succeed())
+		damage([]byte{})
+		_, err := store.Read(ctx, "b-1")
+		Expect(err).To(MatchError(statestore.ErrIncomplete))
+	})
+
+	It("removes what killed processes left where workspaces are made", func(ctx context.Context) {
+		left := filepath.Join(p.where+".tmp", "123", stateName)
+		Expect(os.MkdirAll(filepath.Dir(left), 0o700)).To(Succeed())
+		Expect(os.WriteFile(left, one, 0o600)).To(Succeed())
+		place, err := os.Open(p.where + ".tmp")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(syscall.Flock(int(place.Fd()), syscall.LOCK_SH)).To(Succeed())
+		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
+		Expect(left).To(BeARegularFile(), "somebody works there")
+		Expect(place.Close()).To(Succeed())
+		Expect(store.Delete(ctx, "b-1", one)).To(Succeed())
+		entries, err := os.ReadDir(p.where + ".tmp")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(entries).To(BeEmpty())
 	})
 
 	// files are the names of the files of the workspace.
@@ -91,28 +164,11 @@ var _ = Describe("a store in files", func() {
 
 	It("is for nobody else, and leaves nothing but states and backups", func(ctx context.Context) {
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		Expect(files()).To(ConsistOf(stateName))
-		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
 		Expect(files()).To(ConsistOf(stateName, backup))
-		Expect(os.ReadFile(p.file("b-1", backup))).To(Equal(one))
 		Expect(mode(p.where)).To(BeEquivalentTo(0o700))
 		Expect(mode(filepath.Join(p.where, "b-1"))).To(BeEquivalentTo(0o700))
 		Expect(mode(p.file("b-1", stateName))).To(BeEquivalentTo(0o600))
 		Expect(mode(p.file("b-1", backup))).To(BeEquivalentTo(0o600))
-	})
-
-	It("takes workspaces without bytes for empty ones", func(ctx context.Context) {
-		Expect(os.MkdirAll(filepath.Join(p.where, "b-1"), 0o700)).To(Succeed())
-		Expect(store.Read(ctx, "b-1")).To(BeNil())
-		Expect(store.List(ctx)).To(Equal([]string{"b-1"}))
-		Expect(store.Delete(ctx, "b-1", nil)).To(Succeed())
-		Expect(store.List(ctx)).To(BeEmpty())
-
-		Expect(os.MkdirAll(filepath.Join(p.where, "b-1"), 0o700)).To(Succeed())
-		Expect(os.WriteFile(p.file("b-1", stateName), nil, 0o600)).To(Succeed())
-		Expect(store.Read(ctx, "b-1")).To(BeNil())
-		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		Expect(store.Read(ctx, "b-1")).To(Equal(one))
 	})
 
 	It("removes what others left in the directory of a workspace, with its state only", func(ctx context.Context) {
@@ -125,19 +181,11 @@ var _ = Describe("a store in files", func() {
 		Expect(store.List(ctx)).To(BeEmpty())
 	})
 
-	It("keeps the files that NFS keeps for those who have them open", func(ctx context.Context) {
-		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		Expect(os.WriteFile(p.file("b-1", ".nfs0001"), nil, 0o600)).To(Succeed())
-		Expect(store.Delete(ctx, "b-1", one)).To(Succeed())
-		Expect(files()).To(ConsistOf(".nfs0001"))
-		Expect(store.Replace(ctx, "b-1", nil, two)).To(Succeed())
-	})
-
 	DescribeTable("tells at once who holds the lock", func(ctx context.Context, info string, want statestore.HeldError) {
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
 		other := start(p, "hold", info)
 		Expect(other.line()).To(Equal("held"))
-		for _, err := range []error{store.Replace(ctx, "b-1", one, two), store.Replace(ctx, "b-1", nil, two), store.Delete(ctx, "b-1", one)} {
+		for _, err := range []error{store.Replace(ctx, "b-1", nil, two), store.Delete(ctx, "b-1", one)} {
 			var held *statestore.HeldError
 			Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
 			Expect(*held).To(Equal(want))
@@ -146,7 +194,7 @@ var _ = Describe("a store in files", func() {
 		Expect(store.Replace(ctx, "b-2", nil, one)).To(Succeed())
 		Expect(other.input.Close()).To(Succeed())
 		Expect(other.Wait()).To(Succeed())
-		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
+		Expect(store.Delete(ctx, "b-1", one)).To(Succeed())
 	},
 		Entry("by OpenTofu's note", `{"ID":"1f","Operation":"OperationTypeApply","Info":"","Who":"vcap@vm","Version":"1.12.6",
 			"Created":"2026-01-02T03:04:05.6Z","Path":"terraform.tfstate"}`, statestore.HeldError{
@@ -158,17 +206,17 @@ var _ = Describe("a store in files", func() {
 
 	It("keeps the lock while others in this process use the file", func(ctx context.Context) {
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		stop, replaced := p.stopInReplace(ctx, one, two)
+		goOn, deleted := p.stopInDelete(ctx, one)
 		Expect(store.Read(ctx, "b-1")).To(Equal(one)) // closes another descriptor of the file
 		for range 2 {
 			var held *statestore.HeldError
-			Expect(errors.As(opened(p).Replace(ctx, "b-1", one, []byte("{}")), &held)).To(BeTrue())
-			Expect(held.Operation).To(Equal("replace"))
+			Expect(errors.As(opened(p).Delete(ctx, "b-1", one), &held)).To(BeTrue())
+			Expect(held.Operation).To(Equal("delete"))
 			Expect(held.Who).To(MatchRegexp(`^.+@.+$`))
 		}
-		stop()
-		Eventually(replaced).Should(Receive(Succeed()))
-		Expect(store.Read(ctx, "b-1")).To(Equal(two))
+		goOn()
+		Eventually(deleted).Should(Receive(Succeed()))
+		Expect(store.Read(ctx, "b-1")).To(BeNil())
 	})
 
 	It("takes the lock of the file that is at the path when it has it", func(ctx context.Context) {
@@ -182,47 +230,33 @@ var _ = Describe("a store in files", func() {
 		Expect(info.Size()).To(BeZero()) // whoever opened it earlier finds no state
 	})
 
-	DescribeTable("leaves one of two states when it is killed", func(ctx context.Context, size, rounds int, whole bool) {
-		small := state("small", 0)
-		Expect(store.Replace(ctx, "b-1", nil, small)).To(Succeed())
+	DescribeTable("leaves a whole state or none when it is killed", func(ctx context.Context, size, rounds int) {
 		for range rounds {
 			looping := start(p, "loop", strconv.Itoa(size))
-			for seen := 0; seen < 3; { // It is at work, at no place in particular.
+			for seen := 0; seen < 4; { // It is at work, at no place in particular.
 				text, err := store.Read(ctx, "b-1")
 				Expect(err).NotTo(HaveOccurred())
-				if bytes.Contains(text, []byte(`"large`)) == (seen%2 == 0) {
+				if (text == nil) == (seen%2 == 0) {
 					seen++
 				}
 			}
 			looping.kill()
 			text, err := store.Read(ctx, "b-1")
 			Expect(err).NotTo(HaveOccurred())
-			if !whole && !json.Valid(text) {
-				text, err = os.ReadFile(p.file("b-1", backup))
-				Expect(err).NotTo(HaveOccurred())
-				Expect(os.WriteFile(p.file("b-1", stateName), text, 0o600)).To(Succeed())
-			}
-			Expect(bytes.TrimRight(text, "\n")).To(Or(Equal(small), Equal(state("large", size))))
-			Expect(store.Replace(ctx, "b-1", text, small)).To(Succeed())
+			Expect(text).To(Or(BeNil(), Equal(state("large", size))))
+			Expect(store.Delete(ctx, "b-1", text)).To(Succeed())
 		}
 	},
-		Entry("in a file of one page", 4000, 20, true),
-		Entry("in a large file or its backup", 1_000_000, 10, false),
+		Entry("in a file of one page", 4000, 20),
+		Entry("in a large file", 1_000_000, 10),
 	)
 
 	It("changes nothing when the disk is full", func(ctx context.Context) {
-		long := strings.Repeat(" ", 100_000)
-		full := start(p, "limit", "10000", "", long)
+		full := start(p, "limit", "10000", strings.Repeat(" ", 100_000))
 		Expect(full.line()).To(ContainSubstring("file too large"))
 		Expect(full.Wait()).To(Succeed())
 		Expect(files()).To(BeNil())
-
-		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
-		full = start(p, "limit", "10000", string(one), long)
-		Expect(full.line()).To(ContainSubstring("file too large"))
-		Expect(full.Wait()).To(Succeed())
-		Expect(store.Read(ctx, "b-1")).To(Equal(one))
-		Expect(store.Delete(ctx, "b-1", one)).To(Succeed())
+		Expect(os.ReadDir(p.where + ".tmp")).To(BeEmpty())
 	})
 
 	It("changes nothing where it may not write", func(ctx context.Context) {
@@ -239,7 +273,6 @@ var _ = Describe("a store in files", func() {
 			Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
 			Expect(os.Chmod(filepath.Join(p.where, "b-1"), 0o500)).To(Succeed())
 			Expect(os.Chmod(p.where, 0o500)).To(Succeed())
-			Expect(store.Replace(ctx, "b-1", one, two)).To(MatchError(fs.ErrPermission))
 			Expect(store.Delete(ctx, "b-1", one)).To(MatchError(fs.ErrPermission))
 			Expect(store.Replace(ctx, "b-2", nil, one)).To(MatchError(fs.ErrPermission))
 			Expect(store.Read(ctx, "b-1")).To(Equal(one))
@@ -253,25 +286,6 @@ var _ = Describe("a store in files", func() {
 		})
 	})
 })
-
-// stopInReplace begins to replace the state of b-1 and stops under the lock, until the first function is called: the backup is a pipe
-// that nobody reads.
-func (p place) stopInReplace(ctx context.Context, before, next []byte) (goOn func(), replaced chan error) {
-	GinkgoHelper()
-	pipe := p.file("b-1", "terraform.tfstate.backup")
-	Expect(syscall.Mkfifo(pipe, 0o600)).To(Succeed())
-	replaced = make(chan error, 1)
-	store := opened(p)
-	go func() { replaced <- store.Replace(ctx, "b-1", before, next) }()
-	Eventually(p.file("b-1", ".terraform.tfstate.lock.info")).Should(BeARegularFile())
-	Eventually(func() ([]byte, error) { return os.ReadFile(p.file("b-1", ".terraform.tfstate.lock.info")) }).Should(ContainSubstring("}"))
-	return func() {
-		GinkgoHelper()
-		text, err := os.ReadFile(pipe)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(text).To(Equal(before))
-	}, replaced
-}
 
 // unprivileged calls a function without the rights of root.
 func unprivileged(call func()) {

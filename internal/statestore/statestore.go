@@ -19,20 +19,20 @@ import (
 )
 
 // Store keeps the states of workspaces, as bytes. Its methods may be called by many goroutines; several stores of the same place, in
-// this process or in others, exclude each other as they exclude OpenTofu. Where an error is none of ErrChanged, ErrUnprepared and
-// HeldError, it is not known whether a change was made: the connection to a database may end before it says so.
+// this process or in others, exclude each other as they exclude OpenTofu. Where an error is none of ErrChanged, ErrUnprepared,
+// ErrUnsupported and HeldError, it is not known whether a change was made: the connection to a database may end before it says so.
 type Store interface {
-	// Read returns what is stored; nil when the workspace does not exist or holds no bytes. It takes no lock, as OpenTofu's "state
-	// pull" takes none, and creates nothing. Of a local state that is being written it may return a part, or parts of two.
+	// Read returns what is stored; nil when the workspace does not exist, and on pg when it holds no bytes. It takes no lock, as
+	// OpenTofu's "state pull" takes none, and creates nothing.
 	Read(ctx context.Context, workspace string) ([]byte, error)
 	// List returns all workspaces but the default one, sorted.
 	List(ctx context.Context) ([]string, error)
 	// Replace stores next, which must not be empty, in the place of before, under the state's lock. With an empty before it creates
-	// the workspace, or fills one that holds no bytes. ErrChanged when what is stored is not before, byte for byte. Where before is
-	// not empty, the backend local keeps it in OpenTofu's backup beside the state.
+	// the workspace, or on pg fills one that holds no bytes. ErrChanged when what is stored is not before, byte for byte.
+	// ErrUnsupported where only OpenTofu can do that.
 	Replace(ctx context.Context, workspace string, before, next []byte) error
 	// Delete deletes the workspace, under the state's lock, when what is stored is before; ErrChanged else. With an empty before that
-	// is a workspace without bytes, or none at all.
+	// is a workspace of which Read returns nil.
 	Delete(ctx context.Context, workspace string, before []byte) error
 }
 
@@ -42,8 +42,9 @@ var ErrChanged = errors.New("the state was changed meanwhile")
 // ErrUnprepared says that the place of the states does not exist yet: OpenTofu makes it. Nothing was changed.
 var ErrUnprepared = errors.New("the place of the states does not exist yet")
 
-// ErrUnsupported says that OpenTofu may understand a configuration in another way than this package.
-var ErrUnsupported = errors.New("only OpenTofu understands this configuration")
+// ErrUnsupported says that something is left to OpenTofu: what this package does not do itself, and configurations that OpenTofu may
+// understand in another way. Nothing was changed.
+var ErrUnsupported = errors.New("only OpenTofu can do this")
 
 // HeldError says that somebody else holds the lock of a workspace's state. Nothing was changed, nor was waited. The fields are empty
 // where the backend does not tell them: pg never does, local not at the moments at which a lock is taken and released.

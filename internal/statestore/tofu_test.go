@@ -130,15 +130,17 @@ var _ = Describe("OpenTofu", func() {
 		theirs, err := store.Read(ctx, "b-1")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(output(theirs)).To(Equal("theirs"))
-		Expect(store.Replace(ctx, "b-1", stored, stored)).To(MatchError(statestore.ErrChanged))
+		Expect(store.Delete(ctx, "b-1", stored)).To(MatchError(statestore.ErrChanged))
 
-		next := []byte(strings.Replace(string(theirs), `"theirs"`, `"ours, and longer"`, 1))
-		Expect(store.Replace(ctx, "b-1", theirs, next)).To(Succeed())
-		Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("ours, and longer"))
-		s.tofu(ctx, "apply", "-no-color", "-auto-approve", "-var=value=theirs")
-		theirs, err = store.Read(ctx, "b-1")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(output(theirs)).To(Equal("theirs"))
+		if kind == "pg" {
+			next := []byte(strings.Replace(string(theirs), `"theirs"`, `"ours, and longer"`, 1))
+			Expect(store.Replace(ctx, "b-1", theirs, next)).To(Succeed())
+			Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("ours, and longer"))
+			s.tofu(ctx, "apply", "-no-color", "-auto-approve", "-var=value=theirs")
+			theirs, err = store.Read(ctx, "b-1")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(output(theirs)).To(Equal("theirs"))
+		}
 
 		Expect(store.Delete(ctx, "b-1", theirs)).To(Succeed())
 		list := s.command(ctx, "workspace", "list")
@@ -167,7 +169,11 @@ var _ = Describe("OpenTofu", func() {
 
 		before, err := store.Read(ctx, "b-1") // It may be stored already that the resource is tainted.
 		Expect(err).NotTo(HaveOccurred())
-		for _, err := range []error{store.Replace(ctx, "b-1", before, state("lost", 0)), store.Delete(ctx, "b-1", before)} {
+		refused := []error{store.Delete(ctx, "b-1", before)}
+		if kind == "pg" {
+			refused = append(refused, store.Replace(ctx, "b-1", before, state("lost", 0)))
+		}
+		for _, err := range refused {
 			var held *statestore.HeldError
 			Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
 			if kind == "local" {
@@ -189,38 +195,47 @@ var _ = Describe("OpenTofu", func() {
 		p := empty(ctx, kind)
 		s := newSite(ctx, version, p)
 		store := opened(p)
-		stored, next := state("ours", 0), state("next", 0)
+		stored := state("ours", 0)
 		Expect(store.Replace(ctx, "b-1", nil, stored)).To(Succeed())
-		goOn, replaced := p.stop(ctx, stored, next)
+		goOn, deleted := p.stopInDelete(ctx, stored)
 		refused, err := s.command(ctx, "apply", "-no-color", "-auto-approve").CombinedOutput()
 		Expect(err).To(HaveOccurred())
 		text := strings.Join(strings.Fields(strings.ReplaceAll(string(refused), "│", " ")), " ")
 		Expect(text).To(ContainSubstring("Error acquiring the state lock"))
 		if kind == "local" {
-			Expect(text).To(MatchRegexp(`Lock Info: ID: [0-9a-f-]{36} Path: \S+/b-1/terraform.tfstate Operation: replace Who: \S+@\S+ Version: Created: `))
+			Expect(text).To(MatchRegexp(`Lock Info: ID: [0-9a-f-]{36} Path: \S+/b-1/terraform.tfstate Operation: delete Who: \S+@\S+ Version: Created: `))
 		} else {
 			Expect(text).To(ContainSubstring("Workspace is already locked: b-1"))
 		}
 		goOn()
-		Eventually(replaced).Should(Receive(Succeed()))
-		Expect(output(s.tofu(ctx, "state", "pull"))).To(Equal("next"))
+		Eventually(deleted).Should(Receive(Succeed()))
+		Expect(store.List(ctx)).To(BeEmpty())
 	}, all)
 })
 
-// stop begins to replace the state of b-1 and stops under the lock, until the first function is called.
-func (p place) stop(ctx context.Context, before, next []byte) (goOn func(), replaced chan error) {
+// stopInDelete begins to delete the state of b-1 and stops under the lock, until the first function is called.
+func (p place) stopInDelete(ctx context.Context, before []byte) (goOn func(), deleted chan error) {
 	GinkgoHelper()
+	deleted = make(chan error, 1)
+	store := opened(p)
 	if p.kind == "local" {
-		return p.stopInReplace(ctx, before, next)
+		place, err := os.Open(p.where + ".tmp")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(syscall.Flock(int(place.Fd()), syscall.LOCK_EX)).To(Succeed())
+		go func() { deleted <- store.Delete(ctx, "b-1", before) }()
+		note := p.file("b-1", ".terraform.tfstate.lock.info")
+		Eventually(func() ([]byte, error) { return os.ReadFile(note) }).Should(ContainSubstring("}"))
+		return func() {
+			GinkgoHelper()
+			Expect(place.Close()).To(Succeed())
+		}, deleted
 	}
 	session := p.session(ctx)
 	for _, statement := range []string{"BEGIN", `SELECT FROM terraform_remote_state.states WHERE name = 'b-1' FOR UPDATE`} {
 		_, err := session.ExecContext(ctx, statement)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	replaced = make(chan error, 1)
-	store := opened(p)
-	go func() { replaced <- store.Replace(ctx, "b-1", before, next) }()
+	go func() { deleted <- store.Delete(ctx, "b-1", before) }()
 	locks := func() (n int, err error) {
 		return n, session.QueryRowContext(ctx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`).Scan(&n)
 	}
@@ -229,5 +244,5 @@ func (p place) stop(ctx context.Context, before, next []byte) (goOn func(), repl
 		GinkgoHelper()
 		_, err := session.ExecContext(ctx, "COMMIT")
 		Expect(err).NotTo(HaveOccurred())
-	}, replaced
+	}, deleted
 }

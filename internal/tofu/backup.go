@@ -2,47 +2,83 @@ package tofu
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"service-adapter/internal/statestore"
 )
 
-// backUp keeps what the local backend stores, before a run that may write it. OpenTofu empties the file even where it changes nothing,
-// and makes a backup only where it does.
-func (w *Workspace) backUp() error {
-	path := w.localState()
-	if path == "" {
+// keepCopy keeps a durable copy of a state of the local backend: before a run that may write it, because OpenTofu empties the file even
+// where it changes nothing, and after one that was complete. OpenTofu's own backup is made only where something changes, and does not
+// wait for the disk; see noBackup.
+func (w *Workspace) keepCopy(ctx context.Context) error {
+	if w.engine.files == nil {
 		return nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the operator's directory
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !json.Valid(text) {
-		return nil
-	}
-	if err == nil {
-		err = writeFile(path+".backup", text)
-	}
-	if err != nil {
+	if err := w.engine.files.Keep(ctx, w.name); err != nil {
 		return fmt.Errorf("keeping a copy of the state: %w", err)
 	}
 	return nil
 }
 
-// restoreBackup puts that copy in the place of a state that is cut off.
-func (w *Workspace) restoreBackup(ctx context.Context) error {
-	dir := w.engine.options.Backend.directory()
-	if dir == "" {
+// keepEmpty is keepCopy before OpenTofu makes a reservation: it notes where there is nothing to keep.
+func (w *Workspace) keepEmpty(ctx context.Context) error {
+	absent, err := w.absent(ctx)
+	switch {
+	case err != nil:
+		return err
+	case absent:
+		return w.engine.files.MarkEmpty(w.name)
+	default:
+		return w.keepCopy(ctx)
+	}
+}
+
+// noBackup are the options by which OpenTofu's local backend leaves the copy alone that keepCopy made.
+func (w *Workspace) noBackup(args []string) []string {
+	if w.engine.files == nil {
+		return args
+	}
+	return append([]string{args[0], "-backup=-"}, args[1:]...)
+}
+
+// repair puts that copy in the place of a local state that is not whole; where there is none, a state that an earlier run could not save.
+// OpenTofu would take an empty file for an empty state. The error is statestore.ErrIncomplete when there is neither.
+func (w *Workspace) repair(ctx context.Context) error {
+	if w.engine.files == nil {
 		return nil
 	}
-	restored, err := statestore.Restore(ctx, dir, w.name)
+	var unsaved []byte
+	path, err := w.unsaved()
+	if err == nil && path != "" {
+		unsaved, err = os.ReadFile(path) //nolint:gosec // a state of ours
+	}
 	if err != nil {
-		return fmt.Errorf("looking at the state: %w", err)
+		return err
 	}
-	if restored {
-		w.engine.logger.Warn("restored the state before the last change, which was not written to its end", "workspace", w.name)
+	err = w.whileHeld(ctx, func() error {
+		repaired, err := w.engine.files.Repair(ctx, w.name, unsaved)
+		if repaired {
+			w.engine.logger.Warn("restored the copy of a state that was not written to its end", "workspace", w.name)
+		}
+		return err
+	})
+	if err != nil && !isLocked(err) {
+		return fmt.Errorf("reading the state: %w", err)
 	}
-	return nil
+	return err
 }
+
+// absent tells of the local backend, without OpenTofu, whether there is no such workspace, or nothing in it. OpenTofu would make one
+// to look into it.
+func (w *Workspace) absent(ctx context.Context) (bool, error) {
+	if w.engine.files == nil {
+		return false, nil
+	}
+	stored, err := w.engine.files.Read(ctx, w.name)
+	return err == nil && stored == nil, err
+}
+
+// unreadable tells whether an error is that of a local state which is not whole.
+func unreadable(err error) bool { return errors.Is(err, statestore.ErrIncomplete) }

@@ -27,13 +27,14 @@ type found struct {
 	// stored is what the backend stores, nil when there is nothing. It is known when direct is true: OpenTofu was not asked.
 	stored []byte
 	direct bool
+	absent bool // it is known without OpenTofu that there is none
 }
 
 // newStore returns the store of a backend, nil where OpenTofu has to be asked. OpenTofu's environment may say more about pg than the
 // configuration does.
-func newStore(b Backend, env map[string]string) statestore.Store {
-	if dir := b.directory(); dir != "" {
-		return statestore.Local(dir)
+func newStore(b Backend, files *statestore.Files, env map[string]string) statestore.Store {
+	if files != nil {
+		return files
 	}
 	if b.Type != pgType {
 		return nil
@@ -63,28 +64,30 @@ func newStore(b Backend, env map[string]string) statestore.Store {
 }
 
 // see reads the stored state without OpenTofu; false where only OpenTofu can read it or tell what is wrong with it. OpenTofu's
-// "state pull" does no more: it takes no lock and knows no more than what is stored.
-func (w *Workspace) see(ctx context.Context) (found, bool) {
+// "state pull" does no more: it takes no lock and knows no more than what is stored. It is an error when a local state is not whole.
+func (w *Workspace) see(ctx context.Context) (found, bool, error) {
 	if w.store == nil {
-		return found{}, false
+		return found{}, false, nil
 	}
 	stored, err := w.store.Read(ctx, w.name)
-	if err != nil {
+	switch {
+	case unreadable(err):
+		return found{}, false, err
+	case err != nil:
 		w.distrust(ctx, err)
-		return found{}, false
-	}
-	if len(stored) == 0 {
-		return found{direct: true}, true
+		return found{}, false, nil
+	case len(stored) == 0:
+		return found{direct: true}, true, nil
 	}
 	text, key, ok := w.engine.options.Encryption.open(stored)
 	if !ok {
-		return found{}, false
+		return found{}, false, nil
 	}
 	state, err := parseState(text)
 	if err != nil {
-		return found{}, false
+		return found{}, false, nil
 	}
-	return found{text: text, state: state, key: key, stored: stored, direct: true}, true
+	return found{text: text, state: state, key: key, stored: stored, direct: true}, true, nil
 }
 
 // distrust leaves the rest of the work on this workspace to OpenTofu, whose errors everybody knows.
@@ -95,8 +98,8 @@ func (w *Workspace) distrust(ctx context.Context, err error) {
 	}
 }
 
-// replace puts a state in the place of the one that was found. The error is statestore.ErrChanged when that changed since. After
-// another error nobody knows what is stored.
+// replace puts a state in the place of the one that was found. The error is statestore.ErrChanged when that changed since, and
+// statestore.ErrUnsupported where OpenTofu has to do it. After another error nobody knows what is stored.
 func (w *Workspace) replace(ctx context.Context, before found, text []byte) error {
 	sealed, err := w.engine.options.Encryption.seal(text)
 	if err != nil {
@@ -137,8 +140,10 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 // no harm when it was done after all.
 func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record []byte, nonce string) (done bool, err error) {
 	for range mostChanges {
-		before, ok := w.see(ctx)
+		before, ok, err := w.see(ctx)
 		switch {
+		case err != nil:
+			return true, err
 		case !ok:
 			return false, nil
 		case before.state != nil && before.state.Nonce == nonce:

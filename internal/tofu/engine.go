@@ -73,7 +73,8 @@ const (
 type Engine struct {
 	options Options
 	logger  *slog.Logger
-	store   statestore.Store // nil where OpenTofu has to be asked
+	store   statestore.Store  // nil where OpenTofu has to be asked
+	files   *statestore.Files // the states of the local backend, nil with another one
 }
 
 // New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write, such a
@@ -102,7 +103,11 @@ func New(options Options) (*Engine, error) {
 	if err := errors.Join(options.Backend.check(), options.Encryption.check()); err != nil {
 		return nil, err
 	}
-	e := &Engine{options: options, logger: options.Logger, store: newStore(options.Backend, options.Env)}
+	e := &Engine{options: options, logger: options.Logger}
+	if dir := options.Backend.directory(); dir != "" {
+		e.files = statestore.Local(dir)
+	}
+	e.store = newStore(options.Backend, e.files, options.Env)
 	e.sweep()
 	return e, nil
 }

@@ -244,6 +244,9 @@ func (w *Workspace) stale(held *LockError) bool {
 // Unlock releases the lock of the workspace's state, whoever holds it: the one with this id, or with "" whatever lock is held.
 // That there is none is fine. The run that took it must be dead, else two would change the state at once.
 func (w *Workspace) Unlock(ctx context.Context, i Installation, id string) error {
+	if absent, err := w.absent(ctx); absent || err != nil {
+		return err
+	}
 	if id == "" {
 		held, err := w.held(ctx, i)
 		switch {

@@ -51,8 +51,12 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 // reserve has OpenTofu make the reservation.
 func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, nonce string) error {
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
+	if err := w.keepEmpty(ctx); err != nil {
+		return w.failed("reserving", err)
+	}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
-	_, runErr := w.runBase(ctx, i, reservePlace, vars, "apply", "-json", "-input=false", "-auto-approve", "-target="+guardAddress)
+	_, runErr := w.runBase(ctx, i, reservePlace, vars,
+		w.noBackup([]string{"apply", "-json", "-input=false", "-auto-approve", "-target=" + guardAddress})...)
 	if runErr == nil {
 		w.record, w.nonce, w.tofu = record, nonce, i.Version
 		return nil
@@ -100,7 +104,13 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 		return err
 	}
 	err := w.change(ctx, p, "applying", applyPlace, w.guarded(p, vars), "apply", "-json", "-input=false", "-auto-approve")
-	if err == nil || ctx.Err() != nil {
+	if err == nil {
+		if err = w.keepCopy(ctx); err != nil {
+			err = w.failed("applying", err)
+		}
+		return err
+	}
+	if ctx.Err() != nil {
 		return err
 	}
 	lost, lookErr := w.lostGuard(ctx, p.installation)
@@ -183,12 +193,12 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err := w.begin(ctx, p.installation); err != nil {
 		return w.failed(doing, err)
 	}
-	if err := w.backUp(); err != nil {
+	if err := w.keepCopy(ctx); err != nil {
 		return w.failed(doing, err)
 	}
 	w.state = nil
 	w.mask.AddLeaves(confidential(p, vars))
-	_, err := w.run(ctx, p, in, vars, args...)
+	_, err := w.run(ctx, p, in, vars, w.noBackup(args)...)
 	if err == nil {
 		return nil
 	}

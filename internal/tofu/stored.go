@@ -12,8 +12,11 @@ import (
 
 // pull looks at the stored state.
 func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
-	if now, ok := w.see(ctx); ok {
-		return now, nil
+	if now, ok, err := w.see(ctx); ok || err != nil {
+		return now, err
+	}
+	if absent, err := w.absent(ctx); absent || err != nil {
+		return found{absent: true}, err
 	}
 	text, err := w.runBase(ctx, i, lookPlace, nil, "state", "pull", "-no-color")
 	if err != nil {
@@ -45,6 +48,9 @@ func (w *Workspace) existing(ctx context.Context, i Installation) (*State, error
 // discard deletes a workspace that was found empty; to have OpenTofu look at one creates it. The error is statestore.ErrChanged when
 // that is over.
 func (w *Workspace) discard(ctx context.Context, i Installation, empty found) error {
+	if empty.absent {
+		return w.whileHeld(ctx, func() error { return w.engine.files.Delete(ctx, w.name, nil) })
+	}
 	if !empty.direct {
 		return w.deleteWorkspace(ctx, i)
 	}

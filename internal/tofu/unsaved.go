@@ -14,7 +14,7 @@ import (
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
 func (w *Workspace) pushUnsaved(ctx context.Context, i Installation) error {
-	if err := errors.Join(w.restoreCopy(), w.restoreBackup(ctx)); err != nil {
+	if err := w.repair(ctx); err != nil {
 		return err
 	}
 	path, err := w.unsaved()
@@ -57,7 +57,7 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path str
 	}
 	// A reservation was stored before anything that is not saved. Where it is gone, another machine deleted what it was for; files
 	// that are gone were lost.
-	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && w.localState() == "" {
+	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && w.engine.files == nil {
 		return w.setAside(path, state, stored.state)
 	}
 	if old, err := superseded(text, stored.text, state, stored.state); err != nil {

@@ -141,7 +141,7 @@ func replacement(provider string, replacements map[string]string) string {
 
 // edit runs a command that changes the state and no resource. It needs no provider.
 func (w *Workspace) edit(ctx context.Context, i Installation, doing, command string, args ...string) error {
-	if err := errors.Join(w.begin(ctx, i), w.backUp()); err != nil {
+	if err := errors.Join(w.begin(ctx, i), w.keepCopy(ctx)); err != nil {
 		return w.failed(doing, err)
 	}
 	w.state = nil

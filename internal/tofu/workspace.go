@@ -90,7 +90,7 @@ const erroredState = "errored.tfstate"
 
 // unsaved returns the path of a state that an earlier run could not save in the backend, "" when there is none.
 func (w *Workspace) unsaved() (string, error) {
-	for _, in := range []place{reencryptPlace, reservePlace, applyPlace, destroyPlace} {
+	for _, in := range []place{reservePlace, applyPlace, destroyPlace} {
 		path := filepath.Join(w.dir, string(in), erroredState)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil

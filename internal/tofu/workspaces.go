@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Workspaces returns the names of all workspaces of the state backend but the default one, sorted.
@@ -36,20 +37,24 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
-	direct := Workspace{engine: e, name: name, store: e.store, mask: e.mask()}
-	now, ok := direct.see(ctx)
-	if now.state == nil {
-		// It may be one that was not written to its end.
-		if err := direct.restoreBackup(ctx); err != nil {
-			return nil, fmt.Errorf("reading workspace %q: %w", name, err)
+	direct := Workspace{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, "runs", name), store: e.store, mask: e.mask()}
+	now, ok, err := direct.see(ctx)
+	if unreadable(err) {
+		// Perhaps it is being written at this moment.
+		brief, cancel := context.WithTimeout(ctx, peekPatience)
+		defer cancel()
+		if err = direct.repair(brief); err == nil {
+			now, ok, err = direct.see(ctx)
 		}
-		now, ok = direct.see(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading workspace %q: %w", name, err)
 	}
 	if ok {
 		return now.state, nil
 	}
 	var state *State
-	err := e.look(name, func(w *Workspace) (err error) {
+	err = e.look(name, func(w *Workspace) (err error) {
 		state, err = w.existing(ctx, i)
 		return err
 	})
@@ -58,6 +63,9 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 	}
 	return state, nil
 }
+
+// peekPatience is how long a look waits, in the worst case twice, for a state that is being written.
+const peekPatience = 4 * time.Second
 
 // directory is where the local backend keeps its workspaces, "" for other backends.
 func (b Backend) directory() string {

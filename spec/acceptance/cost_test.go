@@ -75,8 +75,9 @@ var _ = Describe("the number of processes", func() {
 		warm(ctx)
 		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).To(ConsistOf("provider", "apply"))
 		Expect(b.site.processesFor(succeed(func() answer { return b.unbind(ctx, "bind-1") }))).To(ConsistOf("provider", "destroy"))
+		Expect(b.bind(ctx, "bind-1", object{"failure": diskFull}).Exit).To(Equal(1), "which prepares the push of a state")
 		Expect(b.site.processesFor(func() answer { return b.bind(ctx, "bind-1", object{"failure": diskFull}) })).
-			To(ConsistOf("provider", "apply", "provider", "destroy"))
+			To(ConsistOf("provider", "apply", "state push", "provider", "destroy"))
 	},
 		Entry("with states in clear text", false),
 		Entry("with encrypted states", true),
@@ -103,9 +104,9 @@ var _ = Describe("the number of processes", func() {
 var traced = regexp.MustCompile(`(?m)^\d+ +\w*sync\w*\(.*`)
 
 var _ = Describe("the adapter", func() {
-	// The reservation must outlive a crash of the machine: the file, and its name in two directories. OpenTofu stores what else must
-	// not be lost.
-	It("waits for the disk when it reserves, and else never", func(ctx context.Context) {
+	// A binding must outlive a crash of the machine: its reservation with a copy, two files and their names in two directories; and
+	// what was made, again with a copy, two files and one directory. What a deletion loses is only deleted once more.
+	It("waits for the disk when it reserves and when everything was made, and else never", func(ctx context.Context) {
 		strace, err := exec.LookPath("strace")
 		if err != nil {
 			Skip("strace is not installed")
@@ -119,7 +120,7 @@ var _ = Describe("the adapter", func() {
 			syncs      int
 		}{
 			{generateManifest, b.Generate(object{}), 0},
-			{createBinding, b.bindParameters("bind-1", nil), 3},
+			{createBinding, b.bindParameters("bind-1", nil), 7},
 			{deleteBinding, b.unbindParameters("bind-1"), 0},
 		} {
 			file := filepath.Join(b.site.dir, "trace")

@@ -23,14 +23,9 @@ func (b *broker) traced(command string, parameters object) hold.Traced {
 	return hold.Traced{Args: []string{adapterBinary, command}, Env: b.site.environment(), Dir: b.site.working, Stdin: input}
 }
 
-// stateFiles are the files and directories that belong to a binding's state.
-func (s *site) stateFiles(binding string) []string {
-	all := filepath.Join(s.state(), "workspaces")
-	own := filepath.Join(all, "b-"+binding)
-	return []string{
-		filepath.Join(own, "terraform.tfstate"), filepath.Join(own, "terraform.tfstate.backup"),
-		filepath.Join(own, "terraform.tfstate.backup.tmp"), filepath.Join(own, ".terraform.tfstate.lock.info"), own, all,
-	}
+// stateFile is the state of a binding.
+func (s *site) stateFile(binding string) string {
+	return filepath.Join(s.state(), "workspaces", "b-"+binding, "terraform.tfstate")
 }
 
 // kept are the directories that keep what bindings are: their resources and their states.
@@ -76,10 +71,10 @@ func (b *broker) stored(ctx context.Context) []string {
 // expectSound asserts that what a killed adapter left of a state is one, and that what is outside is known.
 func (b *broker) expectSound(ctx context.Context, binding string) {
 	GinkgoHelper()
-	text, err := os.ReadFile(b.site.stateFiles(binding)[0])
+	text, err := os.ReadFile(b.site.stateFile(binding))
 	if !errors.Is(err, fs.ErrNotExist) {
 		Expect(err).NotTo(HaveOccurred())
-		Expect(len(text) == 0 || json.Valid(text)).To(BeTrue(), "a state that was not written to its end: %q", text)
+		Expect(json.Valid(text)).To(BeTrue(), "a state that was not written to its end: %q", text)
 	}
 	listed := b.stored(ctx)
 	if len(b.site.resources()) > 0 {
@@ -131,9 +126,9 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 	// cut kills a command at each of its calls that change something of the state, as far as one can hit them, and returns at how many.
 	cut := func(ctx context.Context, b *broker, before string, command hold.Traced) (hits, all int) {
 		GinkgoHelper()
-		files := b.site.stateFiles("bind-1")
+		states := filepath.Join(b.site.state(), "workspaces")
 		b.site.restore(before)
-		calls := command.Changes(ctx, files...)
+		calls := command.Changes(ctx, states)
 		hit := map[int]bool{}
 		for place, call := range calls {
 			for _, nth := range []int{call.Nth, call.NthOfAll} {
@@ -141,7 +136,7 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 					break
 				}
 				b.site.restore(before)
-				done := command.KillAt(ctx, call.Name, nth, files...)
+				done := command.KillAt(ctx, call.Name, nth, states)
 				reached := len(done) - 1
 				if done == nil || hit[reached] {
 					continue

@@ -50,19 +50,19 @@ func Strace() string {
 	return path
 }
 
-// Changes runs the program to its end and returns the calls, in their order, by which it itself changed these files and directories. What
-// it starts is not traced.
-func (t Traced) Changes(ctx context.Context, files ...string) []Call {
+// Changes runs the program to its end and returns the calls, in their order, by which it itself changed files and directories whose paths
+// begin so. What it starts is not traced.
+func (t Traced) Changes(ctx context.Context, prefix string) []Call {
 	GinkgoHelper()
-	calls, _ := t.run(ctx, files)
+	calls, _ := t.run(ctx, prefix)
 	return calls
 }
 
-// KillAt runs the program and kills it when one of its threads is about to do the Nth call of a name on these files. It returns the calls
-// up to that one, nil when the program ended by itself. Which thread does which call is another one each time, and so may be the call.
-func (t Traced) KillAt(ctx context.Context, name string, nth int, files ...string) []Call {
+// KillAt runs the program and kills it when one of its threads is about to do the Nth call of a name. It returns the calls on paths that
+// begin so up to that one, nil when the program ended by itself. Which thread does which call is another one each time, and so may be the call.
+func (t Traced) KillAt(ctx context.Context, name string, nth int, prefix string) []Call {
 	GinkgoHelper()
-	calls, killed := t.run(ctx, files, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, nth))
+	calls, killed := t.run(ctx, prefix, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, nth))
 	if !killed {
 		return nil
 	}
@@ -70,14 +70,11 @@ func (t Traced) KillAt(ctx context.Context, name string, nth int, files ...strin
 }
 
 // run runs the program under strace, and tells whether it was killed.
-func (t Traced) run(ctx context.Context, files []string, options ...string) (calls []Call, killed bool) {
+func (t Traced) run(ctx context.Context, prefix string, options ...string) (calls []Call, killed bool) {
 	GinkgoHelper()
 	log := filepath.Join(GinkgoT().TempDir(), "trace")
 	// Other programs go on untraced.
 	arguments := append([]string{"-f", "-qq", "-b", "execve", "-e", "signal=none", "-y", "-s", "0", "-o", log, "-e", "trace=" + changes}, options...)
-	for _, file := range files {
-		arguments = append(arguments, "-P", file)
-	}
 	strace := exec.CommandContext(ctx, Strace(), append(arguments, t.Args...)...) //nolint:gosec // the binary under test
 	strace.Dir, strace.Stdin = t.Dir, strings.NewReader(t.Stdin)
 	// With processors to spare, and without Go's own signals, a goroutine mostly goes on in its thread after a call.
@@ -94,11 +91,11 @@ func (t Traced) run(ctx context.Context, files []string, options ...string) (cal
 	text, err := os.ReadFile(log) //nolint:gosec // it was made here
 	Expect(err).NotTo(HaveOccurred())
 	status, ok := strace.ProcessState.Sys().(syscall.WaitStatus)
-	return parse(string(text)), ok && status.Signaled() && status.Signal() == syscall.SIGKILL // strace ends as the program does
+	return parse(string(text), prefix), ok && status.Signaled() && status.Signal() == syscall.SIGKILL // strace ends as the program does
 }
 
-// parse reads what strace wrote down.
-func parse(log string) []Call {
+// parse reads what strace wrote down about paths that begin so.
+func parse(log, prefix string) []Call {
 	var calls []Call
 	counts := map[string]int{}
 	for line := range strings.Lines(log) {
@@ -109,7 +106,7 @@ func parse(log string) []Call {
 		thread, name, arguments := found[1], found[2], found[3]
 		counts[thread+name]++
 		counts[name]++
-		if name == "openat" && !strings.Contains(arguments, "O_CREAT") {
+		if name == "openat" && !strings.Contains(arguments, "O_CREAT") || !strings.Contains(arguments, prefix) {
 			continue
 		}
 		text, _, _ := strings.Cut(name+"("+arguments, " = ")
