@@ -159,7 +159,7 @@ func (c *call) finish(ctx context.Context, made []byte, err error) int {
 	}
 	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)
 	if message != "" {
-		if _, err := io.WriteString(c.Stdout, message); err != nil {
+		if _, err := io.WriteString(c.Stdout, c.secrets.Clean(message)); err != nil {
 			c.logger.Error("writing the message for the user", "command", c.command, "error", err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -82,7 +81,7 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.secrets.AddLeaves(body["parameters"])
+	s.secrets.AddValues(body)
 	if err := s.checkSize(raw.body, nil, nil); err != nil {
 		return nil, err
 	}
@@ -109,7 +108,9 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	if request.Parameters, err = parameters(body); err != nil {
 		return nil, err
 	}
+	s.addDeclared(&chosen.service.Bind, request.Parameters)
 	request.Defaults, err = s.bindDefaults(chosen.service)
+	s.addDeclared(&chosen.service.Bind, request.Defaults)
 	return request, err
 }
 
@@ -187,7 +188,7 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Encryption: encryption,
-		Env: environment, Logger: s.logger, Redact: s.secrets.List(), TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
+		Env: environment, Logger: s.logger, Secrets: s.secrets, TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
 		StaleLock: lifecycle.StaleLock(s.config.Budget),
 	})
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *session) tofuEnvironment(own *brokerpak.Pak) (map[string]string, error)
 	for _, name := range passedOn {
 		if text, ok := s.getenv(name); ok {
 			environment[name] = text
-			s.addPassword(text)
+			s.secrets.AddValues(map[string]any{name: text})
 		}
 	}
 	var failed []error
@@ -281,15 +282,4 @@ func (s *session) pakVariable(name string) (string, bool) {
 	item, ok := lookup(normalised(s.config.Config), name)
 	text := value.Text(item)
 	return text, ok && text != ""
-}
-
-// addPassword masks the password of a proxy's URL.
-func (s *session) addPassword(text string) {
-	parsed, err := url.Parse(text)
-	if err != nil {
-		s.secrets.Add(text)
-		return
-	}
-	password, _ := parsed.User.Password()
-	s.secrets.Add(password)
 }

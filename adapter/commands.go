@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -69,8 +68,9 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 		return nil, err
 	}
 	s.addSecrets(request.PreviousSecrets, known)
-	s.secrets.AddLeaves(request.UAAClient["client_secret"])
-	s.secrets.AddLeaves(request.Body["parameters"])
+	s.secrets.Add(request.UAAClient["client_secret"])
+	s.secrets.AddValues(request.Body)
+	s.secrets.AddValues(properties)
 	if request.Parameters, err = parameters(request.Body); err != nil {
 		return nil, err
 	}
@@ -91,18 +91,25 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 		request.PreviousProperties = previous.Properties
 	}
 	request.Defaults, err = s.provisionDefaults(chosen.service)
+	for _, values := range append(request.Defaults, request.Parameters) {
+		s.addDeclared(&chosen.service.Provision, values)
+	}
 	return &request, err
 }
 
 // addSecrets masks the secrets of an instance: those that the broker sent, and those that a record keeps where the broker
 // manages none.
 func (s *session) addSecrets(sent map[string]string, known *record.Record) {
-	s.secrets.Add(slices.Collect(maps.Values(sent))...)
+	for _, secret := range sent {
+		s.secrets.Add(secret)
+	}
 	if known == nil {
 		return
 	}
+	s.secrets.AddValues(known.Parameters)
+	s.secrets.AddValues(known.PlanProperties)
 	for _, secret := range known.Secrets {
-		s.secrets.AddLeaves(secret.Value)
+		s.secrets.Add(secret.Value)
 	}
 }
 

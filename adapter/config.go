@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/redact"
 	"service-adapter/internal/tofu"
 )
 
@@ -213,13 +214,16 @@ func (c *Config) validate(path string) error {
 // maxRequest bounds the parameters and the context of a request in bytes.
 func (c *Config) maxRequest() int { return cmp.Or(c.MaxRequestKB, defaultMaxRequestKB) << 10 }
 
-// secrets are the keys of states and the values that operators set for services, among which credentials may be.
-func (c *Config) secrets() []any {
-	values := []any{normalised(c.Config), normalised(c.ProvisionDefaults)}
+// addSecrets adds the keys of states, and the credentials among the settings of the backend and what operators set for services.
+func (c *Config) addSecrets(secrets *redact.Secrets) {
+	secrets.Add(c.State.Encryption.secrets()...)
+	values := []map[string]any{c.State.Config, c.Config, c.ProvisionDefaults}
 	for _, service := range c.Services {
-		values = append(values, normalised(service.ProvisionDefaults), normalised(service.BindDefaults))
+		values = append(values, service.ProvisionDefaults, service.BindDefaults)
 	}
-	return append(values, c.State.Encryption.secrets()...)
+	for _, set := range values {
+		secrets.AddValues(normalised(set))
+	}
 }
 
 // backend is the state backend of the configuration.

@@ -40,7 +40,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 	if err != nil {
 		return nil, err
 	}
-	s.secrets.AddLeaves(sensitive(result))
+	s.secrets.Add(sensitive(result))
 	return &manifestgen.Provisioned{Outputs: result.Outputs, Sensitive: result.Sensitive, Changed: result.Changed}, nil
 }
 

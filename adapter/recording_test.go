@@ -19,7 +19,7 @@ var _ = Describe("recorded requests", func() {
 
 	BeforeEach(func() {
 		s = newSite(GinkgoT().TempDir())
-		s.serve(s.pak("one", definition{inputs: "[{field_name: x, type: string, details: x}]"}.String()))
+		s.serve(s.pak("one", definition{inputs: "[{field_name: password, type: string, details: x}]"}.String()))
 		dir = filepath.Join(s.dir, "requests")
 		s.env["SERVICE_ADAPTER_RECORD_REQUESTS"] = dir
 	})
@@ -32,7 +32,7 @@ var _ = Describe("recorded requests", func() {
 	}
 
 	It("are for nobody else, hold no secrets, and give the same answer again", func() {
-		result := s.call("generate-manifest", instance().Generate(body(object{"x": secret})))
+		result := s.call("generate-manifest", instance().Generate(body(object{"password": secret})))
 		Expect(result.Code).To(Equal(0))
 		files := recordings()
 		Expect(files).To(HaveLen(1))

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"service-adapter/brokerpak"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/redact"
 )
 
@@ -34,4 +36,41 @@ func newLogger(out io.Writer, level slog.Level) *slog.Logger {
 			return attribute
 		},
 	}))
+}
+
+// words are those of the paks: the broker and users name things with them, so they are no secrets.
+func (s *session) words() []string {
+	var words []string
+	for _, pak := range s.paks {
+		words = append(words, pak.Manifest.Name, pak.Manifest.Version)
+		for _, service := range pak.Services {
+			words = append(words, service.Name, service.ID)
+			for _, plan := range service.Plans {
+				words = append(words, plan.Name, plan.ID)
+			}
+			words = append(words, service.Provision.InputNames()...)
+			words = append(words, service.Bind.InputNames()...)
+		}
+	}
+	return words
+}
+
+// addDeclared masks the values of inputs that the service declares secret: those that are values of secrets of the manifest, and those
+// that go into variables which the template declares sensitive.
+func (s *session) addDeclared(action *brokerpak.Action, values map[string]any) {
+	s.secrets.Later(func() (map[string]any, []string) {
+		var names []string
+		if action.Bosh != nil {
+			for _, secret := range action.Bosh.Secrets {
+				names = append(names, secret.Input)
+			}
+		}
+		module, _ := hclfile.Inspect(action.Templates)
+		for name, variable := range module.Variables {
+			if variable.Sensitive {
+				names = append(names, name)
+			}
+		}
+		return values, names
+	})
 }

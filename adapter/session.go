@@ -36,10 +36,8 @@ func newSession(c *call) (*session, error) {
 	s := &session{
 		config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
 	}
-	s.secrets.Add(config.backend().Secrets()...)
-	for _, values := range config.secrets() {
-		s.secrets.AddLeaves(values)
-	}
+	config.addSecrets(s.secrets)
+	s.secrets.Keep(s.words)
 	var failed []error
 	for _, path := range config.Paks {
 		pak, err := brokerpak.Open(path)
@@ -127,14 +125,14 @@ func (s *session) jsonVariable(name string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment variable %s: %w", name, jsonError(err))
 	}
-	s.secrets.AddLeaves(decoded)
+	s.secrets.AddValues(decoded)
 	return decoded, nil
 }
 
 // variable looks up an environment variable whose value may be a secret. An empty one counts as unset.
 func (s *session) variable(name string) (string, bool) {
 	text, ok := s.getenv(name)
-	s.secrets.Add(text)
+	s.secrets.AddValues(map[string]any{name: text})
 	return text, ok && text != ""
 }
 
@@ -144,7 +142,7 @@ func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 	return vars.Environment{
 		Env: func(name string) (string, bool) {
 			text, ok := s.getenv(name)
-			s.secrets.Add(text)
+			s.secrets.AddValues(map[string]any{name: text})
 			return text, ok
 		},
 		Config: func(key string) (any, bool) {

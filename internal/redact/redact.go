@@ -1,7 +1,15 @@
-// Package redact masks secrets in texts that people read: log lines and error messages.
+// Package redact masks secrets in texts that people read: log lines, error messages and recorded requests. It holds the only rule of the
+// program about what a secret is; docs/operations.md tells it to operators.
+//
+// A text is masked where it shows one of three things:
+//   - a value that is a secret: one that somebody says is one (Add), one whose name says so (a setting called password), or one that
+//     looks generated (AddValues). Names, ids, addresses, paths and versions are none, and of a URL only its password is.
+//   - a word that Keep was told of is none, whatever else says so: the definition's own words must stay readable.
+//   - a password in a form that everybody writes it in, known or not: password=…, postgres://user:…@host, a private key (form.go).
 package redact
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -24,80 +32,117 @@ const (
 
 // Secrets is a set of secrets. The zero value is empty and ready; it is safe for concurrent use.
 type Secrets struct {
-	mutex   sync.Mutex
-	secrets []string // as they were added
-	known   int      // how many of them are in texts
-	texts   []string // all forms of secrets, the longest first
+	mutex  sync.Mutex
+	parent *Secrets
+	// pending are what was added and not looked at yet. That is put off until there is a message: mostly there is none, and the
+	// inputs of a command may be large.
+	pending []func() found
+	found
+	texts []string // the forms of all secrets, the longest first
+	of    int      // how many secrets and words they were made of
 }
 
-// Add adds secrets; those that are too short are ignored.
-func (s *Secrets) Add(secrets ...string) {
+// found is what is known of secrets.
+type found struct{ secrets, kept []string }
+
+// Under returns a set that also masks what the other one knows, by then.
+func Under(parent *Secrets) *Secrets { return &Secrets{parent: parent} }
+
+// Add adds every text and number of the values, each a secret as a whole; those that are too short are ignored.
+func (s *Secrets) Add(values ...any) {
+	s.put(func() found {
+		walk := &walk{}
+		for _, item := range values {
+			walk.value("", item, declared)
+		}
+		return found{secrets: walk.secrets}
+	})
+}
+
+// AddValues adds those of some values that are secrets: all of the named ones, and of the others what the rule says.
+func (s *Secrets) AddValues(values map[string]any, named ...string) {
+	s.Later(func() (map[string]any, []string) { return values, named })
+}
+
+// Later is AddValues for values that take time to find out. The function is called at most once, when there is a message.
+func (s *Secrets) Later(find func() (values map[string]any, named []string)) {
+	s.put(func() found {
+		values, named := find()
+		walk := &walk{}
+		for name, item := range values {
+			if slices.Contains(named, name) {
+				walk.value(name, item, declared)
+			} else {
+				walk.value(name, item, said(name, unsaid))
+			}
+		}
+		return found{secrets: walk.secrets}
+	})
+}
+
+// Keep tells words that are no secrets, and no parts of them are. The function is called at most once, when there is a message.
+func (s *Secrets) Keep(words func() []string) {
+	s.put(func() found { return found{kept: words()} })
+}
+
+func (s *Secrets) put(find func() found) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.secrets = append(s.secrets, secrets...)
+	s.pending = append(s.pending, find)
 }
 
-// learn makes the forms in which a message may show secrets. That is put off until there is a message: mostly there is none, and the
-// inputs of a command, which count as secrets, may be large.
-func (s *Secrets) learn() {
-	if s.known == len(s.secrets) {
-		return
+// known is what this set and the one above it know.
+func (s *Secrets) known() found {
+	if s == nil {
+		return found{}
 	}
-	for _, secret := range s.secrets[s.known:] {
-		s.texts = append(s.texts, forms(secret)...)
+	s.mutex.Lock()
+	pending := s.pending
+	s.pending = nil
+	s.mutex.Unlock()
+	var more found
+	for _, find := range pending { // which may add to this very set
+		one := find()
+		more.secrets, more.kept = append(more.secrets, one.secrets...), append(more.kept, one.kept...)
 	}
-	s.known = len(s.secrets)
-	// The longest first, so that a secret that contains another one is masked as a whole.
-	slices.SortFunc(s.texts, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	s.texts = slices.Compact(s.texts)
-}
-
-// AddLeaves adds every string of a value.
-func (s *Secrets) AddLeaves(item any) { s.Add(leaves(nil, item)...) }
-
-func leaves(found []string, item any) []string {
-	switch v := item.(type) {
-	case string:
-		return append(found, v)
-	case int64, uint64, float64:
-		return append(found, value.Text(v))
-	case []any:
-		for _, element := range v {
-			found = leaves(found, element)
-		}
-	case map[string]any:
-		for _, element := range v {
-			found = leaves(found, element)
-		}
-	}
-	return found
+	s.mutex.Lock()
+	s.secrets, s.kept = append(s.secrets, more.secrets...), append(s.kept, more.kept...)
+	own := s.found
+	s.mutex.Unlock()
+	above := s.parent.known()
+	return found{secrets: slices.Concat(above.secrets, own.secrets), kept: slices.Concat(above.kept, own.kept)}
 }
 
 // Clean returns the text with every secret masked.
 func (s *Secrets) Clean(text string) string {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.learn()
-	for _, secret := range s.texts {
+	for _, secret := range s.allForms() {
 		text = strings.ReplaceAll(text, secret, Mask)
 	}
-	return text
+	return maskForms(text)
 }
 
-// List returns the secrets as they were added.
-func (s *Secrets) List() []string {
+// allForms are the forms of all secrets, the longest first, so that a secret that contains another one is masked as a whole.
+func (s *Secrets) allForms() []string {
+	known := s.known()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return slices.Clone(s.secrets)
+	if count := len(known.secrets) + len(known.kept); count != s.of {
+		var texts []string
+		for _, secret := range known.secrets {
+			if !slices.ContainsFunc(known.kept, func(word string) bool { return strings.Contains(word, secret) }) {
+				texts = append(texts, forms(secret)...)
+			}
+		}
+		slices.SortFunc(texts, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+		})
+		s.texts, s.of = slices.Compact(texts), count
+	}
+	return s.texts
 }
 
-// forms are the texts by which a secret is recognised: itself, its lines, the strings in it when it is a JSON document, and
-// each as it looks in a URL, in a quoted text, and in a log line that quotes such a text once more.
+// forms are the texts by which a secret is recognised: itself and its lines, and each as it looks in a URL, in a quoted text, and in a
+// log line that quotes such a text once more.
 func forms(secret string) []string {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < shortestSecret {
@@ -106,17 +151,8 @@ func forms(secret string) []string {
 	parts := []string{secret}
 	if strings.Contains(secret, "\n") {
 		for line := range strings.Lines(secret) {
-			if line = strings.TrimSpace(line); len(line) >= shortestLine {
+			if line = strings.TrimSpace(line); len(line) >= shortestLine && !strings.HasPrefix(line, "-----") {
 				parts = append(parts, line)
-			}
-		}
-	}
-	if secret[0] == '{' || secret[0] == '[' {
-		if document, err := value.DecodeJSON([]byte(secret)); err == nil {
-			for _, leaf := range leaves(nil, document) {
-				if len(leaf) >= shortestSecret {
-					parts = append(parts, leaf)
-				}
 			}
 		}
 	}

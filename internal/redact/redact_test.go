@@ -1,9 +1,15 @@
 package redact_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,7 +38,6 @@ var _ = Describe("secrets", func() {
 				cleaned := secrets.Clean("before " + shown + " after")
 				Expect(strings.ReplaceAll(cleaned, `\`, "")).To(MatchRegexp(`^before "*\[redacted\]"* after$`), shown)
 			}
-			Expect(secrets.List()).To(Equal([]string{"  " + secret + "\n"}))
 		},
 		Entry("plain", "s3cret"),
 		Entry("quotes and backslashes", `s3"cr\et'`),
@@ -52,7 +57,7 @@ var _ = Describe("secrets", func() {
 	It("are masked as a whole where one is part of another", func() {
 		var secrets redact.Secrets
 		secrets.Add("s3cret")
-		secrets.AddLeaves(map[string]any{"list": []any{"the s3cret password", 17, nil}, "other": true})
+		secrets.Add(map[string]any{"list": []any{"the s3cret password", 17, nil}, "other": true})
 		Expect(secrets.Clean("x the s3cret password s3cret")).To(Equal("x [redacted] [redacted]"))
 	})
 
@@ -60,5 +65,161 @@ var _ = Describe("secrets", func() {
 		var secrets redact.Secrets
 		secrets.Add("", "a", "12345", "     \n\n\n\n\n")
 		Expect(secrets.Clean("a 12345")).To(Equal("a 12345"))
+	})
+
+	It("are never words that are to be kept", func() {
+		var secrets redact.Secrets
+		secrets.Add("postgres", "s3cret")
+		secrets.Keep(func() []string { return []string{"postgresql"} })
+		Expect(secrets.Clean("postgresql postgres s3cret")).To(Equal("postgresql postgres [redacted]"))
+	})
+
+	It("of a set above are masked as well, also when they come later", func() {
+		var above redact.Secrets
+		below := redact.Under(&above)
+		below.Add("of-below")
+		Expect(below.Clean("of-below, of-above")).To(Equal("[redacted], of-above"))
+		above.Add("of-above")
+		Expect(below.Clean("of-below, of-above")).To(Equal("[redacted], [redacted]"))
+		Expect(above.Clean("of-below, of-above")).To(Equal("of-below, [redacted]"))
+	})
+
+	It("are looked for when there is a message, once", func() {
+		var secrets redact.Secrets
+		asked := 0
+		secrets.Later(func() (map[string]any, []string) {
+			asked++
+			return map[string]any{"a": "the first", "b": "the second"}, []string{"b"}
+		})
+		Expect(asked).To(BeZero())
+		for range 2 {
+			Expect(secrets.Clean("the first, the second")).To(Equal("the first, [redacted]"))
+		}
+		Expect(asked).To(Equal(1))
+	})
+})
+
+var _ = Describe("of values", func() {
+	// masked tells which of the texts are masked where these values are known.
+	masked := func(values map[string]any, texts ...string) []string {
+		var secrets redact.Secrets
+		secrets.AddValues(values)
+		var all []string
+		for _, text := range texts {
+			if secrets.Clean("text "+text+" text") != "text "+text+" text" {
+				all = append(all, text)
+			}
+		}
+		return all
+	}
+
+	It("those are secrets whose names say so", func() {
+		Expect(masked(map[string]any{
+			"secret_key": "a-word", "sse_customer_key": "b-word", "token": "c-word", "bucket": "d-plain", "kms_key_id": "e-plain",
+			"skip_credentials_validation": "f-plain", "shared_credentials_files": []any{"g-plain"}, "dbPassword": "h-word",
+			"assume_role": map[string]any{"role_arn": "i-plain", "external_secret": "j-word", "credentials": map[string]any{"user": "k-plain", "pin": int64(123456)}},
+			"password":    "((/odb/reference))", "document": `{"api_key": "l-word", "name": "m-plain"}`,
+		}, "a-word", "b-word", "c-word", "d-plain", "e-plain", "f-plain", "g-plain", "h-word", "i-plain", "j-word", "k-plain", "123456",
+			"((/odb/reference))", "l-word", "m-plain",
+		)).To(Equal([]string{"a-word", "b-word", "c-word", "h-word", "j-word", "123456", "l-word"}))
+	})
+
+	DescribeTable("of a connection string the password is one",
+		func(text, password string) {
+			Expect(masked(map[string]any{"address": text}, text, password, "db.example.com", "admin-user")).To(Equal([]string{text, password}))
+		},
+		Entry(nil, "postgres://admin-user:pass%20word@db.example.com/db", "pass word"),
+		Entry(nil, "postgres://admin-user:pass%20word@db.example.com/db", "pass%20word"),
+		Entry(nil, `host=db.example.com password='it\'s so' user=admin-user`, "it's so"),
+		Entry(nil, "jdbc:postgresql://db.example.com/db?user=admin-user&password=a-word", "a-word"),
+		Entry(nil, "https://db.example.com/hooks?user=admin-user&token=a-word", "a-word"),
+		Entry(nil, "https://db.example.com/hooks/T00/8gW2kLmQ0zXp4RtYv7Nc1Bds", "8gW2kLmQ0zXp4RtYv7Nc1Bds"),
+	)
+
+	It("those are secrets that look generated", func() {
+		letters := "abcdefghijklmnopqrstuvwxyz"
+		capitals, digits, signs := strings.ToUpper(letters), "0123456789", "!#$%&*()-_=+[]{}<>:?"
+		source := rand.New(rand.NewPCG(1, 2))
+		for _, alphabet := range []struct {
+			chars           string
+			length, percent int
+		}{
+			{letters + capitals + digits, 16, 93},
+			{letters + capitals + digits, 20, 97},
+			{letters + capitals + digits, 32, 99},
+			{letters + capitals + digits + signs, 16, 91},
+			{letters + capitals + digits + signs, 24, 98},
+			{digits + "abcdef", 32, 99},
+			{digits + "abcdef", 64, 99},
+			{letters + digits, 20, 94},
+			{letters + digits, 32, 99},
+			{capitals + digits, 20, 94},
+			{letters + capitals, 32, 80},
+			{letters + capitals + digits + "-_", 43, 98},
+		} {
+			const tries = 500
+			found := 0
+			for range tries {
+				var text strings.Builder
+				for range alphabet.length {
+					text.WriteByte(alphabet.chars[source.IntN(len(alphabet.chars))])
+				}
+				found += len(masked(map[string]any{"x": text.String()}, text.String()))
+			}
+			Expect(found).To(BeNumerically(">=", tries*alphabet.percent/100), "%d of %s", alphabet.length, alphabet.chars)
+		}
+	})
+})
+
+// corpus reads the lines of a file of testdata that are no comments.
+func corpus(name string) []string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	Expect(err).NotTo(HaveOccurred())
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && !strings.HasPrefix(line, "# ") {
+			all = append(all, line)
+		}
+	}
+	Expect(len(all)).To(BeNumerically(">=", 200))
+	return all
+}
+
+var _ = Describe("real lines", func() {
+	It("stay readable, whichever of their words users and operators have sent", func() {
+		// The words between spaces, and what is in quotes.
+		word := regexp.MustCompile(`"[^"]*"|'[^']*'|` + "`[^`]*`" + `|\S+`)
+		for _, line := range corpus("readable.txt") {
+			var secrets redact.Secrets
+			for _, sent := range word.FindAllString(line, -1) {
+				secrets.AddValues(map[string]any{"value": sent})
+				secrets.AddValues(map[string]any{"value": strings.Trim(sent, "\"'`.,;:()[]{}*%")})
+			}
+			Expect(secrets.Clean(line)).To(Equal(line))
+		}
+	})
+
+	It("do not show their secrets, and all the rest of them", func() {
+		mark := regexp.MustCompile(`«(.*?)»`)
+		for _, line := range corpus("secret.txt") {
+			known, line, _ := strings.Cut(line, "|")
+			var secrets redact.Secrets
+			secret := mark.FindStringSubmatch(line)[1]
+			switch known {
+			case "declared":
+				secrets.Add(secret)
+			case "generated":
+				secrets.AddValues(map[string]any{"value": secret})
+			case "written":
+			default:
+				secrets.AddValues(map[string]any{known: secret})
+			}
+			shown := mark.ReplaceAllString(line, "$1")
+			Expect(secrets.Clean(shown)).To(Equal(mark.ReplaceAllString(line, redact.Mask)), known)
+			var log bytes.Buffer
+			slog.New(slog.NewTextHandler(&log, nil)).Error("failed", "error", shown)
+			Expect(secrets.Clean(log.String())).NotTo(ContainSubstring(strings.TrimSpace(strings.Trim(secret, `'" `))), "in a log line")
+		}
 	})
 })

@@ -261,23 +261,6 @@ var _ = Describe("state backend", func() {
 })
 
 var _ = Describe("the configuration of a state backend", func() {
-	It("knows what is secret in it", func() {
-		for config, want := range map[string][]string{
-			"postgres://u:pass%20word@h/db": {"postgres://u:pass%20word@h/db", "pass word", "pass%20word"},
-			`host=h password='it\'s' x=y`:   {`host=h password='it\'s' x=y`, "it's"},
-		} {
-			b := tofu.Backend{Type: "pg", Config: map[string]any{"conn_str": config, "schema_name": "plain"}}
-			Expect(b.Secrets()).To(ConsistOf(want))
-		}
-		b := tofu.Backend{Type: "s3", Config: map[string]any{
-			"access_key": "a", "secret_key": "b", "sse_customer_key": "c", "token": "d", "bucket": "plain", "kms_key_id": "plain",
-			"skip_credentials_validation": true, "shared_credentials_files": []any{"plain"},
-			"assume_role": map[string]any{"role_arn": "plain", "external_secret": "e"},
-			"endpoints":   map[string]any{"s3": "https://user:password@host"},
-		}}
-		Expect(b.Secrets()).To(ConsistOf("a", "b", "c", "d", "e", "password"))
-	})
-
 	It("has locks", func() {
 		options := newSite().options()
 		options.Backend = tofu.Backend{Type: "s3", Config: map[string]any{"use_lockfile": false}}

@@ -3,10 +3,13 @@ package tofu
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"service-adapter/internal/redact"
@@ -34,13 +37,13 @@ type RunError struct {
 	// ProviderDied tells that a provider ended while it was asked for something: what it was making may exist, and no state tells.
 	ProviderDied bool
 
-	cause    error
-	lock     lockReport
-	resource string // the address, not masked
+	cause error
+	lock  lockReport
+	said  diagnostic // not masked
 }
 
 // Resource is the address of the resource as the state has it, "" when there is none. It is for programs: it may hold a value.
-func (e *RunError) Resource() string { return e.resource }
+func (e *RunError) Resource() string { return e.said.Address }
 
 // Error renders the failure as one sentence.
 func (e *RunError) Error() string {
@@ -52,7 +55,7 @@ func (e *RunError) Error() string {
 		fmt.Fprintf(&text, "exit status %d", e.ExitCode)
 	}
 	if e.cause != nil {
-		text.WriteString(" after it was interrupted (" + e.cause.Error() + ")")
+		text.WriteString(" after it was interrupted (" + e.why() + ")")
 	}
 	if e.Backend != "" {
 		text.WriteString(": the state backend " + e.Backend + " cannot be used")
@@ -93,16 +96,26 @@ type message struct {
 }
 
 type diagnostic struct {
-	Severity string `json:"severity"`
-	Summary  string `json:"summary"`
-	Detail   string `json:"detail"`
-	Address  string `json:"address"`
-	Range    *struct {
-		Filename string `json:"filename"`
-		Start    struct {
-			Line int `json:"line"`
-		} `json:"start"`
-	} `json:"range"`
+	Severity string       `json:"severity"`
+	Summary  string       `json:"summary"`
+	Detail   string       `json:"detail"`
+	Address  string       `json:"address"`
+	Range    *sourceRange `json:"range"`
+}
+
+type sourceRange struct {
+	Filename string `json:"filename"`
+	Start    struct {
+		Line int `json:"line"`
+	} `json:"start"`
+}
+
+// why tells why the run was interrupted.
+func (e *RunError) why() string {
+	if errors.Is(e.cause, context.DeadlineExceeded) {
+		return "its time was over"
+	}
+	return e.cause.Error()
 }
 
 // explain finds the first error diagnostic in the output of a run: in its -json messages, else in its text for people.
@@ -116,7 +129,7 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 			if found {
 				e.More++
 			} else {
-				e.take(m.Diagnostic)
+				e.said = *m.Diagnostic
 			}
 			found = true
 			e.ProviderDied = e.ProviderDied || regexp.MustCompile(providerDied).MatchString(m.Diagnostic.Summary+" "+m.Diagnostic.Detail)
@@ -126,52 +139,87 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 		}
 	}
 	if !found {
-		e.Summary, e.Detail = errorText(stderr)
-		if e.Summary == "" {
-			e.Summary, e.Detail = errorText(stdout)
+		e.said = errorText(stderr)
+		if e.said.Summary == "" {
+			e.said = errorText(stdout)
 		}
 	}
-	e.lock = readLock(e.Summary+" "+e.Detail, stdout, stderr)
-	e.resource = e.Address
-	e.Summary, e.Detail, e.Address = sentence(e.Summary, mask), sentence(e.Detail, mask), mask.Clean(e.Address)
+	e.lock = readLock(e.said.Summary+" "+e.said.Detail, stdout, stderr)
+	e.hide(mask)
 }
 
-func (e *RunError) take(d *diagnostic) {
-	e.Summary, e.Detail, e.Address = d.Summary, d.Detail, d.Address
-	if d.Range != nil {
-		e.File, e.Line = filepath.Base(d.Range.Filename), d.Range.Start.Line
+// hide shows what OpenTofu said without the secrets that are known by now.
+func (e *RunError) hide(mask *redact.Secrets) {
+	e.Summary, e.Address = sentence(mask.Clean(e.said.Summary)), mask.Clean(e.said.Address)
+	e.Detail = sentence(causeFirst(mask.Clean(e.said.Detail)))
+	if e.said.Range != nil {
+		e.File, e.Line = filepath.Base(e.said.Range.Filename), e.said.Range.Start.Line
 	}
 }
 
-// errorText finds the first error in output for people: the rest of the line "Error: …" and the paragraphs after it. Without
+// commandFailed is how local-exec reports a command that failed: the whole script, and what it wrote after that.
+const commandFailed = `(?s)^Error running command '.*': ([^']*?)\. Output: (.*)$`
+
+// causeFirst turns the report of a command around: its last words tell the cause, and the script stands in the template.
+func causeFirst(detail string) string {
+	parts := regexp.MustCompile(commandFailed).FindStringSubmatch(detail)
+	if parts == nil {
+		return detail
+	}
+	how, output := parts[1], strings.TrimSpace(parts[2])
+	if output == "" {
+		return "the command ended with " + how + " and wrote nothing"
+	}
+	if len(output) > longestMessage/2 {
+		output = "…" + strings.ToValidUTF8(output[len(output)-longestMessage/2:], "")
+	}
+	return output + " (the command ended with " + how + ")"
+}
+
+// place is how OpenTofu's text for people tells where an error is; lines of the source follow.
+const (
+	textPlace  = `^on (\S+) line (\d+)(, in .*)?:?$`
+	textSource = `^\d+: `
+)
+
+// errorText finds the first error in output for people: the rest of the line "Error: …", the place, and the paragraphs after it. Without
 // such a line it is the last line.
-func errorText(output []byte) (summary, detail string) {
+func errorText(output []byte) diagnostic {
+	var said diagnostic
 	var last string
 	var details []string
 	for line := range strings.Lines(string(output)) {
 		line = strings.TrimSpace(strings.Trim(strings.TrimSpace(line), "│╷╵"))
 		rest, isError := strings.CutPrefix(line, "Error: ")
+		if isError && said.Summary != "" {
+			break
+		}
+		at := regexp.MustCompile(textPlace).FindStringSubmatch(line)
 		switch {
-		case isError && summary != "":
-			return summary, strings.Join(details, " ")
 		case isError:
-			summary = rest
-		case summary != "" && line != "":
+			said.Summary = rest
+		case said.Summary == "" || line == "":
+		case at != nil && said.Range == nil && len(details) == 0:
+			said.Range = &sourceRange{Filename: at[1]}
+			said.Range.Start.Line, _ = strconv.Atoi(at[2]) // 0 is shown as no line
+		case said.Range != nil && len(details) == 0 && regexp.MustCompile(textSource).MatchString(line):
+		default:
 			details = append(details, line)
 		}
 		if line != "" && !strings.HasPrefix(line, "{") { // a -json message that is no error says nothing
 			last = line
 		}
 	}
-	if summary == "" {
-		return last, ""
+	if said.Summary == "" {
+		said.Summary = last
 	}
-	return summary, strings.Join(details, " ")
+	said.Detail = strings.Join(details, " ")
+	return said
 }
 
-// sentence masks secrets, puts a text on one line, cuts it and takes its final period away.
-func sentence(text string, mask *redact.Secrets) string {
-	text = strings.Join(strings.Fields(mask.Clean(text)), " ")
+// sentence puts a text on one line, cuts it and takes its final period away.
+func sentence(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longestMessage {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
 	}

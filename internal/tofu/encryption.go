@@ -147,6 +147,6 @@ func (e *RunError) explainEncryption() {
 		instead = "the state is not encrypted although state.encryption is set; encrypt the existing states first"
 	}
 	if instead != "" {
-		e.Summary, e.Detail = instead, ""
+		e.Summary, e.Detail, e.said.Summary, e.said.Detail = instead, "", instead, ""
 	}
 }

@@ -50,8 +50,8 @@ type Options struct {
 	Encryption *Encryption
 	// Env is what OpenTofu and its providers find in their environment besides the few variables the engine sets.
 	Env map[string]string
-	// Redact are secrets that must not appear in errors.
-	Redact []string
+	// Secrets must not appear in errors; nil for none but those of the backend and of what is run.
+	Secrets *redact.Secrets
 	// Logger gets one event per run; nil discards.
 	Logger *slog.Logger
 	// Grace is how long a run may take to stop and save its state after it was interrupted; 0 means 10 seconds.
@@ -114,8 +114,7 @@ func New(options Options) (*Engine, error) {
 
 // mask knows the engine's secrets.
 func (e *Engine) mask() *redact.Secrets {
-	mask := &redact.Secrets{}
-	mask.Add(e.options.Redact...)
-	mask.Add(e.options.Backend.Secrets()...)
+	mask := redact.Under(e.options.Secrets)
+	mask.AddValues(e.options.Backend.Config)
 	return mask
 }

@@ -145,7 +145,7 @@ func (w *Workspace) inspect(ctx context.Context, p *Prepared, doing string, vars
 	if err := w.begin(ctx, p.installation); err != nil {
 		return nil, w.failed(doing, err)
 	}
-	w.mask.AddLeaves(confidential(p, vars))
+	w.mask.AddValues(vars, p.sensitive()...)
 	output, err := w.run(ctx, p, applyPlace, vars, args...)
 	if err != nil {
 		return nil, w.failed(doing, err)

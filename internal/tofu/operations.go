@@ -21,7 +21,7 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
 		return nil, nil
 	}
 	w.record, w.nonce, w.tofu = state.Record, state.Nonce, state.TofuVersion
-	w.mask.AddLeaves(state.Outputs)
+	w.hide(state)
 	return state, nil
 }
 
@@ -118,6 +118,10 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 		w.disown()
 		return w.failed("applying", ErrExists)
 	}
+	var run *RunError
+	if errors.As(err, &run) {
+		run.hide(w.mask) // once more: the state that was looked at has secrets that the run generated
+	}
 	return errors.Join(err, lookErr)
 }
 
@@ -129,6 +133,7 @@ func (w *Workspace) lostGuard(ctx context.Context, i Installation) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
+	w.hide(now.state)
 	return now.state != nil && now.state.Nonce != "" && now.state.Nonce != w.nonce, nil
 }
 
@@ -197,7 +202,7 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 		return w.failed(doing, err)
 	}
 	w.state = nil
-	w.mask.AddLeaves(confidential(p, vars))
+	w.mask.AddValues(vars, p.sensitive()...)
 	_, err := w.run(ctx, p, in, vars, w.noBackup(args)...)
 	if err == nil {
 		return nil
@@ -266,5 +271,17 @@ func (w *Workspace) begin(ctx context.Context, i Installation) error {
 func (w *Workspace) disown() { w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil }
 
 func (w *Workspace) failed(doing string, err error) error {
-	return fmt.Errorf("%s workspace %q: %w", doing, w.name, err)
+	return &workspaceError{doing: doing, name: w.name, err: err}
 }
+
+// workspaceError tells what failed with a workspace. Its text is made when it is asked for: a RunError in it may learn of secrets.
+type workspaceError struct {
+	doing, name string
+	err         error
+}
+
+func (e *workspaceError) Error() string {
+	return fmt.Sprintf("%s workspace %q: %s", e.doing, e.name, e.err)
+}
+
+func (e *workspaceError) Unwrap() error { return e.err }

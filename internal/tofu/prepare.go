@@ -50,6 +50,17 @@ type Prepared struct {
 	installation Installation
 }
 
+// sensitive are the variables that the template declares sensitive.
+func (p *Prepared) sensitive() []string {
+	var names []string
+	for name, variable := range p.Variables {
+		if variable.Sensitive {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // identity is everything that a prepared directory depends on.
 type identity struct {
 	Layout    int

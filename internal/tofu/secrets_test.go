@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/redact"
 	"service-adapter/internal/tofu"
 )
 
@@ -22,39 +23,44 @@ var _ = Describe("secrets", func() {
 	It("are masked in errors", func(ctx context.Context) {
 		s := newSite()
 		options := s.options()
-		options.Redact = []string{"engine-secret"}
+		options.Secrets = &redact.Secrets{}
+		options.Secrets.Add("engine-secret")
 		engine, err := tofu.New(options)
 		Expect(err).NotTo(HaveOccurred())
-		prepared := prepare(ctx, engine, oneEntry+`resource "directory_entry" "other" {
+		prepared := prepare(ctx, engine, oneEntry+`variable "hidden" { sensitive = true }
+resource "directory_entry" "other" {
   path = "/nowhere"
   name = "x"
-  fail = "engine-secret and ${jsonencode(var.content)}"
+  fail = "engine-secret and ${jsonencode(nonsensitive(var.hidden))}"
 }`)
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
 		vars := s.vars()
-		vars["content"] = secret
+		vars["hidden"] = secret
 		err = workspace.Apply(ctx, prepared, vars)
 		Expect(err).To(MatchError(ContainSubstring(`Entry refused: [redacted] and "[redacted]"`)))
 		Expect(fmt.Sprintf("%+v", err)).NotTo(ContainSubstring("s3cret"))
 	})
 
-	It("are no addresses of hosts, which tell what could not be reached", func(ctx context.Context) {
+	It("are what is declared or looks generated, and of a run's own what it marks as sensitive", func(ctx context.Context) {
 		s := newSite()
 		prepared := prepare(ctx, s.engine(), oneEntry+`variable "hidden" { sensitive = true }
 variable "address" {}
+variable "license" {}
 resource "directory_entry" "other" {
   path = "/nowhere"
   name = "x"
-  fail = "cannot reach ${var.content} and ${var.address}, not ${nonsensitive(var.hidden)}"
+  fail = "cannot reach ${var.content} and ${var.address} as ${directory_entry.account.name}, not ${join(" ", [
+    nonsensitive(var.hidden), var.license, nonsensitive(directory_entry.account.secret)])}"
 }`)
 		workspace := open(ctx, s.engine(), "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
 		vars := s.vars()
-		vars["content"], vars["address"], vars["hidden"] = "db.example.com", "10.0.0.17", "other.example.com"
-		Expect(workspace.Apply(ctx, prepared, vars)).To(MatchError(ContainSubstring("cannot reach db.example.com and 10.0.0.17, not [redacted]")))
+		vars["content"], vars["address"], vars["hidden"], vars["license"] = "db.example.com", "10.0.0.17:5432", "other.example.com", "7Hq2xP0vLk9dWm4RtZ"
+		Expect(workspace.Apply(ctx, prepared, vars)).To(MatchError(ContainSubstring(
+			"cannot reach db.example.com and 10.0.0.17:5432 as account, not [redacted] [redacted] [redacted]")))
 	})
 
 	It("are in no argument, no environment, no log and no file that others may read", func(ctx context.Context) {

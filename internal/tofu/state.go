@@ -38,6 +38,7 @@ type State struct {
 
 	complete  bool     // the mark of a complete apply is there, of whatever record
 	instances []string // the addresses of the managed resources with instance keys, without the guard
+	text      []byte   // the state file
 }
 
 // stateFile is OpenTofu's state format, version 4, as far as it matters here.
@@ -119,7 +120,7 @@ func parseState(text []byte) (*State, error) {
 	if len(file.Resources) == 0 && len(file.Outputs) == 0 {
 		return nil, nil
 	}
-	s := &State{Outputs: map[string]any{}}
+	s := &State{Outputs: map[string]any{}, text: text}
 	for name, output := range file.Outputs {
 		s.Outputs[name] = value.Normalise(output.Value)
 	}

@@ -30,7 +30,7 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 		return w.failed("taking over", err)
 	}
 	w.nonce, w.state = nonce, state
-	w.mask.AddLeaves(state.Outputs)
+	w.hide(state)
 	return nil
 }
 
