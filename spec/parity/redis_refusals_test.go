@@ -56,7 +56,7 @@ func redisRefusals() []behaviour {
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
 			delete(b.properties(), "persistence")
-			expectRefused(b.ask(ctx, b.body(nil)), "persistence")
+			expectRefused(b.ask(ctx, b.body(nil)), `property "persistence" of plan`, "is required")
 		}),
 		differs("new version is no version", func(ctx context.Context) {
 			b := migrated()
