@@ -42,13 +42,14 @@ opentofu: ## take OpenTofu from the PATH, or build it
 	scripts/opentofu $(OPENTOFU_VERSION)
 
 .PHONY: tools
-tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, and as root PostgreSQL, Redis, Chromium and ruby from Debian's packages
+tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, and as root PostgreSQL, PgBouncer, Redis, Chromium and ruby from Debian's packages
 	scripts/opentofu $(OLDER_OPENTOFU)
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	cd examples/postgresql/provider && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
 	@scripts/postgresql >/dev/null || echo "tools: specs that need a PostgreSQL database will be skipped"
+	@scripts/pgbouncer >/dev/null || echo "tools: specs that need a pooler of PostgreSQL will be skipped"
 	@scripts/redis >/dev/null || echo "tools: specs that make users of a Redis server will be skipped"
 	@scripts/chromium >/dev/null || echo "tools: specs that look at pages with Chromium will be skipped"
 	@scripts/ruby >/dev/null || echo "tools: specs of the BOSH release will be skipped"

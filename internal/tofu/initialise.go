@@ -22,6 +22,9 @@ const lockHashes = `(?s)  hashes = \[.*?\n  \]\n`
 
 // initialise runs "tofu init" in one variant of a new prepared directory, without any network.
 func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant string, lock *os.File) error {
+	if err := e.checkSessions(ctx); err != nil {
+		return err
+	}
 	backend, err := e.options.Backend.text()
 	if err != nil {
 		return fmt.Errorf("encoding state.config: %w", err)
@@ -56,6 +59,18 @@ func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant st
 	}
 	return errors.Join(os.Remove(backendConfig), os.Remove(cliConfig), os.RemoveAll(home),
 		os.Remove(filepath.Join(dir, "init.stdout")), os.Remove(filepath.Join(dir, "init.stderr")))
+}
+
+// checkSessions refuses a database whose sessions are not those of its clients, before the first use.
+func (e *Engine) checkSessions(ctx context.Context) error {
+	database, ok := e.store.(interface{ CheckSessions(context.Context) error })
+	if !ok {
+		return nil
+	}
+	if err := database.CheckSessions(ctx); err != nil {
+		return fmt.Errorf("the state backend %s cannot be used: %w", e.options.Backend.Type, err)
+	}
+	return nil
 }
 
 // relink makes the links from the plugin directory into the mirror relative, so that they survive the rename of dir.

@@ -1,0 +1,67 @@
+package backends_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/servers"
+)
+
+// pooled makes a machine that reaches the database through PgBouncer.
+func (w *world) pooled(ctx context.Context, mode string) *machine {
+	GinkgoHelper()
+	pooler, err := servers.PgBouncer(context.WithoutCancel(ctx), filepath.Join(w.dir, "pooler-"+mode), w.server, mode)
+	if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(pooler.Kill)
+	m := w.bareMachine()
+	state := w.state()
+	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), pooler.Address(), 1)}
+	m.set(object{"state": state})
+	m.deploy(ctx)
+	return m
+}
+
+var _ = Describe("PgBouncer before the database", func() {
+	for _, mode := range []string{"transaction", "statement"} {
+		It("is refused before anything is made where it shares sessions: "+mode, func(ctx context.Context) {
+			w := newWorld(ctx, pg)
+			Expect(os.Chmod(w.dir, 0o711)).To(Succeed(), "PgBouncer's user must get through it")
+			m := w.pooled(ctx, mode)
+			for range 2 {
+				got := m.bind(ctx, "bind-1")
+				expectBroken(got, "use pool_mode session for this database, or connect to PostgreSQL itself")
+				w.expectNoSecrets(got.Stderr)
+			}
+			// To prepare, all outputs of the template must be declared.
+			pak := filepath.Join(m.dir, "pak")
+			Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
+			definition := filepath.Join(pak, "entries.yml")
+			text := strings.Replace(read(definition), "  - {field_name: echo,",
+				"  - {field_name: syslog_drain_url, details: Drain}\n  - {field_name: route_service_url, details: Route}\n  - {field_name: echo,", 1)
+			Expect(os.WriteFile(definition, []byte(text), 0o600)).To(Succeed())
+			m.set(object{"paks": []string{pak}})
+			got := m.run(ctx, "", "prepare", "--dir", filepath.Join(m.dir, "prepared"))
+			Expect(got.Exit).NotTo(Equal(0))
+			Expect(got.Stderr).To(ContainSubstring("use pool_mode session"))
+			w.expectNothingLeft()
+		})
+	}
+
+	It("is fine where each client has its session", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		Expect(os.Chmod(w.dir, 0o711)).To(Succeed())
+		m := w.pooled(ctx, "session")
+		w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+})
