@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/redact"
@@ -146,7 +147,7 @@ func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 			return text, ok
 		},
 		Config: func(key string) (any, bool) {
-			names := []string{"GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))}
+			names := []string{expr.ConfigVariable(key)}
 			for _, variable := range value.Keys(pak.Manifest.EnvConfigMapping) {
 				if pak.Manifest.EnvConfigMapping[variable] == key {
 					names = append(names, variable)

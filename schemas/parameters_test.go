@@ -57,7 +57,7 @@ var _ = Describe("CheckParameters", func() {
 	It("says so when there is nothing to send", func() {
 		request := schemas.Request{Action: &brokerpak.Action{}, Parameters: object(`{"a": 1}`)}
 		Expect(userMessage(schemas.CheckParameters(request))).To(
-			Equal(`parameter "a" is not supported; supported parameters: none`))
+			Equal(`parameter "a" is not supported; no parameters are supported`))
 	})
 
 	It("keeps the message short whatever is sent", func() {

@@ -45,7 +45,10 @@ func CheckParameters(r Request) error {
 			faults = append(faults, subject+" is not supported"+suggestion(name, supported))
 		}
 	}
-	if unknown {
+	switch {
+	case unknown && len(supported) == 0:
+		faults = append(limit(faults), "no parameters are supported")
+	case unknown:
 		faults = append(limit(faults), "supported parameters: "+diag.Names(supported))
 	}
 	return userError(faults)

@@ -61,7 +61,7 @@ func (k Known) admits(name string) bool {
 
 // hint proposes the nearest name, or lists all of them.
 func hint(name string, known []string) string {
-	if suggestion := diag.Suggest(name, known); suggestion != "" {
+	if suggestion := diag.Suggest(name, known); suggestion != "" || len(known) == 0 {
 		return suggestion
 	}
 	return "; known are " + diag.Names(known)

@@ -209,9 +209,12 @@ var _ = DescribeTable("errors of expressions", func(text, message string) {
 	Entry("plucking from texts", `${list.pluck(l, "name")}`, `svc.yml:12:12: list.pluck: element 0 has no key "name"`),
 	Entry("a text that is no YAML", `${yaml.toJSON("{")}`, "svc.yml:12:12: yaml.toJSON: the text is no YAML"),
 	Entry("missing environment variable", `${env("X")}`, "svc.yml:12:12: env: missing environment variable X"),
-	Entry("missing config value", `${config("x.y")}`, "svc.yml:12:12: config: missing config value x.y"),
-	Entry("empty config value", `${config("empty")}`, "svc.yml:12:12: config: missing config value empty"),
-	Entry("null config value", `${config("null")}`, "svc.yml:12:12: config: missing config value null"),
+	Entry("missing config value", `${config("x.y")}`, "svc.yml:12:12: config: missing config value x.y: set the environment variable GSB_X_Y, "+
+		"or x.y under `config` of the adapter's configuration"),
+	Entry("empty config value", `${config("empty")}`, "svc.yml:12:12: config: missing config value empty: set the environment variable GSB_EMPTY, "+
+		"or empty under `config` of the adapter's configuration"),
+	Entry("null config value", `${config("null")}`, "svc.yml:12:12: config: missing config value null: set the environment variable GSB_NULL, "+
+		"or null under `config` of the adapter's configuration"),
 	Entry("a function of the scope that returns another type", `${wrong()}`, "svc.yml:12:12: wrong: the result is no int"),
 	Entry("a function of the scope that panics", `${panics()}`, "svc.yml:12:10: evaluating the expression: out of order"),
 )

@@ -84,7 +84,8 @@ func (s *Scope) env(name string) (any, error) {
 
 // config is the function config(): a string is trimmed, another scalar becomes its text, a map or list its JSON.
 func (s *Scope) config(key string) (any, error) {
-	missing := fmt.Errorf("missing config value %s", key)
+	missing := fmt.Errorf("missing config value %s: set the environment variable %s, or %[1]s under `config` of the adapter's configuration",
+		key, ConfigVariable(key))
 	if s.Config == nil {
 		return nil, missing
 	}
@@ -98,6 +99,11 @@ func (s *Scope) config(key string) (any, error) {
 	default:
 		return strings.TrimSpace(value.Text(found)), nil
 	}
+}
+
+// ConfigVariable is the environment variable that gives config() the value of a key.
+func ConfigVariable(key string) string {
+	return "GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 // next returns the next value of counter.next.

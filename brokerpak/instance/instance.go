@@ -13,6 +13,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
@@ -99,14 +100,14 @@ func (v *View) Functions() map[string]expr.Function {
 		"bosh.host": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
 			group := value.Text(args[0])
 			if len(v.VMs[group]) == 0 {
-				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, strings.Join(value.Keys(v.VMs), ", "))
+				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, diag.Names(value.Keys(v.VMs)))
 			}
 			return v.VMs[group][0], nil
 		}},
 		"bosh.hosts": {Args: one, Result: expr.List, Call: func(args []any) (any, error) {
 			group := value.Text(args[0])
 			if len(v.VMs[group]) == 0 {
-				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, strings.Join(value.Keys(v.VMs), ", "))
+				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, diag.Names(value.Keys(v.VMs)))
 			}
 			return list(v.VMs[group]), nil
 		}},
@@ -115,7 +116,7 @@ func (v *View) Functions() map[string]expr.Function {
 			address, ok := v.DNS[name]
 			if !ok {
 				return nil, fmt.Errorf("the broker sent no DNS address %q; there are: %s; configure binding_with_dns for the plan",
-					name, strings.Join(value.Keys(v.DNS), ", "))
+					name, diag.Names(value.Keys(v.DNS)))
 			}
 			return address, nil
 		}},

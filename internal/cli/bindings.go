@@ -33,7 +33,7 @@ func storedCommand(name, short, long string, commands ...*cobra.Command) *cobra.
 		Use:   name,
 		Short: short,
 		Long:  long,
-		Args:  arguments(cobra.NoArgs),
+		Args:  subcommand,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	for _, command := range commands {

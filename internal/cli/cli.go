@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"service-adapter/adapter"
 	"service-adapter/internal/diag"
@@ -51,15 +53,12 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// Has tells whether the first argument of a command line is for Run. Anything else is for the protocol, whose answer to what
-// it does not know is fixed.
+// Has tells whether the first argument of a command line is for Run, as what is nearly one of its commands is. Anything else is for
+// the protocol, whose answer to what it does not know is fixed.
 func Has(argument string) bool {
-	switch argument {
-	case "bindings", "instance", "pak", "pending-changes", "prepare", "replay", "version", "--version", "help", "completion", "-h", "--help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
-		return true
-	default:
-		return false
-	}
+	commands := []string{"bindings", "completion", "help", "--help", "instance", "pak", "pending-changes", "prepare", "replay", "version", "--version"}
+	unnamed := []string{"-h", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+	return slices.Contains(commands, argument) || slices.Contains(unnamed, argument) || diag.Suggest(argument, commands) != ""
 }
 
 // Run executes a command line without the program's name and returns the exit code.
@@ -85,13 +84,13 @@ func newRoot(streams Streams) *cobra.Command {
 		Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newBindings(streams),
 		newCompletion(streams),
@@ -109,7 +108,7 @@ func newPak(streams Streams) *cobra.Command {
 	pak := &cobra.Command{
 		Use:   "pak",
 		Short: "Create, check, build and test brokerpaks",
-		Args:  arguments(cobra.NoArgs),
+		Args:  subcommand,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	pak.AddCommand(
@@ -140,6 +139,35 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 	}
+}
+
+// subcommand refuses what is none of the commands of a group.
+func subcommand(group *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, command := range group.Commands() {
+		if command.IsAvailableCommand() {
+			names = append(names, command.Name())
+		}
+	}
+	hint := diag.Suggest(args[0], names)
+	if hint == "" {
+		hint = "; there are " + strings.Join(names, ", ")
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q%s", args[0], group.CommandPath(), hint)}
+}
+
+// flagError is the error of a wrong flag.
+func flagError(command *cobra.Command, err error) error {
+	var unknown interface{ GetSpecifiedName() string }
+	if errors.As(err, &unknown) {
+		var names []string
+		command.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
+		err = fmt.Errorf("%w%s", err, diag.Suggest("--"+unknown.GetSpecifiedName(), names))
+	}
+	return usageError{err}
 }
 
 // arguments makes a wrong number of arguments a usage error.

@@ -57,13 +57,20 @@ var _ = Describe("a list", func() {
 })
 
 var _ = DescribeTable("a suggestion", func(name, want string) {
-	Expect(diag.Suggest(name, []string{"plan_inputs", "user_inputs", "ops", "if", "outputs"})).To(Equal(want))
+	Expect(diag.Suggest(name, []string{"n", "plan_inputs", "user_inputs", "ops", "if", "outputs"})).To(Equal(want))
 },
 	Entry(nil, "plan_input", `; did you mean "plan_inputs"?`),
 	Entry(nil, "usr_inputz", `; did you mean "user_inputs"?`),
 	Entry(nil, "op", `; did you mean "ops"?`),
 	Entry("too far", "plan", ""),
+	Entry("swapped letters", "otupust", `; did you mean "outputs"?`),
+	Entry("another case", "Plan_Inputs", `; did you mean "plan_inputs"?`),
+	Entry("a letter in another case", "N", `; did you mean "n"?`),
+	Entry("another letter", "x", ""),
+	Entry("two letters, one of which differs", "of", ""),
 	Entry("short names need more in common", "xy", ""),
+	Entry("one of three letters", "opt", `; did you mean "ops"?`),
+	Entry("three letters differ", "uxer_inqutz", ""),
 	Entry("nothing", "", ""),
 )
 
@@ -74,6 +81,7 @@ var _ = DescribeTable("names in a message", func(names []string, want string) {
 },
 	Entry(nil, nil, "none"),
 	Entry(nil, []string{"b", "a"}, "a, b"),
+	Entry("twice the same", []string{"b", "a", "b", "a"}, "a, b"),
 	Entry(nil, []string{"9", "8", "7", "6", "5", "4", "3", "2", "1"}, "1, 2, 3, 4, 5, 6, 7, 8, 9"),
 	Entry(nil, []string{"j", "i", "h", "g", "f", "e", "d", "c", "b", "a"}, "a, b, c, d, e, f, g, h, i, …"),
 )

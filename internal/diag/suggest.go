@@ -8,12 +8,17 @@ import (
 // maxListed is how many names an error message lists before it only counts the rest.
 const maxListed = 9
 
-// Suggest returns `; did you mean "x"?` for the known name nearest to the given one, or "" when none is near.
+// Suggest returns `; did you mean "x"?` for the known name nearest to the given one, or "" when none is near: a third of the letters
+// may differ, and two at most.
 func Suggest(name string, known []string) string {
-	best, bestDistance := "", 3
+	const most, share = 2, 3
+	best, bestDistance := "", most+1
 	for _, candidate := range known {
-		limit := min(bestDistance, max(len(candidate)/2, 1)+1)
-		if d := distance(name, candidate); d < limit {
+		near := min(most, max(len(name), len(candidate))/share)
+		if max(len(name), len(candidate))-min(len(name), len(candidate)) > near {
+			continue // however long it is
+		}
+		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= near && d < bestDistance {
 			best, bestDistance = candidate, d
 		}
 	}
@@ -23,35 +28,39 @@ func Suggest(name string, known []string) string {
 	return `; did you mean "` + best + `"?`
 }
 
-// Names joins names for a message: sorted, separated by commas, long lists cut; "none" for an empty list.
+// Names joins names for a message: sorted, each once, separated by commas, long lists cut; "none" for an empty list.
 func Names(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	sorted := slices.Sorted(slices.Values(names))
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(sorted) > maxListed {
 		sorted = append(sorted[:maxListed], "…")
 	}
 	return strings.Join(sorted, ", ")
 }
 
-// distance is the Levenshtein distance between two names.
+// distance is how many letters of a name are to be inserted, left out, replaced or swapped with the next to get the other.
 func distance(a, b string) int {
-	previous := make([]int, len(b)+1)
-	for j := range previous {
-		previous[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		current := make([]int, len(b)+1)
-		current[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
 			}
-			current[j+1] = min(previous[j+1]+1, current[j]+1, previous[j]+cost)
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
-		previous = current
 	}
-	return previous[len(b)]
+	return rows[len(a)][len(b)]
 }

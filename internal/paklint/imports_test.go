@@ -46,6 +46,6 @@ var _ = Describe("The rule import", func() {
 		Entry("attributes of other resources", server+template+
 			"  user_inputs:\n  - {field_name: a, type: string, details: D, tf_attribute: a.b.c, tf_attribute_skip: ab}\n  - {field_name: b, type: string, details: D, tf_attribute: terraform_data.server.id, tf_attribute_skip: a}\n",
 			`service.yml:29:61: warning: tf_attribute "a.b.c" reads a resource that the template does not have; it has terraform_data.server`,
-			`service.yml:29:87: warning: tf_attribute_skip "ab" is no input; did you mean "a"?, so tf_attribute is never skipped`),
+			`service.yml:29:87: warning: tf_attribute_skip "ab" is no input, so tf_attribute is never skipped`),
 	)
 })

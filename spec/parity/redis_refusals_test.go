@@ -45,13 +45,15 @@ func redisRefusals() []behaviour {
 		differs("plan lacks the redis-server instance group", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = b.planGroups()[1:]
-			b.properties()["persistence"] = false
-			expectRefused(b.ask(ctx, b.body(nil)), `the plan lacks the instance group "redis-server"`)
+			for _, persistence := range []bool{true, false} {
+				b.properties()["persistence"] = persistence
+				expectRefused(b.ask(ctx, b.body(nil)), `the plan lacks the instance group "redis-server"`)
+			}
 		}),
 		differs("unknown configured instance group name", func(ctx context.Context) {
 			b := newRedis()
 			b.properties()["persistence"], b.properties()["redis_instance_group_name"] = false, "foo"
-			expectRefused(b.ask(ctx, b.body(nil)), `the plan has an instance group "redis-server" that the service does not know`)
+			expectRefused(b.ask(ctx, b.body(nil)), `the plan lacks the instance group "foo"`)
 		}),
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
