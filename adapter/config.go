@@ -25,8 +25,6 @@ type Config struct {
 	Service string `yaml:"service"`
 	// SecureManifests says what the broker's enable_secure_manifests says; paks with secrets require it.
 	SecureManifests *bool `yaml:"secure_manifests"`
-	// DisableBoshConfigs says what the broker's disable_bosh_configs says; requests that need a BOSH config are then refused.
-	DisableBoshConfigs bool `yaml:"disable_bosh_configs"`
 	// State is where bindings are kept.
 	State StateConfig `yaml:"state"`
 	// PreparedDir holds initialised OpenTofu directories made ahead; it is only read.
@@ -98,17 +96,39 @@ const (
 // LoadConfig finds, reads and checks the configuration: the file that SERVICE_ADAPTER_CONFIG names, else the BOSH job's, else
 // service-adapter.yml in the working directory, else the environment alone. getenv looks up environment variables.
 func LoadConfig(getenv func(string) (string, bool)) (Config, error) {
+	config, _, err := loadConfig(getenv)
+	return config, err
+}
+
+// loadConfig is LoadConfig; warning, which may be empty, says what is unwise about the file.
+func loadConfig(getenv func(string) (string, bool)) (config Config, warning string, err error) {
 	path, text, err := findConfig(getenv)
 	if err != nil {
-		return Config{}, err
+		return Config{}, "", err
 	}
-	var config Config
 	_, fileErr := decodeStrict(path, "", text, &config)
+	if fileErr == nil {
+		warning = config.exposed(path)
+	}
 	if err := errors.Join(fileErr, config.applyEnvironment(getenv)); err != nil {
-		return Config{}, fmt.Errorf("reading the configuration: %w", err)
+		return Config{}, "", fmt.Errorf("reading the configuration: %w", err)
 	}
 	config.setDefaults(getenv)
-	return config, config.validate(path)
+	return config, warning, config.validate(path)
+}
+
+// exposed tells that everybody may read a configuration file that holds keys or passwords.
+func (c *Config) exposed(path string) string {
+	const everybody = 0o004
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&everybody == 0 {
+		return ""
+	}
+	secrets := &redact.Secrets{}
+	if c.addSecrets(secrets); !secrets.Any() {
+		return ""
+	}
+	return fmt.Sprintf("everybody may read the keys or passwords in %s (mode %04o); take that right away: chmod o-r", path, info.Mode().Perm())
 }
 
 func findConfig(getenv func(string) (string, bool)) (path, text string, err error) {

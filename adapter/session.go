@@ -30,7 +30,7 @@ type session struct {
 
 // newSession loads the configuration and opens the paks.
 func newSession(c *call) (*session, error) {
-	config, err := LoadConfig(c.Getenv)
+	config, warning, err := loadConfig(c.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,9 @@ func newSession(c *call) (*session, error) {
 	}
 	config.addSecrets(s.secrets)
 	s.secrets.Keep(s.words)
+	if warning != "" {
+		s.logger.Warn("reading the configuration", "warning", warning)
+	}
 	var failed []error
 	for _, path := range config.Paks {
 		pak, err := brokerpak.Open(path)

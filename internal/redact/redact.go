@@ -113,6 +113,9 @@ func (s *Secrets) known() found {
 	return found{secrets: slices.Concat(above.secrets, own.secrets), kept: slices.Concat(above.kept, own.kept)}
 }
 
+// Any tells whether there is a secret.
+func (s *Secrets) Any() bool { return len(s.known().secrets) > 0 }
+
 // Clean returns the text with every secret masked.
 func (s *Secrets) Clean(text string) string {
 	for _, secret := range s.allForms() {
