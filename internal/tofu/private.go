@@ -81,7 +81,7 @@ func checkPrivate(path string) error {
 		case !info.IsDir():
 			return fmt.Errorf("%s: %w", at, syscall.ENOTDIR)
 		case len(rest) == 0 && info.Mode().Perm()&0o022 != 0:
-			return fmt.Errorf("others may write it (mode %04o); it must be a private directory", info.Mode().Perm())
+			return openToOthers(name, info)
 		}
 		if len(rest) == 0 {
 			return nil
@@ -109,7 +109,11 @@ func checkOnTheWay(name string, info fs.FileInfo) error {
 	}
 	gid, mode := int(stat.Gid), info.Mode().Perm()
 	if mode&0o002 != 0 || mode&0o020 != 0 && gid != 0 && gid != os.Getegid() {
-		return fmt.Errorf("others may write %s (mode %04o)", name, mode)
+		return openToOthers(name, info)
 	}
 	return nil
+}
+
+func openToOthers(name string, info fs.FileInfo) error {
+	return fmt.Errorf("others may write %s (mode %04o); it must be a private directory", name, info.Mode().Perm())
 }
