@@ -50,8 +50,14 @@ func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, 
 		s.config.CacheDir = options.CacheDir
 	}
 	s.acceptUnencrypted = options.AcceptUnencrypted
+	if err := s.config.backend().CheckUsed(); err != nil {
+		return nil, err
+	}
 	return s.manager(nil)
 }
+
+// Services are the names of all services of the paks.
+func (o *Operator) Services() []string { return o.session.serviceNames() }
 
 // Close releases what the operator holds.
 func (o *Operator) Close() { o.session.close() }

@@ -47,10 +47,27 @@ func (f *filter) flags(command *cobra.Command) {
 func (f *filter) check() error {
 	for _, condition := range f.conditions {
 		if known := conditions(); !slices.Contains(known, condition) {
-			return usageError{fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), strings.Join(known, ", "))}
+			return usageError{fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), diag.Names(known))}
 		}
 	}
 	return nil
+}
+
+// checkService refuses a service that neither a pak nor anything that is stored has.
+func (f *filter) checkService(all []lifecycle.Stored, known []string) error {
+	if f.service == "" {
+		return nil
+	}
+	for _, stored := range all {
+		if stored.Service != "" {
+			known = append(known, stored.Service)
+		}
+	}
+	slices.Sort(known)
+	if known = slices.Compact(known); slices.Contains(known, f.service) {
+		return nil
+	}
+	return usageError{fmt.Errorf("unknown --service %q%s; there are %s", f.service, diag.Suggest(f.service, known), diag.Names(known))}
 }
 
 // only are the conditions that are meant.
@@ -169,6 +186,9 @@ func listed(
 	all, err := operator.List(command.Context(), kind, progress.report)
 	progress.end()
 	if err != nil {
+		return nil, err
+	}
+	if err := filter.checkService(all, operator.Services()); err != nil {
 		return nil, err
 	}
 	return filter.apply(all)

@@ -38,7 +38,7 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
 				stored, err := operator.Look(command.Context(), kind, args[0])
 				if errors.Is(err, lifecycle.ErrNotStored) {
-					say(streams, err.Error())
+					say(streams, err.Error()+otherKind(command, operator, kind, args[0]))
 					return errFindings
 				}
 				if err != nil {
@@ -52,6 +52,21 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command.Flags().BoolVar(&flags.outputs, outputs, false, "show the outputs of its template, secrets too")
 	jsonFlag(command, &flags.asJSON)
 	return command
+}
+
+// otherKind tells that an id is that of something of the other kind, "" when it is not.
+func otherKind(command *cobra.Command, operator *adapter.Operator, kind lifecycle.Kind, id string) string {
+	article, other := "a", lifecycle.Binding
+	if kind == lifecycle.Binding {
+		article, other = "an", lifecycle.Instance
+	}
+	if _, err := operator.Look(command.Context(), other, id); err != nil {
+		return "" // that there is none of this kind has been said
+	}
+	if strings.ContainsAny(id, " '\"$`\\") {
+		id = "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+	}
+	return fmt.Sprintf("; there is %s %s of this id: see service-adapter %s show %s", article, other, parent(other), id)
 }
 
 // show writes an entry, and what the flags ask for besides; outputs is the name of the outputs.

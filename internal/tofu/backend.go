@@ -91,6 +91,20 @@ func (b Backend) check() error {
 	return nil
 }
 
+// CheckUsed refuses a directory of the local backend in which nothing was ever stored. To look for something there would find that there
+// is none, although it may be in a directory that was not restored, not mounted, or has another name.
+func (b Backend) CheckUsed() error {
+	dir := b.directory()
+	if dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("using state directory %q: it was never used, or was not restored: %w; state.config.dir must be a writable, durable directory",
+			filepath.Dir(dir), err)
+	}
+	return nil
+}
+
 // supports refuses an OpenTofu that lacks what the backend needs.
 func (b Backend) supports(i Installation) error {
 	if b.Type != s3Type || b.Config[s3Lockfile] != true || i.atLeast(1, 10) {
