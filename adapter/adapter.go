@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -108,7 +109,16 @@ func (c *call) execute(ctx context.Context) ([]byte, error) {
 	}
 	defer session.close()
 	c.logger = session.logger
-	return c.handle(ctx, session)
+	made, err := c.handle(ctx, session)
+	return made, overBudget(err, session.config.Budget)
+}
+
+// overBudget names the budget where it is what ended the work, and a library only says that its time was over.
+func overBudget(err error, budget time.Duration) error {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*fault.BudgetError)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &fault.BudgetError{Budget: budget}, err)
 }
 
 func (i Invocation) interruptible(ctx context.Context) context.Context {
@@ -154,7 +164,7 @@ func (c *call) finish(ctx context.Context, made []byte, err error) int {
 	switch {
 	case code != serviceadapter.ErrorExitCode && c.command != generateManifest:
 		level = slog.LevelInfo // an ordinary answer
-	case message != "" && message != noSchemas:
+	case message != "" && message != noSchemas && !errors.As(err, new(*fault.BudgetError)):
 		level = slog.LevelWarn
 	}
 	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)
@@ -169,6 +179,10 @@ func (c *call) finish(ctx context.Context, made []byte, err error) int {
 // outcome maps an error to the exit code and the text that the cf user reads. It is the only place that does.
 func outcome(err error) (code int, message string) {
 	message = strings.Join(strings.Fields(fault.UserMessage(err)), " ") // one line
+	var budget *fault.BudgetError
+	if message == "" && errors.As(err, &budget) {
+		message = budget.UserMessage()
+	}
 	switch {
 	case errors.Is(err, fault.ErrNotImplemented):
 		return serviceadapter.NotImplementedExitCode, ""

@@ -13,6 +13,7 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/record"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
@@ -38,7 +39,7 @@ func (s *session) generateManifest(
 		return nil, err
 	}
 	request.Deployment, request.BrokerPlan, request.PreviousPlan = params.ServiceDeployment, params.Plan, params.PreviousPlan
-	ctx, cancel := context.WithTimeout(ctx, s.config.Budget)
+	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
 	defer cancel()
 	result, err := s.generator(request.Pak).Generate(ctx, *request)
 	if err != nil {

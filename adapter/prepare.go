@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
 	"service-adapter/manifestgen"
 )
@@ -217,7 +218,7 @@ func (p *preparer) local() *session {
 
 // with does some work, within the budget of a command: later, a command will have no more.
 func (p *preparer) with(ctx context.Context, s *session, pak *brokerpak.Pak, do work) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Budget)
+	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
 	defer cancel()
 	binder, err := s.binder(nil) // variables that a pak requires are the broker's
 	if err != nil {

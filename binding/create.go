@@ -77,7 +77,8 @@ func (b *Binder) reserve(
 	}
 	if state != nil {
 		if state.Complete {
-			return fmt.Errorf("binding %q: %w", r.BindingID, fault.ErrBindingExists)
+			return fmt.Errorf("binding %q: %w: it was made completely. If nobody got its credentials, the adapter was killed after it had made it; "+
+				"an unbind deletes it, and after that the id can be used", r.BindingID, fault.ErrBindingExists)
 		}
 		b.Logger.Warn("clearing up an interrupted creation of the same binding", "binding", r.BindingID)
 		old, err := lifecycle.DecodeRecord(state.Record)

@@ -17,7 +17,7 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	if r.BindingID == "" {
 		return errNoID
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.Budget)
+	ctx, cancel := lifecycle.WithBudget(ctx, b.Budget)
 	defer cancel()
 	err := b.delete(ctx, r)
 	if !errors.Is(err, lifecycle.ErrNotStored) {

@@ -28,6 +28,8 @@ type Module struct {
 	Resources []string
 	Data      []string
 	Modules   []string
+	// Calls are the module calls by name.
+	Calls map[string]Call
 	// Protected are the resources whose lifecycle block sets prevent_destroy.
 	Protected []string
 	// RequiredProviders are the sources of required_providers by local name; "" where an entry gives none.
@@ -39,6 +41,12 @@ type Module struct {
 	Aliases bool
 	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
 	Undeclared map[string]diag.Pos
+}
+
+// Call is a module block. Its source is "" where it is no literal.
+type Call struct {
+	Source string
+	Pos    diag.Pos
 }
 
 // Variable is a variable block.
@@ -59,6 +67,7 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 			RequiredProviders: map[string]string{},
 			Providers:         map[string]diag.Pos{},
 			Undeclared:        map[string]diag.Pos{},
+			Calls:             map[string]Call{},
 		},
 		diags: &diag.List{},
 		used:  map[string]diag.Pos{},
@@ -149,6 +158,7 @@ func (in *inspector) block(block *hclsyntax.Block) {
 		}
 	case block.Type == "module" && len(labels) == 1:
 		m.Modules = append(m.Modules, "module."+labels[0])
+		m.Calls[labels[0]] = call(block)
 	case block.Type == "terraform":
 		in.providers(block.Body)
 	}
@@ -164,6 +174,15 @@ func (in *inspector) reserved(name string, block *hclsyntax.Block) {
 // isReserved tells whether the adapter keeps a name for itself.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
+}
+
+func call(block *hclsyntax.Block) Call {
+	c := Call{Pos: position(block.DefRange().Ptr(), "")}
+	if source, ok := block.Body.Attributes["source"]; ok {
+		c.Pos = position(source.Expr.Range().Ptr(), "")
+		c.Source = literal(source.Expr)
+	}
+	return c
 }
 
 func variable(block *hclsyntax.Block) Variable {

@@ -76,6 +76,7 @@ variable "length" {
 			Resources: []string{"random_string.free", "random_string.name"},
 			Data:      []string{"data.http.page"},
 			Modules:   []string{"module.sub"},
+			Calls:     map[string]hclfile.Call{"sub": {Source: "./sub", Pos: diag.Pos{File: "main.tf", Line: 22, Column: 12}}},
 			Protected: []string{"random_string.name"},
 			RequiredProviders: map[string]string{
 				"random": "registry.terraform.io/hashicorp/random", "plain": "", "quoted": "example.com/a/quoted",

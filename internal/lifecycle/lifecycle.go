@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/tofu"
 )
 
@@ -42,12 +43,18 @@ func Grace(budget time.Duration) time.Duration { return budget / 9 }
 // whose adapter was killed goes on. Other hosts may have other budgets; of their locks the engine expects a greater age.
 func StaleLock(budget time.Duration) time.Duration { return 2 * (budget + Grace(budget)) }
 
+// WithBudget returns a context for a command that may take this long. What fails because of it says so.
+func WithBudget(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, budget, &fault.BudgetError{Budget: budget})
+}
+
 // Deadlines divides the budget of a command that creates something: work may go on until the first context ends, and the rollback
 // until the second one does.
 func (m *Manager) Deadlines(ctx context.Context) (working, all context.Context, cancel context.CancelFunc) {
 	began := time.Now()
-	all, stopAll := context.WithDeadline(ctx, began.Add(m.Budget))
-	working, stopWork := context.WithDeadline(all, began.Add(m.Budget-m.Budget/rollbackShare-Grace(m.Budget)))
+	work := m.Budget - m.Budget/rollbackShare - Grace(m.Budget)
+	all, stopAll := WithBudget(ctx, m.Budget)
+	working, stopWork := context.WithDeadlineCause(all, began.Add(work), &fault.BudgetError{Budget: m.Budget, Work: work})
 	return working, all, func() { stopWork(); stopAll() }
 }
 

@@ -12,7 +12,7 @@ import (
 // Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
 // It returns what was dropped.
 func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Cond
 // Unlock releases the lock of the state that the lock's id names, "" for whichever there is; that there is none is fine. A run of this
 // machine that is under way is waited for within the budget, and it is an error when it does not end.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error 
 
 // Reencrypt stores the state of a workspace with the current key where it is not. It reports whether it did.
 func (m *Manager) Reencrypt(ctx context.Context, workspace string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 // UpgradeStored upgrades a binding or instance to the OpenTofu of the pak that made it, with the template and the inputs that it was
 // made with.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upgraded, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
@@ -131,7 +131,7 @@ func CheckCondition(found Condition, only []Condition) error {
 
 // DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only 
 // ApplyStored applies the template of a binding or instance once more, with the inputs that it was made with: what was changed behind
 // OpenTofu's back is as it was, and what an interruption left is finished.
 func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
@@ -179,7 +179,7 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
 
 // Save puts the state of a workspace that an earlier run could not save into the backend.
 func (m *Manager) Save(ctx context.Context, workspace string) error {
-	ctx, cancel := context.WithTimeout(ctx, m.Budget)
+	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {

@@ -39,6 +39,7 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"expression-syntax", "error", "an expression can be parsed"},
 	{"expression-type", "error", "every part of an expression has a type that can be used there"},
 	{"function-arguments", "error", "a function gets as many arguments as it takes"},
+	{"hcl-module", "both", "a template needs no modules from elsewhere"},
 	{"hcl-output", "both", "the outputs of a template are the declared ones"},
 	{"hcl-provider", "error", "the pak bundles the providers of its templates"},
 	{"hcl-syntax", "error", "a template is HCL in native syntax"},

@@ -28,6 +28,7 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	c.hclVariables(name, action, module)
 	c.hclOutputs(name, action, module)
 	c.providers(action, module)
+	c.modules(action, module)
 	if name == "provision" { // those of bind have no effect
 		c.imports(action, module)
 		c.provisionTemplate(action, module)
@@ -109,6 +110,21 @@ func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Modul
 			c.diags.Errorf(templatePlace(action, module.Providers[name]), "hcl-provider",
 				"the pak does not bundle the provider %s; it bundles %s", shortAddress(address), diag.Names(value.Keys(bundled)))
 		}
+	}
+}
+
+// modules warns of modules: the pak has none, so OpenTofu would have to fetch them on the broker's machine.
+func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module) {
+	for _, name := range value.Keys(module.Calls) {
+		call := module.Calls[name]
+		pos := templatePlace(action, call.Pos)
+		if strings.HasPrefix(call.Source, "./") || strings.HasPrefix(call.Source, "../") {
+			c.diags.Errorf(pos, "hcl-module", "module %q is in the folder %q, and a template has no folders; write its resources into the template",
+				name, call.Source)
+			continue
+		}
+		c.diags.Warnf(pos, "hcl-module", "module %q comes from %q: OpenTofu fetches it from the network when the template is first prepared, "+
+			"which fails where the broker has no access to it; write its resources into the template", name, call.Source)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -112,7 +111,7 @@ type sourceRange struct {
 
 // why tells why the run was interrupted.
 func (e *RunError) why() string {
-	if errors.Is(e.cause, context.DeadlineExceeded) {
+	if e.cause == context.DeadlineExceeded { //nolint:errorlint // an error with a text of its own is shown
 		return "its time was over"
 	}
 	return e.cause.Error()

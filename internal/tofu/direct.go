@@ -129,7 +129,7 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 		w.tellWaiting(locked)
 		select {
 		case <-ctx.Done():
-			locked.cause = ctx.Err()
+			locked.cause = ended(ctx)
 			return locked
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}

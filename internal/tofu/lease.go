@@ -27,7 +27,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, ended(ctx)
 		case <-time.After(lockInterval):
 		}
 	}

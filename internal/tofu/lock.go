@@ -164,7 +164,7 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 		select {
 		case <-ctx.Done():
 			if held != nil {
-				held.cause = ctx.Err()
+				held.cause = ended(ctx)
 			}
 			return nil, err
 		case <-time.After(pause/2 + rand.N(pause/2)):

@@ -32,7 +32,7 @@ type command struct {
 // run starts OpenTofu and waits for it. When the context ends, OpenTofu alone is interrupted, once, and has the grace to stop
 // and save its state; then its process group is killed. It returns stdout; a failure is a *RunError.
 func (e *Engine) run(ctx context.Context, i Installation, c command) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return nil, err
 	}
 	stdout, err := os.OpenFile(c.output+".stdout", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -70,6 +70,15 @@ func (e *Engine) run(ctx context.Context, i Installation, c command) ([]byte, er
 	e.logger.Debug("opentofu ended", "command", c.args[0], "workspace", c.workspace,
 		"exit", cmd.ProcessState.ExitCode(), "took", time.Since(begin))
 	return e.result(ctx, c, waitErr)
+}
+
+// ended is why a context ended, nil while it has not: its cause, where that tells more than the context itself.
+func ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); errors.Is(cause, err) {
+		return cause
+	}
+	return err
 }
 
 // wait waits for the command and passes the end of the context on to it.
@@ -116,7 +125,7 @@ func (e *Engine) result(ctx context.Context, c command, waitErr error) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	failure := &RunError{Command: commandName(c.args), ExitCode: exit.ExitCode(), cause: ctx.Err()}
+	failure := &RunError{Command: commandName(c.args), ExitCode: exit.ExitCode(), cause: ended(ctx)}
 	failure.explain(stdout, stderr, c.mask)
 	failure.explainEncryption()
 	if failure.ofBackend() {
