@@ -3,51 +3,97 @@ package brokerpak
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/value"
-	"service-adapter/internal/yamltree"
 )
 
 func (d *definition) action(name string, target *Action) field {
-	return func(node *yaml.Node) {
-		if yamltree.IsNull(node) {
-			return
-		}
-		action := Action{Pos: d.pos(node), Templates: map[string]string{}, TemplateSources: map[string]Document{}}
-		var templates templateSources
-		known := d.actionFields(&action, &templates)
-		known = append(known, namedField{"errors", d.errorRules(name, &action.Errors)})
-		if name == "bind" {
-			known = append(known, namedField{"requires_app_guid", d.boolean("requires_app_guid", &action.RequiresAppGUID)})
-			known = append(known, namedField{"requires", d.checks("bind.requires", &action.Requires)})
-			known = append(known, namedField{"adopt", d.expression("bind.adopt", &action.Adopt)})
-		} else {
-			known = append(known, namedField{"bosh", d.bosh(&action.Bosh)})
-		}
-		d.mapping(node, name, false, known)
-		d.readTemplates(templates, &action)
-		*target = action
+	action := &Action{Templates: map[string]string{}, TemplateSources: map[string]Document{}}
+	templates := &templateSources{}
+	f := d.section(name, false, func() fields { return d.actionKeys(name, action, templates) }, func(at places) {
+		action.Pos = at.self
+		d.readTemplates(*templates, action)
+		*target = *action
+	})
+	return f
+}
+
+// actionKeys are the keys of an action: those of the format, and those that this adapter adds.
+func (d *definition) actionKeys(name string, action *Action, templates *templateSources) fields {
+	known := slices.Concat(d.inputKeys(action), d.importKeys(action), fields{
+		{"template", "OpenTofu code.", d.located("template", &templates.inline)},
+		{"template_ref", "A file of OpenTofu code; it wins over template.", d.located("template_ref", &templates.ref)},
+		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.locatedMap("templates", &templates.files)},
+		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.locatedMap("template_refs", &templates.refs)},
+	})
+	if name == "bind" {
+		return append(known, d.bindKeys(action)...)
+	}
+	return append(known, d.provisionKeys(action)...)
+}
+
+func (d *definition) inputKeys(action *Action) fields {
+	return fields{
+		{"plan_inputs", "Variables that plans set in their properties.", d.variables("plan_inputs", &action.PlanInputs)},
+		{"user_inputs", "Parameters of users.", d.variables("user_inputs", &action.UserInputs)},
+		{"computed_inputs", "Variables that expressions compute.", d.computed(&action.ComputedInputs)},
+		{
+			"outputs", "What the action gives. Those of provision are instance.details of bind expressions, and credentials. Those of bind are " +
+				"credentials; its syslog_drain_url, route_service_url and backup_agent_url become those fields of the binding.",
+			d.variables("outputs", &action.Outputs),
+		},
 	}
 }
 
-func (d *definition) actionFields(action *Action, templates *templateSources) fields {
+func (d *definition) importKeys(action *Action) fields {
 	return fields{
-		{"plan_inputs", d.variables("plan_inputs", &action.PlanInputs)},
-		{"user_inputs", d.variables("user_inputs", &action.UserInputs)},
-		{"computed_inputs", d.computed(&action.ComputedInputs)},
-		{"outputs", d.variables("outputs", &action.Outputs)},
-		{"import_inputs", d.importInputs(&action.ImportInputs)},
-		{"import_parameter_mappings", d.importMappings("import_parameter_mappings", &action.ImportParameterMappings)},
-		{"import_parameters_to_add", d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd)},
-		{"import_parameters_to_delete", d.texts("import_parameters_to_delete", &action.ImportParametersToDelete)},
-		{"template", d.located("template", &templates.inline)},
-		{"template_ref", d.located("template_ref", &templates.ref)},
-		{"templates", d.locatedMap("templates", &templates.files)},
-		{"template_refs", d.locatedMap("template_refs", &templates.refs)},
+		{"import_inputs", "Parameters that import existing resources; without effect in bind.", d.importInputs(&action.ImportInputs)},
+		{
+			"import_parameter_mappings", "Attributes of imported resources that become inputs.",
+			d.importMappings("import_parameter_mappings", &action.ImportParameterMappings),
+		},
+		{
+			"import_parameters_to_add", "Attributes to add to imported resources.",
+			d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd),
+		},
+		{
+			"import_parameters_to_delete", "Attributes to remove from imported resources, such as read-only ones.",
+			d.texts("import_parameters_to_delete", &action.ImportParametersToDelete),
+		},
+	}
+}
+
+// provisionKeys are this adapter's keys of provision.
+func (d *definition) provisionKeys(action *Action) fields {
+	return fields{
+		{"bosh", "How the BOSH manifest of the service is made.", d.bosh(&action.Bosh)},
+		{"errors", "What the user reads when the template fails.", d.errorRules("provision", &action.Errors)},
+	}
+}
+
+// bindKeys are this adapter's keys of bind.
+func (d *definition) bindKeys(action *Action) fields {
+	return fields{
+		{
+			"requires_app_guid", "Refuse bindings without an app, such as service keys (exit code 42).",
+			d.boolean("requires_app_guid", &action.RequiresAppGUID),
+		},
+		{"requires", "Rules that are checked before anything runs.", d.checks("bind.requires", &action.Requires)},
+		{
+			"errors", "What a failure of the template means: no such binding, binding exists, or a text for the user.",
+			d.errorRules("bind", &action.Errors),
+		},
+		{
+			"adopt", "Where it holds, a binding that is to be deleted and has no state is created first, so that a provider that can take over what " +
+				"exists does, and then deleted. Without it the answer is that there is no such binding (exit code 41). For bindings that another " +
+				"adapter made.",
+			d.expression("bind.adopt", &action.Adopt),
+		},
 	}
 }
 
@@ -64,21 +110,24 @@ type located struct {
 }
 
 func (d *document) located(what string, target *located) field {
-	return func(node *yaml.Node) {
+	f := d.text(what, &target.text)
+	decode := f.decode
+	f.decode = func(node *yaml.Node) {
 		target.value = node
-		d.text(what, &target.text)(node)
+		decode(node)
 	}
+	return f
 }
 
 func (d *document) locatedMap(what string, target *map[string]located) field {
-	return func(node *yaml.Node) {
+	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		*target = map[string]located{}
 		for _, p := range d.pairs(node, what) {
 			entry := located{key: p.key}
-			d.located(what+"."+p.key.Value, &entry)(p.value)
+			d.located(what+"."+p.key.Value, &entry).decode(p.value)
 			(*target)[p.key.Value] = entry
 		}
-	}
+	}}
 }
 
 // inlineName is the file that an inline `template` becomes.
@@ -138,24 +187,34 @@ func (d *definition) errorRules(action string, target *[]ErrorRule) field {
 	if action != "bind" {
 		exits, allowed = []string{"user"}, "user"
 	}
-	return func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
-			rule := ErrorRule{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of "+what, true, fields{
-				{"match", d.text("match", &rule.Match)},
-				{"exit", d.text("exit", &rule.Exit)},
-				{"message", d.text("message", &rule.Message)},
-			})
-			if _, err := regexp.Compile(rule.Match); err != nil || rule.Match == "" {
-				d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
-			}
-			if !slices.Contains(exits, rule.Exit) {
-				d.failf(at.at("exit"), "exit", "exit %q must be %s", rule.Exit, allowed)
-			}
-			if rule.Message != "" && rule.Exit != "user" {
-				d.failf(at.at("message"), "conflict", "the message is read by nobody unless exit is user")
-			}
-			*target = append(*target, rule)
-		})
+	var choices []any
+	for _, exit := range exits {
+		choices = append(choices, exit)
+		if number, err := strconv.Atoi(exit); err == nil {
+			choices = append(choices, number)
+		}
 	}
+	keys := func(rule *ErrorRule) fields {
+		return fields{
+			{"match", "A regular expression (RE2) on the text of the error.", required(d.text("match", &rule.Match))},
+			{
+				"exit", "41: no such binding. 49: the binding exists. user: the text is for the user, which is all that provision knows.",
+				required(d.text("exit", &rule.Exit)).shaped(oneOf(choices...)),
+			},
+			{"message", "What the user reads with exit user; by default the text of the error.", d.text("message", &rule.Message)},
+		}
+	}
+	return entries(d.document, what, true, target, keys, func(node *yaml.Node, at places, rule *ErrorRule) bool {
+		rule.Pos = d.pos(node)
+		if _, err := regexp.Compile(rule.Match); err != nil {
+			d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
+		}
+		if at.has("exit") && !slices.Contains(exits, rule.Exit) {
+			d.failf(at.at("exit"), "exit", "exit %q must be %s", rule.Exit, allowed)
+		}
+		if rule.Message != "" && rule.Exit != "user" {
+			d.failf(at.at("message"), "conflict", "the message is read by nobody unless exit is user")
+		}
+		return true
+	})
 }

@@ -1,7 +1,6 @@
 package brokerpak
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,38 +13,52 @@ import (
 
 // bosh decodes provision.bosh. It is this project's own section, so unknown keys are errors.
 func (d *definition) bosh(target **Bosh) field {
-	return func(node *yaml.Node) {
-		if yamltree.IsNull(node) {
-			return
-		}
-		bosh := &Bosh{Pos: d.pos(node)}
+	bosh := &Bosh{}
+	return d.section("provision.bosh", true, func() fields { return d.boshKeys(bosh) }, func(at places) {
+		bosh.Pos = at.self
 		*target = bosh
-		at := d.mapping(node, "provision.bosh", true, fields{
-			{"manifest_ref", d.documentRef("manifest_ref", &bosh.Manifest)},
-			{"manifest", d.documentInline("manifest", &bosh.Manifest)},
-			{"optional_instance_groups", d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups)},
-			{"ops", d.ops(&bosh.Ops)},
-			{"secrets", d.secrets(&bosh.Secrets)},
-			{"references", d.references(&bosh.References)},
-			{"plan_defaults", d.texts("plan_defaults", &bosh.PlanDefaults)},
-			{"configs", d.configs(&bosh.Configs)},
-			{"labels", d.expressions("labels", &bosh.Labels)},
-			{"update", d.expressions("update", &bosh.Update)},
-			{"requires", d.requires(&bosh.Requires)},
-			{"checks", d.checks("checks", &bosh.Checks)},
-			{"carry_over", d.carryOver(bosh)},
-			{"outputs", d.outputs(&bosh.Outputs)},
-			{"dashboard_url", d.expression("dashboard_url", &bosh.DashboardURL)},
-		})
-		d.oneOf(at, "provision.bosh", "manifest_ref", "manifest")
+	})
+}
+
+// boshKeys are the keys of provision.bosh. docs/format.md is made from them.
+func (d *definition) boshKeys(bosh *Bosh) fields {
+	return fields{
+		{"manifest_ref", "The manifest template, a BOSH manifest with ((variables)): a file of the pak.", alternative(d.documentRef("manifest_ref", &bosh.Manifest))},
+		{"manifest", "The manifest template itself.", alternative(d.documentInline("manifest", &bosh.Manifest))},
+		{
+			"optional_instance_groups", "Groups of the template that a plan may leave out; all others are required.",
+			d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).called("list of names"),
+		},
+		{"ops", "Ops files, applied in order where their condition holds.", d.ops(&bosh.Ops)},
+		{"secrets", "Values that the broker keeps in CredHub.", d.secrets(&bosh.Secrets)},
+		{"references", "Credentials that CredHub has already.", d.references(&bosh.References)},
+		{
+			"plan_defaults", "User inputs for which a plan's property is only a default: a user may set the parameter as well.",
+			d.texts("plan_defaults", &bosh.PlanDefaults).called("list of user inputs"),
+		},
+		{
+			"configs", "BOSH configs that are returned to the broker. One that is not returned any more stays at the Director until the instance " +
+				"is deleted.",
+			d.configs(&bosh.Configs),
+		},
+		{"labels", "Labels of the service instance.", d.expressions("labels", &bosh.Labels)},
+		{"requires", "What must hold before anything is rendered.", d.requires(&bosh.Requires)},
+		{"checks", "Any other rule: the request is refused with the message unless `that` holds.", d.checks("checks", &bosh.Checks)},
+		{"update", "The `update` block for plans that have none; may use `previous.exists`.", d.expressions("update", &bosh.Update)},
+		{
+			"carry_over", "Where a manifest of another adapter keeps the value of an input, secret, reference or `uaa_client` field.",
+			d.carryOver(bosh),
+		},
+		{"outputs", "Values of the instance: `instance.details` in bind expressions, and part of every binding's credentials.", d.outputs(&bosh.Outputs)},
+		{"dashboard_url", "The dashboard; without it the command ends with exit code 10.", d.expression("dashboard_url", &bosh.DashboardURL)},
 	}
 }
 
 func (d *definition) documentRef(what string, target *Document) field {
-	return func(node *yaml.Node) {
+	return field{words: "path", shape: typed("string"), decode: func(node *yaml.Node) {
 		var ref string
-		if d.text(what, &ref)(node); ref == "" {
-			d.required(places{self: d.pos(node)}, "", what, ref)
+		if d.text(what, &ref).decode(node); ref == "" {
+			d.errorf(node, "required", "%s must not be empty", what)
 			return
 		}
 		document, ok := d.readRef(node, what, ref)
@@ -53,15 +66,15 @@ func (d *definition) documentRef(what string, target *Document) field {
 			d.errorf(node, "required", "%s %q is an empty file", what, ref)
 		}
 		*target = document
-	}
+	}}
 }
 
 // documentInline takes a YAML text that stands in the definition as a block scalar, or as YAML of its own.
 func (d *definition) documentInline(what string, target *Document) field {
-	return func(node *yaml.Node) {
+	return field{words: "text or YAML", shape: typed("object", "array", "string"), decode: func(node *yaml.Node) {
 		if node.Kind == yaml.ScalarNode {
 			var text string
-			d.text(what, &text)(node)
+			d.text(what, &text).decode(node)
 			*target = d.inlineDocument(node, text)
 			if target.Text == "" {
 				d.errorf(node, "required", "%s must not be empty", what)
@@ -74,130 +87,128 @@ func (d *definition) documentInline(what string, target *Document) field {
 			return
 		}
 		*target = Document{Text: string(text), Pos: d.pos(node), Folded: true}
-	}
+	}}
 }
 
-// oneOf reports a mapping that has none or both of two keys.
-func (d *definition) oneOf(at places, what, first, second string) {
-	switch {
-	case !at.has(first) && !at.has(second):
-		d.failf(at.self, "required", "%s needs %s or %s", what, first, second)
-	case at.has(first) && at.has(second):
-		d.failf(at.at(second), "conflict", "%s may have only one of %s and %s", what, first, second)
+// documentKeys are the keys of a document that is used where a condition holds.
+func (d *definition) documentKeys(document *Document, condition **expr.Template) fields {
+	return fields{
+		{"ref", "A file of the pak.", alternative(d.documentRef("ref", document))},
+		{"inline", "The document itself.", alternative(d.documentInline("inline", document))},
+		{"if", "It is used only where this holds; default true.", d.expression("if", condition)},
 	}
-}
-
-func (d *definition) conditional(element *yaml.Node, what string, document *Document, condition **expr.Template) {
-	at := d.mapping(element, what, true, fields{
-		{"ref", d.documentRef("ref", document)},
-		{"inline", d.documentInline("inline", document)},
-		{"if", d.expression("if", condition)},
-	})
-	d.oneOf(at, what, "ref", "inline")
 }
 
 func (d *definition) ops(target *[]Ops) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "ops", func(element *yaml.Node) {
-			var ops Ops
-			d.conditional(element, "an entry of ops", &ops.Document, &ops.If)
-			*target = append(*target, ops)
-		})
-	}
+	keys := func(ops *Ops) fields { return d.documentKeys(&ops.Document, &ops.If) }
+	return entries(d.document, "ops", true, target, keys, nil)
 }
 
 func (d *definition) configs(target *map[string]Config) field {
-	return func(node *yaml.Node) {
-		*target = map[string]Config{}
-		for _, p := range d.pairs(node, "configs") {
-			if !slices.Contains([]string{"cloud", "cpi", "runtime"}, p.key.Value) {
-				d.errorf(p.key, "config-type", "unknown config type %q; allowed: cloud, cpi, runtime", p.key.Value)
-			}
-			var config Config
-			d.conditional(p.value, "configs."+p.key.Value, &config.Document, &config.If)
-			(*target)[p.key.Value] = config
+	all := map[string]*Config{"cloud": {}, "cpi": {}, "runtime": {}}
+	keys := func() fields {
+		config := func(kind string) field {
+			return d.section("configs."+kind, true, func() fields { return d.documentKeys(&all[kind].Document, &all[kind].If) }, nil)
+		}
+		return fields{
+			{"cloud", "A BOSH cloud config.", config("cloud")},
+			{"cpi", "A BOSH CPI config.", config("cpi")},
+			{"runtime", "A BOSH runtime config.", config("runtime")},
 		}
 	}
-}
-
-func (d *definition) secrets(target *[]Secret) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "secrets", func(element *yaml.Node) {
-			secret := Secret{Pos: d.pos(element)}
-			at := d.mapping(element, "a secret", true, fields{
-				{"name", d.text("name", &secret.Name)},
-				{"length", d.integer("length", &secret.Length)},
-				{"value", d.expression("value", &secret.Value)},
-			})
-			if secret.Value != nil {
-				secret.Input, _ = secret.Value.Whole()
+	return d.section("configs", true, keys, func(at places) {
+		*target = map[string]Config{}
+		for kind, config := range all {
+			if at.has(kind) {
+				(*target)[kind] = *config
 			}
-			d.checkSecret(at, secret)
-			*target = append(*target, secret)
-		})
-	}
-}
-
-func (d *definition) references(target *[]Reference) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "references", func(element *yaml.Node) {
-			reference := Reference{Pos: d.pos(element)}
-			at := d.mapping(element, "a reference", true, fields{
-				{"name", d.text("name", &reference.Name)},
-				{"path", d.expression("path", &reference.Path)},
-			})
-			if !at.has("name") || !at.has("path") {
-				d.failf(at.self, "required", "an entry of references needs name and path")
-			}
-			if reference.Name == "" || reference.Path == nil {
-				return
-			}
-			reference.Input, _ = reference.Path.Whole()
-			*target = append(*target, reference)
-		})
-	}
+		}
+	})
 }
 
 // secretLength bounds generated passwords: shorter ones can be guessed, longer ones break many programs.
 const minSecretLength, maxSecretLength = 8, 4096
+
+func (d *definition) secrets(target *[]Secret) field {
+	keys := func(secret *Secret) fields {
+		return fields{
+			{
+				"name", "The name: ((NAME)) in the manifest template stands for the secret.",
+				d.text("name", &secret.Name).shaped(schema{"type": "string", "pattern": secretName.String()}),
+			},
+			{
+				"length", "The number of characters of a generated password.",
+				alternative(d.integer("length", &secret.Length)).shaped(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
+			},
+			{"value", "A supplied value.", alternative(d.expression("value", &secret.Value))},
+		}
+	}
+	return entries(d.document, "secrets", true, target, keys, func(node *yaml.Node, at places, secret *Secret) bool {
+		secret.Pos = d.pos(node)
+		if secret.Value != nil {
+			secret.Input, _ = secret.Value.Whole()
+		}
+		d.checkSecret(at, *secret)
+		return true
+	})
+}
 
 func (d *definition) checkSecret(at places, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
 		d.failf(at.at("name"), "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
 			"and may not end with a hyphen and a number", secret.Name)
 	}
-	d.oneOf(at, fmt.Sprintf("secret %q", secret.Name), "length", "value")
 	if at.has("length") && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
 		d.failf(at.at("length"), "secret-length", "length of secret %q must be %d to %d", secret.Name, minSecretLength, maxSecretLength)
 	}
 }
 
+func (d *definition) references(target *[]Reference) field {
+	keys := func(reference *Reference) fields {
+		return fields{
+			{"name", "The name: ((NAME)) in the manifest template stands for the credential.", required(d.text("name", &reference.Name))},
+			{"path", "The absolute path in CredHub, which the operator must allow; empty for none.", required(d.expression("path", &reference.Path))},
+		}
+	}
+	return entries(d.document, "references", true, target, keys, func(node *yaml.Node, _ places, reference *Reference) bool {
+		reference.Pos = d.pos(node)
+		if reference.Name == "" || reference.Path == nil {
+			return false
+		}
+		reference.Input, _ = reference.Path.Whole()
+		return true
+	})
+}
+
 func (d *definition) expressions(what string, target *map[string]*expr.Template) field {
-	return func(node *yaml.Node) {
+	return field{words: "map of expressions", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		*target = map[string]*expr.Template{}
 		for _, p := range d.pairs(node, what) {
 			var template *expr.Template
-			d.expression(what+"."+p.key.Value, &template)(p.value)
+			d.expression(what+"."+p.key.Value, &template).decode(p.value)
 			if template != nil {
 				(*target)[p.key.Value] = template
 			}
 		}
-	}
+	}}
 }
 
 func (d *definition) outputs(target *map[string]Output) field {
-	return func(node *yaml.Node) {
+	return field{words: "map", shape: typed("object"), decode: func(node *yaml.Node) {
 		*target = map[string]Output{}
 		for _, p := range d.pairs(node, "outputs") {
 			output := Output{Pos: d.pos(p.value)}
 			output.Literal, output.Expr = d.defaultValue(p.value)
 			(*target)[p.key.Value] = output
 		}
-	}
+	}}
 }
 
 func (d *definition) carryOver(bosh *Bosh) field {
-	return func(node *yaml.Node) {
+	path := func() schema {
+		return schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}}
+	}
+	return field{words: "name → path, or list of paths", shape: mapOf(path), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
@@ -206,69 +217,65 @@ func (d *definition) carryOver(bosh *Bosh) field {
 			what := "carry_over." + p.key.Value
 			var paths []string
 			if p.value.Kind == yaml.SequenceNode {
-				d.texts(what, &paths)(p.value)
+				d.texts(what, &paths).decode(p.value)
 			} else {
 				paths = make([]string, 1)
-				d.text(what, &paths[0])(p.value)
+				d.text(what, &paths[0]).decode(p.value)
 			}
 			bosh.CarryOver[p.key.Value], bosh.carryOverAt[p.key.Value] = paths, d.pos(p.key)
 		}
-	}
+	}}
 }
 
 func (d *definition) requires(target *Requires) field {
-	return func(node *yaml.Node) {
-		if yamltree.IsNull(node) {
-			return
+	return d.section("requires", true, func() fields {
+		return fields{
+			{"releases", "Release to version constraint, such as \">= 4.1, < 6\".", d.constraints("requires.releases", &target.Releases)},
+			{"jobs", "Job to version constraint on the release that provides it.", d.constraints("requires.jobs", &target.Jobs)},
+			{"stemcells", "Operating system of a stemcell to version constraint.", d.constraints("requires.stemcells", &target.Stemcells)},
+			{"no_downgrade", "Releases that must not become older than the deployed ones.", d.texts("requires.no_downgrade", &target.NoDowngrade)},
+			{
+				"no_downgrade_jobs", "Jobs whose releases must not become older than the deployed ones.",
+				d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs),
+			},
+			{"no_scale_in", "Instance groups that must not get fewer instances.", d.texts("requires.no_scale_in", &target.NoScaleIn)},
 		}
-		d.mapping(node, "requires", true, fields{
-			{"releases", d.constraints("requires.releases", &target.Releases)},
-			{"jobs", d.constraints("requires.jobs", &target.Jobs)},
-			{"stemcells", d.constraints("requires.stemcells", &target.Stemcells)},
-			{"no_downgrade", d.texts("requires.no_downgrade", &target.NoDowngrade)},
-			{"no_downgrade_jobs", d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs)},
-			{"no_scale_in", d.texts("requires.no_scale_in", &target.NoScaleIn)},
-		})
-	}
+	}, nil)
 }
 
 func (d *definition) constraints(what string, target *[]Constraint) field {
-	return func(node *yaml.Node) {
+	return field{words: "map of texts", shape: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
 		for _, p := range d.pairs(node, what) {
 			constraint := Constraint{Name: p.key.Value, Pos: d.pos(p.value)}
-			d.text(what+"."+p.key.Value, &constraint.Constraint)(p.value)
+			d.text(what+"."+p.key.Value, &constraint.Constraint).decode(p.value)
 			if _, err := ParseConstraint(constraint.Constraint); err != nil && p.value.Kind == yaml.ScalarNode {
 				d.errorf(p.value, "constraint", "%s", err)
 			}
 			*target = append(*target, constraint)
 		}
-	}
+	}}
 }
 
+// audiences are what audience may say.
+var audiences = []string{"operator", "user"} //nolint:gochecknoglobals // a constant table
+
 func (d *definition) checks(what string, target *[]Check) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
-			check := Check{Pos: d.pos(element)}
-			audience := "operator"
-			at := d.mapping(element, "an entry of "+what, true, fields{
-				{"that", d.expression("that", &check.That)},
-				{"message", d.expression("message", &check.Message)},
-				{"audience", d.text("audience", &audience)},
-			})
-			switch audience {
-			case "operator":
-			case "user":
-				check.Audience = User
-			default:
-				d.failf(at.at("audience"), "audience", "audience %q must be operator or user", audience)
-			}
-			if !at.has("that") || !at.has("message") {
-				d.failf(at.self, "required", "an entry of %s needs that and message", what)
-			}
-			if check.That == nil || check.Message == nil {
-				return
-			}
-			*target = append(*target, check)
-		})
+	audience := ""
+	keys := func(check *Check) fields {
+		audience = audiences[Operator]
+		return fields{
+			{"that", "The request is refused unless this holds; an empty or null result is false.", required(d.expression("that", &check.That))},
+			{"message", "Why it is refused.", required(d.expression("message", &check.Message))},
+			{"audience", "Who reads the message; default operator.", d.text("audience", &audience).shaped(oneOf("operator", "user"))},
+		}
 	}
+	return entries(d.document, what, true, target, keys, func(node *yaml.Node, at places, check *Check) bool {
+		check.Pos = d.pos(node)
+		if index := slices.Index(audiences, audience); index >= 0 {
+			check.Audience = Audience(index)
+		} else {
+			d.failf(at.at("audience"), "audience", "audience %q must be operator or user", audience)
+		}
+		return check.That != nil && check.Message != nil
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // text decodes any scalar as the text that stands in the file, so that "version: 1.20" keeps its zero.
 func (d *document) text(what string, target *string) field {
-	return func(node *yaml.Node) {
+	return field{words: "text", shape: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if node.Kind != yaml.ScalarNode {
 			d.errorf(node, "type", "%s must be a string, not %s", what, yamltree.Kind(node))
 			return
@@ -23,17 +23,17 @@ func (d *document) text(what string, target *string) field {
 		if !yamltree.IsNull(node) {
 			*target = node.Value
 		}
-	}
+	}}
 }
 
 func (d *document) texts(what string, target *[]string) field {
-	return func(node *yaml.Node) {
+	return field{words: "list of texts", shape: listOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		d.sequence(node, what, func(element *yaml.Node) {
 			var text string
-			d.text("an entry of "+what, &text)(element)
+			d.text("an entry of "+what, &text).decode(element)
 			*target = append(*target, text)
 		})
-	}
+	}}
 }
 
 // The words that other brokers take for a boolean besides true and false.
@@ -42,8 +42,16 @@ var (
 	falseWords = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"} //nolint:gochecknoglobals // a constant table
 )
 
+func booleanShape() schema {
+	words := []any{true, false, nil}
+	for _, word := range slices.Concat(trueWords, falseWords) {
+		words = append(words, word)
+	}
+	return schema{"enum": words}
+}
+
 func (d *document) boolean(what string, target *bool) field {
-	return func(node *yaml.Node) {
+	return field{words: "boolean", shape: booleanShape, decode: func(node *yaml.Node) {
 		isBool, isText := node.ShortTag() == "!!bool", node.ShortTag() == "!!str"
 		switch {
 		case yamltree.IsNull(node):
@@ -56,12 +64,12 @@ func (d *document) boolean(what string, target *bool) field {
 		default:
 			d.errorf(node, "type", "%s must be true or false, not %s", what, yamltree.Kind(node))
 		}
-	}
+	}}
 }
 
 // integer decodes an integer; null leaves the target.
 func (d *document) integer(what string, target *int) field {
-	return func(node *yaml.Node) {
+	return field{words: "integer", shape: typed("integer"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
@@ -71,7 +79,7 @@ func (d *document) integer(what string, target *int) field {
 			return
 		}
 		*target = int(number)
-	}
+	}}
 }
 
 // value decodes any YAML as a value of package value.
@@ -112,7 +120,7 @@ func (d *document) scalar(node *yaml.Node) any {
 
 // object decodes a mapping of any content; null gives none.
 func (d *document) object(what string, target *map[string]any) field {
-	return func(node *yaml.Node) {
+	return field{words: "map", shape: typed("object"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
@@ -123,27 +131,27 @@ func (d *document) object(what string, target *map[string]any) field {
 		if object, ok := d.value(node).(map[string]any); ok {
 			*target = object
 		}
-	}
+	}}
 }
 
 // textMap decodes a mapping of texts; null gives none.
 func (d *document) textMap(what string, target *map[string]string) field {
-	return func(node *yaml.Node) {
+	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
 		*target = map[string]string{}
 		for _, p := range d.pairs(node, what) {
 			var text string
-			d.text(what+"."+p.key.Value, &text)(p.value)
+			d.text(what+"."+p.key.Value, &text).decode(p.value)
 			(*target)[p.key.Value] = text
 		}
-	}
+	}}
 }
 
 // expression parses a scalar as an expression template; other scalars than strings are their text, null is none.
 func (d *document) expression(what string, target **expr.Template) field {
-	return func(node *yaml.Node) {
+	return field{words: "expression", shape: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
@@ -157,7 +165,7 @@ func (d *document) expression(what string, target **expr.Template) field {
 			return
 		}
 		*target = parsed
-	}
+	}}
 }
 
 func (d *document) reportExpression(node *yaml.Node, err error) {

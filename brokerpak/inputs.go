@@ -20,131 +20,166 @@ var types = []string{"", "object", "boolean", "array", "number", "string", "inte
 var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 
 func (d *definition) variables(what string, target *[]Variable) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
-			*target = append(*target, d.variable(what, element))
-		})
+	keys := func(variable *Variable) fields { return d.variableKeys(what, variable) }
+	return entries(d.document, what, false, target, keys, func(node *yaml.Node, at places, variable *Variable) bool {
+		variable.Pos = d.pos(node)
+		if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
+			d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
+		}
+		return true
+	})
+}
+
+func (d *definition) variableKeys(what string, variable *Variable) fields {
+	return fields{
+		{"field_name", "The name.", required(d.text("field_name", &variable.Name))},
+		{"type", "The JSON type; any when it is left out.", d.typeName(&variable.Type)},
+		{"details", "What it is for.", required(d.text("details", &variable.Details))},
+		{"required", "Whether a request without it is refused.", d.boolean("required", &variable.Required)},
+		{"nullable", "Whether it may be null, which differs from leaving it out.", d.boolean("nullable", &variable.Nullable)},
+		{"default", "The value where none is given. A text is evaluated as an expression and cast to the type.", d.variableDefault(what, variable)},
+		{"enum", "The allowed values and what each means.", d.enum(&variable.Enum)},
+		{
+			"constraints", "JSON Schema keywords that the value must satisfy.",
+			d.object("constraints", &variable.Constraints).shaped(schema{"properties": constraintsSchema()}),
+		},
+		{
+			"tf_attribute", "The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE.",
+			d.text("tf_attribute", &variable.TFAttribute),
+		},
+		{"tf_attribute_skip", "Another input; when it is true, tf_attribute is not read.", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
+		{"prohibit_update", "Whether it cannot be changed after creation.", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
 	}
 }
 
-func (d *definition) variable(what string, element *yaml.Node) Variable {
-	variable := Variable{Pos: d.pos(element)}
-	at := d.mapping(element, "an entry of "+what, false, fields{
-		{"field_name", d.text("field_name", &variable.Name)},
-		{"type", d.typeName(&variable.Type)},
-		{"details", d.text("details", &variable.Details)},
-		{"required", d.boolean("required", &variable.Required)},
-		{"nullable", d.boolean("nullable", &variable.Nullable)},
-		{"enum", d.enum(&variable.Enum)},
-		{"constraints", d.object("constraints", &variable.Constraints)},
-		{"tf_attribute", d.text("tf_attribute", &variable.TFAttribute)},
-		{"tf_attribute_skip", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
-		{"prohibit_update", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
-		{"default", func(n *yaml.Node) {
-			variable.HasDefault = !yamltree.IsNull(n)
-			if what == "user_inputs" {
-				variable.Default, variable.DefaultExpr = d.defaultValue(n)
-				return
-			}
-			// It documents the plan input or output and is never evaluated, so it need not be an expression.
-			variable.Default = d.value(n)
-			if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
-				variable.DefaultExpr, _ = expr.Parse(expr.SourceOf(n, d.file, d.lines))
-			}
-		}},
-	})
-	d.required(at, "field_name", "field_name of an entry of "+what, variable.Name)
-	d.required(at, "details", "details of an entry of "+what, variable.Details)
-	if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
-		d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
+// constraintsSchema describes the keywords of JSON Schema that the specification names; any other is allowed.
+func constraintsSchema() schema {
+	properties := schema{
+		"examples": schema{"type": "array"}, "const": schema{}, "pattern": schema{"type": "string"},
+		"exclusiveMinimum": schema{"type": []any{"number", "boolean"}}, "exclusiveMaximum": schema{"type": []any{"number", "boolean"}},
+		"propertyNames": schema{"type": []any{"object", "boolean"}},
 	}
-	return variable
+	for _, name := range []string{"multipleOf", "minimum", "maximum"} {
+		properties[name] = schema{"type": "number"}
+	}
+	for _, name := range []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"} {
+		properties[name] = schema{"type": "integer"}
+	}
+	return properties
 }
+
+func (d *definition) variableDefault(what string, variable *Variable) field {
+	return field{words: "any", shape: anything, decode: func(node *yaml.Node) {
+		variable.HasDefault = !yamltree.IsNull(node)
+		if what == "user_inputs" {
+			variable.Default, variable.DefaultExpr = d.defaultValue(node)
+			return
+		}
+		// It documents the plan input or output and is never evaluated, so it need not be an expression.
+		variable.Default = d.value(node)
+		if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" {
+			variable.DefaultExpr, _ = expr.Parse(expr.SourceOf(node, d.file, d.lines))
+		}
+	}}
+}
+
+func anything() schema { return schema{} }
 
 // defaultValue decodes a default: a string is parsed as an expression, anything else is a literal.
 func (d *definition) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
 	literal = d.value(node)
 	if _, ok := literal.(string); ok {
-		d.expression("default", &template)(node)
+		d.expression("default", &template).decode(node)
 	}
 	return literal, template
 }
 
 func (d *definition) typeName(target *string) field {
-	return func(node *yaml.Node) {
-		d.text("type", target)(node)
+	f := d.text("type", target)
+	decode := f.decode
+	f.decode = func(node *yaml.Node) {
+		decode(node)
 		if !slices.Contains(types, *target) {
 			d.errorf(node, "type", "unknown type %q; allowed: %s%s", *target,
 				strings.Join(types[1:], ", "), diag.Suggest(*target, types[1:]))
 		}
 	}
+	return f.shaped(typesSchema())
+}
+
+func typesSchema() schema {
+	choices := []any{nil}
+	for _, name := range types {
+		choices = append(choices, name)
+	}
+	return oneOf(choices...)
 }
 
 // enum keeps the YAML type of the values: an integer field needs integer keys.
 func (d *definition) enum(target *[]EnumValue) field {
-	return func(node *yaml.Node) {
-		if yamltree.IsNull(node) {
-			return
-		}
+	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		for _, p := range d.pairs(node, "enum") {
 			var description string
-			d.text("the description of an enum value", &description)(p.value)
+			d.text("the description of an enum value", &description).decode(p.value)
 			*target = append(*target, EnumValue{Value: d.value(p.key), Description: description})
 		}
-	}
+	}}
 }
 
 func (d *definition) computed(target *[]Computed) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "computed_inputs", func(element *yaml.Node) {
-			computed := Computed{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of computed_inputs", false, fields{
-				{"name", d.text("name", &computed.Name)},
-				{"type", d.typeName(&computed.Type)},
-				{"overwrite", d.boolean("overwrite", &computed.Overwrite)},
-				{"default", func(n *yaml.Node) {
-					computed.Default, computed.Expr = d.defaultValue(n)
-				}},
-			})
-			d.required(at, "name", "name of an entry of computed_inputs", computed.Name)
-			if !at.has("default") {
-				d.failf(at.at("default"), "required", "default of computed input %q is required and must not be null", computed.Name)
-			}
-			*target = append(*target, computed)
-		})
+	return entries(d.document, "computed_inputs", false, target, d.computedKeys, func(node *yaml.Node, at places, computed *Computed) bool {
+		computed.Pos = d.pos(node)
+		if !at.has("default") {
+			d.failf(at.at("default"), "required", "default of computed input %q is required and must not be null", computed.Name)
+		}
+		return true
+	})
+}
+
+func (d *definition) computedKeys(computed *Computed) fields {
+	return fields{
+		{"name", "The name of the variable.", required(d.text("name", &computed.Name))},
+		{"type", "The JSON type; any when it is left out.", d.typeName(&computed.Type)},
+		{"overwrite", "Whether it replaces a value that is there already.", d.boolean("overwrite", &computed.Overwrite)},
+		{
+			"default", "The value, which is required. A text is evaluated as an expression and cast to the type.",
+			field{words: "any", shape: anything, decode: func(node *yaml.Node) {
+				computed.Default, computed.Expr = d.defaultValue(node)
+			}},
+		},
 	}
 }
 
 func (d *definition) importInputs(target *[]ImportInput) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "import_inputs", func(element *yaml.Node) {
-			input := ImportInput{Pos: d.pos(element)}
-			at := d.mapping(element, "an entry of import_inputs", false, fields{
-				{"field_name", d.text("field_name", &input.Name)},
-				{"type", d.text("type", &input.Type)},
-				{"details", d.text("details", &input.Details)},
-				{"tf_resource", d.text("tf_resource", &input.Resource)},
-			})
-			if !slices.Contains(types, input.Type) { // which other brokers do not mind
-				d.diags.Warnf(at.at("type"), "type", "unknown type %q is ignored; allowed: %s", input.Type, strings.Join(types[1:], ", "))
-				input.Type = ""
-			}
-			*target = append(*target, input)
-		})
+	keys := func(input *ImportInput) fields {
+		return fields{
+			{"field_name", "The parameter that names an existing resource.", d.text("field_name", &input.Name)},
+			{"type", "The JSON type; any when it is left out.", d.text("type", &input.Type).shaped(typesSchema())},
+			{"details", "What it is for.", d.text("details", &input.Details)},
+			{"tf_resource", "The resource of the template that it becomes.", d.text("tf_resource", &input.Resource)},
+		}
 	}
+	return entries(d.document, "import_inputs", false, target, keys, func(node *yaml.Node, at places, input *ImportInput) bool {
+		input.Pos = d.pos(node)
+		if !slices.Contains(types, input.Type) { // which other brokers do not mind
+			d.diags.Warnf(at.at("type"), "type", "unknown type %q is ignored; allowed: %s", input.Type, strings.Join(types[1:], ", "))
+			input.Type = ""
+		}
+		return true
+	})
 }
 
 func (d *definition) importMappings(what string, target *[]ImportMapping) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
-			mapping := ImportMapping{Pos: d.pos(element)}
-			d.mapping(element, "an entry of "+what, false, fields{
-				{"tf_variable", d.text("tf_variable", &mapping.TFVariable)},
-				{"parameter_name", d.text("parameter_name", &mapping.Parameter)},
-			})
-			*target = append(*target, mapping)
-		})
+	keys := func(mapping *ImportMapping) fields {
+		return fields{
+			{"tf_variable", "The attribute of the resource.", d.text("tf_variable", &mapping.TFVariable)},
+			{"parameter_name", "What it is set to, such as var.size.", d.text("parameter_name", &mapping.Parameter)},
+		}
 	}
+	return entries(d.document, what, false, target, keys, func(node *yaml.Node, _ places, mapping *ImportMapping) bool {
+		mapping.Pos = d.pos(node)
+		return true
+	})
 }
 
 // InputNames returns the names of all declared inputs, sorted and without duplicates.

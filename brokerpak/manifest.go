@@ -39,86 +39,101 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 		return manifest
 	}
 	var upgradePath []Path
-	at := doc.mapping(root, "the manifest", true, fields{
-		{"packversion", doc.integer("packversion", &manifest.PackVersion)},
-		{"name", doc.text("name", &manifest.Name)},
-		{"version", doc.text("version", &manifest.Version)},
-		{"metadata", doc.textMap("metadata", &manifest.Metadata)},
-		{"platforms", doc.platforms(&manifest.Platforms)},
-		{"terraform_binaries", doc.binaries(&manifest.Binaries)},
-		{"service_definitions", doc.paths("service_definitions", &manifest.Definitions)},
-		{"parameters", doc.parameters(&manifest.Parameters)},
-		{"required_env_variables", doc.texts("required_env_variables", &manifest.RequiredEnv)},
-		{"env_config_mapping", doc.textMap("env_config_mapping", &manifest.EnvConfigMapping)},
-		{"terraform_upgrade_path", doc.upgradePath(&upgradePath)},
-		{"terraform_state_provider_replacements", doc.textMap(
-			"terraform_state_provider_replacements", &manifest.ProviderReplacements)},
-	})
+	at := doc.mapping(root, "the manifest", true, doc.manifestKeys(&manifest, &upgradePath))
 	for _, step := range upgradePath {
 		manifest.UpgradePath = append(manifest.UpgradePath, step.Name)
 	}
 	if root.Kind != yaml.MappingNode {
 		return manifest
 	}
-	doc.checkManifest(at, &manifest)
+	if at.filled("packversion") && manifest.PackVersion != PackVersion {
+		doc.failf(at.at("packversion"), "packversion", "packversion must be %d", PackVersion)
+	}
 	checkBinaries(manifest.Binaries, diags)
 	checkUpgradePath(upgradePath, manifest.Binaries, diags)
 	return manifest
 }
 
-func (d *document) checkManifest(at places, manifest *Manifest) {
-	if manifest.PackVersion != PackVersion {
-		d.failf(at.at("packversion"), "packversion", "packversion must be %d", PackVersion)
+// manifestKeys are the keys of manifest.yml.
+func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields {
+	some := schema{"type": "array", "minItems": 1}
+	replacements := d.textMap("terraform_state_provider_replacements", &manifest.ProviderReplacements)
+	return fields{
+		{"packversion", "The version of the format: 1.", required(d.integer("packversion", &manifest.PackVersion)).shaped(schema{"const": PackVersion})},
+		{"name", "The name of the brokerpak: lower-case letters, digits, hyphens and underscores are recommended.", required(d.text("name", &manifest.Name))},
+		{"version", "The version of the brokerpak; semantic versioning is recommended.", required(d.text("version", &manifest.Version))},
+		{"metadata", "Free information about the brokerpak, such as its authors and repository.", d.textMap("metadata", &manifest.Metadata)},
+		{"platforms", "The platforms on which the brokerpak runs.", required(d.platforms(&manifest.Platforms)).shaped(some)},
+		{"terraform_binaries", "OpenTofu, its providers and other binaries that are bundled.", required(d.binaries(&manifest.Binaries)).shaped(some)},
+		{
+			"service_definitions", "The files of the service definitions, relative to the manifest.",
+			required(d.paths("service_definitions", &manifest.Definitions)).shaped(some),
+		},
+		{"parameters", "Environment variables that operators may set for OpenTofu.", entries(d, "parameters", true, &manifest.Parameters, d.parameterKeys, nil)},
+		{"required_env_variables", "Environment variables that must be set and are passed to OpenTofu.", d.texts("required_env_variables", &manifest.RequiredEnv)},
+		{
+			"env_config_mapping", "Environment variable to configuration key: what the expression config(\"KEY\") finds.",
+			d.textMap("env_config_mapping", &manifest.EnvConfigMapping),
+		},
+		{"terraform_upgrade_path", "The versions of OpenTofu to step through in an upgrade, ascending. Each must be bundled.", d.upgradePath(upgradePath)},
+		{"terraform_state_provider_replacements", "Old to new names of providers in the state, such as registry.terraform.io/-/random.", replacements},
 	}
-	d.required(at, "name", "name", manifest.Name)
-	d.required(at, "version", "version", manifest.Version)
-	if len(manifest.Platforms) == 0 {
-		d.failf(at.at("platforms"), "required", "platforms must have at least one entry, such as {os: linux, arch: amd64}")
-	}
-	if len(manifest.Binaries) == 0 {
-		d.failf(at.at("terraform_binaries"), "required", "terraform_binaries must have at least one entry, an OpenTofu named \"tofu\"")
-	}
-	if len(manifest.Definitions) == 0 {
-		d.failf(at.at("service_definitions"), "required", "service_definitions must name at least one file")
+}
+
+func (d *document) parameterKeys(parameter *Parameter) fields {
+	return fields{
+		{"name", "The environment variable, such as TF_VAR_redis_version.", required(d.text("name", &parameter.Name))},
+		{"description", "What the variable means.", required(d.text("description", &parameter.Description))},
 	}
 }
 
 func (d *document) platforms(target *[]Platform) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "platforms", func(element *yaml.Node) {
-			var platform Platform
-			d.mapping(element, "a platform", true, fields{
-				{"os", d.text("os", &platform.OS)},
-				{"arch", d.text("arch", &platform.Arch)},
-			})
-			if !slices.Contains(platforms, platform.String()) {
-				d.errorf(element, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
-			}
-			*target = append(*target, platform)
-		})
+	return entries(d, "platforms", true, target, d.platformKeys, func(node *yaml.Node, at places, platform *Platform) bool {
+		if at.filled("os") && at.filled("arch") && !slices.Contains(platforms, platform.String()) {
+			d.errorf(node, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
+		}
+		return true
+	})
+}
+
+func (d *document) platformKeys(platform *Platform) fields {
+	var systems, architectures []any
+	for _, name := range platforms {
+		system, architecture, _ := strings.Cut(name, "/")
+		systems, architectures = append(systems, system), append(architectures, architecture)
+	}
+	return fields{
+		{"os", "The operating system, in Go's naming.", required(d.text("os", &platform.OS)).shaped(oneOf(systems...))},
+		{"arch", "The architecture, in Go's naming.", required(d.text("arch", &platform.Arch)).shaped(oneOf(append(architectures, 386)...))},
 	}
 }
 
 func (d *document) binaries(target *[]Binary) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "terraform_binaries", func(element *yaml.Node) {
-			binary := Binary{Pos: d.pos(element)}
-			var provider string
-			at := d.mapping(element, "an entry of terraform_binaries", true, fields{
-				{"name", d.text("name", &binary.Name)},
-				{"version", d.text("version", &binary.Version)},
-				{"source", d.text("source", &binary.Source)},
-				{"provider", d.text("provider", &provider)},
-				{"url_template", d.text("url_template", &binary.URLTemplate)},
-				{"default", d.boolean("default", &binary.Default)},
-			})
-			d.required(at, "name", "name of an entry of terraform_binaries", binary.Name)
-			d.required(at, "version", "version of an entry of terraform_binaries", binary.Version)
-			if binary.Kind() == Provider {
-				binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, provider)
-			}
-			*target = append(*target, binary)
-		})
+	provider := ""
+	keys := func(binary *Binary) fields {
+		provider = ""
+		return d.binaryKeys(binary, &provider)
+	}
+	return entries(d, "terraform_binaries", true, target, keys, func(node *yaml.Node, at places, binary *Binary) bool {
+		binary.Pos = d.pos(node)
+		if binary.Kind() == Provider {
+			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, provider)
+		}
+		return true
+	})
+}
+
+func (d *document) binaryKeys(binary *Binary, provider *string) fields {
+	return fields{
+		{"name", "tofu, terraform-provider-TYPE, or any other program.", required(d.text("name", &binary.Name))},
+		{"version", "The version, such as 1.12.6.", required(d.text("version", &binary.Version))},
+		{"source", "The URL of a zip of the source code.", d.text("source", &binary.Source)},
+		{"provider", "The provider as [[HOSTNAME/]NAMESPACE/]TYPE; needed where it is not HashiCorp's.", d.text("provider", provider)},
+		{
+			"url_template", "Where the binary is fetched from: a URL or a local path with ${name}, ${version}, ${os} and ${arch}.",
+			d.text("url_template", &binary.URLTemplate),
+		},
+		{"default", "Marks the OpenTofu that runs the templates, where there are several; it must be the highest.", d.boolean("default", &binary.Default)},
 	}
 }
 
@@ -137,40 +152,29 @@ func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 }
 
 func (d *document) paths(what string, target *[]Path) field {
-	return func(node *yaml.Node) {
+	var names []string
+	f := d.texts(what, &names)
+	f.decode = func(node *yaml.Node) {
 		d.sequence(node, what, func(element *yaml.Node) {
 			file := Path{Pos: d.pos(element)}
-			d.text("an entry of "+what, &file.Name)(element)
-			d.required(places{self: file.Pos}, "", "an entry of "+what, file.Name)
+			d.text("an entry of "+what, &file.Name).decode(element)
+			if file.Name == "" {
+				d.errorf(element, "required", "an entry of %s must not be empty", what)
+			}
 			*target = append(*target, file)
 		})
 	}
-}
-
-func (d *document) parameters(target *[]Parameter) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "parameters", func(element *yaml.Node) {
-			var parameter Parameter
-			at := d.mapping(element, "a parameter", true, fields{
-				{"name", d.text("name", &parameter.Name)},
-				{"description", d.text("description", &parameter.Description)},
-			})
-			d.required(at, "name", "name of a parameter", parameter.Name)
-			d.required(at, "description", "description of a parameter", parameter.Description)
-			*target = append(*target, parameter)
-		})
-	}
+	return f
 }
 
 func (d *document) upgradePath(target *[]Path) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "terraform_upgrade_path", func(element *yaml.Node) {
-			var step Path
-			at := d.mapping(element, "a step of terraform_upgrade_path", true, fields{{"version", d.text("version", &step.Name)}})
-			step.Pos = at.at("version")
-			*target = append(*target, step)
-		})
+	keys := func(step *Path) fields {
+		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}
 	}
+	return entries(d, "terraform_upgrade_path", true, target, keys, func(_ *yaml.Node, at places, step *Path) bool {
+		step.Pos = at.at("version")
+		return true
+	})
 }
 
 // checkBinaries holds the rules between entries: versions, and which OpenTofu is the default.
@@ -178,7 +182,7 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 	var tofus, defaults []Binary
 	seen := map[string]bool{}
 	for _, binary := range binaries {
-		if binary.Kind() != OtherBinary && binary.Version != "" && !isRelease(binary.Version) {
+		if binary.Kind() != OtherBinary && binary.Version != "" {
 			if _, err := version.NewVersion(binary.Version); err != nil {
 				diags.Errorf(binary.Pos, "version", "version %q of %s is not a version such as 1.2.3", binary.Version, binary.Name)
 			}
@@ -199,15 +203,6 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 		}
 	}
 	checkDefaultTofu(tofus, defaults, diags)
-}
-
-// isRelease tells whether a text is a version of three short numbers, as nearly all are. The library's expression takes as long to compile
-// as the whole manifest to read.
-func isRelease(text string) bool {
-	numbers := strings.Split(text, ".")
-	return len(numbers) == 3 && !slices.ContainsFunc(numbers, func(number string) bool {
-		return number == "" || len(number) > 9 || strings.Trim(number, "0123456789") != ""
-	})
 }
 
 func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
@@ -236,6 +231,9 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	previous := "0.0.0"
 	for i, step := range path {
+		if step.Name == "" {
+			continue // reported as missing
+		}
 		if _, err := version.NewVersion(step.Name); err != nil {
 			diags.Errorf(step.Pos, "version", "%q is not a version such as 1.2.3", step.Name)
 			continue

@@ -32,28 +32,12 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 	}
 	d := &definition{document: doc, pak: pak}
 	var version int
-	at := d.mapping(root, "the service definition", false, fields{
-		{"version", d.integer("version", &version)},
-		{"name", d.text("name", &service.Name)},
-		{"id", d.text("id", &service.ID)},
-		{"description", d.text("description", &service.Description)},
-		{"display_name", d.text("display_name", &service.DisplayName)},
-		{"provider_display_name", d.text("provider_display_name", &service.ProviderDisplayName)},
-		{"image_url", d.text("image_url", &service.ImageURL)},
-		{"documentation_url", d.text("documentation_url", &service.DocumentationURL)},
-		{"support_url", d.text("support_url", &service.SupportURL)},
-		{"tags", d.texts("tags", &service.Tags)},
-		{"plan_updateable", d.boolean("plan_updateable", &service.PlanUpdateable)},
-		{"plans", d.plans(&service.Plans)},
-		{"examples", d.examples(&service.Examples)},
-		{"provision", d.action("provision", &service.Provision)},
-		{"bind", d.action("bind", &service.Bind)},
-	})
+	at := d.mapping(root, "the service definition", false, d.serviceKeys(service, &version))
 	if root.Kind != yaml.MappingNode {
 		return service
 	}
 	service.Pos = at.at("name")
-	if version != PackVersion {
+	if at.filled("version") && version != PackVersion {
 		d.failf(at.at("version"), "version", "version of a service definition must be %d", PackVersion)
 	}
 	d.checkService(at, service)
@@ -62,19 +46,17 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 }
 
 func (d *definition) checkService(at places, service *Service) {
-	if !serviceName.MatchString(service.Name) {
-		d.failf(at.at("name"), "name", "name %q must not be empty and may only hold letters, digits, periods and hyphens", service.Name)
+	if at.filled("name") && !serviceName.MatchString(service.Name) {
+		d.failf(at.at("name"), "name", "name %q may only hold letters, digits, periods and hyphens", service.Name)
 	}
-	if !uuid.MatchString(service.ID) {
+	if at.filled("id") && !uuid.MatchString(service.ID) {
 		d.failf(at.at("id"), "id", "id %q must be a UUID", service.ID)
 	}
-	d.required(at, "description", "description", service.Description)
-	d.required(at, "display_name", "display_name", service.DisplayName)
 	for _, link := range []struct{ field, text string }{
 		{"image_url", service.ImageURL}, {"documentation_url", service.DocumentationURL}, {"support_url", service.SupportURL},
 	} {
-		if link.field == "image_url" && strings.HasPrefix(link.text, "file://") {
-			continue // a path, which becomes the image itself when the pak is built
+		if !at.filled(link.field) || link.field == "image_url" && strings.HasPrefix(link.text, "file://") {
+			continue // of an image a path, which becomes the image itself when the pak is built
 		}
 		if parsed, err := url.ParseRequestURI(link.text); err != nil || parsed.Scheme == "" {
 			d.failf(at.at(link.field), "url", "%s must be a URL with a scheme such as https", link.field)
@@ -82,54 +64,79 @@ func (d *definition) checkService(at places, service *Service) {
 	}
 }
 
+// serviceKeys are the keys of a service definition.
+func (d *definition) serviceKeys(service *Service, version *int) fields {
+	return fields{
+		{"version", "The version of the format: 1.", required(d.integer("version", version)).shaped(schema{"const": PackVersion})},
+		{"name", "The name of the service in the marketplace: letters, digits, periods and hyphens. Unique.", required(d.text("name", &service.Name))},
+		{"id", "A UUID that identifies the service for ever.", required(d.text("id", &service.ID)).shaped(uuidSchema())},
+		{"description", "A short description of the service.", required(d.text("description", &service.Description))},
+		{"display_name", "The name of the service in graphical clients.", required(d.text("display_name", &service.DisplayName))},
+		{"provider_display_name", "The name of the provider in graphical clients.", d.text("provider_display_name", &service.ProviderDisplayName)},
+		{
+			"image_url", "The URL of an image, a data URL, or file://PATH, which becomes the image itself when the pak is built.",
+			required(d.text("image_url", &service.ImageURL)),
+		},
+		{"documentation_url", "The URL of the service's documentation.", required(d.text("documentation_url", &service.DocumentationURL))},
+		{"support_url", "The URL of the service's support page.", required(d.text("support_url", &service.SupportURL))},
+		{"tags", "Classifications of the service, such as redis or key-value.", d.texts("tags", &service.Tags)},
+		{"plan_updateable", "Whether cf update-service may change the plan.", d.boolean("plan_updateable", &service.PlanUpdateable)},
+		{"plans", "The plans of the service.", d.plans(&service.Plans)},
+		{"examples", "Examples, which document the service and are played by tests.", d.examples(&service.Examples)},
+		{"provision", "How an instance is made.", d.action("provision", &service.Provision)},
+		{"bind", "How a binding is made.", d.action("bind", &service.Bind)},
+	}
+}
+
+func uuidSchema() schema { return schema{"type": "string", "pattern": uuid.String()} }
+
 func (d *definition) plans(target *[]Plan) field {
-	return func(node *yaml.Node) {
-		names := map[string]bool{}
-		d.sequence(node, "plans", func(element *yaml.Node) {
-			plan := Plan{Pos: d.pos(element)}
-			at := d.mapping(element, "a plan", false, fields{
-				{"name", d.text("name", &plan.Name)},
-				{"id", d.text("id", &plan.ID)},
-				{"description", d.text("description", &plan.Description)},
-				{"display_name", d.text("display_name", &plan.DisplayName)},
-				{"bullets", d.texts("bullets", &plan.Bullets)},
-				{"free", d.boolean("free", &plan.Free)},
-				{"properties", d.object("properties", &plan.Properties)},
-				{"provision_overrides", d.object("provision_overrides", &plan.ProvisionOverrides)},
-				{"bind_overrides", d.object("bind_overrides", &plan.BindOverrides)},
-			})
-			d.required(at, "name", "name of a plan", plan.Name)
-			if !uuid.MatchString(plan.ID) {
-				d.failf(at.at("id"), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
-			}
-			d.required(at, "description", "description of a plan", plan.Description)
-			d.required(at, "display_name", "display_name of a plan", plan.DisplayName)
-			if names[plan.Name] && plan.Name != "" {
-				d.failf(at.at("name"), "duplicate", "plan name %q is used twice in this service", plan.Name)
-			}
-			names[plan.Name] = true
-			*target = append(*target, plan)
-		})
+	names := map[string]bool{}
+	return entries(d.document, "plans", false, target, d.planKeys, func(node *yaml.Node, at places, plan *Plan) bool {
+		plan.Pos = d.pos(node)
+		if at.filled("id") && !uuid.MatchString(plan.ID) {
+			d.failf(at.at("id"), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
+		}
+		if names[plan.Name] && plan.Name != "" {
+			d.failf(at.at("name"), "duplicate", "plan name %q is used twice in this service", plan.Name)
+		}
+		names[plan.Name] = true
+		return true
+	})
+}
+
+func (d *definition) planKeys(plan *Plan) fields {
+	return fields{
+		{
+			"name", "The name of the plan in the marketplace: letters, digits, periods and hyphens. Unique within the service.",
+			required(d.text("name", &plan.Name)),
+		},
+		{"id", "A UUID that identifies the plan for ever.", required(d.text("id", &plan.ID)).shaped(uuidSchema())},
+		{"description", "A short description of the plan.", required(d.text("description", &plan.Description))},
+		{"display_name", "The name of the plan in graphical clients.", required(d.text("display_name", &plan.DisplayName))},
+		{"bullets", "Features of the plan, shown as a list.", d.texts("bullets", &plan.Bullets)},
+		{"free", "Whether instances cost nothing; default false.", d.boolean("free", &plan.Free)},
+		{"properties", "Values of inputs that users of this plan cannot change.", d.object("properties", &plan.Properties)},
+		{"provision_overrides", "Values that replace those of users when an instance is made.", d.object("provision_overrides", &plan.ProvisionOverrides)},
+		{"bind_overrides", "Values that replace those of users when a binding is made.", d.object("bind_overrides", &plan.BindOverrides)},
 	}
 }
 
 func (d *definition) examples(target *[]Example) field {
-	return func(node *yaml.Node) {
-		d.sequence(node, "examples", func(element *yaml.Node) {
-			example := Example{Pos: d.pos(element)}
-			at := d.mapping(element, "an example", false, fields{
-				{"name", d.text("name", &example.Name)},
-				{"description", d.text("description", &example.Description)},
-				{"plan_id", d.text("plan_id", &example.PlanID)},
-				{"provision_params", d.object("provision_params", &example.ProvisionParams)},
-				{"bind_params", d.object("bind_params", &example.BindParams)},
-				{"bind_can_fail", d.boolean("bind_can_fail", &example.BindCanFail)},
-			})
-			d.required(at, "name", "name of an example", example.Name)
-			d.required(at, "description", "description of an example", example.Description)
-			d.required(at, "plan_id", "plan_id of an example", example.PlanID)
-			*target = append(*target, example)
-		})
+	return entries(d.document, "examples", false, target, d.exampleKeys, func(node *yaml.Node, _ places, example *Example) bool {
+		example.Pos = d.pos(node)
+		return true
+	})
+}
+
+func (d *definition) exampleKeys(example *Example) fields {
+	return fields{
+		{"name", "The name of the example.", required(d.text("name", &example.Name))},
+		{"description", "What the example shows.", required(d.text("description", &example.Description))},
+		{"plan_id", "The id of the plan that it uses.", required(d.text("plan_id", &example.PlanID))},
+		{"provision_params", "Parameters of cf create-service.", d.object("provision_params", &example.ProvisionParams)},
+		{"bind_params", "Parameters of cf bind-service.", d.object("bind_params", &example.BindParams)},
+		{"bind_can_fail", "Whether the example is good even when the binding fails.", d.boolean("bind_can_fail", &example.BindCanFail)},
 	}
 }
 

@@ -21,26 +21,6 @@ type document struct {
 	mistyped map[diag.Pos]bool // where something of the wrong type stands
 }
 
-// field decodes the value of one key of a mapping.
-type field func(node *yaml.Node)
-
-// fields are the keys that a mapping may have. There are few, so a list is searched in less time than a map is made.
-type fields []namedField
-
-type namedField struct {
-	name   string
-	decode field
-}
-
-func (f fields) find(name string) field {
-	for i := range f {
-		if f[i].name == name {
-			return f[i].decode
-		}
-	}
-	return nil
-}
-
 // places tells where a mapping and the values of its keys stand.
 type places struct {
 	self diag.Pos
@@ -51,6 +31,8 @@ type keyPlace struct {
 	key  string
 	pos  diag.Pos // of the value
 	null bool
+	// empty is a scalar without a text, or a list without entries.
+	empty bool
 }
 
 // at is the place of a key's value, or of the whole mapping when it has no such key.
@@ -65,6 +47,12 @@ func (p places) at(key string) diag.Pos {
 func (p places) has(key string) bool {
 	i := p.index(key)
 	return i >= 0 && !p.keys[i].null
+}
+
+// filled tells whether a key has a value other than null, an empty text and an empty list.
+func (p places) filled(key string) bool {
+	i := p.index(key)
+	return i >= 0 && !p.keys[i].null && !p.keys[i].empty
 }
 
 func (p places) index(key string) int {
@@ -164,39 +152,6 @@ func (d *document) pairs(node *yaml.Node, what string) []pair {
 	return pairs
 }
 
-// mapping decodes a mapping by its fields. Unknown keys are errors where strict, else warnings.
-func (d *document) mapping(node *yaml.Node, what string, strict bool, known fields) places {
-	found := places{self: d.pos(node)}
-	if yamltree.IsNull(node) {
-		d.errorf(node, "type", "%s must be a mapping, not null", what)
-		return found
-	}
-	pairs := d.pairs(node, what)
-	found.keys = make([]keyPlace, 0, len(pairs))
-	for _, p := range pairs {
-		if decode := known.find(p.key.Value); decode != nil {
-			found.keys = append(found.keys, keyPlace{p.key.Value, d.pos(p.value), yamltree.IsNull(p.value)})
-			decode(p.value)
-			continue
-		}
-		names := make([]string, len(known))
-		for i := range known {
-			names[i] = known[i].name
-		}
-		slices.Sort(names)
-		hint := diag.Suggest(p.key.Value, names)
-		if hint == "" {
-			hint = "; allowed: " + diag.Names(names)
-		}
-		if strict {
-			d.errorf(p.key, "unknown-key", "unknown key %q in %s%s", p.key.Value, what, hint)
-		} else {
-			d.diags.Warnf(d.pos(p.key), "unknown-key", "unknown key %q in %s is ignored%s", p.key.Value, what, hint)
-		}
-	}
-	return found
-}
-
 // sequence calls item for each element of a list. Null is an empty list.
 func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.Node)) {
 	if yamltree.IsNull(node) {
@@ -208,12 +163,5 @@ func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.N
 	}
 	for _, element := range node.Content {
 		item(element)
-	}
-}
-
-// required reports a missing text. Blanks are a text: other brokers take them.
-func (d *document) required(at places, key, what, text string) {
-	if text == "" {
-		d.failf(at.at(key), "required", "%s is required and must not be empty", what)
 	}
 }

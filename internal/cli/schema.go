@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
-	"service-adapter/internal/pakdoc"
+	"service-adapter/brokerpak"
 )
 
 const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml or of a service definition. Editors complete and check the files with
@@ -27,14 +24,10 @@ func newSchema(streams Streams) *cobra.Command {
 		Args:      arguments(cobra.MatchAll(exactly("manifest or definition"), cobra.OnlyValidArgs)),
 		ValidArgs: []string{"manifest", "definition"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			schema := pakdoc.ManifestSchema
 			if args[0] == "definition" {
-				schema = pakdoc.DefinitionSchema
+				return writeJSON(streams, brokerpak.DefinitionSchema())
 			}
-			if _, err := io.WriteString(streams.Out, schema); err != nil {
-				return fmt.Errorf("writing the schema: %w", err)
-			}
-			return nil
+			return writeJSON(streams, brokerpak.ManifestSchema())
 		},
 	}
 }

@@ -21,7 +21,6 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"bosh-manifest", "error", "the rendered manifest is a BOSH manifest, version 2"},
 	{"bosh-variable", "error", "every ((variable)) of a BOSH template is known, and BOSH can replace it"},
 	{"carry-over", "error", "carry_over maps inputs, secrets, references and the UAA client's fields to paths"},
-	{"config-type", "error", "a BOSH config is cloud, cpi or runtime"},
 	{"conflict", "error", "of two keys that say the same only one is set"},
 	{"constraint", "both", "a constraint can be used"},
 	{"constraint-keyword", "warning", "a constraint is one of the specification"},
