@@ -116,8 +116,8 @@ func (s *session) addSecrets(sent map[string]string, known *record.Record) {
 
 func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 	return &manifestgen.Generator{
-		Secure: s.config.SecureManifests, AllowedReferences: s.config.AllowedReferences, GlobalLabels: s.config.GlobalLabels,
-		Environment: s.environment(pak),
+		Secure: s.config.SecureManifests, NoConfigs: s.config.DisableBoshConfigs, AllowedReferences: s.config.AllowedReferences,
+		GlobalLabels: s.config.GlobalLabels, Environment: s.environment(pak),
 		CheckParameters: func(service *brokerpak.Service, plan, parameters map[string]any, update bool) error {
 			return schemas.CheckParameters(schemas.Request{
 				Action: &service.Provision, Plan: plan, Parameters: parameters, Update: update,

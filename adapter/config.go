@@ -25,6 +25,8 @@ type Config struct {
 	Service string `yaml:"service"`
 	// SecureManifests says what the broker's enable_secure_manifests says; paks with secrets require it.
 	SecureManifests *bool `yaml:"secure_manifests"`
+	// DisableBoshConfigs says what the broker's disable_bosh_configs says; requests that need a BOSH config are then refused.
+	DisableBoshConfigs bool `yaml:"disable_bosh_configs"`
 	// State is where bindings are kept.
 	State StateConfig `yaml:"state"`
 	// PreparedDir holds initialised OpenTofu directories made ahead; it is only read.

@@ -51,6 +51,7 @@ services: {redis: {provision_defaults: {a: 1}, bind_defaults: {b: [true]}, plans
 global_labels: {team: data}
 config: {redis.port: 6379, nested: {key: value}}
 allowed_references: [/global/root_ca]
+disable_bosh_configs: true
 max_request_kb: 64
 log_level: debug
 `, nil)
@@ -65,7 +66,7 @@ log_level: debug
 				ProvisionDefaults: object{"a": 1}, BindDefaults: object{"b": []any{true}}, Plans: []map[string]any{{"id": "x", "name": "y"}},
 			}},
 			GlobalLabels: map[string]string{"team": "data"}, Config: object{"redis.port": 6379, "nested": object{"key": "value"}},
-			AllowedReferences: []string{"/global/root_ca"}, MaxRequestKB: 64, LogLevel: "debug",
+			AllowedReferences: []string{"/global/root_ca"}, DisableBoshConfigs: true, MaxRequestKB: 64, LogLevel: "debug",
 		}))
 	})
 

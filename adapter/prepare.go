@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
 )
 
@@ -21,7 +23,7 @@ type Preparation struct {
 	Dir string
 	// Actions are the templates that were prepared, "redis bind", in the order of the paks.
 	Actions []string
-	// Warnings tell what could not be prepared, so that it is when it is first used.
+	// Warnings tell what could not be prepared, so that it is when it is first used, and which requests the configuration has refused.
 	Warnings []string
 }
 
@@ -64,7 +66,7 @@ func (s *session) checkServices() error {
 			_, provisionErr := s.provisionDefaults(service)
 			_, bindErr := s.bindDefaults(service)
 			failed = append(failed, planErr, provisionErr, bindErr)
-			failed = append(failed, s.checkSecure(service))
+			failed = append(failed, s.checkSecure(service), s.checkConfigs(service))
 		}
 	}
 	return errors.Join(failed...)
@@ -85,9 +87,38 @@ func (s *session) checkSecure(service *brokerpak.Service) error {
 	return nil
 }
 
+// checkConfigs refuses a service that always returns a BOSH config to a broker that takes none.
+func (s *session) checkConfigs(service *brokerpak.Service) error {
+	bosh := service.Provision.Bosh
+	if !s.config.DisableBoshConfigs || bosh == nil {
+		return nil
+	}
+	for _, kind := range value.Keys(bosh.Configs) {
+		if bosh.Configs[kind].If == nil {
+			return fmt.Errorf("service %q returns a BOSH config (%s) for every instance: disable_bosh_configs, the broker's and the adapter's, must be false",
+				service.Name, kind)
+		}
+	}
+	return nil
+}
+
+// warnOfConfigs tells of services whose requests will be refused when they need a BOSH config.
+func (s *session) warnOfConfigs() []string {
+	var warnings []string
+	for _, pak := range s.paks {
+		for _, service := range pak.Services {
+			if bosh := service.Provision.Bosh; s.config.DisableBoshConfigs && bosh != nil && len(bosh.Configs) > 0 {
+				warnings = append(warnings, fmt.Sprintf("service %q may return BOSH configs (%s); with disable_bosh_configs such requests are refused",
+					service.Name, strings.Join(value.Keys(bosh.Configs), ", ")))
+			}
+		}
+	}
+	return warnings
+}
+
 // prepare prepares all paks that are directories: the binaries of a zip lie elsewhere in each adapter's cache.
 func (s *session) prepare(ctx context.Context) (*Preparation, error) {
-	done := &Preparation{Dir: s.config.CacheDir}
+	done := &Preparation{Dir: s.config.CacheDir, Warnings: s.warnOfConfigs()}
 	if _, err := s.manager(nil); err != nil { // makes the directories, that of a local state too
 		return nil, err
 	}

@@ -84,3 +84,14 @@ func (a *Action) Uses(variable string) (keys []string, all bool) {
 	}
 	return keys, all
 }
+
+// BindExpressions are the expressions that a bind evaluates: those of the bind action, and the outputs of the instance.
+func (s *Service) BindExpressions() []*expr.Template {
+	all := s.Bind.expressions()
+	if bosh := s.Provision.Bosh; bosh != nil {
+		for _, name := range value.Keys(bosh.Outputs) {
+			all = append(all, bosh.Outputs[name].Expr)
+		}
+	}
+	return withoutNil(all)
+}

@@ -89,7 +89,7 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	if secrets[secret.Input] {
 		return // ((name)) is that secret
 	}
-	for _, document := range action.Bosh.documents() {
+	for _, document := range action.Bosh.Documents() {
 		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
 			if document.Text[at[2]:at[3]] == secret.Input {
 				diags.Errorf(place(document, at[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
@@ -99,8 +99,8 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	}
 }
 
-// documents returns the YAML texts that are interpolated.
-func (b *Bosh) documents() []Document {
+// Documents returns the YAML texts that are interpolated.
+func (b *Bosh) Documents() []Document {
 	all := []Document{b.Manifest}
 	for _, ops := range b.Ops {
 		all = append(all, ops.Document)

@@ -75,10 +75,10 @@ func (w *generation) unresolved(found string, declared []string) string {
 		return ""
 	}
 	if strings.HasPrefix(whole, "/") {
-		if slices.Contains(w.AllowedReferences, whole) {
+		if w.allowed(whole) {
 			return ""
 		}
-		return "is an absolute reference; the operator must allow it with allowed_references"
+		return "is an absolute reference; " + w.mustAllow("it", whole)
 	}
 	for _, secret := range w.bosh.Secrets {
 		if secret.Input == whole {

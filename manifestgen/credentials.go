@@ -44,14 +44,38 @@ func (w *generation) referenceVariables(values map[string]any) error {
 		if path == "" {
 			continue
 		}
-		if !credentialPath.MatchString(path) || !slices.Contains(w.AllowedReferences, path) {
-			err := fmt.Errorf("reference %q: the operator must allow the path %q with allowed_references", reference.Name, path)
+		if !credentialPath.MatchString(path) || !w.allowed(path) {
+			err := fmt.Errorf("reference %q: %s", reference.Name, w.mustAllow(fmt.Sprintf("the path %q", path), path))
 			if _, requested := w.Parameters[reference.Input]; requested {
 				return &fault.UserError{Message: fmt.Sprintf("parameter %q must be the path of a credential that the operator allows", reference.Input), Err: err}
+			}
+			if w.previous != nil && w.previous.Parameters[reference.Input] != nil {
+				return &fault.UserError{Message: fmt.Sprintf("parameter %q is the path of a credential that the operator does not allow any more; "+
+					"set it to another one, or to null", reference.Input), Err: err}
 			}
 			return err
 		}
 		values[reference.Name] = masked("(("+path+"))", false)
 	}
 	return nil
+}
+
+// allowed tells whether the manifest may refer to an absolute path. What is deployed may stay while the broker only compares: the update
+// itself is refused, unless it takes the reference away.
+func (w *generation) allowed(path string) bool {
+	return slices.Contains(w.AllowedReferences, path) || w.pendingCheck() && w.deployed(path)
+}
+
+// deployed tells whether the deployed manifest refers to a path.
+func (w *generation) deployed(path string) bool {
+	return strings.Contains(w.PreviousManifest, "(("+path+"))") || strings.Contains(w.PreviousManifest, "(("+path+".")
+}
+
+// mustAllow says what is to be done about a path that is not allowed; what names it in the sentence.
+func (w *generation) mustAllow(what, path string) string {
+	text := "the operator must allow " + what + " with allowed_references"
+	if w.deployed(path) {
+		text += " again, because the instance was deployed with it: until then it cannot be updated or upgraded, unless it drops the reference"
+	}
+	return text
 }

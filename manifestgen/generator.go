@@ -26,6 +26,8 @@ type Generator struct {
 	// Secure tells whether the broker stores secrets (its enable_secure_manifests); nil: the operator has not said, and paks
 	// with secrets are refused.
 	Secure *bool
+	// NoConfigs tells that the broker refuses BOSH configs (its disable_bosh_configs).
+	NoConfigs bool
 	// AllowedReferences are absolute CredHub paths that manifests may refer to.
 	AllowedReferences []string
 	// GlobalLabels are part of request.default_labels.

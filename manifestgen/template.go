@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -248,6 +249,12 @@ func (w *generation) configs() (map[string]string, error) {
 	}
 	if len(configs) == 0 {
 		return nil, nil
+	}
+	if w.NoConfigs && !w.pendingCheck() {
+		return nil, &fault.UserError{
+			Message: fmt.Sprintf("the service instance needs a BOSH config (%s), and the operator has turned BOSH configs off", strings.Join(value.Keys(configs), ", ")),
+			Err:     errors.New("the configuration has disable_bosh_configs, as the broker does"),
+		}
 	}
 	return configs, nil
 }

@@ -3,7 +3,6 @@ package pakdoc
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -32,9 +31,18 @@ func Catalog(service *brokerpak.Service) (string, error) {
 	root := &block{}
 	root.add("enable_plan_schemas", true)
 	module, _ := hclfile.Inspect(service.Provision.Templates) // what is wrong with it is none of the catalog's business
-	if len(bosh.Secrets)+len(module.SensitiveOutputs) > 0 {
+	switch {
+	case len(bosh.Secrets)+len(module.SensitiveOutputs) > 0:
 		root.comment("Needs bosh_credhub_api. When it is false, the adapter's secure_manifests must be false, too.")
 		root.add("enable_secure_manifests", true)
+	case readsBoshVariables(service):
+		root.comment("Needs bosh_credhub_api. Bindings hold values of BOSH variables, which the broker sends only with it.")
+		root.add("enable_secure_manifests", true)
+	}
+	if kinds := value.Keys(bosh.Configs); len(kinds) > 0 {
+		root.comment("The adapter returns BOSH configs (" + strings.Join(kinds, ", ") + "). With true, the adapter's disable_bosh_configs must be true,")
+		root.comment("too, and requests that need one are refused.")
+		root.add("disable_bosh_configs", false)
 	}
 	if service.HasBackupAgent() {
 		root.add("support_backup_agent_binding", true)
@@ -108,6 +116,7 @@ func catalogPlan(service *brokerpak.Service, plan *brokerpak.Plan) *block {
 	if service.Provision.Bosh == nil {
 		b.comment("OpenTofu makes the instances; their deployments are empty.")
 		b.add("instance_groups", []string{})
+		bindingWithDNS(b, service)
 		return b
 	}
 	bosh := service.Provision.Bosh
@@ -129,9 +138,7 @@ func catalogPlan(service *brokerpak.Service, plan *brokerpak.Plan) *block {
 		b.comment("lifecycle_errands:")
 		b.comment("  post_deploy: [{name: " + strings.Join(errands, "}, {name: ") + "}]")
 	}
-	if addresses := dnsAddresses(service); len(addresses) > 0 {
-		b.addList("binding_with_dns", addresses)
-	}
+	bindingWithDNS(b, service)
 	return b
 }
 
@@ -182,28 +189,4 @@ func catalogGroup(found brokerpak.InstanceGroup) *block {
 	b.comment("Leave it out where nothing must outlive the VM.")
 	b.add("persistent_disk_type", placeholder+"disk_type")
 	return b
-}
-
-// dnsAddresses are the entries of binding_with_dns that the bind expressions ask for by bosh.address("NAME").
-func dnsAddresses(service *brokerpak.Service) []*block {
-	var names []string
-	for _, computed := range service.Bind.ComputedInputs {
-		if computed.Expr == nil {
-			continue
-		}
-		for _, call := range computed.Expr.Calls() {
-			if call.Name == "bosh.address" && call.FirstArg != "" {
-				names = append(names, call.FirstArg)
-			}
-		}
-	}
-	slices.Sort(names)
-	var entries []*block
-	for _, name := range slices.Compact(names) {
-		entry := (&block{}).add("name", name)
-		entry.add("link_provider", placeholder+"link_provider")
-		entry.add("instance_group", placeholder+"instance_group")
-		entries = append(entries, entry)
-	}
-	return entries
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -68,7 +69,8 @@ func sameFile(file *os.File, path string) bool {
 }
 
 // lease is the right to work on a workspace on this machine. OpenTofu and its providers inherit the lock, so it lasts until
-// the last process of a run is gone, whatever became of the adapter that started it.
+// the last process of a run is gone, whatever became of the adapter that started it. What a template starts inherits it, too; see
+// abandon.
 type lease struct {
 	file  *os.File
 	path  string // of the lock
@@ -80,6 +82,8 @@ type lease struct {
 type holder struct {
 	Adapter process  `json:"adapter"`
 	Tofu    *process `json:"tofu,omitempty"` // the leader of the last run's process group
+	// Starting is true while a run is being started that Tofu does not tell of yet.
+	Starting bool `json:"starting,omitempty"`
 	// Providers lead the process groups of the providers that the adapter started for it.
 	Providers []process `json:"providers,omitempty"`
 	// Running is when the run that is under way began, and Left are the beginnings of runs that may have left a lock of the state
@@ -91,7 +95,10 @@ type holder struct {
 // takeLease waits for the lease. Providers that outlived both the adapter and the OpenTofu that started them are killed.
 func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 	l := newLease(path)
-	file, err := lockFile(ctx, l.path, func() { l.killOrphans(e) })
+	file, err := lockFile(ctx, l.path, func() {
+		l.killOrphans(e)
+		l.abandon(e)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +152,20 @@ func (l *lease) descriptor() *os.File {
 	return l.file
 }
 
-// started records the run that works under the lease now.
+// starts records that a run is about to be started, and started the run that works under the lease now.
+func (l *lease) starts() error {
+	if l == nil {
+		return nil
+	}
+	l.now.Starting = true
+	return l.record()
+}
+
 func (l *lease) started(tofu process) error {
 	if l == nil {
 		return nil
 	}
-	l.now.Tofu = &tofu
+	l.now.Tofu, l.now.Starting = &tofu, false
 	return l.record()
 }
 
@@ -208,6 +223,44 @@ func byWhom(path string) string {
 		return fmt.Sprintf(" (of OpenTofu, process %d, whose adapter is dead)", h.Tofu.PID)
 	default:
 		return ""
+	}
+}
+
+// over tells whether the adapter and its last run with its providers are known to be dead.
+func (h holder) over() bool {
+	if h.Starting || h.Tofu == nil || h.Adapter.alive() {
+		return false
+	}
+	return !slices.ContainsFunc(append(h.Providers, *h.Tofu), func(p process) bool { return p.alive() || orphaned(p) })
+}
+
+// abandon gives up a lock that nobody has but processes which a template left behind: they inherited it, and may live for ever. The next
+// try makes a new lock. Everybody who waits may do this, one at a time, and then the owner's file tells of a live adapter.
+func (l *lease) abandon(e *Engine) {
+	if h, known := readHolder(l.owner); !known || !h.over() {
+		return
+	}
+	runs, err := os.Open(filepath.Dir(l.path))
+	if err != nil {
+		return
+	}
+	defer runs.Close() //nolint:errcheck // nothing was written
+	if err := syscall.Flock(int(runs.Fd()), syscall.LOCK_EX); err != nil {
+		return
+	}
+	h, known := readHolder(l.owner)
+	if !known || !h.over() {
+		return
+	}
+	users := usersOf(l.path)
+	// Seen from another container a process has another id, but has started at the same time.
+	if len(users) == 0 || slices.ContainsFunc(users, func(p process) bool { return p.Start == h.Tofu.Start }) {
+		return
+	}
+	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", ids(users))
+	l.now = holder{Adapter: current(), Left: l.left()}
+	if err := errors.Join(l.record(), remove(l.path)); err != nil {
+		e.logger.Warn("giving up a lock", "lock", l.path, "error", err)
 	}
 }
 

@@ -174,6 +174,9 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 
 // once runs a command and keeps in mind whether it may have left a lock behind.
 func (w *Workspace) once(ctx context.Context, i Installation, c command) ([]byte, error) {
+	if err := w.lease.starts(); err != nil {
+		return nil, err
+	}
 	if !w.engine.options.Backend.locksLinger() {
 		return w.engine.run(ctx, i, c)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -97,4 +98,37 @@ func orphaned(leader process) bool {
 		}
 	}
 	return false
+}
+
+// usersOf returns the processes other than this one that have a file open, as far as one may see that.
+func usersOf(path string) []process {
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	entries, _ := os.ReadDir("/proc")
+	var users []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := filepath.Join("/proc", entry.Name(), "fd")
+		descriptors, _ := os.ReadDir(dir)
+		if slices.ContainsFunc(descriptors, func(descriptor fs.DirEntry) bool {
+			open, err := os.Stat(filepath.Join(dir, descriptor.Name()))
+			return err == nil && os.SameFile(open, file)
+		}) {
+			users = append(users, identify(pid))
+		}
+	}
+	return users
+}
+
+func ids(processes []process) []int {
+	var ids []int
+	for _, p := range processes {
+		ids = append(ids, p.PID)
+	}
+	return ids
 }

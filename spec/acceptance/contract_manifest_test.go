@@ -125,6 +125,27 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 	})
 
+	It("keeps a reference that is not allowed any more while the broker compares, and refuses the update until it is dropped", func(ctx context.Context) {
+		const path = "/shared/redis_secret"
+		redis := newRedisBroker(newSite("redis"))
+		redis.site.set(object{"allowed_references": []string{path}})
+		redis.deploy(ctx, object{"credhub_secret_path": path})
+		Expect(redis.Manifest).To(ContainSubstring("((" + path + "))"))
+
+		redis.site.set(object{"allowed_references": []string{path + "2"}})
+		expectSame(redis.Manifest, redis.call(ctx, generateManifest, redis.Generate(object{})))
+		for _, body := range []object{redis.body(object{"maxclients": 7}), {"context": object{}}} {
+			refused := redis.call(ctx, generateManifest, redis.Generate(body))
+			expectRefused(refused, `parameter "credhub_secret_path" is the path of a credential that the operator does not allow any more`)
+			Expect(refused.Stderr).To(ContainSubstring("with allowed_references again"))
+		}
+		expectRefused(redis.call(ctx, generateManifest, redis.Generate(redis.body(object{"credhub_secret_path": "/another"}))),
+			"must be the path of a credential that the operator allows")
+		redis.deploy(ctx, object{"credhub_secret_path": nil})
+		Expect(redis.Manifest).NotTo(ContainSubstring(path))
+		expectSame(redis.Manifest, redis.call(ctx, generateManifest, redis.Generate(object{})))
+	})
+
 	DescribeTable("row 10: accepts the UAA client", func(ctx context.Context, client any) {
 		parameters := b.Generate(b.body(nil))
 		input := decode(stdin(generateManifest, parameters))

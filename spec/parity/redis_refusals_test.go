@@ -104,6 +104,11 @@ func redisRefusals() []behaviour {
 				b := newRedis()
 				expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": config})), `parameter "vm_extensions_config" cannot be used: `)
 			}
+			for _, name := range []string{"", "~", "''", "[a]", "{a: b}"} {
+				b := newRedis()
+				got := b.ask(ctx, b.body(object{"vm_extensions_config": "vm_extensions:\n- name: " + name}))
+				expectTold(got, "vm_extensions_config: the name of an extension must be a text")
+			}
 		}),
 		same("vm_extensions_config that is no YAML", func(ctx context.Context) {
 			b := newRedis()

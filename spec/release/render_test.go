@@ -92,7 +92,8 @@ var _ = Describe("The job service-adapter", func() {
 	},
 		Entry("with defaults", minimal(), properties{
 			"paks": []any{"/paks/redis"}, "state": properties{"type": "local"}, "budget": "45s", "log_level": "info",
-			"prepared_dir": preparedDir, "brokerpak_updates_enabled": false, "terraform_upgrades_enabled": false,
+			"prepared_dir": preparedDir, "disable_bosh_configs": false,
+			"brokerpak_updates_enabled": false, "terraform_upgrades_enabled": false,
 		}),
 		Entry("with everything", full(), properties{
 			"paks": []any{"/paks/redis", "/paks/old"}, "service": "redis", "secure_manifests": false,
@@ -107,7 +108,7 @@ var _ = Describe("The job service-adapter", func() {
 			}},
 			"global_labels": properties{"team": "data"}, "config": properties{"redis.port": 6379},
 			"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "max_request_kb": 64, "log_level": "debug",
-			"prepared_dir": preparedDir, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
+			"prepared_dir": preparedDir, "disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
 		}),
 	)
 
@@ -165,7 +166,7 @@ func full() properties {
 		"state": properties{
 			"type": "local", "config": properties{"dir": "/store"}, "encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 		},
-		"brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
+		"disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
 		"budget": "30s", "provision_defaults": properties{"region": "eu"},
 		"services": properties{"redis": properties{
 			"provision_defaults": properties{"maxclients": 5000}, "bind_defaults": properties{"tls": true},
