@@ -105,10 +105,14 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 	return l, l.hold(file)
 }
 
-// freeLease takes a lease that nobody has; nil when somebody does.
-func freeLease(path string) (*lease, error) {
+// freeLease takes a lease that nobody has, or only processes that a template left behind; nil when somebody has it.
+func (e *Engine) freeLease(path string) (*lease, error) {
 	l := newLease(path)
 	file, err := tryLock(l.path)
+	if file == nil && err == nil {
+		l.abandon(e)
+		file, err = tryLock(l.path)
+	}
 	if file == nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (e *Engine) sweepRuns() error {
 			continue
 		}
 		dir := filepath.Join(runs, entry.Name())
-		l, leaseErr := freeLease(dir)
+		l, leaseErr := e.freeLease(dir)
 		if l != nil && leaseErr == nil {
 			leaseErr = errors.Join(clearScratch(dir), l.release())
 		}
