@@ -13,6 +13,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/pakbuild"
 	"service-adapter/internal/paktest"
 )
@@ -35,7 +36,7 @@ A case is a small YAML file:
 In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files.
 
 EXIT STATUS
-  0 all cases passed, 1 a case failed, 2 wrong usage, 3 anything else`
+  0 all cases passed, 1 a case failed or there are none, 2 wrong usage, 3 anything else`
 
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {
@@ -76,6 +77,10 @@ func testPak(
 	cases, err := paktest.Cases(pak)
 	if err != nil {
 		return err
+	}
+	if len(cases) == 0 {
+		return &fault.UserError{Message: fmt.Sprintf("%s has nothing to play: its definitions have no examples, and there are no cases in %s",
+			path, filepath.Join(path, "tests", "*.yml"))}
 	}
 	if cases, err = selected(cases, pattern); err != nil {
 		return err
@@ -119,7 +124,7 @@ type testOptions struct {
 	parallel int
 }
 
-// selected returns the cases whose name matches. That none does is an error, unless there are none.
+// selected returns the cases whose name matches. That none does is an error.
 func selected(cases []paktest.Case, pattern *regexp.Regexp) ([]paktest.Case, error) {
 	var chosen []paktest.Case
 	var names []string
@@ -129,7 +134,7 @@ func selected(cases []paktest.Case, pattern *regexp.Regexp) ([]paktest.Case, err
 			chosen = append(chosen, testCase)
 		}
 	}
-	if len(cases) > 0 && len(chosen) == 0 {
+	if len(chosen) == 0 {
 		return nil, usageError{fmt.Errorf("--run %q matches no case; there are: %s", pattern, diag.Names(names))}
 	}
 	return chosen, nil

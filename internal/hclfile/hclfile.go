@@ -39,6 +39,8 @@ type Module struct {
 	Providers map[string]diag.Pos
 	// Aliases tells whether a provider block may configure a provider once more: it has an alias or a for_each.
 	Aliases bool
+	// Repeated are the blocks that declare something once more, which OpenTofu refuses.
+	Repeated []Repeated
 	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
 	Undeclared map[string]diag.Pos
 }
@@ -56,6 +58,12 @@ type Variable struct {
 	Pos        diag.Pos
 }
 
+// Repeated is a block that declares what another one has declared.
+type Repeated struct {
+	Name       string // such as `variable "size"`
+	Pos, First diag.Pos
+}
+
 // Inspect reads the files of a template, file name ("main.tf") → text. Syntax errors, files that are not in native syntax
 // and uses of the reserved names (those that begin with "_binding" or "_complete") are error diagnostics; the Module is
 // never nil and holds what could be read.
@@ -69,8 +77,9 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 			Undeclared:        map[string]diag.Pos{},
 			Calls:             map[string]Call{},
 		},
-		diags: &diag.List{},
-		used:  map[string]diag.Pos{},
+		diags:    &diag.List{},
+		used:     map[string]diag.Pos{},
+		declared: map[string]diag.Pos{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		in.file(name, files[name])
@@ -84,6 +93,8 @@ type inspector struct {
 	module *Module
 	diags  *diag.List
 	used   map[string]diag.Pos // var.NAME → first use
+	// declared are the blocks by name; those of override files change others and declare nothing.
+	declared map[string]diag.Pos
 }
 
 func (in *inspector) file(name, text string) {
@@ -93,22 +104,34 @@ func (in *inspector) file(name, text string) {
 		return
 	}
 	file, diags := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
-	for _, d := range diags {
-		if d.Severity == hcl.DiagError {
-			in.diags.Errorf(position(d.Subject, name), "hcl-syntax", "%s: %s", d.Summary, strings.TrimSuffix(d.Detail, "."))
-		}
-	}
 	if file == nil {
+		in.syntax(name, diags)
 		return
 	}
+	if !diags.HasErrors() {
+		_, _, diags = file.Body.PartialContent(blocks())
+	}
+	in.syntax(name, diags)
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
 		return
 	}
 	for _, block := range body.Blocks {
 		in.block(block)
+		if !isOverride(name) {
+			in.declare(block)
+		}
 	}
 	in.uses(body)
+}
+
+// syntax reports what HCL found in a file.
+func (in *inspector) syntax(name string, found hcl.Diagnostics) {
+	for _, d := range found {
+		if d.Severity == hcl.DiagError {
+			in.diags.Errorf(position(d.Subject, name), "hcl-syntax", "%s: %s", d.Summary, strings.TrimSuffix(d.Detail, "."))
+		}
+	}
 }
 
 // nativeSyntax tells whether a file name is plain (no directory) and of native syntax.

@@ -132,6 +132,27 @@ variable "length" {
 		Entry("not in text", `locals { a = "var.x $${var.y}" }`),
 	)
 
+	DescribeTable("finds what is declared twice", func(name, text string, want ...string) {
+		module, diags := hclfile.Inspect(map[string]string{"a.tf": "locals {\n  a = 1\n}\n" +
+			"variable \"v\" {}\nmodule \"m\" { source = \"./m\" }\nprovider \"p\" {}\ndata \"d\" \"x\" {}\n", name: text})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		var found []string
+		for _, repeated := range module.Repeated {
+			found = append(found, repeated.Pos.String()+": "+repeated.Name+" as in "+repeated.First.String())
+		}
+		Expect(found).To(HaveExactElements(want))
+	},
+		Entry("a variable", "b.tf", "\nvariable \"v\" {}", `b.tf:2:1: variable "v" as in a.tf:4:1`),
+		Entry("three of them", "b.tf", "variable \"v\" {}\nvariable \"v\" {}", `b.tf:1:1: variable "v" as in a.tf:4:1`, `b.tf:2:1: variable "v" as in a.tf:4:1`),
+		Entry("a local value", "b.tf", `locals { a = 2 }`, `b.tf:1:10: local value "a" as in a.tf:2:3`),
+		Entry("a module", "b.tf", `module "m" { source = "./m" }`, `b.tf:1:1: module "m" as in a.tf:5:1`),
+		Entry("a configuration of a provider", "b.tf", `provider "p" {}`, `b.tf:1:1: provider "p" as in a.tf:6:1`),
+		Entry("a data source", "b.tf", `data "d" "x" {}`, `b.tf:1:1: data "d" "x" as in a.tf:7:1`),
+		Entry("not another configuration", "b.tf", "provider \"p\" { alias = \"o\" }\nprovider \"p\" { alias = \"q\" }"),
+		Entry("not another kind", "b.tf", "resource \"d\" \"x\" {}\noutput \"v\" { value = 1 }"),
+		Entry("not in a file that overrides", "b_override.tf", "variable \"v\" {}\nvariable \"v\" {}"),
+	)
+
 	DescribeTable("tells whether a provider may be configured more than once", func(text string, expected bool) {
 		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
 		Expect(diags.Err()).NotTo(HaveOccurred())
@@ -172,6 +193,10 @@ variable "length" {
 		},
 		Entry("syntax", "main.tf", "output \"a\" {\n  value = = 1\n}",
 			"main.tf:2:11: Invalid expression: Expected the start of an expression, but found an invalid expression token [hcl-syntax]"),
+		Entry("too many labels", "main.tf", `output a b {}`,
+			"main.tf:1:10: Extraneous label for output: Only 1 labels (name) are expected for output blocks [hcl-syntax]"),
+		Entry("too few labels", "main.tf", `resource "a" {}`,
+			"main.tf:1:14: Missing name for resource: All resource blocks must have 2 labels (type, name) [hcl-syntax]"),
 		Entry("a reserved variable", "main.tf", `variable "_binding_record" {}`,
 			`main.tf:1:10: the name "_binding_record" of this variable is reserved; names must not begin with _binding or _complete [reserved-name]`),
 		Entry("a reserved output", "main.tf", `output "_complete" { value = 1 }`,

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/go-version"
@@ -14,6 +15,7 @@ import (
 // binaries checks that the pak holds its binaries for each of its platforms. The source of a pak has none: they come into it
 // when it is built.
 func (l *linter) binaries() {
+	l.engine()
 	if !l.pak.IsZip() && !l.built() {
 		l.notes = append(l.notes, "there is no bin/ for the platforms: the binaries are not checked")
 		return
@@ -29,6 +31,27 @@ func (l *linter) binaries() {
 				l.diags.Warnf(binary.Pos, "binary", "there is no %s %s for %s: no file %s", binary.Name, binary.Version, platform, wanted)
 			}
 		}
+	}
+}
+
+// engine checks that there is an OpenTofu for the providers and the templates.
+func (l *linter) engine() {
+	needed := ""
+	for _, service := range l.pak.Services {
+		if len(service.Provision.Templates)+len(service.Bind.Templates) > 0 {
+			needed = "the templates of service " + strconv.Quote(service.Name)
+		}
+	}
+	for _, binary := range l.pak.Manifest.Binaries {
+		switch binary.Kind() {
+		case brokerpak.Tofu:
+			return
+		case brokerpak.Provider:
+			needed = binary.Name
+		}
+	}
+	if needed != "" && len(l.pak.Manifest.Binaries) > 0 {
+		l.diags.Errorf(l.pak.Manifest.Binaries[0].Pos, "required", "terraform_binaries must list an OpenTofu, named tofu, which runs %s", needed)
 	}
 }
 

@@ -190,12 +190,29 @@ func (c *serviceCheck) examples() {
 			c.diags.Warnf(c.places.value(example.Pos, "plan_id"), "example-plan", "no plan has the id %q%s; the plans have %s",
 				example.PlanID, diag.Suggest(example.PlanID, ids), diag.Names(ids))
 		}
-		var properties map[string]any
-		if plan != nil {
-			properties = plan.Properties
+		if plan == nil {
+			plan = &brokerpak.Plan{}
 		}
-		c.parameters(example, "provision_params", &c.service.Provision, properties, example.ProvisionParams)
+		c.parameters(example, "provision_params", &c.service.Provision, plan.Properties, example.ProvisionParams)
 		c.parameters(example, "bind_params", &c.service.Bind, nil, example.BindParams)
+		create, _, bind, err := schemas.ForPlanWith(c.service, plan.Properties,
+			schemas.Supplied{Provision: plan.ProvisionOverrides, Bind: plan.BindOverrides})
+		if err != nil {
+			continue // which is reported where the constraints are
+		}
+		c.missing(example, "provision_params", create, example.ProvisionParams)
+		c.missing(example, "bind_params", bind, example.BindParams)
+	}
+}
+
+// missing reports required parameters that an example does not give.
+func (c *serviceCheck) missing(example brokerpak.Example, key string, schema, parameters map[string]any) {
+	required, _ := schema["required"].([]string)
+	for _, name := range required {
+		if _, given := parameters[name]; !given {
+			c.diags.Errorf(c.places.key(example.Pos, key), "example-parameters",
+				"the %s of example %q lack the parameter %q, which is required", key, example.Name, name)
+		}
 	}
 }
 

@@ -188,8 +188,37 @@ var _ = Describe("The details of rules", func() {
 			"service.yml": bosh + "  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
 		}),
 		Entry("a required input without a value", map[string]string{
-			"service.yml":       bosh + "  user_inputs:\n  - {field_name: a, type: integer, required: true, details: A, constraints: {minimum: 5}}\n",
+			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, required: true, details: A, constraints: {minimum: 5}}\n" +
+				"examples:\n- {name: E, description: E, plan_id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, provision_params: {a: 5}, bind_params: {}}\n",
 			"bosh/manifest.yml": group + "{a: ((a))}\n",
+		}),
+		Entry("an example without a parameter that is required", map[string]string{
+			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, required: true, details: A}\n  - {field_name: b, type: integer, details: B}\n" +
+				"bind:\n  user_inputs:\n  - {field_name: c, type: integer, required: true, details: C}\n" +
+				"examples:\n- {name: E, description: E, plan_id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11, bind_params: {}}\n",
+		},
+			`the provision_params of example "E" lack the parameter "a", which is required [example-parameters]`,
+			`the bind_params of example "E" lack the parameter "c", which is required [example-parameters]`),
+		Entry("what a template declares twice", map[string]string{
+			"service.yml": "bind:\n  user_inputs:\n  - {field_name: a, type: integer, details: A}\n  template_refs: {main: main.tf, other: other.tf, main_override: o.tf}\n",
+			"main.tf":     "variable \"a\" {}\nresource \"terraform_data\" \"r\" {}\n",
+			"other.tf":    "locals {\n  l = 1\n}\n  variable \"a\" {}\nresource \"terraform_data\" \"r\" {}\nlocals {\n  l = 2\n}\n",
+			"o.tf":        "variable \"a\" {}\n",
+		},
+			`other.tf:4:3: variable "a" is declared twice; first at main.tf:1:1 [duplicate]`, `resource "terraform_data" "r" is declared twice`,
+			`other.tf:7:3: local value "l" is declared twice`),
+		Entry("a block with too many names", map[string]string{
+			"service.yml": "bind:\n  template: |\n    output a b {}\n",
+		}, "service.yml:26:14: Extraneous label for output: Only 1 labels (name) are expected for output blocks [hcl-syntax]"),
+		Entry("a provider without OpenTofu", map[string]string{
+			"manifest.yml": "terraform_binaries:\n- {name: terraform-provider-x, version: 1.0.0}\n",
+		}, "manifest.yml:10:3: terraform_binaries must list an OpenTofu, named tofu, which runs terraform-provider-x [required]"),
+		Entry("a template without OpenTofu", map[string]string{
+			"manifest.yml": "terraform_binaries:\n- {name: helper, version: 1.0.0}\n",
+			"service.yml":  "bind:\n  template: locals {}\n",
+		}, `terraform_binaries must list an OpenTofu, named tofu, which runs the templates of service "example" [required]`),
+		Entry("neither, and no OpenTofu", map[string]string{
+			"manifest.yml": "terraform_binaries:\n- {name: helper, version: 1.0.0}\n", "service.yml": bosh + "bind:\n  outputs: []\n",
 		}),
 		Entry("a property that a user's input refuses", map[string]string{
 			"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: integer, details: A}\nplans:\n- name: p\n  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11\n" +

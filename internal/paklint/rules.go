@@ -31,7 +31,7 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"duplicate-input", "warning", "an input or output is in a list once"},
 	{"duplicate-key", "error", "a YAML key is in a mapping once"},
 	{"enum-value", "warning", "an enum value fits type and constraints"},
-	{"example-parameters", "warning", "the parameters of an example are accepted"},
+	{"example-parameters", "both", "the parameters of an example are accepted"},
 	{"example-plan", "warning", "the plan of an example exists"},
 	{"exit", "error", "an error rule of bind ends with 41, 49 or user, one of provision with user"},
 	{"expression-order", "warning", "a default reads only what is set before it"},

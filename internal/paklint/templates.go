@@ -25,6 +25,10 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	if slices.ContainsFunc(found.All(), func(d diag.Diagnostic) bool { return d.Rule == "hcl-syntax" }) {
 		return // what was not read would seem missing
 	}
+	for _, repeated := range module.Repeated {
+		c.diags.Errorf(templatePlace(action, repeated.Pos), "duplicate", "%s is declared twice; first at %s", repeated.Name,
+			templatePlace(action, repeated.First))
+	}
 	c.hclVariables(name, action, module)
 	c.hclOutputs(name, action, module)
 	c.providers(action, module)

@@ -47,7 +47,7 @@ type Case struct {
 type Expectation struct {
 	// Manifest is the manifest after the last deployment, without the adapter's record.
 	Manifest map[string]any `yaml:"manifest,omitempty"`
-	// Outputs are those of the provision template after the last deployment, without status.
+	// Outputs are those of the provision template after the last deployment.
 	Outputs map[string]any `yaml:"outputs,omitempty"`
 	// Binding is the whole answer to the bind request: credentials, syslog_drain_url, ….
 	Binding map[string]any `yaml:"binding,omitempty"`
