@@ -1,61 +1,100 @@
 package adapter
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v2"
 
-	"service-adapter/internal/odb"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
-// Change is a place where the manifest that the adapter makes differs from the deployed one, so that the broker refuses
-// updates with "pending changes".
+// Change is a place where the manifest that the adapter makes differs from the deployed one, so that the broker refuses updates with
+// "pending changes"; or something that OpenTofu will do with the next update, for which the broker does not refuse it.
 type Change struct {
-	// Path is a path of ops files: "/instance_groups/name=redis-server/vm_type".
+	// Path is a path of ops files: "/instance_groups/name=redis-server/vm_type"; for OpenTofu, the address of a resource, or
+	// "outputs" where it changes no resource.
 	Path string `json:"path"`
-	// Deployed and Generated are the values; nil where there is none.
+	// Deployed and Generated are the values; nil where there is none, and for OpenTofu.
 	Deployed  any `json:"deployed"`
 	Generated any `json:"generated"`
+	// OpenTofu is what it will do to the resource: create, change, destroy or replace; "" for the manifest.
+	OpenTofu string `json:"opentofu,omitempty"`
 	// Reason says where to look.
 	Reason string `json:"reason"`
 }
 
 // PendingChanges does what the broker does before an update: it generates the manifest of a deployed instance again, without
-// parameters, and compares both through the SDK's struct, update blocks ignored. The plan is the broker's JSON. Releases and
-// stemcells are taken from the deployed manifest. Secrets count as unchanged.
+// parameters, and compares both through the SDK's struct, update blocks ignored. What the next update changes of that which a provision
+// template made, OpenTofu tells. The plan is the broker's JSON. Releases and stemcells are taken from the deployed manifest. Secrets
+// count as unchanged.
 func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan string) ([]Change, error) {
 	parsed, err := decodeManifest(deployed)
 	if err != nil {
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
-	var texts [2]string
-	for i := range texts {
-		if texts[i], err = regenerate(ctx, invocation, parsed, deployed, plan); err != nil {
+	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
+	var changes []Change
+	_, err = call.protected(func() ([]byte, error) {
+		session, err := newSession(call)
+		if err != nil {
 			return nil, err
 		}
+		defer session.close()
+		changes, err = session.pendingChanges(ctx, parsed, deployed, plan)
+		return nil, err
+	})
+	if err != nil {
+		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log
 	}
+	return changes, nil
+}
+
+func (s *session) pendingChanges(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) ([]Change, error) {
+	planned := &provision.Planned{}
+	s.check = func(ctx context.Context, request provision.Request) error {
+		provisioner, err := s.provisioner(request.Pak)
+		if err == nil {
+			planned, err = provisioner.Plan(ctx, request)
+		}
+		return err
+	}
+	generated, err := s.regenerate(ctx, parsed, deployed, plan)
+	if err != nil {
+		return nil, err
+	}
+	s.check = func(context.Context, provision.Request) error { return nil }
+	again, err := s.regenerate(ctx, parsed, deployed, plan)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := manifestChanges(deployed, generated, again)
+	return append(changes, resourceChanges(planned)...), err
+}
+
+// manifestChanges are the places where two manifests differ. The second one was generated twice.
+func manifestChanges(deployed, generated, again string) ([]Change, error) {
 	known, err := record.FromManifest(deployed)
 	if err != nil {
 		return nil, err
 	}
-	current, err := record.FromManifest(texts[0])
+	current, err := record.FromManifest(generated)
 	if err != nil {
 		return nil, err
 	}
 	trees := make([]any, 0, 3)
-	for _, text := range []string{deployed, texts[0], texts[1]} {
+	for _, text := range []string{deployed, generated, again} {
 		tree, err := comparable(text)
 		if err != nil {
 			return nil, err
@@ -73,28 +112,30 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 	return changes, nil
 }
 
+// resourceChanges are what OpenTofu will do.
+func resourceChanges(planned *provision.Planned) []Change {
+	reason := "OpenTofu runs with the next update: " + strings.Join(planned.Reasons, "; ")
+	var changes []Change
+	for _, address := range slices.Sorted(maps.Keys(planned.Resources)) {
+		changes = append(changes, Change{Path: address, OpenTofu: string(planned.Resources[address]), Reason: reason})
+	}
+	if len(changes) == 0 && len(planned.Reasons) > 0 {
+		changes = []Change{{Path: "outputs", OpenTofu: string(provision.Change), Reason: reason}}
+	}
+	return changes
+}
+
 // regenerate is the broker's generate-manifest call of the check.
-func regenerate(ctx context.Context, invocation Invocation, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
-	input, err := odb.Input(generateManifest, map[string]any{
-		"service_deployment": deploymentOf(parsed), "plan": plan, "previous_plan": plan, "previous_manifest": deployed,
-		"request_parameters": "{}", "previous_secrets": "null", "previous_configs": "null", "uaa_client": "null",
-	})
-	if err != nil {
-		return "", err
-	}
-	var stdout, stderr bytes.Buffer
-	code := Run(ctx, Invocation{
-		Args: []string{"service-adapter", generateManifest}, Stdin: bytes.NewReader([]byte(input)), Stdout: &stdout,
-		Stderr: &stderr, Getenv: invocation.Getenv,
-	})
-	if code != 0 {
-		return "", fmt.Errorf("generating the manifest again: exit code %d: %s%s", code, stdout.String(), stderr.String())
-	}
-	var product serviceadapter.MarshalledGenerateManifest
-	if err := json.Unmarshal(stdout.Bytes(), &product); err != nil {
+func (s *session) regenerate(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
+	bridge := &bridge{ctx: ctx, session: s, params: serviceadapter.InputParams{GenerateManifest: serviceadapter.GenerateManifestJSONParams{
+		ServiceDeployment: string(value.MustJSON(deploymentOf(parsed))), Plan: plan, PreviousPlan: plan, PreviousManifest: deployed,
+		RequestParameters: "{}", PreviousSecrets: "null", PreviousConfigs: "null",
+	}}}
+	if err := bridge.execute(bridge.action(generateManifest)); err != nil {
 		return "", fmt.Errorf("generating the manifest again: %w", err)
 	}
-	return product.Manifest, nil
+	made, _ := bridge.product.(*serviceadapter.MarshalledGenerateManifest)
+	return made.Manifest, nil
 }
 
 func decodeManifest(text string) (*bosh.BoshManifest, error) {

@@ -29,8 +29,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 	}
 	ctx = s.interruptible(ctx)
 	if p.Check {
-		s.warnOfPending(ctx, request)
-		return nil, nil
+		return nil, s.check(ctx, request)
 	}
 	provisioner, err := s.provisioner(p.Pak)
 	if err != nil {
@@ -50,7 +49,7 @@ const checkShare = 5
 
 // warnOfPending says that the update which the broker checks for will change what OpenTofu built. The check itself must not fail for
 // it, whatever is wrong with the state: it takes the outputs from the manifest.
-func (s *session) warnOfPending(ctx context.Context, request provision.Request) {
+func (s *session) warnOfPending(ctx context.Context, request provision.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Budget/checkShare)
 	defer cancel()
 	provisioner, err := s.provisioner(request.Pak)
@@ -66,6 +65,7 @@ func (s *session) warnOfPending(ctx context.Context, request provision.Request) 
 		s.logger.Warn("the next update will change what the provision template built; the outputs are those of the deployed manifest",
 			"instance", request.InstanceID)
 	}
+	return nil
 }
 
 // sensitive are the values of the sensitive outputs.

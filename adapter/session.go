@@ -12,6 +12,7 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
 )
@@ -26,6 +27,8 @@ type session struct {
 	interruptible     func(context.Context) context.Context
 	logger            *slog.Logger
 	secrets           *redact.Secrets
+	// check looks at what a provision template made when the broker only compares manifests. It changes nothing.
+	check func(context.Context, provision.Request) error
 }
 
 // newSession loads the configuration and opens the paks.
@@ -39,6 +42,7 @@ func newSession(c *call) (*session, error) {
 	}
 	config.addSecrets(s.secrets)
 	s.secrets.Keep(s.words)
+	s.check = s.warnOfPending
 	if warning != "" {
 		s.logger.Warn("reading the configuration", "warning", warning)
 	}

@@ -15,10 +15,13 @@ import (
 
 const pendingHelp = `Tell why the broker refuses updates of an instance with "pending changes": generate the manifest of the instance again, as the
 broker does before every update, and list each place where it differs from the deployed one, with both values and the reason.
+What the next update changes of that which a provision template made is listed as well, resource by resource, although the broker
+refuses no update for it: OpenTofu plans it and changes nothing.
+
 It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.
 
 EXIT STATUS
-  0 no pending changes, 1 there are some, 2 wrong usage, 3 anything else`
+  0 no pending changes, 1 there are some, of the manifest or of resources, 2 wrong usage, 3 anything else`
 
 // newPending is `pending-changes`.
 func newPending(streams Streams) *cobra.Command {
@@ -26,7 +29,7 @@ func newPending(streams Streams) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "pending-changes --manifest FILE --plan FILE",
-		Short:   "Tell why the broker says \"pending changes\"",
+		Short:   "Tell why the broker says \"pending changes\", and what OpenTofu will change",
 		Long:    pendingHelp,
 		Example: "  bosh -d service-instance_GUID manifest > deployed.yml\n  service-adapter pending-changes --manifest deployed.yml --plan plan.json",
 		Args:    arguments(cobra.NoArgs),
@@ -42,7 +45,7 @@ func newPending(streams Streams) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reading the plan: %w", err)
 			}
-			changes, err := adapter.PendingChanges(command.Context(), adapter.Invocation{Getenv: streams.Getenv}, string(deployed), string(planJSON))
+			changes, err := adapter.PendingChanges(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv}, string(deployed), string(planJSON))
 			if err != nil {
 				return err
 			}
@@ -69,6 +72,10 @@ func printChanges(streams Streams, changes []adapter.Change, asJSON bool) error 
 		}
 	} else {
 		for _, change := range changes {
+			if change.OpenTofu != "" {
+				fmt.Fprintf(&out, "%s\n  OpenTofu:  %s\n  reason:    %s\n", change.Path, change.OpenTofu, change.Reason)
+				continue
+			}
 			fmt.Fprintf(&out, "%s\n  deployed:  %s\n  generated: %s\n  reason:    %s\n",
 				change.Path, value.MustJSON(change.Deployed), value.MustJSON(change.Generated), change.Reason)
 		}

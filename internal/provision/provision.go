@@ -155,8 +155,7 @@ func (w *run) apply(working, all context.Context) (*Result, error) {
 		}
 		return w.create(working, all)
 	case state.Destroying:
-		return nil, errors.New("its destruction was begun: `service-adapter instance destroy` finishes it, `service-adapter instance apply` " +
-			"makes again what is gone")
+		return nil, errDestroying
 	}
 	return w.update(working, all, state, record)
 }

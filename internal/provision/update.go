@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -41,8 +40,7 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 	case state.Complete && same(record, w.wanted):
 		return newResult(prepared, state.Outputs, false), nil
 	case older:
-		return nil, fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
-			"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
+		return nil, w.mustUpgrade(state)
 	default:
 		err = w.change(ctx, prepared)
 	}
@@ -99,33 +97,4 @@ func (w *run) inherit(ctx context.Context, state *tofu.State, record *lifecycle.
 func same(a, b *lifecycle.Record) bool {
 	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
 		string(value.MustJSON(a.Inputs)) == string(value.MustJSON(b.Inputs))
-}
-
-// Pending tells whether Apply would change anything, and changes nothing.
-func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
-	w := &run{Provisioner: p, Request: r}
-	var err error
-	if w.installation, err = p.Installation(ctx, r.Pak, ""); err != nil {
-		return false, err
-	}
-	w.wanted = p.record(&r, w.installation)
-	if w.space, err = p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
-		return false, err
-	}
-	defer func() { p.Close(w.space) }()
-	state, err := w.space.State(ctx, w.installation)
-	switch {
-	case err != nil:
-		return false, err
-	case state == nil:
-		return false, ErrStateMissing
-	}
-	record, err := lifecycle.DecodeRecord(state.Record)
-	if err != nil {
-		return false, err
-	}
-	if _, err := w.inherit(ctx, state, record); err != nil {
-		return false, err
-	}
-	return !state.Complete || !same(record, w.wanted) || p.Upgrades && state.OlderThan(w.installation.Version), nil
 }

@@ -56,6 +56,19 @@ func (b *broker) check(ctx context.Context) string {
 	return got.Stderr
 }
 
+// pendingChanges runs the command of that name.
+func (b *broker) pendingChanges(ctx context.Context) (exit int, changes []any) {
+	GinkgoHelper()
+	manifest, plan := filepath.Join(b.site.dir, "deployed.yml"), filepath.Join(b.site.dir, "plan.json")
+	Expect(os.WriteFile(manifest, []byte(b.Manifest), 0o600)).To(Succeed())
+	Expect(os.WriteFile(plan, []byte(encode(b.Plan)), 0o600)).To(Succeed())
+	got := b.run(ctx, "", "pending-changes", "--manifest", manifest, "--plan", plan, "--json")
+	if got.Stdout != "" {
+		Expect(yaml.Unmarshal([]byte(got.Stdout), &changes)).To(Succeed())
+	}
+	return got.Exit, changes
+}
+
 // applying is the id of the OpenTofu that applies right now.
 func (s *site) applying() int {
 	GinkgoHelper()
@@ -99,6 +112,63 @@ var _ = Describe("an instance with a provision template", func() {
 			Expect(b.unbind(ctx, id).Exit).To(Equal(0))
 		}
 		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
+	})
+
+	It("has what the next update will do to its resources among its pending changes", func(ctx context.Context) {
+		plan := object{"service": "entries", "plan": "standard"}
+		b.Plan["properties"] = object{"brokerpak": plan}
+		b.deploy(ctx, object{"content": "first"})
+		exit, changes := b.pendingChanges(ctx)
+		Expect(exit).To(BeZero())
+		Expect(changes).To(BeEmpty())
+
+		before := b.site.resources()
+		definition, err := os.ReadFile(filepath.Join(b.site.pak, "provisioned.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		b.site.write("provisioned.yml", strings.Replace(string(definition), "-data', overwrite", "-other', overwrite", 1))
+		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"), "the broker's check passes")
+		exit, changes = b.pendingChanges(ctx)
+		Expect(exit).To(Equal(1))
+		reason := "OpenTofu runs with the next update: other values of name"
+		Expect(changes).To(Equal([]any{
+			object{"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil},
+			object{"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil},
+		}))
+		Expect(b.site.resources()).To(Equal(before), "it changes nothing")
+
+		By("with another template, where instances get it")
+		b.site.write("provisioned.yml", string(definition))
+		template, err := os.ReadFile(filepath.Join(b.site.pak, "main.tf"))
+		Expect(err).NotTo(HaveOccurred())
+		b.site.write("main.tf", strings.Replace(string(template), "= var.content", `= "${var.content}!"`, 1)+"resource \"terraform_data\" \"new\" {}\n")
+		exit, changes = b.pendingChanges(ctx)
+		Expect(exit).To(BeZero(), "the instance keeps its template")
+		Expect(changes).To(BeEmpty())
+		b.site.set(object{"brokerpak_updates_enabled": true})
+		exit, changes = b.pendingChanges(ctx)
+		Expect(exit).To(Equal(1))
+		reason = "OpenTofu runs with the next update: the provision template is another one"
+		Expect(changes).To(Equal([]any{
+			object{"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil, "generated": nil},
+			object{"path": "terraform_data.new", "opentofu": "create", "reason": reason, "deployed": nil, "generated": nil},
+		}))
+		b.site.write("main.tf", string(template))
+
+		By("with a change of the manifest, and a resource that an update that failed left out")
+		b.site.write("provisioned.yml", string(definition))
+		Expect(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "second", "failure": "no space"}))).Exit).To(Equal(1))
+		b.group()["vm_type"] = "large"
+		exit, changes = b.pendingChanges(ctx)
+		Expect(exit).To(Equal(1))
+		Expect(changes).To(HaveLen(2))
+		Expect(changes[0]).To(And(HaveKeyWithValue("path", "/instance_groups/name=server/vm_type"), Not(HaveKey("opentofu"))))
+		Expect(changes[1]).To(And(HaveKeyWithValue("path", "directory_entry.data"), HaveKeyWithValue("opentofu", "change"),
+			HaveKeyWithValue("reason", ContainSubstring("the last run of OpenTofu was not finished"))))
+
+		By("where nobody can tell")
+		Expect(os.RemoveAll(filepath.Join(b.site.state(), "workspaces", "i-inst-1"))).To(Succeed())
+		exit, _ = b.pendingChanges(ctx)
+		Expect(exit).To(Equal(3))
 	})
 
 	It("runs no OpenTofu for what concerns BOSH alone", func(ctx context.Context) {

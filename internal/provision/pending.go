@@ -1,0 +1,163 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
+)
+
+// Planned is what Apply would do to an instance.
+type Planned struct {
+	// Reasons tell why OpenTofu would run; none means that it would not.
+	Reasons []string
+	// Resources are what it would do, by the address of a resource. It may be none although OpenTofu would run: for outputs alone.
+	Resources map[string]Action
+}
+
+// Action is what OpenTofu would do to a resource.
+type Action string
+
+// The actions of a plan.
+const (
+	Create  Action = "create"
+	Change  Action = "change"
+	Destroy Action = "destroy"
+	Replace Action = "replace"
+)
+
+// Pending tells whether Apply would change anything, and changes nothing.
+func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
+	reasons, err := p.compare(ctx, r, func(*run, *tofu.Prepared) error { return nil })
+	return len(reasons) > 0, err
+}
+
+// Plan tells what Apply would do, and changes nothing.
+func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
+	var summary *tofu.PlanSummary
+	reasons, err := p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
+		encoded, err := w.wanted.Encode()
+		if err != nil {
+			return err
+		}
+		w.space.SetRecord(encoded)
+		summary, err = w.space.Plan(ctx, prepared, w.wanted.Inputs)
+		return err
+	})
+	if err != nil || summary == nil {
+		return &Planned{Reasons: reasons}, err
+	}
+	return &Planned{Reasons: reasons, Resources: actions(summary)}, nil
+}
+
+// actions are those of a plan by address.
+func actions(summary *tofu.PlanSummary) map[string]Action {
+	all := map[string]Action{}
+	for _, address := range summary.Add {
+		all[address] = Create
+	}
+	for _, address := range summary.Change {
+		all[address] = Change
+	}
+	for _, address := range summary.Destroy {
+		if all[address] == Create {
+			all[address] = Replace
+		} else {
+			all[address] = Destroy
+		}
+	}
+	return all
+}
+
+// compare holds an instance against what is wanted, and returns why OpenTofu would run. Where it would, look is called with the
+// workspace and the prepared template. Errors are those that Apply would have.
+func (p *Provisioner) compare(ctx context.Context, r Request, look func(w *run, prepared *tofu.Prepared) error) ([]string, error) {
+	w := &run{Provisioner: p, Request: r}
+	var err error
+	if w.installation, err = p.Installation(ctx, r.Pak, ""); err != nil {
+		return nil, err
+	}
+	w.wanted = p.record(&r, w.installation)
+	if w.space, err = p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
+		return nil, err
+	}
+	defer func() { p.Close(w.space) }()
+	state, err := w.space.State(ctx, w.installation)
+	switch {
+	case err != nil:
+		return nil, err
+	case state == nil && !r.Known:
+		return []string{"nothing was made yet"}, nil
+	case state == nil:
+		return nil, ErrStateMissing
+	case state.Destroying:
+		return nil, errDestroying
+	}
+	record, err := lifecycle.DecodeRecord(state.Record)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := w.inherit(ctx, state, record)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := w.reasons(state, record)
+	if err == nil && len(reasons) > 0 {
+		err = look(w, prepared)
+	}
+	return reasons, err
+}
+
+// reasons tell why OpenTofu would run.
+func (w *run) reasons(state *tofu.State, record *lifecycle.Record) ([]string, error) {
+	var reasons []string
+	if !state.Complete {
+		reasons = append(reasons, "the last run of OpenTofu was not finished")
+	}
+	if !maps.Equal(record.Templates, w.wanted.Templates) {
+		reasons = append(reasons, "the provision template is another one")
+	}
+	if names := changedInputs(record.Inputs, w.wanted.Inputs); len(names) > 0 {
+		reasons = append(reasons, "other values of "+strings.Join(names, ", "))
+	}
+	if len(reasons) == 0 && !same(record, w.wanted) {
+		reasons = append(reasons, "other inputs are declared")
+	}
+	if state.OlderThan(w.installation.Version) && state.Applied != nil {
+		switch {
+		case w.Upgrades:
+			reasons = append(reasons, fmt.Sprintf("the state is upgraded from OpenTofu %s to %s", state.TofuVersion, w.installation.Version))
+		case len(reasons) > 0:
+			return reasons, w.mustUpgrade(state)
+		}
+	}
+	return reasons, nil
+}
+
+// changedInputs are the names of inputs with another value, sorted.
+func changedInputs(before, after map[string]any) []string {
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, after)
+	return slices.DeleteFunc(value.Keys(all), func(name string) bool {
+		return string(value.MustJSON(before[name])) == string(value.MustJSON(after[name]))
+	})
+}
+
+// errDestroying says that an instance is being destroyed.
+var errDestroying = errors.New("its destruction was begun: `service-adapter instance destroy` finishes it, `service-adapter instance apply` " +
+	"makes again what is gone")
+
+// mustUpgrade says that an instance cannot be changed before it is upgraded.
+func (w *run) mustUpgrade(state *tofu.State) error {
+	return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
+		"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
+}
