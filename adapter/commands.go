@@ -12,9 +12,9 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/record"
+	"service-adapter/internal/redact"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
@@ -210,27 +210,12 @@ func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
 
 // hide keeps secrets out of schemas, which every user reads.
 func hide(action *brokerpak.Action, values map[string]any) {
-	for _, name := range secretInputs(action) {
-		if _, ok := values[name]; ok {
+	declared := secretInputs(action)
+	for name, item := range values {
+		var found redact.Secrets
+		found.AddValues(map[string]any{name: item}, declared...)
+		if found.Any() {
 			values[name] = schemas.Hidden{}
 		}
 	}
-}
-
-// secretInputs are the inputs that a definition declares secret: those that are values of secrets of the manifest, and those that the
-// template's variables call sensitive.
-func secretInputs(action *brokerpak.Action) []string {
-	var names []string
-	if action.Bosh != nil {
-		for _, secret := range action.Bosh.Secrets {
-			names = append(names, secret.Input)
-		}
-	}
-	module, _ := hclfile.Inspect(action.Templates) // what is wrong with the files is for validate to say
-	for name, variable := range module.Variables {
-		if variable.Sensitive {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -55,22 +55,25 @@ func (s *session) words() []string {
 	return words
 }
 
-// addDeclared masks the values of inputs that the service declares secret: those that are values of secrets of the manifest, and those
-// that go into variables which the template declares sensitive.
+// addDeclared masks the values of inputs that the service declares secret.
 func (s *session) addDeclared(action *brokerpak.Action, values map[string]any) {
-	s.secrets.Later(func() (map[string]any, []string) {
-		var names []string
-		if action.Bosh != nil {
-			for _, secret := range action.Bosh.Secrets {
-				names = append(names, secret.Input)
-			}
+	s.secrets.Later(func() (map[string]any, []string) { return values, secretInputs(action) })
+}
+
+// secretInputs are the inputs that a definition declares secret: those that are values of secrets of the manifest, and those that the
+// template's variables call sensitive.
+func secretInputs(action *brokerpak.Action) []string {
+	var names []string
+	if action.Bosh != nil {
+		for _, secret := range action.Bosh.Secrets {
+			names = append(names, secret.Input)
 		}
-		module, _ := hclfile.Inspect(action.Templates)
-		for name, variable := range module.Variables {
-			if variable.Sensitive {
-				names = append(names, name)
-			}
+	}
+	module, _ := hclfile.Inspect(action.Templates) // what is wrong with the files is for validate to say
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			names = append(names, name)
 		}
-		return values, names
-	})
+	}
+	return names
 }
