@@ -40,6 +40,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	}
 	if err := space.Apply(working, prepared, record.Inputs); err != nil {
 		switch {
+		case b.KeepLost(ctx, space, installation, record, err):
 		case errors.Is(err, tofu.ErrExists):
 			// Somebody else took the workspace since we reserved it; nothing in it is ours.
 			err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
@@ -52,8 +53,10 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		return nil, lifecycle.Meaning(fmt.Errorf("creating binding %q: %w", r.BindingID, err), r.Service.Bind.Errors, "apply")
 	}
 	outputs, err := space.Outputs(working, prepared)
+	if b.KeepLost(ctx, space, installation, record, err) {
+		return nil, fmt.Errorf("creating binding %q: %w", r.BindingID, err)
+	}
 	if errors.Is(err, tofu.ErrExists) {
-		b.Logger.Error("somebody else reserved the binding while it was made; what was made here is in no state", "binding", r.BindingID)
 		return nil, fmt.Errorf("creating binding %q: %w: %w", r.BindingID, fault.ErrBindingExists, err)
 	}
 	if err != nil {

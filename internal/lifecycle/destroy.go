@@ -24,6 +24,9 @@ type Destruction struct {
 // resource whose creation was never recorded is then adopted by providers that can. What an unfinished import took over is
 // forgotten: it was not made here.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
+	if err := d.Record.lost(); err != nil {
+		return err
+	}
 	installation, missing, err := m.installationFor(ctx, d.Record)
 	if err != nil {
 		return err

@@ -162,6 +162,7 @@ func newStored(name string, state *tofu.State, err error) Stored {
 	stored.InstanceID, stored.Deployment, stored.Service, stored.Plan = record.InstanceID, record.Deployment, record.Service, record.Plan
 	stored.Pak, stored.PakVersion = record.Pak, record.PakVersion
 	stored.Condition = ConditionOf(state, record)
+	stored.Resources = append(stored.Resources, record.Lost...)
 	return stored
 }
 

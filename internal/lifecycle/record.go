@@ -49,6 +49,8 @@ type Record struct {
 	// Attempt differs in each request that ran OpenTofu for an instance: to change it back to what it was, after an update that
 	// failed, is a change as well.
 	Attempt string `json:"attempt,omitempty"`
+	// Lost are the addresses of resources that a creation made and that are in no state.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // Provider is a provider of the pak that made a binding or instance.

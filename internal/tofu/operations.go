@@ -95,7 +95,8 @@ func (w *Workspace) afterFailure(ctx context.Context, i Installation, failure er
 
 // Apply applies the template with the guard that Reserve made or State found, and with the record of SetRecord when there is
 // one. Of the variables those are passed that the template declares. A failed apply may leave resources; the state tells which.
-// When the workspace was reserved by somebody else meanwhile, nothing is changed and the error is ErrExists.
+// When the workspace was reserved by somebody else meanwhile, nothing is changed and the error is ErrExists. It is a *LostError when it was
+// taken over or removed while the apply was under way.
 func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any) error {
 	if w.nonce == "" {
 		return w.failed("applying", errors.New("it is not reserved"))
@@ -110,19 +111,11 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 		}
 		return err
 	}
-	if ctx.Err() != nil {
-		return err
+	whose := w.afterApply(ctx, p.installation)
+	if errors.Is(whose, ErrExists) {
+		return whose
 	}
-	lost, lookErr := w.lostGuard(ctx, p.installation)
-	if lost {
-		w.disown()
-		return w.failed("applying", ErrExists)
-	}
-	var run *RunError
-	if errors.As(err, &run) {
-		run.hide(w.mask) // once more: the state that was looked at has secrets that the run generated
-	}
-	return errors.Join(err, lookErr)
+	return errors.Join(err, whose)
 }
 
 // lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: somebody else took the workspace
@@ -224,19 +217,24 @@ func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
 }
 
 // Outputs returns the values of the template's outputs after a complete apply, sensitive ones too; an output that is null is absent.
-// The error is ErrExists when somebody else reserved the workspace meanwhile; what the apply made is then in no state.
+// The error is ErrExists when somebody else reserved the workspace meanwhile, and a *LostError when that left something in no state.
 func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, error) {
 	nonce := w.nonce
 	state, err := w.State(ctx, p.installation)
 	if err != nil {
 		return nil, err
 	}
-	if state != nil && state.Nonce != nonce {
+	if state == nil || state.Nonce != nonce {
+		err := w.lost(state)
+		switch {
+		case err != nil:
+		case state != nil:
+			err = ErrExists
+		default:
+			err = errors.New("it does not exist")
+		}
 		w.disown()
-		return nil, w.failed("reading", ErrExists)
-	}
-	if state == nil {
-		return nil, w.failed("reading", errors.New("it does not exist"))
+		return nil, w.failed("reading", err)
 	}
 	if !state.Complete {
 		return nil, w.failed("reading", errors.New("its last apply is not stored as complete"))

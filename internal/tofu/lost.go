@@ -1,0 +1,100 @@
+package tofu
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// LostError says that an apply made resources which are in no state: while it ran somebody else took over or removed the workspace, as
+// happens when the database ends the session that has the lock. It is an ErrExists as well.
+type LostError struct {
+	// Resources are the addresses of what was made, or was being made at the end.
+	Resources []string
+}
+
+// Error names the resources.
+func (e *LostError) Error() string {
+	return "somebody else changed the state while OpenTofu worked, and what was made is in no state: " + strings.Join(e.Resources, ", ")
+}
+
+// Unwrap returns ErrExists.
+func (e *LostError) Unwrap() error { return ErrExists }
+
+// lost returns what the last apply made and the stored state does not have: a *LostError, or nil when that is nothing.
+func (w *Workspace) lost(stored *State) error {
+	text, err := os.ReadFile(filepath.Join(w.dir, "apply.stdout"))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) { // nothing was applied
+			w.engine.logger.Warn("looking what an apply made", "workspace", w.name, "error", err)
+		}
+		return nil
+	}
+	resources := slices.DeleteFunc(made(text), func(address string) bool {
+		return stored != nil && slices.Contains(stored.instances, address)
+	})
+	if len(resources) == 0 {
+		return nil
+	}
+	for n, address := range resources {
+		resources[n] = w.mask.Clean(address)
+	}
+	return &LostError{Resources: resources}
+}
+
+// made reads from the messages of "apply -json" which resources were created, or were being created at the end.
+func made(output []byte) []string {
+	var addresses []string
+	for line := range bytes.Lines(output) {
+		var m struct {
+			Type string `json:"type"`
+			Hook struct {
+				Action   string `json:"action"`
+				Resource struct {
+					Address string `json:"addr"`
+				} `json:"resource"`
+			} `json:"hook"`
+		}
+		address := &m.Hook.Resource.Address
+		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == guardAddress || *address == completeAddress {
+			continue
+		}
+		switch m.Type {
+		case "apply_start":
+			addresses = append(addresses, *address)
+		case "apply_errored":
+			addresses = slices.DeleteFunc(addresses, func(started string) bool { return started == *address })
+		}
+	}
+	return addresses
+}
+
+// afterApply looks whose the workspace is after an apply that failed, within the grace even when the context has ended. The error is
+// ErrExists when somebody else took it over, and a *LostError when something was made that is in no state.
+func (w *Workspace) afterApply(ctx context.Context, i Installation) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
+	defer cancel()
+	now, err := w.pull(ctx, i)
+	if err != nil {
+		return fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
+	}
+	if now.state != nil && (now.state.Nonce == w.nonce || now.state.Nonce == "") {
+		return nil
+	}
+	err = w.lost(now.state)
+	if err == nil && now.state != nil {
+		err = ErrExists
+	}
+	if err != nil {
+		w.disown()
+		return w.failed("applying", err)
+	}
+	return nil
+}
