@@ -107,12 +107,7 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		"config.find": {
 			[]Type{String, String},
 			String, "Returns the configuration value of the key, or the default when it is not set.",
-			func(args []any) (any, error) {
-				if found, err := s.config(as[string](args[0])); err == nil {
-					return found, nil
-				}
-				return args[1], nil
-			},
+			s.configFind,
 		},
 		"counter.next": {
 			nil, Int, "Returns the next number of a counter that starts at 1.",

@@ -106,6 +106,15 @@ func ConfigVariable(key string) string {
 	return "GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// configFind is the function config.find().
+func (s *Scope) configFind(args []any) (any, error) {
+	found, err := s.config(as[string](args[0]))
+	if err != nil {
+		return args[1], nil //nolint:nilerr // it is not set
+	}
+	return found, nil
+}
+
 // next returns the next value of counter.next.
 func (s *Scope) next() (any, error) {
 	if s.Counter != nil {
