@@ -164,7 +164,7 @@ func (c *call) finish(ctx context.Context, made []byte, err error) int {
 	switch {
 	case code != serviceadapter.ErrorExitCode && c.command != generateManifest:
 		level = slog.LevelInfo // an ordinary answer
-	case message != "" && message != noSchemas && !errors.As(err, new(*fault.BudgetError)):
+	case !fault.OfOperator(err):
 		level = slog.LevelWarn
 	}
 	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)

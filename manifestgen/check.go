@@ -142,7 +142,7 @@ func (w *generation) checkReleases() error {
 
 func meets(what string, constraint brokerpak.Constraint, version string, present bool) error {
 	if !present {
-		return fault.Userf("the service requires %s %q %s; the deployment has none of that name", what, constraint.Name, constraint.Constraint)
+		return fault.Operatorf("the service requires %s %q %s; the deployment has none of that name", what, constraint.Name, constraint.Constraint)
 	}
 	conditions, err := brokerpak.ParseConstraint(constraint.Constraint)
 	if err != nil {
@@ -150,10 +150,10 @@ func meets(what string, constraint brokerpak.Constraint, version string, present
 	}
 	ok, err := conditions.Match(version)
 	if err != nil {
-		return fault.Userf("%s %q: %s", what, constraint.Name, err)
+		return fault.Operatorf("%s %q: %s", what, constraint.Name, err)
 	}
 	if !ok {
-		return fault.Userf("the service requires %s %q %s; the deployment has version %s", what, constraint.Name, constraint.Constraint, version)
+		return fault.Operatorf("the service requires %s %q %s; the deployment has version %s", what, constraint.Name, constraint.Constraint, version)
 	}
 	return nil
 }
@@ -184,10 +184,10 @@ func notLower(release serviceadapter.ServiceRelease, before string) error {
 	}
 	comparison, err := brokerpak.CompareVersions(release.Version, before)
 	if err != nil {
-		return fault.Userf("release %q: %s", release.Name, err)
+		return fault.Operatorf("release %q: %s", release.Name, err)
 	}
 	if comparison < 0 {
-		return fault.Userf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before)
+		return fault.Operatorf("release %q: version %s is lower than the deployed version %s", release.Name, release.Version, before)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (w *generation) checkJobDowngrades() error {
 		}
 		before, ok := old[name]
 		if !ok {
-			failed = append(failed, fault.Userf("release %q, which provides the job %q, is not in the previous manifest", name, job))
+			failed = append(failed, fault.Operatorf("release %q, which provides the job %q, is not in the previous manifest", name, job))
 			continue
 		}
 		failed = append(failed, notLower(serviceadapter.ServiceRelease{Name: name, Version: w.releaseVersion(name)}, before))

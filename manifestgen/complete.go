@@ -116,13 +116,13 @@ func (w *generation) checkGroups(templates map[string]map[string]any) error {
 	}
 	for _, name := range planned {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("the plan has an instance group %q that the service does not know%s; the plan has: %s; the service has: %s",
+			return fault.Operatorf("the plan has an instance group %q that the service does not know%s; the plan has: %s; the service has: %s",
 				name, diag.Suggest(name, known), diag.Names(planned), diag.Names(known))
 		}
 	}
 	for _, name := range known {
 		if !slices.Contains(planned, name) && !slices.Contains(w.bosh.OptionalInstanceGroups, name) {
-			return fmt.Errorf("the plan lacks the instance group %q, which the service requires; the plan has: %s; the service has: %s",
+			return fault.Operatorf("the plan lacks the instance group %q, which the service requires; the plan has: %s; the service has: %s",
 				name, diag.Names(planned), diag.Names(known))
 		}
 	}
@@ -308,9 +308,9 @@ func (w *generation) releaseOf(job string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fault.Userf("job '%s' not provided by any release of the deployment", job)
+		return "", fault.Operatorf("job '%s' not provided by any release of the deployment", job)
 	default:
-		return "", fault.Userf("job '%s' is provided by several releases of the deployment: %s", job, diag.Names(found))
+		return "", fault.Operatorf("job '%s' is provided by several releases of the deployment: %s", job, diag.Names(found))
 	}
 }
 

@@ -224,8 +224,9 @@ func (v *View) resolveText(text, path string) (string, error) {
 		secret, ok := v.Secrets[reference]
 		if !ok {
 			return "", &fault.UserError{
-				Message: "the broker sent no value for " + reference,
-				Err:     fmt.Errorf("the manifest has it at %q; is enable_secure_manifests on?", path),
+				Message:  "the broker sent no value for " + reference,
+				Operator: true,
+				Err:      fmt.Errorf("the manifest has it at %q; is enable_secure_manifests on?", path),
 			}
 		}
 		out.WriteString(text[:start])

@@ -26,9 +26,20 @@ var (
 type UserError struct {
 	// Message is one sentence without secrets, as the cf user shall read it.
 	Message string
+	// Operator says that only the operator can mend it: the user is asked to pass the message on.
+	Operator bool
 	// Err is the operator's detail.
 	Err error
 }
+
+// Operatorf returns a UserError that only the operator can mend, such as a release that is missing.
+func Operatorf(format string, args ...any) error {
+	return &UserError{Message: fmt.Sprintf(format, args...), Operator: true}
+}
+
+// contactOperator begins what the user reads of an error that only the operator can mend. The example adapters of the on-demand
+// services SDK use these words.
+const contactOperator = "Contact your operator, service configuration issue occurred: "
 
 // Userf returns a UserError without operator detail.
 func Userf(format string, args ...any) error {
@@ -38,27 +49,39 @@ func Userf(format string, args ...any) error {
 // UserMessage returns what the cf user may read of an error: the message of a UserError in it, or of each one where errors are joined;
 // "" when there is none.
 func UserMessage(err error) string {
-	var messages []string
-	for _, message := range userMessages(err) {
-		if !slices.Contains(messages, message) {
-			messages = append(messages, message)
+	var messages, operators []string
+	for _, found := range userErrors(err) {
+		list := &messages
+		if found.Operator {
+			list = &operators
 		}
+		if !slices.Contains(*list, found.Message) {
+			*list = append(*list, found.Message)
+		}
+	}
+	if len(operators) > 0 {
+		messages = append(messages, contactOperator+strings.Join(operators, "; "))
 	}
 	return strings.Join(messages, "; ")
 }
 
-func userMessages(err error) []string {
+// OfOperator tells whether an error has nothing that the user can mend.
+func OfOperator(err error) bool {
+	return !slices.ContainsFunc(userErrors(err), func(e *UserError) bool { return !e.Operator })
+}
+
+func userErrors(err error) []*UserError {
 	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As makes
 	case *UserError:
-		return []string{e.Message}
+		return []*UserError{e}
 	case interface{ Unwrap() error }:
-		return userMessages(e.Unwrap())
+		return userErrors(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		var messages []string
+		var found []*UserError
 		for _, joined := range e.Unwrap() {
-			messages = append(messages, userMessages(joined)...)
+			found = append(found, userErrors(joined)...)
 		}
-		return messages
+		return found
 	default:
 		return nil
 	}

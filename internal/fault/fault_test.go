@@ -34,6 +34,17 @@ var _ = DescribeTable("what the user reads", func(err error, message string) { E
 	Entry("of joined errors, each once", fmt.Errorf("checking: %w", errors.Join(
 		fault.Userf("no broker"), errors.New("disk full"), errors.Join(fmt.Errorf("group a: %w", fault.Userf("no agent")), fault.Userf("no broker")),
 	)), "no broker; no agent"),
+	Entry("of what only the operator can mend", errors.Join(fault.Operatorf("no release"), fault.Userf("too many"), fault.Operatorf("no %s", "job")),
+		"too many; Contact your operator, service configuration issue occurred: no release; no job"),
+)
+
+var _ = DescribeTable("an error of the operator alone", func(err error, ofOperator bool) {
+	Expect(fault.OfOperator(err)).To(Equal(ofOperator))
+},
+	Entry(nil, errors.New("disk full"), true),
+	Entry(nil, fmt.Errorf("group a: %w", fault.Operatorf("no job")), true),
+	Entry(nil, fault.Userf("too many"), false),
+	Entry(nil, errors.Join(fault.Operatorf("no job"), fault.Userf("too many")), false),
 )
 
 var _ = It("tells the errors with exit codes apart", func() {

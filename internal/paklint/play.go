@@ -60,9 +60,8 @@ const unset = "unknown variable accessed"
 // is told is none either.
 func (c *serviceCheck) playFailed(attempt deployment, err error) {
 	var placed diag.Errors
-	var user *fault.UserError
 	switch {
-	case err == nil, errors.As(err, &user):
+	case err == nil, !fault.OfOperator(err):
 	case errors.As(err, &placed):
 		for _, item := range placed {
 			c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)

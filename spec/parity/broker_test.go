@@ -191,6 +191,9 @@ func expectRefused(got answer, texts ...string) {
 	}
 }
 
+// contactOperator begins what the user reads of what only the operator can mend.
+const contactOperator = "Contact your operator, service configuration issue occurred: "
+
 // expectTold asserts what the user reads.
 func expectTold(got answer, texts ...string) {
 	GinkgoHelper()

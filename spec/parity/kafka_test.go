@@ -187,12 +187,11 @@ func kafkaRefusals() []behaviour {
 			expectRefused(b.ask(ctx, b.body(nil)), fmt.Sprintf("expected 1 network for kafka_server, got %d", len(names)))
 		})
 	}
-	const missing = "the plan lacks the instance group kafka_server or zookeeper_server"
-	noGroup := func(name string, kept []any) behaviour {
+	noGroup := func(name, missing string, kept ...any) behaviour {
 		return differs(name, func(ctx context.Context) {
 			b := newKafka()
-			b.Plan["instance_groups"] = kept
-			expectRefused(b.ask(ctx, b.body(nil)), missing)
+			b.Plan["instance_groups"] = append([]any{}, kept...)
+			expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan lacks the instance group "`+missing+`"`)
 		})
 	}
 	scaledIn := func(name string, before object) behaviour {
@@ -250,9 +249,9 @@ func kafkaRefusals() []behaviour {
 		malformed("deployment is empty", "service_deployment", "{}"),
 		lacks("no releases", "kafka_server"),
 		malformed("plan is invalid JSON", "plan", "{"),
-		noGroup("plan without instance groups", []any{}),
-		noGroup("no kafka_server instance group", []any{planGroup("zookeeper_server", 1)}),
-		noGroup("no zookeeper_server instance group", []any{planGroup("kafka_server", 1)}),
+		noGroup("plan without instance groups", "kafka_server"),
+		noGroup("no kafka_server instance group", "kafka_server", planGroup("zookeeper_server", 1)),
+		noGroup("no zookeeper_server instance group", "zookeeper_server", planGroup("kafka_server", 1)),
 		lacks("release lacks a job", "zookeeper_server", release("kafka", "9.2.1", "kafka_server")),
 		networks("no network for kafka_server"),
 		networks("two networks for kafka_server", "net", "other"),

@@ -42,18 +42,18 @@ func redisRefusals() []behaviour {
 		told("job in two releases", func(b *broker) {
 			b.Deployment.Releases = append(b.Deployment.Releases, release("some-other-release", "4", "redis-server"))
 		}, "job 'redis-server' is provided by several releases of the deployment: some-other-release, some-release-name"),
-		differs("plan lacks the redis-server instance group", func(ctx context.Context) {
+		same("plan lacks the redis-server instance group", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = b.planGroups()[1:]
 			for _, persistence := range []bool{true, false} {
 				b.properties()["persistence"] = persistence
-				expectRefused(b.ask(ctx, b.body(nil)), `the plan lacks the instance group "redis-server"`)
+				expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan lacks the instance group "redis-server"`)
 			}
 		}),
-		differs("unknown configured instance group name", func(ctx context.Context) {
+		same("unknown configured instance group name", func(ctx context.Context) {
 			b := newRedis()
 			b.properties()["persistence"], b.properties()["redis_instance_group_name"] = false, "foo"
-			expectRefused(b.ask(ctx, b.body(nil)), `the plan lacks the instance group "foo"`)
+			expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan has an instance group "redis-server" that the service does not know`)
 		}),
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
@@ -80,7 +80,7 @@ func redisRefusals() []behaviour {
 		differs("an instance group that the adapter does not know", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = append(b.planGroups(), planGroup("sentinel", 1))
-			expectRefused(b.ask(ctx, b.body(nil)), `the plan has an instance group "sentinel" that the service does not know`)
+			expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan has an instance group "sentinel" that the service does not know`)
 		}),
 		differs("persistence without a disk", func(ctx context.Context) {
 			b := newRedis()
