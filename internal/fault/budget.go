@@ -25,7 +25,7 @@ func (e *BudgetError) Error() string {
 }
 
 // Is tells that this is how a context ended.
-func (*BudgetError) Is(target error) bool { return target == context.DeadlineExceeded } //nolint:errorlint // that is what Is does
+func (*BudgetError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // UserMessage is for the cf user.
 func (e *BudgetError) UserMessage() string {

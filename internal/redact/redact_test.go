@@ -136,6 +136,16 @@ var _ = Describe("of values", func() {
 		Entry(nil, "https://db.example.com/hooks/T00/8gW2kLmQ0zXp4RtYv7Nc1Bds", "8gW2kLmQ0zXp4RtYv7Nc1Bds"),
 	)
 
+	It("an id is none, even if it looks generated", func() {
+		const generated = "0oA1b2C3d4E5f6G7h8I9"
+		for _, name := range []string{"client_id", "subnet_ids", "role_arn", "id"} {
+			Expect(masked(map[string]any{name: generated}, generated)).To(BeEmpty(), name)
+		}
+		for _, name := range []string{"name", "host", "idea", "value"} {
+			Expect(masked(map[string]any{name: generated}, generated)).NotTo(BeEmpty(), name)
+		}
+	})
+
 	It("those are secrets that look generated", func() {
 		letters := "abcdefghijklmnopqrstuvwxyz"
 		capitals, digits, signs := strings.ToUpper(letters), "0123456789", "!#$%&*()-_=+[]{}<>:?"

@@ -13,10 +13,10 @@ import (
 
 // patternSet are the patterns of the rule.
 type patternSet struct {
-	secretWords, plainWords       *regexp.Regexp // in names
-	guid, ids, hostName, version  *regexp.Regexp
-	publicKeys, keywords, address *regexp.Regexp
-	notSecret                     *regexp.Regexp
+	secretWords, plainWords, idWords *regexp.Regexp // in names
+	guid, ids, hostName, version     *regexp.Regexp
+	publicKeys, keywords, address    *regexp.Regexp
+	notSecret                        *regexp.Regexp
 }
 
 var patterns = sync.OnceValue(func() patternSet { //nolint:gochecknoglobals // compiled once
@@ -25,10 +25,12 @@ var patterns = sync.OnceValue(func() patternSet { //nolint:gochecknoglobals // c
 		// consul, sas_token of azurerm, credentials of gcs.
 		secretWords: regexp.MustCompile(`(?i)passw|pwd|passphrase|secret|token|credential|conn_?str|connection_?string|http_?auth|sas_|` +
 			`(access|account|api|auth|client|customer|encryption|license|master|private|shared|signing|storage)[_-]?key`),
-		// In the names of what is no secret and may look like one: ids, addresses, paths, switches.
+		// In the names of what only is about a secret, and so is none: token_url, secret_name, use_password.
 		plainWords: regexp.MustCompile(`(?i)^(skip|use|enable|require|allow|has|is)_|` +
-			`(^|[_-])(id|ids|guid|uuid|arn|name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
+			`(^|[_-])(name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
 			`endpoint|version|type|length|count|size|ttl|policy|region|bucket|enabled|required)$`),
+		// In the names of ids, which may look generated.
+		idWords: regexp.MustCompile(`(?i)(^|[_-])(id|ids|guid|uuid|arn)$`),
 		// An id, also as a part of a name; digests, which tell what something must be; and the names that infrastructures give.
 		guid: regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
 		ids:  regexp.MustCompile(`(?i)\bsha(1|256|384|512):[0-9a-f]+|\b[a-z]{1,12}-[0-9a-f]{8,17}\b`),
@@ -52,7 +54,7 @@ type certainty int
 
 const (
 	unsaid   certainty = iota // nothing: it is a secret if it looks generated
-	plain                     // its name says that it is none
+	plain                     // it is an id, however it looks
 	named                     // its name, or that of what it is in, says that it is one
 	declared                  // somebody declares it one
 )
@@ -62,8 +64,10 @@ func said(name string, around certainty) certainty {
 	switch {
 	case around == declared || name == "":
 		return around
-	case patterns().plainWords.MatchString(name):
+	case patterns().idWords.MatchString(name):
 		return plain
+	case patterns().plainWords.MatchString(name):
+		return unsaid
 	case patterns().secretWords.MatchString(name):
 		return named
 	case around == plain:

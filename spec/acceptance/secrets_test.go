@@ -73,9 +73,14 @@ var _ = Describe("a secret", func() {
 		got = b.bind(ctx, "bind-1", object{"failure": diskFull, "content": planted("parameter"), "tree": planted("tree")})
 		Expect(got.Exit).To(Equal(1))
 		expectUnseen(got)
-		got = b.bind(ctx, "bind-1", object{"path": filepath.Join("/", planted("path"))})
+		const generated = "7Hq2xP0vLk9dWm4RtZ"
+		got = b.bind(ctx, "bind-1", object{"path": "/" + generated})
 		Expect(got.Exit).To(Equal(1))
-		expectUnseen(got)
+		Expect(got.Stderr).To(And(ContainSubstring("Writing entry: open "), Not(ContainSubstring(generated))))
+		// What it is about is no secret.
+		got = b.bind(ctx, "bind-1", object{"path": "/missing/orders"})
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stderr).To(ContainSubstring("Writing entry: open /missing/orders/"))
 	})
 
 	It("is neither an argument nor in the environment of any process, and files are private", func(ctx context.Context) {
