@@ -19,6 +19,7 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/redact"
 )
@@ -76,7 +77,8 @@ func usage(invocation Invocation) {
 	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ") +
 		"\nauthors and operators have others: see service-adapter --help"
 	if len(invocation.Args) > 1 {
-		text = fmt.Sprintf("unknown subcommand: %s\n%s", invocation.Args[1], text)
+		unknown := invocation.Args[1]
+		text = fmt.Sprintf("unknown subcommand: %s%s\n%s", unknown, diag.Suggest(unknown, Commands()), text)
 	}
 	_, _ = fmt.Fprintln(invocation.Stderr, text) // nobody is left to tell
 }
