@@ -14,6 +14,7 @@ OPENTOFU_VERSION      := 1.12.6
 # Where tests upgrade from. They skip what needs a still older one, 1.6.2, unless `scripts/opentofu 1.6.2` built it.
 OLDER_OPENTOFU        := 1.10.10
 VERSITYGW_VERSION     := 1.8.0
+BOSH_CLI_VERSION      := 7.10.1
 FUZZTIME              ?= 10s
 
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags
@@ -42,12 +43,13 @@ opentofu: ## take OpenTofu from the PATH, or build it
 	scripts/opentofu $(OPENTOFU_VERSION)
 
 .PHONY: tools
-tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, and as root PostgreSQL, PgBouncer, Redis, Chromium and ruby from Debian's packages
+tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, the BOSH CLI's code, and as root PostgreSQL, PgBouncer, Redis, Chromium and ruby from Debian's packages
 	scripts/opentofu $(OLDER_OPENTOFU)
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	cd examples/postgresql/provider && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
+	@scripts/releasedir $(BOSH_CLI_VERSION) >/dev/null
 	@scripts/postgresql >/dev/null || echo "tools: specs that need a PostgreSQL database will be skipped"
 	@scripts/pgbouncer >/dev/null || echo "tools: specs that need a pooler of PostgreSQL will be skipped"
 	@scripts/redis >/dev/null || echo "tools: specs that make users of a Redis server will be skipped"
@@ -72,6 +74,7 @@ lint: $(LINTER) ## check formatting, style, structure and shell scripts
 	$(LINTER) run ./...
 	cd spec/providers && $(CURDIR)/$(LINTER) run ./...
 	cd examples/postgresql/provider && $(CURDIR)/$(LINTER) run ./...
+	cd spec/tools/releasedir-$(BOSH_CLI_VERSION) && $(CURDIR)/$(LINTER) run ./...
 	scripts/lint-shell
 
 .PHONY: format

@@ -105,6 +105,7 @@ type releaseMF struct {
 
 type part struct {
 	Name         string   `yaml:"name"`
+	Fingerprint  string   `yaml:"fingerprint"`
 	Digest       string   `yaml:"sha1"`
 	Packages     []string `yaml:"packages"`
 	Dependencies []string `yaml:"dependencies"`

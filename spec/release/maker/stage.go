@@ -43,13 +43,19 @@ func Stage(ctx context.Context, content Content, dir string) error {
 			return fmt.Errorf("staging %s: %w", name, err)
 		}
 	}
+	var added []string
 	for _, pak := range content.Paks {
 		if filepath.Ext(pak) != ".brokerpak" {
 			return fmt.Errorf("staging %s: a pak must be a .brokerpak file", pak)
 		}
-		if err := copyFile(pak, filepath.Join(dir, "blobs", "brokerpaks", filepath.Base(pak))); err != nil {
+		name := filepath.Join("brokerpaks", filepath.Base(pak))
+		if err := copyFile(pak, filepath.Join(dir, "blobs", name)); err != nil {
 			return fmt.Errorf("staging the paks: %w", err)
 		}
+		added = append(added, name)
+	}
+	if err := trackBlobs(dir, added); err != nil {
+		return err
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "blobs", "brokerpaks", "*.brokerpak"))
 	if err != nil {

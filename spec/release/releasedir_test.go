@@ -1,0 +1,161 @@
+package main_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/spec/release/maker"
+)
+
+// boshVersion is the BOSH CLI whose code the specs run; `make tools` builds it.
+const boshVersion = "7.10.1"
+
+// bosh is the BOSH CLI as far as a release directory goes, with a home directory of its own, where it keeps archives.
+type bosh struct{ home string }
+
+func newBOSH() bosh {
+	GinkgoHelper()
+	Expect(repository("build", "releasedir", boshVersion, "releasedir")).To(BeARegularFile(), "run `make tools` first: it builds the BOSH CLI's code")
+	return bosh{temporary()}
+}
+
+func (b bosh) run(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, repository("build", "releasedir", boshVersion, "releasedir"), args...)
+	command.Env = append(os.Environ(), "HOME="+b.home)
+	output, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+}
+
+// create is bosh create-release --force; it returns the unpacked tarball.
+func (b bosh) create(ctx context.Context, dir, version string) string {
+	GinkgoHelper()
+	tarball := filepath.Join(temporary(), "release.tgz")
+	b.run(ctx, "create-release", dir, version, tarball)
+	return unpack(ctx, tarball)
+}
+
+// vendorGo is bosh vendor-package of a release that has a small golang-1-linux.
+func (b bosh) vendorGo(ctx context.Context, dir string) {
+	GinkgoHelper()
+	source := temporary()
+	writeFile("name: golang\nblobstore: {provider: local, options: {blobstore_path: "+temporary()+"}}\n", source, "config", "final.yml")
+	writeFile("--- {}\n", source, "config", "blobs.yml")
+	writeFile("name: golang-1-linux\nfiles: [bosh/*]\n", source, "packages", "golang-1-linux", "spec")
+	writeFile("cp -r bosh ${BOSH_INSTALL_TARGET}\n", source, "packages", "golang-1-linux", "packaging")
+	writeFile("export GOROOT=none\n", source, "src", "bosh", "compile.env")
+	Expect(os.MkdirAll(filepath.Join(source, "jobs"), 0o755)).To(Succeed())
+	b.create(ctx, source, "1")
+	b.run(ctx, "vendor-package", dir, "golang-1-linux", source)
+}
+
+// operatorsCopy is a copy of what of this repository a release is made of. Its blobstore is a directory.
+func operatorsCopy() string {
+	GinkgoHelper()
+	root := temporary()
+	for _, name := range []string{"go.mod", "go.sum", "config", "jobs", "packages", "cmd", "adapter", "binding", "brokerpak", "internal", "manifestgen", "schemas"} {
+		if info, err := os.Stat(repository(name)); err == nil && info.IsDir() {
+			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(repository(name)))).To(Succeed())
+		} else {
+			writeFile(readFile(repository(name)), root, name)
+		}
+	}
+	writeFile("name: service-adapter\nblobstore: {provider: local, options: {blobstore_path: "+temporary()+"}}\n", root, "config", "final.yml")
+	return root
+}
+
+// fingerprints are those of all jobs and packages of an unpacked tarball.
+func fingerprints(dir string) map[string]string {
+	GinkgoHelper()
+	var manifest releaseMF
+	Expect(yaml.Unmarshal([]byte(readFile(dir, "release.MF")), &manifest)).To(Succeed())
+	found := map[string]string{}
+	for _, item := range append(manifest.Jobs, manifest.Packages...) {
+		found[item.Name] = item.Fingerprint
+	}
+	return found
+}
+
+// packaged is a file of a package of an unpacked tarball.
+func packaged(ctx context.Context, dir, name, file string) string {
+	GinkgoHelper()
+	return run(ctx, dir, "tar", "-xzOf", filepath.Join("packages", name+".tgz"), "./"+file)
+}
+
+var _ = Describe("The release directory", func() {
+	It("gives the BOSH CLI the release that make release makes, and again", func(ctx context.Context) {
+		cli, pak, program := newBOSH(), smallPak("redis.brokerpak"), filepath.Join(temporary(), "program")
+		writeFile("#!/bin/sh\n", program)
+		tarball, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
+		for _, version := range []string{"1.2.3", "1.2.4"} {
+			made := cli.create(ctx, dir, version)
+			Expect(fingerprints(made)).To(Equal(fingerprints(unpack(ctx, tarball))))
+			Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+		}
+	})
+
+	It("gives the BOSH CLI a release of the source with the operator's Go", func(ctx context.Context) {
+		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
+		cli.vendorGo(ctx, root)
+		dir := filepath.Join(temporary(), "dir")
+		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH}, dir)).To(Succeed())
+		made := cli.create(ctx, dir, "1.2.3")
+		Expect(fingerprints(made)).To(And(HaveLen(7), HaveKey("golang-1-linux"), HaveKey("service-adapter")))
+		Expect(packaged(ctx, made, "golang-1-linux", "bosh/compile.env")).To(Equal("export GOROOT=none\n"))
+		Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+		Expect(packaged(ctx, made, "odb-service-adapter", "service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
+	})
+
+	Context("of a copy with a blob", func() {
+		var root, blob, dir string
+
+		stage := func(ctx context.Context, paks ...string) error {
+			program := filepath.Join(temporary(), "program")
+			writeFile("#!/bin/sh\n", program)
+			return maker.Stage(ctx, maker.Content{Repository: root, Binary: program, Paks: paks, Arch: runtime.GOARCH}, dir)
+		}
+		listed := func() string { return readFile(dir, "config", "blobs.yml") }
+
+		BeforeEach(func(ctx context.Context) {
+			root, dir = temporary(), filepath.Join(temporary(), "dir")
+			for _, name := range []string{"jobs", "packages", "config"} {
+				Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(repository(name)))).To(Succeed())
+			}
+			blob = filepath.Join(root, "blobs", "brokerpaks", "redis.brokerpak")
+			writeFile(readFile(smallPak("redis.brokerpak")), blob)
+			Expect(stage(ctx)).To(Succeed())
+			// As bosh upload-blobs leaves it.
+			writeFile(strings.Replace(listed(), "    sha:", "    object_id: 0123-abc\n    sha:", 1), root, "config", "blobs.yml")
+		})
+
+		It("keeps the blob's entry", func(ctx context.Context) {
+			Expect(stage(ctx)).To(Succeed())
+			Expect(listed()).To(ContainSubstring("object_id: 0123-abc"))
+		})
+
+		It("lists the pak that replaces it", func(ctx context.Context) {
+			pak := filepath.Join(temporary(), "redis.brokerpak")
+			makePak(filepath.Join("testdata", "pak"), pak, map[string]string{"bin/linux/" + runtime.GOARCH + "/other": filepath.Join("testdata", "pak", "manifest.yml")})
+			Expect(stage(ctx, pak)).To(Succeed())
+			Expect(listed()).NotTo(ContainSubstring("object_id"))
+			made := newBOSH().create(ctx, dir, "1.2.3")
+			Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+		})
+
+		It("refuses a blob that is not here, or another one", func(ctx context.Context) {
+			other := filepath.Join(filepath.Dir(blob), "other.brokerpak")
+			Expect(os.Rename(blob, other)).To(Succeed())
+			Expect(stage(ctx)).To(MatchError(ContainSubstring("run `bosh sync-blobs`")))
+			writeFile("another one", blob)
+			Expect(stage(ctx)).To(MatchError(ContainSubstring("blob brokerpaks/redis.brokerpak is not the one of config/blobs.yml")))
+		})
+	})
+})
