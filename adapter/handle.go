@@ -22,7 +22,7 @@ func (e inputError) Unwrap() error { return e.err }
 // earlier version of a pak made can be deleted.
 func (c *call) handle(ctx context.Context, s *session) ([]byte, error) {
 	if c.command != deleteBinding && !s.implements(c.command) {
-		return nil, fmt.Errorf("%s: %w", c.command, fault.ErrNotImplemented)
+		return nil, fmt.Errorf("%s: %w", lacking(c.command), fault.ErrNotImplemented)
 	}
 	bridge := &bridge{ctx: ctx, session: s, stderr: c.stderr}
 	err := bridge.respond(c.Args, c.Stdin)
@@ -30,14 +30,14 @@ func (c *call) handle(ctx context.Context, s *session) ([]byte, error) {
 	s.recordRequest(c.command, bridge.params)
 	switch {
 	case errors.As(err, new(inputError)) && !s.implements(c.command):
-		return nil, fmt.Errorf("%s: %w: %w", c.command, fault.ErrNotImplemented, err)
+		return nil, fmt.Errorf("%s: %w: %w", lacking(c.command), fault.ErrNotImplemented, err)
 	case err != nil || bridge.product == nil:
 		return nil, err
-	case bridge.params.TextOutput && c.command == generateManifest:
-		return plainManifest(bridge.product.(*serviceadapter.MarshalledGenerateManifest))
-	default:
-		return encode(bridge.product)
 	}
+	if made, ok := bridge.product.(*serviceadapter.MarshalledGenerateManifest); ok && bridge.params.TextOutput {
+		return plainManifest(made)
+	}
+	return encode(bridge.product)
 }
 
 // plainManifest is the product where the broker passes its request as arguments: it then reads nothing but a manifest.
@@ -72,6 +72,14 @@ func (s *session) implements(command string) bool {
 		}
 	}
 	return false
+}
+
+// lacking says what no service has when a command is not implemented.
+func lacking(command string) string {
+	if command == dashboardURL {
+		return "no service has a dashboard_url"
+	}
+	return "no service has a bind section"
 }
 
 // errRefused is what the SDK is told when a command fails; the error itself stays with the bridge.
