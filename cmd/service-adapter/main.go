@@ -28,6 +28,8 @@ func main() {
 
 // run executes the command line.
 func run() int {
+	// A core dump would hold keys and credentials. What this program starts inherits the limit; to lower it is always allowed.
+	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {

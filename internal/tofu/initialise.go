@@ -40,6 +40,9 @@ func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant st
 	); err != nil {
 		return err
 	}
+	if err := e.checkVersion(ctx, i, home, lock); err != nil {
+		return err
+	}
 	_, err = e.again(ctx, i, command{
 		args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
 		dir:    filepath.Join(dir, variant),

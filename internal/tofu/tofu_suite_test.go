@@ -2,6 +2,7 @@ package tofu_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,4 +82,15 @@ func installation() tofu.Installation {
 			},
 		},
 	}
+}
+
+// calledVersion is the OpenTofu of the specs, which claims to be of another version.
+func calledVersion(version string) tofu.Installation {
+	GinkgoHelper()
+	i := installation()
+	program := filepath.Join(GinkgoT().TempDir(), "tofu")
+	const script = "#!/bin/sh\ntest \"$1\" = version || exec %s \"$@\"\necho '{\"terraform_version\": \"%s\"}'\n"
+	Expect(os.WriteFile(program, fmt.Appendf(nil, script, i.Binary, version), 0o700)).To(Succeed())
+	i.Binary, i.Version = program, version
+	return i
 }

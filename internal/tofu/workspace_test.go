@@ -173,8 +173,7 @@ resource "directory_entry" "account" {
 	)
 
 	It("is destroyed with its guard by an OpenTofu that cannot leave it out", func(ctx context.Context) {
-		i := installation()
-		i.Version = "1.8.9"
+		i := calledVersion("1.8.9")
 		old, err := engine.Prepare(ctx, i, tofu.Template{Files: map[string]string{"main.tf": oneEntry}})
 		Expect(err).NotTo(HaveOccurred())
 		workspace := open(ctx, engine, "b-1")
