@@ -135,12 +135,12 @@ func (r *Record) normalise() {
 	}
 }
 
-// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter. The error
-// says that there is one and it cannot be used, or that the manifest, which seems to have one, cannot be parsed.
+// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter, which lacks the
+// key. The error says that there is one and it cannot be used, or that the manifest, which seems to have one, cannot be parsed.
 func FromManifest(manifest string) (*Record, error) {
 	if line, ok := findLine(manifest); ok {
-		if found, err := topLevel(line); err == nil && found != "" {
-			if r, err := Decode(found); err == nil {
+		if item, err := topLevel(line); err == nil && item != nil {
+			if r, err := fromNode(item); err == nil {
 				return r, nil
 			}
 		}
@@ -148,11 +148,38 @@ func FromManifest(manifest string) (*Record, error) {
 	if !strings.Contains(manifest, Key) {
 		return nil, nil
 	}
-	found, err := topLevel(manifest)
-	if err != nil || found == "" {
+	item, err := topLevel(manifest)
+	if err != nil || item == nil {
 		return nil, err
 	}
-	return Decode(found)
+	return fromNode(item)
+}
+
+// fromNode reads the value of the key. Whatever is no text is damaged: to take it for none would make new passwords for a server
+// that has others.
+func fromNode(item *yaml.Node) (*Record, error) {
+	if item.Kind == yaml.AliasNode {
+		item = item.Alias
+	}
+	if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
+		return nil, fmt.Errorf("reading the record %q of the manifest: line %d: it must be a text, as the adapter wrote it, not %s",
+			Key, item.Line, kind(item))
+	}
+	return Decode(item.Value)
+}
+
+// kind says what a value of YAML is.
+func kind(item *yaml.Node) string {
+	switch {
+	case item.Kind == yaml.MappingNode:
+		return "a mapping"
+	case item.Kind == yaml.SequenceNode:
+		return "a list"
+	case item.ShortTag() == "!!null":
+		return "null"
+	default:
+		return fmt.Sprintf("the value %s", item.Value)
+	}
 }
 
 // findLine returns the line of the key. The adapter writes the record on one line, so that a large manifest need not be
@@ -169,21 +196,20 @@ func findLine(text string) (string, bool) {
 	return line, true
 }
 
-// topLevel parses YAML and returns the record's text, "" when there is none.
-func topLevel(text string) (string, error) {
+// topLevel parses YAML and returns the value of the record's key, nil when there is none.
+func topLevel(text string) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return "", fmt.Errorf("looking for the record %q in the manifest: %w", Key, err)
+		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, err)
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return "", nil
+		return nil, nil
 	}
 	root := document.Content[0]
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, item := root.Content[i], root.Content[i+1]
-		if key.Value == Key && item.Kind == yaml.ScalarNode && item.ShortTag() == "!!str" {
-			return item.Value, nil
+		if root.Content[i].Value == Key {
+			return root.Content[i+1], nil
 		}
 	}
-	return "", nil
+	return nil, nil
 }

@@ -107,8 +107,6 @@ var _ = Describe("the record", func() {
 		Entry("in a quoted scalar without indentation", "name: \"x\nbrokerpak: y\"\n"),
 		Entry("in a comment", "# brokerpak: x\nname: x\n"),
 		Entry("in another key", "brokerpak_version: '{\"format\":1}'\nmy-brokerpak: x\n"),
-		Entry("when the key is something else", "brokerpak: {format: 1}\n"),
-		Entry("when the key is null", "brokerpak:\n"),
 	)
 
 	DescribeTable("is refused", func(manifest, message string) {
@@ -118,6 +116,14 @@ var _ = Describe("the record", func() {
 	},
 		Entry("when it is newer", `brokerpak: '{"format":2}'`, `reading the record "brokerpak" of the manifest: format 2 is not supported; was it made by a newer adapter?`),
 		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
+		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n", `line 2: it must be a text, as the adapter wrote it, not a mapping`),
+		Entry("when it is a list", "brokerpak: [1]\n", "not a list"),
+		Entry("when it is null", "brokerpak:\n", "not null"),
+		Entry("when it says null", "name: x\nbrokerpak: null\n", "not null"),
+		Entry("when it is a number", "brokerpak: 7\n", "not the value 7"),
+		Entry("when it is empty", "brokerpak: ''\n", `reading the record "brokerpak" of the manifest: EOF`),
+		Entry("when it is null in JSON", `{"name": "x", "brokerpak": null}`, "not null"),
+		Entry("when it is a text within a text", `brokerpak: '"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
 		Entry("when it is cut off", `brokerpak: '{"format":1'`, `reading the record "brokerpak" of the manifest: unexpected EOF`),
 		Entry("when it goes on", `brokerpak: '{"format":1}}'`, `reading the record "brokerpak" of the manifest: there is text after it`),
 		Entry("when it is no record", `brokerpak: hello`, `reading the record "brokerpak" of the manifest: invalid character`),
