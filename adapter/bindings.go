@@ -96,6 +96,9 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	if view.Record != nil {
 		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
+	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
+		return nil, err
+	}
 	planID := chosen.planID
 	if view.Record != nil {
 		// As published, request.plan_id is the instance's plan, whatever the request says.
@@ -143,6 +146,14 @@ func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
 		}
 	}
 	return request, nil
+}
+
+// unrecorded is what the adapter knows of an instance whose manifest has no record.
+func (s *session) unrecorded(chosen *selection) (instance.Unrecorded, error) {
+	plan := chosen.plan
+	plan.ID = chosen.planID
+	defaults, err := s.provisionDefaults(chosen.service)
+	return instance.Unrecorded{ServiceID: chosen.serviceID, Plan: plan, Defaults: defaults}, err
 }
 
 // view decodes what the broker tells about the instance. It is usable even when the error is not nil.

@@ -145,6 +145,9 @@ func (s *session) dashboardURL(raw serviceadapter.DashboardUrlJSONParams, params
 		return "", err
 	}
 	view := &instance.View{Manifest: []byte(raw.Manifest), Record: known}
+	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
+		return "", err
+	}
 	url, err := view.DashboardURL(chosen.service, s.environment(chosen.pak), map[string]any{
 		"request.instance_id": params.InstanceID, "request.service_id": chosen.serviceID, "request.plan_id": chosen.planID,
 	})

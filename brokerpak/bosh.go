@@ -43,7 +43,7 @@ func (d *definition) boshKeys(bosh *Bosh) fields {
 		},
 		{"labels", "Labels of the service instance.", d.expressions("labels", &bosh.Labels)},
 		{"requires", "What must hold before anything is rendered.", d.requires(&bosh.Requires)},
-		{"checks", "Any other rule: the request is refused with the message unless `that` holds.", d.checks("checks", &bosh.Checks)},
+		{"checks", "Any other rule: the request is refused with the message unless `that` holds, or did not hold for the deployed instance either.", d.checks("checks", &bosh.Checks)},
 		{"update", "The `update` block for plans that have none; may use `previous.exists`.", d.expressions("update", &bosh.Update)},
 		{
 			"carry_over", "Where a manifest of another adapter keeps the value of an input, secret, reference or `uaa_client` field.",
@@ -100,7 +100,11 @@ func (d *definition) documentKeys(document *Document, condition **expr.Template)
 }
 
 func (d *definition) ops(target *[]Ops) field {
-	keys := func(ops *Ops) fields { return d.documentKeys(&ops.Document, &ops.If) }
+	keys := func(ops *Ops) fields {
+		return append(d.documentKeys(&ops.Document, &ops.If), row{
+			"completed", "It is applied to the manifest that has what the broker decides, and not to the template.", d.boolean("completed", &ops.Completed),
+		})
+	}
 	return entries(d.document, "ops", true, target, keys, nil)
 }
 

@@ -262,8 +262,9 @@ func (d Document) At(line, column int) diag.Pos {
 
 // Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.
 type Ops struct {
-	Document Document
-	If       *expr.Template // nil: always
+	Document  Document
+	If        *expr.Template // nil: always
+	Completed bool           // applied to the manifest as the adapter has completed it, not to the template
 }
 
 // Config is a BOSH config that the adapter returns to the broker.

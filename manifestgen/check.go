@@ -11,6 +11,7 @@ import (
 	yamlv2 "gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
@@ -124,7 +125,7 @@ func (w *generation) checkReleases() error {
 			failed = append(failed, err)
 			continue
 		}
-		version := w.releaseVersion(release)
+		version := w.releaseVersions()[release]
 		failed = append(failed, meets("the release of job", constraint, version, true))
 	}
 	for _, constraint := range w.bosh.Requires.Stemcells {
@@ -162,10 +163,11 @@ func (w *generation) checkDowngrades() error {
 	if len(w.bosh.Requires.NoDowngrade) == 0 {
 		return nil
 	}
-	old, err := w.old.releaseVersions()
+	root, err := w.old.root()
 	if err != nil {
 		return err
 	}
+	old := instance.DeployedReleases(root)
 	var failed []error
 	for _, release := range w.Deployment.Releases {
 		before, ok := old[release.Name]
@@ -198,10 +200,11 @@ func (w *generation) checkJobDowngrades() error {
 	if len(w.bosh.Requires.NoDowngradeJobs) == 0 || len(w.PreviousManifest) == 0 {
 		return nil
 	}
-	old, err := w.old.releaseVersions()
+	root, err := w.old.root()
 	if err != nil {
 		return err
 	}
+	old := instance.DeployedReleases(root)
 	var failed []error
 	for _, job := range w.bosh.Requires.NoDowngradeJobs {
 		name, err := w.releaseOf(job)
@@ -214,25 +217,15 @@ func (w *generation) checkJobDowngrades() error {
 			failed = append(failed, fault.Operatorf("release %q, which provides the job %q, is not in the previous manifest", name, job))
 			continue
 		}
-		failed = append(failed, notLower(serviceadapter.ServiceRelease{Name: name, Version: w.releaseVersion(name)}, before))
+		failed = append(failed, notLower(serviceadapter.ServiceRelease{Name: name, Version: w.releaseVersions()[name]}, before))
 	}
 	return errors.Join(failed...)
-}
-
-// releaseVersion is the version of a release of the deployment.
-func (w *generation) releaseVersion(name string) string {
-	for _, release := range w.Deployment.Releases {
-		if release.Name == name {
-			return release.Version
-		}
-	}
-	return ""
 }
 
 // checkScaleIn refuses fewer instances than the previous plan had.
 func (w *generation) checkScaleIn() error {
 	for _, name := range w.bosh.Requires.NoScaleIn {
-		before, now := findGroup(w.PreviousPlan, name), findGroup(&w.BrokerPlan, name)
+		before, now := instance.FindGroup(w.PreviousPlan, name), instance.FindGroup(&w.BrokerPlan, name)
 		if before == nil || now != nil && now.Instances >= before.Instances {
 			continue
 		}

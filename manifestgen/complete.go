@@ -8,6 +8,7 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
@@ -15,7 +16,7 @@ import (
 
 // manifest renders the service's manifest and completes it from the broker's input. It also returns the references of the manifest.
 func (w *generation) manifest() (manifest map[string]any, references []string, err error) {
-	ops, err := w.selectOps()
+	ops, err := w.selectOps(false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,7 +29,7 @@ func (w *generation) manifest() (manifest map[string]any, references []string, e
 	if tree["releases"], err = w.releases(tree["releases"]); err != nil {
 		return nil, nil, err
 	}
-	stemcells, alias, err := w.stemcells(tree["stemcells"])
+	stemcells, alias, err := w.stemcells(tree["stemcells"], tree["instance_groups"])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,8 +49,11 @@ func (w *generation) manifest() (manifest map[string]any, references []string, e
 	if err := w.fillAddons(tree["addons"]); err != nil {
 		return nil, nil, err
 	}
+	if err := w.finish(result); err != nil {
+		return nil, nil, err
+	}
 	references, err = w.checkReferences(result)
-	return tree, references, err
+	return result.tree, references, err
 }
 
 // releases lists the deployment's releases; further keys that the template has for one are kept.
@@ -93,11 +97,11 @@ func (w *generation) instanceGroups(template any, alias string) ([]any, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: every entry of instance_groups must be a mapping", w.bosh.Manifest.Pos.File)
 		}
-		group := findGroup(&w.BrokerPlan, value.Text(entry["name"]))
+		group := instance.FindGroup(&w.BrokerPlan, value.Text(entry["name"]))
 		if group == nil {
 			continue // optional; checked
 		}
-		fillGroup(entry, group, alias)
+		w.fillGroup(entry, group, alias)
 		all = append(all, entry)
 	}
 	failed := []error{w.colocateErrands(all, templates)}
@@ -116,6 +120,10 @@ func (w *generation) checkGroups(templates map[string]map[string]any) error {
 	}
 	for _, name := range planned {
 		if !slices.Contains(known, name) {
+			if len(w.PreviousManifest) > 0 && instance.FindGroup(w.PreviousPlan, name) != nil {
+				w.Logger.Warn("the plan has an instance group that the service does not know; the deployed instance has none", "group", name)
+				continue
+			}
 			return fault.Operatorf("the plan has an instance group %q that the service does not know%s; the plan has: %s; the service has: %s",
 				name, diag.Suggest(name, known), diag.Names(planned), diag.Names(known))
 		}
@@ -130,12 +138,15 @@ func (w *generation) checkGroups(templates map[string]map[string]any) error {
 }
 
 // fillGroup sets what the plan says about an instance group.
-func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string) {
+func (w *generation) fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string) {
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType
 	delete(entry, "vm_resources")
 	entry["azs"] = texts(group.AZs)
 	entry["networks"] = networks(entry["networks"], group.Networks)
+	if !w.deployedWithoutDefaults(group) {
+		chooseDefaults(entry["networks"])
+	}
 	if extensions := vmExtensions(entry["vm_extensions"], group.VMExtensions); len(extensions) > 0 {
 		entry["vm_extensions"] = extensions
 	} else {
@@ -180,32 +191,61 @@ func vmExtensions(template any, planned []string) []any {
 	return all
 }
 
-// networks lists the plan's networks. Attributes that the template has for a network of that name are kept. With several
-// networks the first gets what none is marked for, dns or gateway, because BOSH demands a choice.
+// networks lists the plan's networks. Attributes that the template has for a network of that name are kept.
 func networks(template any, names []string) []any {
 	kept := byName(template)
-	var all, marked []any
+	all := []any{}
 	for _, name := range names {
 		entry := kept[name]
 		if entry == nil {
 			entry = map[string]any{}
 		}
 		entry["name"] = name
-		defaults, _ := entry["default"].([]any)
-		marked = append(marked, defaults...)
 		all = append(all, entry)
 	}
-	if len(all) == 0 {
-		return []any{}
+	return all
+}
+
+// chooseDefaults gives the first of several networks what none is marked for, dns or gateway, because BOSH demands a choice.
+func chooseDefaults(networks any) {
+	entries := mappings(networks)
+	if len(entries) < 2 {
+		return
 	}
-	first, _ := all[0].(map[string]any)
 	for _, purpose := range []any{"dns", "gateway"} {
-		if len(all) > 1 && !slices.Contains(marked, purpose) {
-			defaults, _ := first["default"].([]any)
-			first["default"] = append(defaults, purpose)
+		if !slices.ContainsFunc(entries, func(entry map[string]any) bool { return isDefault(entry, purpose) }) {
+			defaults, _ := entries[0]["default"].([]any)
+			entries[0]["default"] = append(defaults, purpose)
 		}
 	}
-	return all
+}
+
+func isDefault(network map[string]any, purpose any) bool {
+	defaults, _ := network["default"].([]any)
+	return slices.Contains(defaults, purpose)
+}
+
+// deployedWithoutDefaults tells whether a group runs with these several networks, and another adapter left the choice of defaults to
+// BOSH.
+func (w *generation) deployedWithoutDefaults(group *serviceadapter.InstanceGroup) bool {
+	if len(group.Networks) < 2 || len(w.PreviousManifest) == 0 {
+		return false
+	}
+	var names []string
+	for _, network := range mappings(w.deployedGroup(group.Name)["networks"]) {
+		if network["default"] != nil {
+			return false
+		}
+		names = append(names, value.Text(network["name"]))
+	}
+	return slices.Equal(names, group.Networks)
+}
+
+// deployedGroup is an instance group of the previous manifest, nil where it has none of that name.
+func (w *generation) deployedGroup(name string) map[string]any {
+	root, _ := w.old.root() // what cannot be read was refused before
+	tree, _ := root.(map[string]any)
+	return byName(tree["instance_groups"])[name]
 }
 
 // colocateErrands adds the jobs of lifecycle errands that the plan places on instances of a group, and refuses errands that
@@ -214,6 +254,10 @@ func (w *generation) colocateErrands(groups []any, templates map[string]map[stri
 	index := byName(groups)
 	var failed []error
 	for _, errand := range slices.Concat(w.BrokerPlan.LifecycleErrands.PreDelete, w.BrokerPlan.LifecycleErrands.PostDeploy) {
+		if w.deployedUnknown(errand, index) {
+			w.Logger.Warn("the plan has a lifecycle errand that the deployed instance does not have, either", "errand", errand.Name)
+			continue
+		}
 		if len(errand.Instances) == 0 {
 			if !hasErrand(index, errand.Name) {
 				failed = append(failed, fmt.Errorf("the plan's lifecycle errand %q is neither an instance group nor a job of this plan", errand.Name))
@@ -231,6 +275,15 @@ func (w *generation) colocateErrands(groups []any, templates map[string]map[stri
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// deployedUnknown tells whether nothing of this plan is the errand, and the deployed instance has the same plan without it already.
+func (w *generation) deployedUnknown(errand serviceadapter.Errand, groups map[string]map[string]any) bool {
+	if len(w.PreviousManifest) == 0 || w.PreviousPlan == nil || len(errand.Instances) > 0 || hasErrand(groups, errand.Name) {
+		return false
+	}
+	before := slices.Concat(w.PreviousPlan.LifecycleErrands.PreDelete, w.PreviousPlan.LifecycleErrands.PostDeploy)
+	return slices.ContainsFunc(before, func(other serviceadapter.Errand) bool { return other.Name == errand.Name })
 }
 
 func hasErrand(groups map[string]map[string]any, errand string) bool {

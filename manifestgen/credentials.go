@@ -10,7 +10,7 @@ import (
 )
 
 // credentialPath is an absolute path in CredHub.
-var credentialPath = regexp.MustCompile(`^(/[A-Za-z0-9_-]+)+$`)
+var credentialPath = regexp.MustCompile(`^(/[A-Za-z0-9._-]+)+$`)
 
 // isReference tells whether a name is that of a reference of the definition.
 func (w *generation) isReference(name string) bool {
@@ -20,16 +20,6 @@ func (w *generation) isReference(name string) bool {
 		}
 	}
 	return false
-}
-
-// carryReferences gives the inputs that name credentials the paths that the manifest of another adapter has.
-func (w *generation) carryReferences(parameters map[string]any) {
-	for _, reference := range w.bosh.References {
-		text, _ := w.carried[reference.Name].(string)
-		if reference.Input != "" && isReference(text) {
-			parameters[reference.Input] = strings.Trim(text, "()")
-		}
-	}
 }
 
 // referenceVariables sets the variables that stand for credentials which CredHub has already. Only paths that the operator allows

@@ -1,8 +1,10 @@
 package manifestgen
 
+import "service-adapter/brokerpak/instance"
+
 // References returns the references in a text, and whether it is one of them as a whole.
 func References(text string) (all []string, whole bool) {
-	return allReferences(text), isReference(text)
+	return allReferences(text), instance.IsReference(text)
 }
 
 // Mentions returns the paths and texts of a value that may hold references, one after the other.

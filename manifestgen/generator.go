@@ -9,12 +9,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
@@ -99,8 +99,9 @@ type generation struct {
 	// variables are what ((NAME)) stands for in the templates.
 	variables documentVariables
 	old       *oldManifest
-	carried   map[string]any // values of a foreign previous manifest
-	found     map[string]any // values of user inputs that an import found
+	carried   instance.Carried // values of a foreign previous manifest; nil where there is none
+	earlier   map[string]any   // the parameters of earlier requests
+	found     map[string]any   // values of user inputs that an import found
 }
 
 // Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
@@ -200,7 +201,7 @@ func (w *generation) checkRequirements() error {
 	if err := w.checkScaleIn(); err != nil {
 		return err
 	}
-	return w.withPrevious().Require("checks", w.bosh.Checks)
+	return w.requireChecks()
 }
 
 // render makes the texts of the result.
@@ -234,16 +235,4 @@ func (w *generation) render() (*Result, error) {
 		return nil, err
 	}
 	return &Result{Manifest: text, Secrets: w.returnedSecrets(used), Configs: configs, Labels: labels}, nil
-}
-
-// plan group facts for expressions and rules.
-func findGroup(plan *serviceadapter.Plan, name string) *serviceadapter.InstanceGroup {
-	if plan == nil {
-		return nil
-	}
-	at := slices.IndexFunc(plan.InstanceGroups, func(g serviceadapter.InstanceGroup) bool { return g.Name == name })
-	if at < 0 {
-		return nil
-	}
-	return &plan.InstanceGroups[at]
 }

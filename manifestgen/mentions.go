@@ -33,18 +33,11 @@ func referencesIn(found []mention) []string {
 	return all
 }
 
-var (
-	// anyReference is what the Director takes for a reference.
-	anyReference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
-	// wholeReference is a text that is a reference and nothing else.
-	wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
-)
+// anyReference is what the Director takes for a reference.
+var anyReference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
 
 // allReferences returns what the Director takes for references in a text, with their parentheses.
 func allReferences(text string) []string { return anyReference.FindAllString(text, -1) }
-
-// isReference tells whether a text is a reference and nothing else.
-func isReference(text string) bool { return wholeReference.MatchString(text) }
 
 // holdsMask tells whether a text or key of a value holds one of the private characters.
 func holdsMask(tree any) bool {

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
@@ -9,6 +10,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // placedOp is an operation that knows where it stands.
@@ -28,13 +30,13 @@ func (o placedOp) Apply(document any) (any, error) {
 	return changed, nil
 }
 
-// readOps parses an ops file. The error is a diag.Errors.
-func readOps(document brokerpak.Document) (patch.Ops, error) {
+// readOps parses an ops file, whose text may have its variables replaced already. The error is a diag.Errors.
+func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 	if err := document.CheckYAML().Err(); err != nil {
 		return nil, err
 	}
 	var definitions []patch.OpDefinition
-	if err := yaml.UnmarshalStrict([]byte(document.Text), &definitions); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(text), &definitions); err != nil {
 		return nil, opsFault(document.Pos, "an ops file must be a list of operations with type, path and value: %s",
 			strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), " in type patch.OpDefinition", ""))
 	}
@@ -72,4 +74,33 @@ func opsFault(pos diag.Pos, format string, args ...any) error {
 	list := &diag.List{}
 	list.Errorf(pos, "ops", format, args...)
 	return list.Err()
+}
+
+// finish applies the ops files for the completed manifest. Their variables are put in before: the manifest's own text may look like
+// a variable by now.
+func (w *generation) finish(result *rendered) error {
+	files, err := w.selectOps(true)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	tree := value.AnyKeys(result.tree, nil)
+	for _, file := range files {
+		operations, err := w.interpolate(file, nil, places{file})
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(operations)
+		if err != nil {
+			return fmt.Errorf("encoding %s after interpolation: %w", file.Pos.File, err)
+		}
+		ops, err := readOps(file, string(text))
+		if err != nil {
+			return err
+		}
+		if tree, err = ops.Apply(tree); err != nil {
+			return err
+		}
+		result.places = append(result.places, file)
+	}
+	return result.set(w.bosh.Manifest, value.Normalise(tree))
 }

@@ -28,25 +28,6 @@ func (o *oldManifest) yamlTree() (any, error) {
 	return o.tree, nil
 }
 
-// carryOver reads values by their paths, the first that leads somewhere. Where none does there is nothing: older versions of an
-// adapter may not have had the value.
-func (o *oldManifest) carryOver(paths map[string][]string) (map[string]any, error) {
-	carried := map[string]any{}
-	for _, name := range value.Keys(paths) {
-		for _, path := range paths[name] {
-			item, err := o.find(path)
-			if err != nil {
-				return nil, fmt.Errorf("carry_over of %q: %w", name, err)
-			}
-			if item != nil {
-				carried[name] = item
-				break
-			}
-		}
-	}
-	return carried, nil
-}
-
 // find returns the value at a path, nil when there is none.
 func (o *oldManifest) find(path string) (any, error) {
 	pointer, err := patch.NewPointerFromString(path)
@@ -64,23 +45,13 @@ func (o *oldManifest) find(path string) (any, error) {
 	return value.Normalise(found), nil
 }
 
-// releaseVersions returns the versions of the releases in the manifest.
-func (o *oldManifest) releaseVersions() (map[string]string, error) {
-	if len(o.text) == 0 {
-		return nil, nil
-	}
+// root is the manifest as package value has it; nil when there is none.
+func (o *oldManifest) root() (any, error) {
 	tree, err := o.yamlTree()
 	if err != nil {
 		return nil, err
 	}
-	versions := map[string]string{}
-	root, _ := value.Normalise(tree).(map[string]any)
-	releases, _ := root["releases"].([]any)
-	for _, item := range releases {
-		release, _ := item.(map[string]any)
-		versions[value.Text(release["name"])] = value.Text(release["version"])
-	}
-	return versions, nil
+	return value.Normalise(tree), nil
 }
 
 var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)

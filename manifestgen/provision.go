@@ -165,7 +165,7 @@ func (w *generation) rehearse() error {
 	if _, err := w.releases(nil); err != nil {
 		return err
 	}
-	_, alias, err := w.stemcells(nil)
+	_, alias, err := w.stemcells(nil, nil)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (w *generation) rehearse() error {
 	if rehearsal.variables, err = w.templateVariables(); err != nil {
 		return err
 	}
-	ops, err := rehearsal.selectOps()
+	ops, err := rehearsal.selectOps(false)
 	if err != nil {
 		return nil //nolint:nilerr // its condition may read an output
 	}

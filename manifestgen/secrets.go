@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
@@ -96,7 +97,7 @@ func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, e
 	switch {
 	case !ok:
 		return record.Secret{}, nil
-	case isReference(text):
+	case instance.IsReference(text):
 		return record.Secret{Version: 1, Reference: text}, nil
 	case vars.HasReference(item):
 		return record.Secret{}, fmt.Errorf("carry_over of secret %q: the previous manifest has a reference within a text there", secret.Name)

@@ -105,8 +105,12 @@ func (c chance) brokerPlan(bosh *brokerpak.Bosh) map[string]any {
 		if group.Optional && c.half() {
 			continue
 		}
+		instances := 1 + c.IntN(5)
+		if group.Name == "redis-server" {
+			instances = 1 // more are refused
+		}
 		entry := map[string]any{
-			"name": group.Name, "vm_type": pick(c, "small", "large"), "instances": 1 + c.IntN(5),
+			"name": group.Name, "vm_type": pick(c, "small", "large"), "instances": instances,
 			"networks": some(c, "n1", "n2", "n3"), "azs": some(c, "z1", "z2", "z3"), "persistent_disk_type": "5GB",
 		}
 		if group.Lifecycle != "" {

@@ -3,13 +3,13 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
 	"github.com/cppforlife/go-patch/patch"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
@@ -30,37 +30,27 @@ func (w *generation) renderDocument(document brokerpak.Document, files []brokerp
 	result := &rendered{places: append(places{document}, files...)}
 	var ops patch.Ops
 	for _, file := range files {
-		more, err := readOps(file)
+		more, err := readOps(file, file.Text)
 		if err != nil {
 			return nil, err
 		}
 		ops = append(ops, more...)
 	}
-	ops = append(ops, inspection{variables: w.variables, places: result.places})
-	raw, err := w.interpolate(document, ops)
+	item, err := w.interpolate(document, ops, result.places)
 	if err != nil {
 		return nil, err
 	}
-	trusted := value.Normalise(raw)
-	if holdsMask(trusted) {
-		trusted = unmask(trusted, trustedOpen, trustedClose)
-	}
-	final := trusted
-	if holdsMask(trusted) {
-		final = unmask(trusted, userOpen, userClose)
-		if !slices.Equal(references(trusted), references(final)) {
-			return nil, &fault.UserError{
-				Message: "a parameter must not hold parentheses that form a reference to a credential",
-				Err:     fmt.Errorf("%s: a value from the request became a BOSH reference", document.Pos.File),
-			}
-		}
-	}
-	tree, ok := final.(map[string]any)
+	return result, result.set(document, item)
+}
+
+// set makes a value the document's, which must be a mapping.
+func (r *rendered) set(document brokerpak.Document, item any) error {
+	tree, ok := item.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(final))
+		return fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(item))
 	}
-	result.tree, result.declared = tree, declaredVariables(tree)
-	return result, nil
+	r.tree, r.declared = tree, declaredVariables(tree)
+	return nil
 }
 
 func declaredVariables(tree map[string]any) []string {
@@ -97,6 +87,7 @@ func (w *generation) templateVariables() (documentVariables, error) {
 	}
 	for name, item := range w.scope.Values {
 		fromRequest := w.scope.Origins[name].FromRequest
+		item = w.asDeployed(name, item)
 		if err := checkReserved(name, item, fromRequest); err != nil {
 			return documentVariables{}, err
 		}
@@ -122,6 +113,20 @@ func (w *generation) templateVariables() (documentVariables, error) {
 		values[name] = masked(chosen.literal, true)
 	}
 	return documentVariables{values: values}, nil
+}
+
+// asDeployed is a parameter of an earlier request as it was sent or found in the manifest, where its input has another type by now: a
+// number in place of a text would be a pending change.
+func (w *generation) asDeployed(name string, item any) any {
+	sent, kept := w.record.Parameters[name]
+	switch item.(type) {
+	case map[string]any, []any:
+		return item // the template may look into it
+	}
+	if kept && w.scope.Kept(name) && w.scope.Origins[name].Layer == vars.ParameterLayer {
+		return sent
+	}
+	return item
 }
 
 // Parentheses of values are replaced by private characters while the library interpolates, which would otherwise interpolate
@@ -209,10 +214,13 @@ func mapStrings(v any, change func(text string) string) any {
 	}
 }
 
-// selectOps returns the ops files whose condition holds, in order.
-func (w *generation) selectOps() ([]brokerpak.Document, error) {
+// selectOps returns the ops files whose condition holds, in order: those for the template, or those for the completed manifest.
+func (w *generation) selectOps(completed bool) ([]brokerpak.Document, error) {
 	var all []brokerpak.Document
 	for i, entry := range w.bosh.Ops {
+		if entry.Completed != completed {
+			continue
+		}
 		applies, err := w.scope.Holds(fmt.Sprintf("ops.%d", i), entry.If)
 		if err != nil {
 			return nil, fmt.Errorf("evaluating the condition of ops: %w", err)

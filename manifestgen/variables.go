@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -35,10 +34,10 @@ func (w *generation) readPrevious() error {
 	if err != nil {
 		return err
 	}
-	if _, ok := tree.(map[any]any); !ok && tree != nil {
+	if root, _ := tree.(map[any]any); len(root) == 0 {
 		return errors.New("reading the previous manifest: it is no BOSH manifest")
 	}
-	if w.carried, err = w.old.carryOver(w.bosh.CarryOver); err != nil {
+	if w.carried, err = instance.CarryOver(w.bosh, w.old.find); err != nil {
 		return err
 	}
 	for _, name := range value.Keys(w.carried) {
@@ -64,15 +63,19 @@ func (w *generation) resolve() error {
 		UAAClient:        w.uaaClient(earlier),
 	}
 	action := &w.Service.Provision
-	parameters := vars.MergeParameters(action.UserInputs, w.earlierParameters(earlier), w.Parameters)
+	w.earlier = w.earlierParameters(earlier)
+	before := value.CloneMap(w.earlier)
+	maps.Copy(before, w.found)
+	parameters := vars.MergeParameters(action.UserInputs, before, w.Parameters)
 	w.splitSecretParameters(earlier, parameters)
 	w.scope = vars.NewScope(vars.Options{
-		Constants: w.constants(), Functions: w.functions(), Environment: w.Environment,
-		Carried: vars.Generated(earlier.Generated), GuardReferences: true,
+		Constants: w.constants(), Environment: w.Environment,
+		Functions: w.functions(),
+		Carried:   vars.Generated(earlier.Generated), GuardReferences: true,
 	})
 	provision := vars.Provision{
 		Service: w.Service, Plan: w.Plan, Defaults: w.Defaults, Parameters: parameters,
-		Secrets: w.secretInputs(), Check: w.checkValues,
+		Deployed: w.keptParameters(), Secrets: w.secretInputs(), Check: w.checkValues,
 	}
 	if err := provision.Resolve(w.scope); err != nil {
 		return err
@@ -103,18 +106,22 @@ func (w *generation) checkValues(inputs []brokerpak.Variable, values map[string]
 // names.
 func (w *generation) earlierParameters(earlier record.Record) map[string]any {
 	if w.carried == nil {
-		parameters := orEmpty(value.CloneMap(earlier.Parameters))
-		maps.Copy(parameters, w.found)
-		return parameters
+		return orEmpty(value.CloneMap(earlier.Parameters))
 	}
-	parameters := map[string]any{}
-	for name, item := range w.carried {
-		if !w.isSecret(name) && !w.isReference(name) && !strings.HasPrefix(name, uaaPrefix) {
-			parameters[name] = item
+	return w.carried.Parameters(w.bosh)
+}
+
+// keptParameters names the parameters that the deployed instance has already and that this request leaves as they are.
+func (w *generation) keptParameters() []string {
+	var names []string
+	for name, item := range w.earlier {
+		requested, sent := w.Parameters[name]
+		_, found := w.found[name]
+		if !found && (!sent || reflect.DeepEqual(requested, item)) {
+			names = append(names, name)
 		}
 	}
-	w.carryReferences(parameters)
-	return parameters
+	return names
 }
 
 // splitSecretParameters moves parameters that are values of secrets out of what the record remembers. Those of earlier requests
@@ -186,59 +193,16 @@ var uaaFields = []string{ //nolint:gochecknoglobals // a constant table
 }
 
 func (w *generation) functions() map[string]expr.Function {
-	functions := planFunctions("plan", &w.BrokerPlan)
-	functions["plan.has_property"] = expr.Function{
-		Args: []expr.Type{expr.String}, Result: expr.Bool,
-		Call: func(args []any) (any, error) { return w.Plan.Properties[value.Text(args[0])] != nil, nil },
-	}
-	functions["release.version"] = expr.Function{
-		Args: []expr.Type{expr.String}, Result: expr.String,
-		Call: func(args []any) (any, error) {
-			name := value.Text(args[0])
-			for _, release := range w.Deployment.Releases {
-				if release.Name == name {
-					return release.Version, nil
-				}
-			}
-			return nil, fmt.Errorf("the deployment has no release %q", name)
-		},
-	}
-	return functions
+	return instance.ProvisionFunctions(&w.BrokerPlan, w.Plan.Properties, w.releaseVersions())
 }
 
-// planFunctions are the functions over a plan's instance groups.
-func planFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
-	return map[string]expr.Function{
-		prefix + ".instance_count": {
-			Args: []expr.Type{expr.String}, Result: expr.Int,
-			Call: func(args []any) (any, error) {
-				if group := findGroup(plan, value.Text(args[0])); group != nil {
-					return int64(group.Instances), nil
-				}
-				return int64(0), nil
-			},
-		},
-		prefix + ".has_group": {
-			Args: []expr.Type{expr.String}, Result: expr.Bool,
-			Call: func(args []any) (any, error) { return findGroup(plan, value.Text(args[0])) != nil, nil },
-		},
-		prefix + ".networks": {
-			Args: []expr.Type{expr.String}, Result: expr.List,
-			Call: func(args []any) (any, error) {
-				if group := findGroup(plan, value.Text(args[0])); group != nil {
-					return texts(group.Networks), nil
-				}
-				return []any{}, nil
-			},
-		},
-		prefix + ".has_disk": {
-			Args: []expr.Type{expr.String}, Result: expr.Bool,
-			Call: func(args []any) (any, error) {
-				group := findGroup(plan, value.Text(args[0]))
-				return group != nil && group.PersistentDiskType != "", nil
-			},
-		},
+// releaseVersions are the versions of the deployment's releases.
+func (w *generation) releaseVersions() map[string]string {
+	versions := map[string]string{}
+	for _, release := range w.Deployment.Releases {
+		versions[release.Name] = release.Version
 	}
+	return versions
 }
 
 // withPrevious adds the names that only rules and the update block may use: in a value they would differ between the broker's
@@ -249,7 +213,7 @@ func (w *generation) previousNames() (map[string]any, map[string]expr.Function) 
 	return map[string]any{
 		"previous.exists":          len(w.PreviousManifest) > 0,
 		"previous_plan.properties": orEmpty(w.PreviousProperties),
-	}, planFunctions("previous_plan", w.PreviousPlan)
+	}, instance.PlanFunctions("previous_plan", w.PreviousPlan)
 }
 
 func (w *generation) planID(earlier record.Record) string {
@@ -292,11 +256,7 @@ func (w *generation) uaaClient(earlier record.Record) map[string]any {
 	if merged == nil {
 		merged = map[string]any{}
 	}
-	for name, item := range w.carried {
-		if field, ok := strings.CutPrefix(name, uaaPrefix); ok {
-			merged[field] = item
-		}
-	}
+	maps.Copy(merged, w.carried.UAAClient())
 	for name, item := range w.UAAClient {
 		if item != nil && item != "" {
 			merged[name] = item

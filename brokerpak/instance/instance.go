@@ -3,6 +3,7 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -31,6 +32,9 @@ type View struct {
 	VMs map[string][]string
 	// DNS maps names of the broker's binding_with_dns to addresses.
 	DNS map[string]string
+
+	// Unrecorded is what takes the record's place where the manifest has none.
+	Unrecorded Unrecorded
 
 	tree   any
 	parsed bool
@@ -246,10 +250,13 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 			details[name] = item
 		}
 	}
-	if service.Provision.Bosh == nil {
+	if service.Provision.Bosh == nil || len(service.Provision.Bosh.Outputs) == 0 {
 		return details, nil
 	}
-	scope := v.scope(environment)
+	scope, unresolved, err := v.scope(service, environment)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range value.Keys(service.Provision.Bosh.Outputs) {
 		output := service.Provision.Bosh.Outputs[name]
 		if _, recorded := details[name]; recorded && (output.Expr == nil || !Deferred(output.Expr)) {
@@ -261,7 +268,7 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 		}
 		item, err := scope.Eval("outputs."+name, output.Expr)
 		if err != nil {
-			return nil, fmt.Errorf("evaluating output %q of the instance%s: %w", name, v.made(), err)
+			return nil, fmt.Errorf("evaluating output %q of the instance%s: %w", name, v.made(), errors.Join(err, unresolved))
 		}
 		details[name] = item
 	}
@@ -326,30 +333,39 @@ func (v *View) DashboardURL(service *brokerpak.Service, environment vars.Environ
 	if v.Record != nil && v.Record.DashboardURL != "" && !Deferred(bosh.DashboardURL) {
 		return v.Record.DashboardURL, nil
 	}
-	text, err := v.scope(environment).With(constants, nil).Text("dashboard_url", bosh.DashboardURL)
+	scope, unresolved, err := v.scope(service, environment)
 	if err != nil {
-		return "", fmt.Errorf("evaluating the dashboard URL: %w", err)
+		return "", err
+	}
+	text, err := scope.With(constants, nil).Text("dashboard_url", bosh.DashboardURL)
+	if err != nil {
+		return "", fmt.Errorf("evaluating the dashboard URL of the instance%s: %w", v.made(), errors.Join(err, unresolved))
 	}
 	return text, nil
 }
 
-// scope sees the recorded variables and what BOSH runs.
-func (v *View) scope(environment vars.Environment) *vars.Scope {
-	scope := vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
-	if v.Record != nil {
-		scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
-		constants := map[string]any{
-			"request.service_id":  v.Record.ServiceID,
-			"request.plan_id":     v.Record.PlanID,
-			"request.instance_id": v.InstanceID(),
-			"request.context":     orEmpty(v.Record.Context),
-			"uaa_client":          orEmpty(v.Record.UAAClient),
-			"instance.details":    v.openOutputs(),
-		}
-		for field, item := range v.Record.UAAClient {
-			constants["uaa_client."+field] = item
-		}
-		scope = scope.With(constants, nil)
+// scope sees the recorded variables and what BOSH runs. Where there is no record, the variables are computed; unresolved then says
+// what could not be, which matters only to an expression that uses it.
+func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (scope *vars.Scope, unresolved, err error) {
+	if v.Record == nil {
+		return v.unrecordedScope(service, environment)
 	}
-	return scope
+	scope = vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
+	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
+	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
+	constants["request.context"] = orEmpty(v.Record.Context)
+	constants["instance.details"] = v.openOutputs()
+	return scope.With(constants, nil), nil, nil
+}
+
+// requestConstants are the published names of the request that made the instance, and its UAA client.
+func requestConstants(serviceID, planID, instanceID string, client map[string]any) map[string]any {
+	constants := map[string]any{
+		"request.service_id": serviceID, "request.plan_id": planID, "request.instance_id": instanceID, "request.context": map[string]any{},
+		"uaa_client": orEmpty(client), "instance.details": map[string]any{},
+	}
+	for field, item := range client {
+		constants["uaa_client."+field] = item
+	}
+	return constants
 }

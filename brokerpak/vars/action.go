@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -25,6 +26,8 @@ type Provision struct {
 	Defaults []map[string]any
 	// Parameters are the user's, those of earlier requests included (MergeParameters).
 	Parameters map[string]any
+	// Deployed names those of Parameters that the instance has already. They are kept whatever the definition says by now.
+	Deployed []string
 	// Secrets are the names of parameters that are secrets' values; they may hold anything.
 	Secrets []string
 	Check   Check
@@ -41,7 +44,8 @@ func (p Provision) Resolve(s *Scope) error {
 	for _, defaults := range p.Defaults {
 		s.Set(Layer{Name: OperatorLayer, Values: defaults})
 	}
-	s.Set(Layer{Name: ParameterLayer, Values: p.Parameters, FromRequest: true})
+	s.Set(Layer{Name: ParameterLayer, Values: p.parameters(), FromRequest: true})
+	s.kept = p.Deployed
 	s.Set(Layer{Name: OverrideLayer, Values: p.Plan.ProvisionOverrides})
 	action := &p.Service.Provision
 	failed := s.Defaults(action.UserInputs)
@@ -68,13 +72,51 @@ func (p Provision) checkPlan() error {
 	return err
 }
 
-// check validates the variables of user inputs. Only what a user controls is put to the user.
+// parameters are those of the request. Those that the instance has already get the type of their input where they can.
+func (p Provision) parameters() map[string]any {
+	types := map[string]string{}
+	for _, input := range p.Service.Provision.ComputedInputs {
+		types[input.Name] = input.Type
+	}
+	for _, input := range p.Service.Provision.UserInputs {
+		types[input.Name] = input.Type
+	}
+	parameters := value.CloneMap(p.Parameters)
+	for _, name := range p.Deployed {
+		parameters[name] = deployedAs(parameters[name], types[name])
+	}
+	return parameters
+}
+
+// deployedAs gives a value a type as it can. Of a boolean, a text is the word that another adapter meant, not the digit that
+// expressions make of one.
+func deployedAs(item any, typ string) any {
+	if word, ok := item.(bool); ok && typ == "string" {
+		return strconv.FormatBool(word)
+	}
+	cast, err := expr.Cast(item, typ)
+	if err != nil {
+		return item
+	}
+	return cast
+}
+
+// Kept tells whether a value is made of parameters that the deployed instance has already, and of no others.
+func (s *Scope) Kept(name string) bool {
+	used := s.Origins[name].Parameters
+	return len(used) > 0 && !slices.ContainsFunc(used, func(parameter string) bool { return !slices.Contains(s.kept, parameter) })
+}
+
+// check validates the variables of user inputs. Only what a user controls is put to the user, and only what the request may have
+// changed is checked.
 func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) error {
 	var users, others []brokerpak.Variable
 	for _, input := range inputs {
-		if origin, set := s.Origins[input.Name]; set && !origin.FromRequest {
+		switch origin, set := s.Origins[input.Name]; {
+		case s.Kept(input.Name):
+		case set && !origin.FromRequest:
 			others = append(others, input)
-		} else {
+		default:
 			users = append(users, input)
 		}
 	}

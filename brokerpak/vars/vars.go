@@ -86,6 +86,7 @@ type Scope struct {
 	carried     Generated
 	counter     int64
 	guard       bool
+	kept        []string // parameters that the deployed instance has already
 }
 
 // Options are what a Scope starts with.

@@ -99,11 +99,15 @@ func redisManifests() []behaviour {
 		same("sets the persistence property to be 'no' when using high memory plan", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan = object{
-				"properties": object{"persistence": false}, "lifecycle_errands": object{}, "instance_groups": []any{planGroup("redis-server", 42)},
+				"properties": object{"persistence": false}, "lifecycle_errands": object{}, "instance_groups": []any{planGroup("redis-server", 1)},
 			}
 			made := b.generate(ctx, nil)
 			Expect(made.job()["redis"]).To(HaveKeyWithValue("persistence", "no"))
-			Expect(made.group(0)).To(HaveKeyWithValue("instances", 42))
+		}),
+		differs("a plan with several servers", func(ctx context.Context) {
+			b := newRedis()
+			b.planGroups()[0].(object)["instances"] = 2
+			expectRefused(b.ask(ctx, b.body(nil)), "the instance group redis-server must have 1 instance, the plan has 2; apps could not be bound")
 		}),
 		differs("logging validation of context and platform", func(ctx context.Context) {
 			b := newRedis()
@@ -212,7 +216,7 @@ func redisManifests() []behaviour {
 			delete(b.Plan, "update")
 			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(object{
 				"canaries": 4, "max_in_flight": 4, "canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
-				"vm_strategy": "delete-create", "initial_deploy_az_update_strategy": "parallel",
+				"vm_strategy": "delete-create",
 			}))
 		}),
 		same("no plan update block, previous manifest", func(ctx context.Context) {
@@ -224,10 +228,10 @@ func redisManifests() []behaviour {
 			))
 		}),
 		same("sets the update block of the plan", func(ctx context.Context) {
-			Expect(newRedis().generate(ctx, nil).tree["update"]).To(And(
-				HaveKeyWithValue("canaries", 1), HaveKeyWithValue("max_in_flight", 5), HaveKeyWithValue("serial", true),
-				HaveKeyWithValue("canary_watch_time", "100-200"), HaveKeyWithValue("initial_deploy_az_update_strategy", "parallel"),
-			))
+			Expect(newRedis().generate(ctx, nil).tree["update"]).To(Equal(object{
+				"canaries": 1, "max_in_flight": 5, "serial": true, "canary_watch_time": "100-200", "update_watch_time": "100-200",
+				"initial_deploy_az_update_strategy": "parallel",
+			}))
 		}),
 	}
 }

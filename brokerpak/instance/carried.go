@@ -1,0 +1,72 @@
+package instance
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/value"
+)
+
+// Carried are the values that carry_over finds in the manifest of another adapter, by the name of what they fill.
+type Carried map[string]any
+
+// CarryOver reads values by their paths, the first that leads somewhere. Where none does there is nothing: older versions of an
+// adapter may not have had the value. Find returns the value at a path, nil when there is none.
+func CarryOver(bosh *brokerpak.Bosh, find func(path string) (any, error)) (Carried, error) {
+	carried := Carried{}
+	for _, name := range value.Keys(bosh.CarryOver) {
+		for _, path := range bosh.CarryOver[name] {
+			item, err := find(path)
+			if err != nil {
+				return nil, fmt.Errorf("carry_over of %q: %w", name, err)
+			}
+			if item != nil {
+				carried[name] = item
+				break
+			}
+		}
+	}
+	return carried, nil
+}
+
+// uaaPrefix stands before the fields of the UAA client.
+const uaaPrefix = "uaa_client."
+
+// Parameters are those that count as parameters of earlier requests. An input that names a credential gets the path of the
+// reference that stands in the manifest.
+func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
+	parameters := map[string]any{}
+	for name, item := range c {
+		isSecret := slices.ContainsFunc(bosh.Secrets, func(s brokerpak.Secret) bool { return s.Name == name || s.Input == name })
+		isReference := slices.ContainsFunc(bosh.References, func(r brokerpak.Reference) bool { return r.Name == name })
+		if !isSecret && !isReference && !strings.HasPrefix(name, uaaPrefix) {
+			parameters[name] = item
+		}
+	}
+	for _, reference := range bosh.References {
+		text, _ := c[reference.Name].(string)
+		if reference.Input != "" && IsReference(text) {
+			parameters[reference.Input] = strings.Trim(text, "()")
+		}
+	}
+	return parameters
+}
+
+// UAAClient are the fields of the UAA client.
+func (c Carried) UAAClient() map[string]any {
+	fields := map[string]any{}
+	for name, item := range c {
+		if field, ok := strings.CutPrefix(name, uaaPrefix); ok {
+			fields[field] = item
+		}
+	}
+	return fields
+}
+
+var wholeReference = regexp.MustCompile(`^\(\([^()]+\)\)$`)
+
+// IsReference tells whether a text is a reference to a BOSH variable and nothing else.
+func IsReference(text string) bool { return wholeReference.MatchString(text) }

@@ -1,0 +1,112 @@
+package instance
+
+import (
+	"fmt"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/value"
+)
+
+// DeployedPlan is what a deployed manifest tells of the plan that it was made for. Root is the manifest as package value has it.
+func DeployedPlan(root any) *serviceadapter.Plan {
+	plan := &serviceadapter.Plan{}
+	for _, group := range mappings(root, "instance_groups") {
+		instances, _ := group["instances"].(int64)
+		disk, _ := group["persistent_disk_type"].(string)
+		deployed := serviceadapter.InstanceGroup{Name: value.Text(group["name"]), Instances: int(instances), PersistentDiskType: disk}
+		for _, network := range mappings(group, "networks") {
+			deployed.Networks = append(deployed.Networks, value.Text(network["name"]))
+		}
+		plan.InstanceGroups = append(plan.InstanceGroups, deployed)
+	}
+	return plan
+}
+
+// DeployedReleases are the versions of the releases of a deployed manifest.
+func DeployedReleases(root any) map[string]string {
+	versions := map[string]string{}
+	for _, release := range mappings(root, "releases") {
+		versions[value.Text(release["name"])] = value.Text(release["version"])
+	}
+	return versions
+}
+
+// mappings are the entries of a list of mappings below a key.
+func mappings(parent any, key string) []map[string]any {
+	root, _ := parent.(map[string]any)
+	items, _ := root[key].([]any)
+	var all []map[string]any
+	for _, item := range items {
+		if entry, ok := item.(map[string]any); ok {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// ProvisionFunctions are what provision expressions can ask besides the standard library: about the plan, whose properties and
+// instance groups may come from different places, and about the releases, name → version.
+func ProvisionFunctions(
+	plan *serviceadapter.Plan, properties map[string]any, releases map[string]string,
+) map[string]expr.Function {
+	functions := PlanFunctions("plan", plan)
+	functions["plan.has_property"] = expr.Function{
+		Args: []expr.Type{expr.String}, Result: expr.Bool,
+		Call: func(args []any) (any, error) { return properties[value.Text(args[0])] != nil, nil },
+	}
+	functions["release.version"] = expr.Function{
+		Args: []expr.Type{expr.String}, Result: expr.String,
+		Call: func(args []any) (any, error) {
+			version, ok := releases[value.Text(args[0])]
+			if !ok {
+				return nil, fmt.Errorf("the deployment has no release %q", value.Text(args[0]))
+			}
+			return version, nil
+		},
+	}
+	return functions
+}
+
+// PlanFunctions are the functions over a plan's instance groups; the plan may be nil.
+func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
+	function := func(result expr.Type, call func(group *serviceadapter.InstanceGroup) any) expr.Function {
+		return expr.Function{
+			Args: []expr.Type{expr.String}, Result: result,
+			Call: func(args []any) (any, error) { return call(FindGroup(plan, value.Text(args[0]))), nil },
+		}
+	}
+	return map[string]expr.Function{
+		prefix + ".has_update": {Result: expr.Bool, Call: func([]any) (any, error) { return plan != nil && plan.Update != nil, nil }},
+		prefix + ".instance_count": function(expr.Int, func(group *serviceadapter.InstanceGroup) any {
+			if group == nil {
+				return int64(0)
+			}
+			return int64(group.Instances)
+		}),
+		prefix + ".has_group": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any { return group != nil }),
+		prefix + ".networks": function(expr.List, func(group *serviceadapter.InstanceGroup) any {
+			if group == nil {
+				return []any{}
+			}
+			return list(group.Networks)
+		}),
+		prefix + ".has_disk": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any {
+			return group != nil && group.PersistentDiskType != ""
+		}),
+	}
+}
+
+// FindGroup is an instance group of a plan, nil when it has none of that name or there is no plan.
+func FindGroup(plan *serviceadapter.Plan, name string) *serviceadapter.InstanceGroup {
+	if plan == nil {
+		return nil
+	}
+	for i := range plan.InstanceGroups {
+		if plan.InstanceGroups[i].Name == name {
+			return &plan.InstanceGroups[i]
+		}
+	}
+	return nil
+}
