@@ -200,7 +200,8 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Encryption: encryption,
 		Env: environment, Logger: s.logger, Secrets: s.secrets, TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
-		StaleLock: lifecycle.StaleLock(s.config.Budget),
+		StaleLock:    lifecycle.StaleLock(s.config.Budget),
+		OnlyOpenTofu: s.config.State.Direct != nil && !*s.config.State.Direct,
 	})
 	if err != nil {
 		return nil, err

@@ -67,6 +67,8 @@ type StateConfig struct {
 	Config map[string]any `yaml:"config"`
 	// Encryption encrypts the states; nil leaves them as they are.
 	Encryption *EncryptionConfig `yaml:"encryption"`
+	// Direct lets the adapter itself read and write states of local and pg; default true.
+	Direct *bool `yaml:"direct"`
 }
 
 // ServiceConfig is the operator's configuration of one service. Each key has an environment form of its own, JSON:

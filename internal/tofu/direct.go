@@ -63,10 +63,14 @@ func newStore(b Backend, files *statestore.Files, env map[string]string) statest
 	return store
 }
 
+// knows tells whether states of this OpenTofu are read and written without it. What a version that nobody tested stores, and how it
+// locks it, only that version knows.
+func (e *Engine) knows(i Installation) bool { return !e.options.OnlyOpenTofu && i.tested() }
+
 // see reads the stored state without OpenTofu; false where only OpenTofu can read it or tell what is wrong with it. OpenTofu's
 // "state pull" does no more: it takes no lock and knows no more than what is stored. It is an error when a local state is not whole.
-func (w *Workspace) see(ctx context.Context) (found, bool, error) {
-	if w.store == nil {
+func (w *Workspace) see(ctx context.Context, i Installation) (found, bool, error) {
+	if w.store == nil || !w.engine.knows(i) {
 		return found{}, false, nil
 	}
 	stored, err := w.store.Read(ctx, w.name)
@@ -140,7 +144,7 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 // no harm when it was done after all.
 func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record []byte, nonce string) (done bool, err error) {
 	for range mostChanges {
-		before, ok, err := w.see(ctx)
+		before, ok, err := w.see(ctx, i)
 		switch {
 		case err != nil:
 			return true, err

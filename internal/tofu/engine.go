@@ -46,6 +46,9 @@ type Options struct {
 	TempDir string
 	// Backend is where OpenTofu keeps its states. Required.
 	Backend Backend
+	// OnlyOpenTofu leaves all reading and writing of states to OpenTofu. Of the backend local it is still looked at whether a state is
+	// whole, and a copy is kept.
+	OnlyOpenTofu bool
 	// Encryption encrypts the states; nil stores them as they are.
 	Encryption *Encryption
 	// Env is what OpenTofu and its providers find in their environment besides the few variables the engine sets.

@@ -102,6 +102,16 @@ func (i Installation) atLeast(major, minor int) bool {
 	return numbers[0] > major || numbers[0] == major && numbers[1] >= minor
 }
 
+// tested tells whether the version lies between the oldest and the newest that the tests run, patches aside.
+func (i Installation) tested() bool {
+	all := Tested()
+	newest, err := version.NewVersion(all[len(all)-1])
+	if err != nil || Older(i.Version, all[0]) || !i.atLeast(1, 0) {
+		return false
+	}
+	return !i.atLeast(newest.Segments()[0], newest.Segments()[1]+1)
+}
+
 // executable is what identifies an executable file without reading it.
 type executable struct {
 	Path     string

@@ -12,7 +12,7 @@ import (
 
 // pull looks at the stored state.
 func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
-	if now, ok, err := w.see(ctx); ok || err != nil {
+	if now, ok, err := w.see(ctx, i); ok || err != nil {
 		return now, err
 	}
 	if absent, err := w.absent(ctx); absent || err != nil {

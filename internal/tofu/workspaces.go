@@ -13,7 +13,7 @@ import (
 
 // Workspaces returns the names of all workspaces of the state backend but the default one, sorted.
 func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, error) {
-	if e.store != nil {
+	if e.store != nil && e.knows(i) {
 		names, err := e.store.List(ctx)
 		if err == nil {
 			return names, nil
@@ -38,13 +38,16 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	direct := Workspace{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, "runs", name), store: e.store, mask: e.mask()}
-	now, ok, err := direct.see(ctx)
+	now, ok, err := direct.see(ctx, i)
+	if !ok && err == nil {
+		ok, err = direct.absent(ctx)
+	}
 	if unreadable(err) {
 		// Perhaps it is being written at this moment.
 		brief, cancel := context.WithTimeout(ctx, peekPatience)
 		defer cancel()
 		if err = direct.repair(brief); err == nil {
-			now, ok, err = direct.see(ctx)
+			now, ok, err = direct.see(ctx, i)
 		}
 	}
 	if err != nil {

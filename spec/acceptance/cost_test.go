@@ -83,6 +83,17 @@ var _ = Describe("the number of processes", func() {
 		Entry("with encrypted states", true),
 	)
 
+	It("of a binding is larger where OpenTofu alone may read and write states", func(ctx context.Context) {
+		b = newBroker(newSite("entries"))
+		b.site.set(map[string]any{"state": map[string]any{"config": map[string]any{"dir": b.site.state()}, "direct": false}})
+		warm(ctx)
+		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).
+			To(ConsistOf("apply", "provider", "apply", "state pull"))
+		Expect(b.site.processesFor(succeed(func() answer { return b.unbind(ctx, "bind-1") }))).
+			To(ConsistOf("state pull", "provider", "destroy", "state pull", "state push", "workspace delete"))
+		b.site.expectNoProcesses()
+	})
+
 	It("is 0 for what needs no OpenTofu", func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
 		warm(ctx)

@@ -1,0 +1,93 @@
+package tofu_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/tofu"
+)
+
+// told makes an installation of a version whose OpenTofu notes its commands, and returns how to read them.
+func (s site) told(version string) (tofu.Installation, func() []string) {
+	GinkgoHelper()
+	i := installation()
+	file, script := filepath.Join(filepath.Dir(s.cache), "commands"), filepath.Join(filepath.Dir(s.cache), "noting")
+	Expect(os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho \"$1 $2\" >>%s\nexec %s \"$@\"\n", file, i.Binary), 0o700)).To(Succeed())
+	i.Binary, i.Version = script, version
+	return i, func() []string {
+		GinkgoHelper()
+		var commands []string
+		for line := range strings.Lines(string(read(file))) {
+			first, second, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if first == "init" {
+				continue
+			}
+			if !strings.HasPrefix(second, "-") {
+				first += " " + second
+			}
+			commands = append(commands, first)
+		}
+		return commands
+	}
+}
+
+// A version that no test ran may store states in another way: it must do so itself.
+var _ = Describe("an OpenTofu", func() {
+	life := func(ctx context.Context, kind, version string, only bool) []string {
+		GinkgoHelper()
+		s := newSite()
+		s.store = newStore(ctx, kind)
+		options := s.options()
+		options.OnlyOpenTofu = only
+		engine, err := tofu.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		i, commands := s.told(version)
+		prepared, err := engine.Prepare(ctx, i, tofu.Template{Files: map[string]string{"main.tf": oneEntry}})
+		Expect(err).NotTo(HaveOccurred())
+		workspace := open(ctx, engine, "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.State(ctx, i)).To(BeNil())
+		Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
+		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
+		Expect(engine.Workspaces(ctx, i)).To(Equal([]string{"b-1"}))
+		state, err := engine.Peek(ctx, i, "b-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state.Complete).To(BeTrue())
+		_, err = workspace.State(ctx, i)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(workspace.TakeOver(ctx, i)).To(Succeed())
+		Expect(workspace.Destroy(ctx, prepared, s.vars())).To(Succeed())
+		Expect(workspace.Remove(ctx, i)).To(Succeed())
+		Expect(s.store.left()).To(BeEmpty())
+		return commands()
+	}
+
+	for _, kind := range []string{"local", "pg"} {
+		It("that is tested leaves the states to the adapter: "+kind, func(ctx context.Context) {
+			commands := life(ctx, kind, tofuVersion, false)
+			if kind == "local" {
+				Expect(commands).To(Equal([]string{"apply", "state push", "destroy"}))
+			} else {
+				Expect(commands).To(Equal([]string{"apply", "destroy"}))
+			}
+		})
+
+		for _, use := range []struct {
+			name, version string
+			only          bool
+		}{{"that is newer than the tested ones", "1.99.0", false}, {"that alone may", tofuVersion, true}} {
+			It(use.name+" reads and writes the states itself: "+kind, func(ctx context.Context) {
+				commands := life(ctx, kind, use.version, use.only)
+				Expect(strings.Join(commands, ", ")).To(MatchRegexp(
+					"^(state pull, workspace delete, )?apply, apply, workspace list, state pull, state pull, state pull, state push, destroy, " +
+						"state pull, state push, workspace delete$"))
+			})
+		}
+	}
+})
