@@ -13,7 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,8 +43,26 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	root, err := os.MkdirTemp("", "semantics-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, root)
-	outcomes = playAll(ctx, player{binary: adapterBinary(ctx, root), root: root}, append(readRecorded(), readDecisions()...))
+	outcomes = playAll(ctx, player{binary: adapterBinary(ctx, root), root: root}, focused(append(readRecorded(), readDecisions()...)))
 })
+
+// wholeSuite is the text of the specs that need the outcome of every case.
+const wholeSuite = "docs/compatibility.md"
+
+// focused are the cases that the flag -ginkgo.focus asks for: to play all takes a while.
+func focused(cases []recorded) []recorded {
+	GinkgoHelper()
+	suite, _ := GinkgoConfiguration()
+	if len(suite.FocusStrings) == 0 {
+		return cases
+	}
+	focus, err := regexp.Compile(strings.Join(suite.FocusStrings, "|"))
+	Expect(err).NotTo(HaveOccurred())
+	if focus.MatchString(wholeSuite) {
+		return cases
+	}
+	return slices.DeleteFunc(cases, func(c recorded) bool { return !focus.MatchString(c.ID) })
+}
 
 // playAll plays the cases, a few at the same time.
 func playAll(ctx context.Context, p player, cases []recorded) map[string][]outcome {

@@ -17,6 +17,7 @@ var _ = Describe("a case", func() {
 		It(c.ID, Label(c.Group), func() {
 			expected, err := c.expectations()
 			Expect(err).NotTo(HaveOccurred())
+			Expect(outcomes[c.ID]).To(HaveLen(len(c.Steps)), "it was not played to its end")
 			for number, got := range outcomes[c.ID] {
 				Expect(expected[number].difference(got)).To(BeEmpty(), "%s\nstep %d, %s", c.Note, number, c.Steps[number].Op)
 			}
@@ -30,7 +31,7 @@ var _ = Describe("a case", func() {
 	}
 })
 
-var _ = Describe("docs/compatibility.md", func() {
+var _ = Describe(wholeSuite, func() {
 	It("has a row for each difference, and no others", func() {
 		known := map[string]bool{}
 		for _, a := range answers {
