@@ -144,6 +144,9 @@ func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
 		if request.Defaults, err = s.bindDefaults(chosen.service); err != nil {
 			s.logger.Warn("the defaults of the bind action are not readable", "error", err)
 		}
+		if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
+			s.logger.Warn("the defaults of the provision action are not readable", "error", err)
+		}
 	}
 	return request, nil
 }
