@@ -26,7 +26,7 @@ func (p *postgres) CheckSessions(ctx context.Context) error {
 	for n := range clients {
 		client, err := p.db.Conn(ctx)
 		if err != nil {
-			return nil //nolint:nilerr // see above
+			return nil
 		}
 		defer client.Close() //nolint:errcheck // it is of no use any more
 		clients[n] = client

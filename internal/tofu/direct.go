@@ -89,7 +89,7 @@ func (w *Workspace) see(ctx context.Context, i Installation) (found, bool, error
 	}
 	state, err := parseState(text)
 	if err != nil {
-		return found{}, false, nil
+		return found{}, false, nil //nolint:nilerr // OpenTofu tells what is wrong with it
 	}
 	return found{text: text, state: state, key: key, stored: stored, direct: true}, true, nil
 }

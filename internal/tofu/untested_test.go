@@ -13,12 +13,22 @@ import (
 	"service-adapter/internal/tofu"
 )
 
+// stamped runs OpenTofu, notes its commands, and says that it is of another version.
+const stamped = `#!/bin/sh
+if [ "$1" = version ]; then
+  %[1]s "$@" | sed 's/%[2]s/%[3]s/'
+  exit
+fi
+echo "$1 $2" >>%[4]s
+exec %[1]s "$@"
+`
+
 // told makes an installation of a version whose OpenTofu notes its commands, and returns how to read them.
 func (s site) told(version string) (tofu.Installation, func() []string) {
 	GinkgoHelper()
 	i := installation()
 	file, script := filepath.Join(filepath.Dir(s.cache), "commands"), filepath.Join(filepath.Dir(s.cache), "noting")
-	Expect(os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho \"$1 $2\" >>%s\nexec %s \"$@\"\n", file, i.Binary), 0o700)).To(Succeed())
+	Expect(os.WriteFile(script, fmt.Appendf(nil, stamped, i.Binary, tofuVersion, version, file), 0o700)).To(Succeed())
 	i.Binary, i.Version = script, version
 	return i, func() []string {
 		GinkgoHelper()
