@@ -58,8 +58,8 @@ func changed(base yaml.MapSlice, definitions []patch.OpDefinition) (text string,
 	return string(encoded), value.Normalise(document).(object)
 }
 
-// ownVariable is a reference to a variable of the deployment.
-var ownVariable = regexp.MustCompile(`\(\([^()]+\)\)`)
+// anyReference is a reference to a variable of the deployment or to a secret.
+var anyReference = regexp.MustCompile(`\(\([^()]+\)\)`)
 
 // unrecorded is a broker with an instance of a variant.
 func unrecorded(adapter string, from migration, index int) *broker {
@@ -80,7 +80,7 @@ func unrecorded(adapter string, from migration, index int) *broker {
 	_, b.Plan = changed(from.Plan, variant.Plan)
 	b.Manifest, _ = changed(from.Manifest, variant.Manifest)
 	b.Secrets = map[string]string{}
-	for _, reference := range ownVariable.FindAllString(b.Manifest, -1) {
+	for _, reference := range anyReference.FindAllString(b.Manifest, -1) {
 		b.Secrets[reference] = "value-of-" + reference[2:len(reference)-2]
 	}
 	return b
