@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// migration is an instance that a hand-written adapter made: what the broker's configuration says now, and what is deployed.
+// migration is an instance that a hand-written adapter made, in variants: what the broker's configuration says now, and what is deployed.
 type migration struct {
 	Deployment yaml.MapSlice
 	Plan       yaml.MapSlice
