@@ -85,6 +85,7 @@ func (w *Workspace) afterApply(ctx context.Context, i Installation) error {
 	if err != nil {
 		return fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
+	w.hide(now.state)
 	if now.state != nil && (now.state.Nonce == w.nonce || now.state.Nonce == "") {
 		return nil
 	}

@@ -115,6 +115,10 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	if errors.Is(whose, ErrExists) {
 		return whose
 	}
+	var run *RunError
+	if errors.As(err, &run) {
+		run.hide(w.mask) // once more: the state that was looked at has secrets that the run generated
+	}
 	return errors.Join(err, whose)
 }
 
