@@ -90,6 +90,20 @@ var _ = Describe("a bind section", func() {
 	},
 		Entry("an empty template", "bind:\n  template_refs: {main: empty.tf}\n"),
 		Entry("no template", "bind:\n  user_inputs: []\n"),
-		Entry("no section", ""),
 	)
+
+	It("that is missing makes the service one that nobody binds", func(ctx context.Context) {
+		s := newSite("entries")
+		s.bindSection("")
+		delete(s.config, "services")
+		s.save()
+		b := newBroker(s)
+		b.deploy(ctx, nil)
+		for _, outcome := range []answer{b.bind(ctx, "bind-1", nil), b.unbind(ctx, "bind-1")} {
+			Expect(outcome.Exit).To(Equal(10), outcome.Stderr)
+			Expect(outcome.Stdout).To(BeEmpty())
+			Expect(outcome.Stderr).To(ContainSubstring(`service \"entries\" has no bind section`))
+		}
+		s.expectNothingLeft()
+	})
 })
