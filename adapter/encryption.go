@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/statestore"
 )
 
 // EncryptionConfig is how states are encrypted.
@@ -60,11 +60,11 @@ func (e *EncryptionConfig) secrets() []any {
 }
 
 // encryption is the state encryption of the configuration, nil without one.
-func (c *Config) encryption() (*tofu.Encryption, error) {
+func (c *Config) encryption() (*statestore.Encryption, error) {
 	if c.State.Encryption == nil {
 		return nil, nil //nolint:nilnil // no encryption is no fault
 	}
-	encryption := &tofu.Encryption{}
+	encryption := &statestore.Encryption{}
 	var err error
 	if encryption.Key, err = decodeKey(c.State.Encryption.Key); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
@@ -98,7 +100,7 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 
 // destroy destroys what a state records, with the inputs as they are now. The error has the meaning that bind.errors gives it; that
 // something did not exist any more is one only once nothing else is left.
-func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *tofu.State, record *lifecycle.Record) error {
+func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *statestore.State, record *lifecycle.Record) error {
 	var rules []brokerpak.ErrorRule
 	if service := b.Service(record); service != nil {
 		rules = service.Bind.Errors

@@ -44,7 +44,7 @@ var layers = [][]string{
 // onlyImporters narrows the layers: these packages are for some of those above them.
 var onlyImporters = map[string][]string{
 	"internal/director":   {"internal/cli"},
-	"internal/statestore": {"internal/tofu"},
+	"internal/statestore": {"internal/tofu", "internal/lifecycle", "internal/provision", "binding", "adapter"},
 	"internal/tofu":       {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"},
 }
 

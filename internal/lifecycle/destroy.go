@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )
@@ -12,7 +14,7 @@ import (
 // Destruction is what is to be destroyed.
 type Destruction struct {
 	Space  *tofu.Workspace
-	State  *tofu.State
+	State  *statestore.State
 	Record *Record
 	// Inputs are the variables of the template.
 	Inputs map[string]any

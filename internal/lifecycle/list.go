@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/internal/tofu"
 )
 
@@ -50,8 +52,8 @@ type Entry struct {
 type Stored struct {
 	Entry
 	// State and Record are nil where they cannot be read.
-	State  *tofu.State `json:"-"`
-	Record *Record     `json:"-"`
+	State  *statestore.State `json:"-"`
+	Record *Record           `json:"-"`
 }
 
 // ErrNotStored says that there is no such binding or instance.
@@ -146,7 +148,7 @@ func (m *Manager) read(ctx context.Context, reader tofu.Installation, name strin
 }
 
 // newStored describes a workspace by its state, or by the error of reading it.
-func newStored(name string, state *tofu.State, err error) Stored {
+func newStored(name string, state *statestore.State, err error) Stored {
 	kind, id, _ := Named(name)
 	stored := Stored{Entry: Entry{Workspace: name, Kind: kind, ID: id, Condition: Unreadable}, State: state}
 	if err == nil {
@@ -167,7 +169,7 @@ func newStored(name string, state *tofu.State, err error) Stored {
 }
 
 // ConditionOf tells how far the binding or instance of a state and its record has got.
-func ConditionOf(state *tofu.State, record *Record) Condition {
+func ConditionOf(state *statestore.State, record *Record) Condition {
 	switch {
 	case state.Complete:
 		return Complete

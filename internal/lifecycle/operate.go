@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"service-adapter/internal/tofu"
+
 	"service-adapter/brokerpak"
 )
 
@@ -167,7 +169,7 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
 	if err != nil {
 		return err
 	}
-	if stored.State.OlderThan(installation.Version) {
+	if tofu.Older(stored.State.TofuVersion, installation.Version) {
 		return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, installation.Version)
 	}
 	prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())

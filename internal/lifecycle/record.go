@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -87,7 +89,7 @@ func (r *Record) Of() (Kind, string) {
 
 // Importing tells whether an import was not finished: to undo it is to forget the imported resources. It is finished by the first
 // apply that is complete.
-func (r *Record) Importing(state *tofu.State) bool {
+func (r *Record) Importing(state *statestore.State) bool {
 	return len(r.Imported) > 0 && state.Applied == nil
 }
 

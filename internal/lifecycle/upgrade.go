@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/tofu"
 )
@@ -12,7 +14,7 @@ import (
 // Upgrading is what is to be upgraded, and to what.
 type Upgrading struct {
 	Space *tofu.Workspace
-	State *tofu.State
+	State *statestore.State
 	// Pak has the OpenTofu versions to walk through.
 	Pak *brokerpak.Pak
 	// Record describes the binding or instance after the upgrade.
@@ -64,7 +66,7 @@ func (m *Manager) upgradeTo(ctx context.Context, u Upgrading, version string) er
 // upgradePath returns the OpenTofu versions of a pak that a state has to be applied with, in order: those of terraform_upgrade_path
 // above the version that wrote the state, and that version itself where its last apply failed. It is empty when there is nothing
 // to upgrade.
-func upgradePath(pak *brokerpak.Pak, state *tofu.State) ([]string, error) {
+func upgradePath(pak *brokerpak.Pak, state *statestore.State) ([]string, error) {
 	target, err := pak.Manifest.DefaultVersion()
 	if err != nil {
 		return nil, err

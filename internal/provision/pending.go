@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -115,7 +117,7 @@ func (p *Provisioner) compare(ctx context.Context, r Request, look func(w *run, 
 }
 
 // reasons tell why OpenTofu would run.
-func (w *run) reasons(state *tofu.State, record *lifecycle.Record) ([]string, error) {
+func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]string, error) {
 	var reasons []string
 	if !state.Complete {
 		reasons = append(reasons, "the last run of OpenTofu was not finished")
@@ -129,7 +131,7 @@ func (w *run) reasons(state *tofu.State, record *lifecycle.Record) ([]string, er
 	if len(reasons) == 0 && !same(record, w.wanted) {
 		reasons = append(reasons, "other inputs are declared")
 	}
-	if state.OlderThan(w.installation.Version) && state.Applied != nil {
+	if tofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil {
 		switch {
 		case w.Upgrades:
 			reasons = append(reasons, fmt.Sprintf("the state is upgraded from OpenTofu %s to %s", state.TofuVersion, w.installation.Version))
@@ -157,7 +159,7 @@ var errDestroying = errors.New("its destruction was begun: `service-adapter inst
 	"makes again what is gone")
 
 // mustUpgrade says that an instance cannot be changed before it is upgraded.
-func (w *run) mustUpgrade(state *tofu.State) error {
+func (w *run) mustUpgrade(state *statestore.State) error {
 	return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
 		"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
 }

@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
@@ -226,7 +228,7 @@ func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error
 
 // takeBack reads the state after a failure, unless the workspace is somebody else's by now, and keeps everybody else from it: what they
 // finish must not look like our success.
-func (w *run) takeBack(ctx context.Context, failure error) (*tofu.State, error) {
+func (w *run) takeBack(ctx context.Context, failure error) (*statestore.State, error) {
 	if errors.Is(failure, tofu.ErrExists) {
 		return nil, failure
 	}
@@ -238,7 +240,7 @@ func (w *run) takeBack(ctx context.Context, failure error) (*tofu.State, error) 
 
 // made tells whether a state has everything although the command failed. OpenTofu makes the mark of a complete apply before the outputs:
 // one may have no value, or not be as its precondition says, and then the failure tells where the template does so.
-func (w *run) made(state *tofu.State, failure error) bool {
+func (w *run) made(state *statestore.State, failure error) bool {
 	var run *tofu.RunError
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {
 		return false

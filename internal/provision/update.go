@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
@@ -14,7 +16,7 @@ import (
 
 // update changes an instance where it is not as it shall be. A creation that was never finished is finished, or undone where that
 // fails. What an update changed before it failed stays: an update has no rollback, and all of the budget.
-func (w *run) update(working, all context.Context, state *tofu.State, record *lifecycle.Record) (*Result, error) {
+func (w *run) update(working, all context.Context, state *statestore.State, record *lifecycle.Record) (*Result, error) {
 	if !w.Known && len(w.wanted.Imported) > 0 && !maps.Equal(w.wanted.Imported, record.Imported) {
 		return nil, fault.Userf("the instance exists already, so it cannot import anything")
 	}
@@ -33,7 +35,7 @@ func (w *run) update(working, all context.Context, state *tofu.State, record *li
 		return nil, err
 	}
 	// What was never complete has nothing that an upgrade would have to keep.
-	older := state.OlderThan(w.installation.Version) && state.Applied != nil
+	older := tofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
 	switch {
 	case older && w.Upgrades:
 		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted})
@@ -72,7 +74,7 @@ func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
 // inherit gives the wanted record what the instance keeps: its template, unless the operator wants that of the installed pak, and in any
 // case the main.tf that an import wrote, because the pak does not know the imported resources. What it keeps is that of the last apply
 // that was complete: it does not keep what never worked.
-func (w *run) inherit(ctx context.Context, state *tofu.State, record *lifecycle.Record) (*tofu.Prepared, error) {
+func (w *run) inherit(ctx context.Context, state *statestore.State, record *lifecycle.Record) (*tofu.Prepared, error) {
 	// Resources of the state may need a provider that the installed pak does not bundle any more.
 	w.missing = w.AddProviders(ctx, &w.installation, record)
 	w.wanted.MadeBy(w.Pak, w.installation)

@@ -21,9 +21,9 @@ const mostChanges = 10
 
 // found is what a look at the stored state finds.
 type found struct {
-	text  []byte // the state; OpenTofu tells another version in it, and other spaces, than those that are stored
-	state *State // nil when there is none or it holds nothing
-	key   string // the id of the key that encrypts it, "" without one
+	text  []byte            // the state; OpenTofu tells another version in it, and other spaces, than those that are stored
+	state *statestore.State // nil when there is none or it holds nothing
+	key   string            // the id of the key that encrypts it, "" without one
 	// stored is what the backend stores, nil when there is nothing. It is known when direct is true: OpenTofu was not asked.
 	stored []byte
 	direct bool
@@ -83,11 +83,11 @@ func (w *Workspace) see(ctx context.Context, i Installation) (found, bool, error
 	case len(stored) == 0:
 		return found{direct: true}, true, nil
 	}
-	text, key, ok := w.engine.options.Encryption.open(stored)
+	text, key, ok := w.engine.options.Encryption.Open(stored)
 	if !ok {
 		return found{}, false, nil
 	}
-	state, err := parseState(text)
+	state, err := statestore.Parse(text)
 	if err != nil {
 		return found{}, false, nil //nolint:nilerr // OpenTofu tells what is wrong with it
 	}
@@ -105,7 +105,7 @@ func (w *Workspace) distrust(ctx context.Context, err error) {
 // replace puts a state in the place of the one that was found. The error is statestore.ErrChanged when that changed since, and
 // statestore.ErrUnsupported where OpenTofu has to do it. After another error nobody knows what is stored.
 func (w *Workspace) replace(ctx context.Context, before found, text []byte) error {
-	sealed, err := w.engine.options.Encryption.seal(text)
+	sealed, err := w.engine.options.Encryption.Seal(text)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record 
 		case before.state != nil:
 			return false, nil // It lost its guard; OpenTofu adds one.
 		}
-		text, err := reservation(before.text, i.Version, record, nonce)
+		text, err := statestore.Reservation(before.text, i.Version, record, nonce)
 		if err != nil {
 			return true, err
 		}

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"service-adapter/internal/tofu"
 )
 
 // answer is what a key provider writes.
@@ -94,7 +94,7 @@ var _ = Describe("the key script", func() {
 					got := answered(shell, path, nothing)
 					Expect(got.Keys.Encryption).To(Equal(key("a")))
 					Expect(got.Keys.Decryption).To(BeEmpty())
-					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", tofu.KeyID(key("a"))))
+					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", statestore.KeyID(key("a"))))
 					Expect(path + ".asked").NotTo(BeAnExistingFile())
 				})
 			}
@@ -102,17 +102,17 @@ var _ = Describe("the key script", func() {
 			It("gives the key that the metadata names, and tells which", func() {
 				path := keysOf(key("a"), key("b"), key("c"))
 				for _, letter := range []string{"c", "a", "b"} {
-					got := answered(shell, path, names(tofu.KeyID(key(letter))))
+					got := answered(shell, path, names(statestore.KeyID(key(letter))))
 					Expect(got.Keys.Encryption).To(Equal(key("a")))
 					Expect(got.Keys.Decryption).To(Equal(key(letter)))
-					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", tofu.KeyID(key("a"))))
-					Expect(os.ReadFile(path + ".asked")).To(BeEquivalentTo(tofu.KeyID(key(letter)) + "\n"))
+					Expect(got.Meta.ExternalData).To(HaveKeyWithValue("id", statestore.KeyID(key("a"))))
+					Expect(os.ReadFile(path + ".asked")).To(BeEquivalentTo(statestore.KeyID(key(letter)) + "\n"))
 					expectPrivate(filepath.Dir(path))
 				}
 			})
 
 			It("refuses a key that is not known, and tells which", func() {
-				path, id := keysOf(key("a")), tofu.KeyID(key("b"))
+				path, id := keysOf(key("a")), statestore.KeyID(key("b"))
 				stdout, stderr, err := serve(shell, path, names(id))
 				Expect(err).To(MatchError("exit status 1"))
 				Expect(stdout).To(Equal(`{"magic":"OpenTofu-External-Key-Provider","version":1}` + "\n"))
@@ -147,13 +147,13 @@ var _ = Describe("the key script", func() {
 				Entry("with backquotes", names("`echo x >evil`")),
 				Entry("with a quote", names("';echo x >evil;'")),
 				Entry("with bytes that are no text", names("\xff\xfe\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")),
-				Entry("with more", `{"external_data":{"id":"`+tofu.KeyID(key("a"))+`"},"more":1}`),
+				Entry("with more", `{"external_data":{"id":"`+statestore.KeyID(key("a"))+`"},"more":1}`),
 			)
 
 			It("says that it cannot record the key", func() {
 				path := keysOf(key("a"))
 				Expect(os.Mkdir(path+".asked", 0o700)).To(Succeed())
-				stdout, stderr, err := serve(shell, path, names(tofu.KeyID(key("a"))))
+				stdout, stderr, err := serve(shell, path, names(statestore.KeyID(key("a"))))
 				Expect(err).To(MatchError("exit status 1"))
 				Expect(stdout).NotTo(ContainSubstring("_key"))
 				Expect(stderr).To(HaveSuffix("recording the key of the state\n"))
@@ -165,7 +165,7 @@ var _ = Describe("the key script", func() {
 					Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
 					path := filepath.Join(dir, name+".sh")
 					Expect(os.WriteFile(path, encryption(key("a")).Script(), 0o600)).To(Succeed())
-					got := answered(shell, path, names(tofu.KeyID(key("a"))))
+					got := answered(shell, path, names(statestore.KeyID(key("a"))))
 					Expect(got.Keys.Decryption).To(Equal(key("a")))
 					Expect(path + ".asked").To(BeARegularFile())
 				},
@@ -177,7 +177,7 @@ var _ = Describe("the key script", func() {
 
 	It("works at a relative path", func() {
 		GinkgoT().Chdir(filepath.Dir(keysOf(key("a"))))
-		Expect(answered([]string{"/bin/sh"}, "keys.sh", names(tofu.KeyID(key("a")))).Keys.Decryption).To(Equal(key("a")))
+		Expect(answered([]string{"/bin/sh"}, "keys.sh", names(statestore.KeyID(key("a")))).Keys.Decryption).To(Equal(key("a")))
 		Expect("keys.sh.asked").To(BeARegularFile())
 	})
 })
@@ -187,13 +187,13 @@ var _ = Describe("the key script", func() {
 func FuzzKeyScript(f *testing.F) {
 	current, old := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
 	for _, seed := range []string{
-		"null", `{"external_data":null}`, names("0011223344556677"), names(tofu.KeyID(current)), names(tofu.KeyID(old)),
+		"null", `{"external_data":null}`, names("0011223344556677"), names(statestore.KeyID(current)), names(statestore.KeyID(old)),
 		names("$(echo x >&2)"), names("`echo x`"), names(`\"; echo x; \"`), names("*"), `{"external_data":{"id":1}}`, "{", "",
 	} {
 		f.Add([]byte(seed))
 	}
 	path := filepath.Join(f.TempDir(), "keys.sh")
-	if err := os.WriteFile(path, (&tofu.Encryption{Key: current, OldKeys: [][]byte{old}}).Script(), 0o600); err != nil {
+	if err := os.WriteFile(path, (&statestore.Encryption{Key: current, OldKeys: [][]byte{old}}).Script(), 0o600); err != nil {
 		f.Fatal(err)
 	}
 	isID := regexp.MustCompile("^[0-9a-f]{16}\n$")
@@ -223,7 +223,7 @@ func FuzzKeyScript(f *testing.F) {
 		if !bytes.Equal(got.Keys.Encryption, current) {
 			t.Fatalf("not the current key")
 		}
-		if got.Keys.Decryption != nil && !bytes.Contains(metadata, []byte(tofu.KeyID(got.Keys.Decryption))) {
+		if got.Keys.Decryption != nil && !bytes.Contains(metadata, []byte(statestore.KeyID(got.Keys.Decryption))) {
 			t.Fatalf("a key that was not asked for")
 		}
 	})

@@ -3,12 +3,9 @@ package tofu
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"service-adapter/internal/statestore"
 )
@@ -25,7 +22,7 @@ func (w *Workspace) Reencrypt(ctx context.Context, i Installation) (changed bool
 	if err := w.begin(ctx, i); err != nil {
 		return false, w.failed("encrypting", err)
 	}
-	if changed, err = w.reencrypt(ctx, i, keyID(c.Key)); err != nil {
+	if changed, err = w.reencrypt(ctx, i, statestore.KeyID(c.Key)); err != nil {
 		return false, w.failed("encrypting", err)
 	}
 	return changed, nil
@@ -71,7 +68,7 @@ func (w *Workspace) pullWithKey(ctx context.Context, i Installation) (found, err
 // rewrite stores a state with a higher serial in the place of the one that was found, under the lock of the state; it fails when that
 // was changed since.
 func (w *Workspace) rewrite(ctx context.Context, i Installation, before found, text []byte) error {
-	next, err := nextSerial(text)
+	next, err := statestore.NextSerial(text)
 	if err != nil {
 		return err
 	}
@@ -94,20 +91,6 @@ func (w *Workspace) pushText(ctx context.Context, i Installation, text []byte) e
 	}
 	_, err := w.runBase(ctx, i, lookPlace, nil, "state", "push", "-no-color", path)
 	return errors.Join(err, remove(path))
-}
-
-// nextSerial raises the serial of a state, and changes nothing else.
-func nextSerial(text []byte) ([]byte, error) {
-	var file map[string]json.RawMessage
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("reading state: %w", err)
-	}
-	serial, err := strconv.ParseUint(string(file["serial"]), 10, 64)
-	if err != nil {
-		return nil, errors.New("reading state: it has no serial")
-	}
-	file["serial"] = strconv.AppendUint(nil, serial+1, 10)
-	return json.Marshal(file)
 }
 
 // readUnsaved returns the text of a state that OpenTofu could not save. It encrypts that as well, and only a directory of its own,

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -24,7 +26,7 @@ const rewriteVariable = "TOFU_TEST_REWRITE"
 func rewriteProcess(dir string) int {
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: filepath.Join(dir, "cache"), Backend: tofu.Local(filepath.Join(dir, "state")),
-		Encryption: &tofu.Encryption{Key: key("b"), OldKeys: [][]byte{key("a")}},
+		Encryption: &statestore.Encryption{Key: key("b"), OldKeys: [][]byte{key("a")}},
 	})
 	if err == nil {
 		var workspace *tofu.Workspace

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -20,12 +22,12 @@ import (
 func key(letter string) []byte { return []byte(strings.Repeat(letter, 32)) }
 
 // encryption encrypts with the first key and knows the others.
-func encryption(current []byte, old ...[]byte) *tofu.Encryption {
-	return &tofu.Encryption{Key: current, OldKeys: old}
+func encryption(current []byte, old ...[]byte) *statestore.Encryption {
+	return &statestore.Encryption{Key: current, OldKeys: old}
 }
 
 // encrypted is an engine of the site with an encryption, which may be nil.
-func (s site) encrypted(e *tofu.Encryption) *tofu.Engine {
+func (s site) encrypted(e *statestore.Encryption) *tofu.Engine {
 	GinkgoHelper()
 	options := s.options()
 	options.Encryption = e
@@ -50,7 +52,7 @@ func (s site) create(ctx context.Context, engine *tofu.Engine) {
 }
 
 // look reads the state of b-1.
-func look(ctx context.Context, engine *tofu.Engine) (*tofu.State, error) {
+func look(ctx context.Context, engine *tofu.Engine) (*statestore.State, error) {
 	GinkgoHelper()
 	workspace := open(ctx, engine, "b-1")
 	state, err := workspace.State(ctx, installation())
@@ -241,7 +243,7 @@ var _ = Describe("an encrypted state", func() {
 	})
 
 	DescribeTable("needs a sound configuration, and errors do not show it",
-		func(change func(*tofu.Encryption), message string) {
+		func(change func(*statestore.Encryption), message string) {
 			options := s.options()
 			options.Encryption = encryption(key("a"))
 			change(options.Encryption)
@@ -249,9 +251,9 @@ var _ = Describe("an encrypted state", func() {
 			Expect(err).To(MatchError(ContainSubstring(message)))
 			Expect(err).NotTo(MatchError(ContainSubstring("aaaa")))
 		},
-		Entry("a short key", func(e *tofu.Encryption) { e.Key = key("a")[1:] }, "must have 32 bytes, found 31"),
-		Entry("no key", func(e *tofu.Encryption) { e.Key = nil }, "must have 32 bytes, found 0"),
-		Entry("a short old key", func(e *tofu.Encryption) { e.OldKeys = [][]byte{key("b"), nil} }, "must have 32 bytes, found 0"),
+		Entry("a short key", func(e *statestore.Encryption) { e.Key = key("a")[1:] }, "must have 32 bytes, found 31"),
+		Entry("no key", func(e *statestore.Encryption) { e.Key = nil }, "must have 32 bytes, found 0"),
+		Entry("a short old key", func(e *statestore.Encryption) { e.OldKeys = [][]byte{key("b"), nil} }, "must have 32 bytes, found 0"),
 	)
 
 	It("needs OpenTofu 1.10", func(ctx context.Context) {

@@ -50,7 +50,7 @@ type Options struct {
 	// whole, and a copy is kept.
 	OnlyOpenTofu bool
 	// Encryption encrypts the states; nil stores them as they are.
-	Encryption *Encryption
+	Encryption *statestore.Encryption
 	// Env is what OpenTofu and its providers find in their environment besides the few variables the engine sets.
 	Env map[string]string
 	// Secrets must not appear in errors; nil for none but those of the backend and of what is run.
@@ -103,7 +103,7 @@ func New(options Options) (*Engine, error) {
 		}
 	}
 	options.Backend = options.Backend.complete()
-	if err := errors.Join(options.Backend.check(), options.Encryption.check()); err != nil {
+	if err := errors.Join(options.Backend.check(), options.Encryption.Check()); err != nil {
 		return nil, err
 	}
 	e := &Engine{options: options, logger: options.Logger}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"service-adapter/internal/statestore"
+
 	"service-adapter/internal/hclfile"
 )
 
@@ -15,13 +17,10 @@ const (
 	destroyVariant = "destroy" // the template alone
 )
 
-// The names that the adapter keeps for itself in a configuration.
+// The variables that the adapter keeps for itself in a configuration.
 const (
-	guardAddress    = "terraform_data._binding"
-	completeAddress = "terraform_data._complete"
-	recordVariable  = "_binding_record"
-	nonceVariable   = "_binding_nonce"
-	appliedOutput   = "_binding_applied"
+	recordVariable = "_binding_record"
+	nonceVariable  = "_binding_nonce"
 )
 
 // object is a JSON object of OpenTofu's JSON configuration syntax.
@@ -64,8 +63,8 @@ func bindingFile(m *hclfile.Module, version string) object {
 		complete["depends_on"] = all
 	}
 	resources["_complete"] = complete
-	file["output"] = object{appliedOutput: object{
-		"value":     "${" + completeAddress + `.output == "" ? "" : var.` + recordVariable + "}",
+	file["output"] = object{statestore.AppliedOutput: object{
+		"value":     "${" + statestore.CompleteAddress + `.output == "" ? "" : var.` + recordVariable + "}",
 		"sensitive": true,
 	}}
 	return file
@@ -97,7 +96,7 @@ func templateFiles(m *hclfile.Module, inputs []string, b Backend) map[string]obj
 func unprotectFile(resources []string) object {
 	types := map[string]object{}
 	for _, address := range resources {
-		kind, name := splitAddress(address)
+		kind, name := statestore.SplitAddress(address)
 		if types[kind] == nil {
 			types[kind] = object{}
 		}

@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"service-adapter/internal/statestore"
 )
 
 // Import puts a resource that exists already, by the id that its provider gives it, into the state as the resource of this
@@ -28,22 +29,14 @@ func (w *Workspace) Forget(ctx context.Context, i Installation, addresses ...str
 	if err != nil || state == nil {
 		return err
 	}
-	there := slices.DeleteFunc(slices.Clone(addresses), func(address string) bool { return !state.has(address) })
+	there := slices.DeleteFunc(slices.Clone(addresses), func(address string) bool { return !state.Has(address) })
 	if len(there) == 0 {
 		return nil
 	}
-	if state.complete {
-		there = append(there, completeAddress)
+	if state.Marked {
+		there = append(there, statestore.CompleteAddress)
 	}
 	return w.edit(ctx, i, "forgetting resources of", "rm", there...)
-}
-
-// has tells whether the state has a managed resource of this address, other than the guard.
-func (s *State) has(address string) bool {
-	return slices.ContainsFunc(s.instances, func(instance string) bool {
-		rest, found := strings.CutPrefix(instance, address)
-		return found && (rest == "" || rest[0] == '[' || rest[0] == '.' && strings.HasPrefix(address, "module."))
-	})
 }
 
 // PlanSummary is what an apply would do, as sorted addresses of managed resources with instance keys. A resource that would be
@@ -86,7 +79,7 @@ func summary(output []byte) (*PlanSummary, error) {
 			return nil, fmt.Errorf("reading plan: %w", err)
 		}
 		address := m.Change.Resource.Address
-		if m.Type != "planned_change" || address == guardAddress || address == completeAddress {
+		if m.Type != "planned_change" || address == statestore.GuardAddress || address == statestore.CompleteAddress {
 			continue
 		}
 		switch m.Change.Action {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"service-adapter/internal/statestore"
 )
 
 // LostError says that an apply made resources which are in no state: while it ran somebody else took over or removed the workspace, as
@@ -29,7 +31,7 @@ func (e *LostError) Error() string {
 func (e *LostError) Unwrap() error { return ErrExists }
 
 // lost returns what the last apply made and the stored state does not have: a *LostError, or nil when that is nothing.
-func (w *Workspace) lost(stored *State) error {
+func (w *Workspace) lost(stored *statestore.State) error {
 	text, err := os.ReadFile(filepath.Join(w.dir, "apply.stdout"))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) { // nothing was applied
@@ -38,7 +40,7 @@ func (w *Workspace) lost(stored *State) error {
 		return nil
 	}
 	resources := slices.DeleteFunc(made(text), func(address string) bool {
-		return stored != nil && slices.Contains(stored.instances, address)
+		return stored != nil && slices.Contains(stored.Instances, address)
 	})
 	if len(resources) == 0 {
 		return nil
@@ -63,7 +65,7 @@ func made(output []byte) []string {
 			} `json:"hook"`
 		}
 		address := &m.Hook.Resource.Address
-		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == guardAddress || *address == completeAddress {
+		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == statestore.GuardAddress || *address == statestore.CompleteAddress {
 			continue
 		}
 		switch m.Type {

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+
+	"service-adapter/internal/statestore"
 )
 
 // State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
-func (w *Workspace) State(ctx context.Context, i Installation) (*State, error) {
+func (w *Workspace) State(ctx context.Context, i Installation) (*statestore.State, error) {
 	if err := w.begin(ctx, i); err != nil {
 		return nil, w.failed("reading", err)
 	}
@@ -56,7 +58,7 @@ func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, 
 	}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
 	_, runErr := w.runBase(ctx, i, reservePlace, vars,
-		w.noBackup([]string{"apply", "-json", "-input=false", "-auto-approve", "-target=" + guardAddress})...)
+		w.noBackup([]string{"apply", "-json", "-input=false", "-auto-approve", "-target=" + statestore.GuardAddress})...)
 	if runErr == nil {
 		w.record, w.nonce, w.tofu = record, nonce, i.Version
 		return nil
@@ -79,7 +81,7 @@ func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, 
 
 // afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
 // empty workspace of a reservation that made nothing is removed, unless somebody else is working on it.
-func (w *Workspace) afterFailure(ctx context.Context, i Installation, failure error) (*State, error) {
+func (w *Workspace) afterFailure(ctx context.Context, i Installation, failure error) (*statestore.State, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	if err := w.pushUnsaved(ctx, i); err != nil {
@@ -157,16 +159,16 @@ func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]an
 // OpenTofu has saved anything.
 func (w *Workspace) BeginDestroy(ctx context.Context, i Installation) error {
 	state, err := w.known(ctx, i, "destroying")
-	if err != nil || state == nil || !state.complete {
+	if err != nil || state == nil || !state.Marked {
 		return err
 	}
-	return w.edit(ctx, i, "destroying", "rm", completeAddress)
+	return w.edit(ctx, i, "destroying", "rm", statestore.CompleteAddress)
 }
 
 // sparing returns the options that leave the guard out of a destroy, nil when nothing else is there. OpenTofu before 1.9 cannot
 // leave it out, so everything else is named to it.
 func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, error) {
-	exclude := []string{"-exclude=" + guardAddress}
+	exclude := []string{"-exclude=" + statestore.GuardAddress}
 	if i.excludes() && w.tofu != "" {
 		if err := w.refuseOlder(i); err != nil {
 			return nil, w.failed("destroying", err)
@@ -184,8 +186,8 @@ func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, erro
 	for _, address := range state.Resources {
 		targets = append(targets, "-target="+address)
 	}
-	if state.complete {
-		targets = append(targets, "-target="+completeAddress)
+	if state.Marked {
+		targets = append(targets, "-target="+statestore.CompleteAddress)
 	}
 	return targets, nil
 }

@@ -133,7 +133,7 @@ func (e *Engine) identity(i Installation) (identity, error) {
 
 // supports refuses an OpenTofu that lacks what the backend or the encryption needs.
 func (e *Engine) supports(i Installation) error {
-	return errors.Join(e.options.Encryption.supports(i), e.options.Backend.supports(i))
+	return errors.Join(supportsEncryption(e.options.Encryption, i), e.options.Backend.supports(i))
 }
 
 func interfaceOf(m *hclfile.Module) Interface {

@@ -11,17 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"service-adapter/internal/tofu"
 )
 
 // sealedFile is where a bare OpenTofu stores its state.
 const sealedFile = "terraform.tfstate"
 
 // bareTofu runs an OpenTofu of a version in a directory of its own, without the engine.
-func bareTofu(ctx context.Context, version, dir string, e *tofu.Encryption, args ...string) (stdout string, err error) {
+func bareTofu(ctx context.Context, version, dir string, e *statestore.Encryption, args ...string) (stdout string, err error) {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, filepath.Join(root(), "build", "tofu", version, "tofu"), args...)
 	cmd.Dir = dir
@@ -43,7 +43,7 @@ func bareTofu(ctx context.Context, version, dir string, e *tofu.Encryption, args
 }
 
 // bareState applies in a new directory, and returns it and the stored state.
-func bareState(ctx context.Context, version string, e *tofu.Encryption) (dir string, stored []byte) {
+func bareState(ctx context.Context, version string, e *statestore.Encryption) (dir string, stored []byte) {
 	GinkgoHelper()
 	dir = GinkgoT().TempDir()
 	template := `resource "terraform_data" "x" { input = "s3cret <&> input" }` + "\n" + `output "x" { value = terraform_data.x.output }`
@@ -82,17 +82,17 @@ var _ = Describe("a stored state", func() {
 			Expect(string(stored)).NotTo(ContainSubstring("s3cret"))
 			text, id, ok := encryption(key("a")).Open(stored)
 			Expect(ok).To(BeTrue())
-			Expect(id).To(Equal(tofu.KeyID(key("a"))))
+			Expect(id).To(Equal(statestore.KeyID(key("a"))))
 			Expect(bareTofu(ctx, version, dir, encryption(key("a")), "state", "pull")).To(Equal(string(text) + "\n"))
 
 			text, id, ok = encryption(key("b"), key("c"), key("a")).Open(stored)
 			Expect(ok).To(BeTrue(), "with an old key")
-			Expect(id).To(Equal(tofu.KeyID(key("a"))))
+			Expect(id).To(Equal(statestore.KeyID(key("a"))))
 			Expect(string(text)).To(ContainSubstring(`s3cret`))
 
 			_, _, ok = encryption(key("b")).Open(stored)
 			Expect(ok).To(BeFalse(), "with other keys")
-			_, _, ok = (*tofu.Encryption)(nil).Open(stored)
+			_, _, ok = (*statestore.Encryption)(nil).Open(stored)
 			Expect(ok).To(BeFalse(), "without encryption")
 		})
 
@@ -115,7 +115,7 @@ var _ = Describe("a stored state", func() {
 			Expect(err).NotTo(HaveOccurred())
 			text, id, ok := rotated.Open(read(filepath.Join(dir, sealedFile)))
 			Expect(ok).To(BeTrue())
-			Expect(id).To(Equal(tofu.KeyID(key("b"))))
+			Expect(id).To(Equal(statestore.KeyID(key("b"))))
 			Expect(json.Unmarshal(text, &after)).To(Succeed())
 			Expect(after.Serial).To(BeNumerically(">", before.Serial))
 			Expect(string(text)).To(And(ContainSubstring(`"name":"y"`), Not(ContainSubstring("s3cret"))))
@@ -127,7 +127,7 @@ var _ = Describe("a stored state", func() {
 		Expect(err).NotTo(HaveOccurred())
 		text, id, ok := encryption(key("a")).Open(sealed)
 		Expect(ok).To(BeTrue())
-		Expect(id).To(Equal(tofu.KeyID(key("a"))))
+		Expect(id).To(Equal(statestore.KeyID(key("a"))))
 		Expect(string(text)).To(Equal(plainState))
 		again, err := encryption(key("a")).Seal([]byte(plainState))
 		Expect(err).NotTo(HaveOccurred())
@@ -145,7 +145,7 @@ var _ = Describe("a stored state", func() {
 	})
 
 	It("is its own text without encryption", func() {
-		var none *tofu.Encryption
+		var none *statestore.Encryption
 		sealed, err := none.Seal([]byte(plainState))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(sealed)).To(Equal(plainState))
@@ -163,7 +163,7 @@ var _ = Describe("a stored state", func() {
 		sealed, err := e.Seal(text)
 		Expect(err).NotTo(HaveOccurred())
 		_, id, ok = e.Open(sealed)
-		Expect([]any{id, ok}).To(Equal([]any{tofu.KeyID(key("a")), true}))
+		Expect([]any{id, ok}).To(Equal([]any{statestore.KeyID(key("a")), true}))
 	})
 
 	DescribeTable("is not sealed when it is none",
@@ -200,7 +200,7 @@ var _ = Describe("a stored state", func() {
 			Expect(err).NotTo(HaveOccurred())
 			changed := change(string(sealed))
 			Expect(changed).NotTo(Equal(string(sealed)))
-			for _, e := range []*tofu.Encryption{e, {Key: e.Key, OldKeys: e.OldKeys, AcceptUnencrypted: true}, nil} {
+			for _, e := range []*statestore.Encryption{e, {Key: e.Key, OldKeys: e.OldKeys, AcceptUnencrypted: true}, nil} {
 				_, _, ok := e.Open([]byte(changed))
 				Expect(ok).To(BeFalse())
 			}
@@ -212,9 +212,9 @@ var _ = Describe("a stored state", func() {
 		Entry("no serial", replaced(`"serial":3,`, ``)),
 		Entry("another lineage", replaced(`"lineage":"c8f3a5d0-0001"`, `"lineage":"c8f3a5d0-0002"`)),
 		Entry("no lineage", replaced(`"lineage":"c8f3a5d0-0001",`, ``)),
-		Entry("the id of another known key", replaced(encoded(names(tofu.KeyID(key("a")))), encoded(names(tofu.KeyID(key("b")))))),
-		Entry("the id of no known key", replaced(encoded(names(tofu.KeyID(key("a")))), encoded(names(tofu.KeyID(key("z")))))),
-		Entry("other metadata", replaced(encoded(names(tofu.KeyID(key("a")))), encoded(`{"external_data":null}`))),
+		Entry("the id of another known key", replaced(encoded(names(statestore.KeyID(key("a")))), encoded(names(statestore.KeyID(key("b")))))),
+		Entry("the id of no known key", replaced(encoded(names(statestore.KeyID(key("a")))), encoded(names(statestore.KeyID(key("z")))))),
+		Entry("other metadata", replaced(encoded(names(statestore.KeyID(key("a")))), encoded(`{"external_data":null}`))),
 		Entry("no metadata", replaced(`"meta":{`, `"meta":{},"more":{`)),
 		Entry("another key provider", replaced(`key_provider.external.adapter`, `key_provider.external.other`)),
 		Entry("two key providers", replaced(`"meta":{`, `"meta":{"a":"",`)),
@@ -246,11 +246,11 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 // state, with the serial and the lineage of its envelope.
 func FuzzOpen(f *testing.F) {
 	current, old := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
-	e := &tofu.Encryption{Key: current, OldKeys: [][]byte{old}}
-	accepting := &tofu.Encryption{Key: current, OldKeys: [][]byte{old}, AcceptUnencrypted: true}
+	e := &statestore.Encryption{Key: current, OldKeys: [][]byte{old}}
+	accepting := &statestore.Encryption{Key: current, OldKeys: [][]byte{old}, AcceptUnencrypted: true}
 	f.Add([]byte(plainState))
 	for _, key := range [][]byte{current, old} {
-		sealed, err := (&tofu.Encryption{Key: key}).Seal([]byte(plainState))
+		sealed, err := (&statestore.Encryption{Key: key}).Seal([]byte(plainState))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func FuzzOpen(f *testing.F) {
 			Encryption string `json:"encryption_version"`
 		}
 		if ok {
-			if id != tofu.KeyID(current) && id != tofu.KeyID(old) || bytes.Equal(text, stored) {
+			if id != statestore.KeyID(current) && id != statestore.KeyID(old) || bytes.Equal(text, stored) {
 				t.Fatalf("opened with %q", id)
 			}
 			if json.Unmarshal(stored, &outside) != nil || json.Unmarshal(text, &inside) != nil || inside.Encryption != "" ||
@@ -288,7 +288,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, id, ok := e.Open(sealed)
-		if !ok || id != tofu.KeyID(current) || !bytes.Equal(again, accepted) {
+		if !ok || id != statestore.KeyID(current) || !bytes.Equal(again, accepted) {
 			t.Fatalf("sealed anew it is %v, %q, %s", ok, id, again)
 		}
 	})

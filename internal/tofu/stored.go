@@ -22,12 +22,12 @@ func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	state, err := parseState(text)
+	state, err := statestore.Parse(text)
 	return found{text: text, state: state}, err
 }
 
 // existing returns the stored state, nil when there is none, and then no workspace exists afterwards.
-func (w *Workspace) existing(ctx context.Context, i Installation) (*State, error) {
+func (w *Workspace) existing(ctx context.Context, i Installation) (*statestore.State, error) {
 	var err error
 	for range mostChanges {
 		now, lookErr := w.pull(ctx, i)
@@ -105,11 +105,11 @@ func (w *Workspace) takenOrGone(ctx context.Context, i Installation) error {
 // empty workspace, which OpenTofu refuses when somebody made something in it. Forced, it would delete what was made while it waited
 // for the lock.
 func (w *Workspace) removeSlowly(ctx context.Context, i Installation, now found) error {
-	empty, err := withoutContent(now.text)
+	empty, err := statestore.WithoutContent(now.text)
 	if err != nil {
 		return err
 	}
-	if err := w.swap(ctx, i, now, empty, func(now *State) bool { return now == nil }); err != nil {
+	if err := w.swap(ctx, i, now, empty, func(now *statestore.State) bool { return now == nil }); err != nil {
 		return err
 	}
 	if err := w.deleteWorkspace(ctx, i); err != nil {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"service-adapter/internal/statestore"
 )
@@ -35,7 +33,7 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 }
 
 // replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
-func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce string) (*State, error) {
+func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce string) (*statestore.State, error) {
 	now, err := w.pull(ctx, i)
 	state := now.state
 	switch {
@@ -46,7 +44,7 @@ func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce stri
 	}
 	// A nonce is random, so nothing else in the state is the same.
 	after := bytes.ReplaceAll(now.text, []byte(w.nonce), []byte(nonce))
-	err = w.swap(ctx, i, now, after, func(stored *State) bool { return stored != nil && stored.Nonce == nonce })
+	err = w.swap(ctx, i, now, after, func(stored *statestore.State) bool { return stored != nil && stored.Nonce == nonce })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +54,7 @@ func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce stri
 
 // swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is
 // stored after a failure whether it is the new one all the same.
-func (w *Workspace) swap(ctx context.Context, i Installation, before found, after []byte, done func(now *State) bool) error {
+func (w *Workspace) swap(ctx context.Context, i Installation, before found, after []byte, done func(now *statestore.State) bool) error {
 	err := w.rewrite(ctx, i, before, after)
 	if err == nil || isLocked(err) || ctx.Err() != nil {
 		return err
@@ -68,29 +66,9 @@ func (w *Workspace) swap(ctx context.Context, i Installation, before found, afte
 		return errors.Join(err, lookErr)
 	case done(now.state):
 		return nil
-	case now.isOther(before) || errors.Is(err, statestore.ErrChanged):
+	case statestore.Changed(before.text, now.text) || errors.Is(err, statestore.ErrChanged):
 		return ErrExists
 	default:
 		return err
 	}
-}
-
-// isOther tells whether somebody changed the state: every change raises the serial.
-func (f found) isOther(before found) bool {
-	var now, then edition
-	if json.Unmarshal(f.text, &now) != nil || json.Unmarshal(before.text, &then) != nil {
-		return !bytes.Equal(f.text, before.text)
-	}
-	return now.Lineage != then.Lineage || now.Serial != then.Serial
-}
-
-// withoutContent is a state that holds nothing, with the lineage and the serial of another one.
-func withoutContent(text []byte) ([]byte, error) {
-	var file map[string]json.RawMessage
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("reading state: %w", err)
-	}
-	delete(file, "check_results")
-	file["resources"], file["outputs"] = json.RawMessage("[]"), json.RawMessage("{}")
-	return json.Marshal(file)
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"service-adapter/internal/statestore"
 )
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
@@ -47,7 +49,7 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path str
 	if err != nil {
 		return err
 	}
-	state, err := parseState(text)
+	state, err := statestore.Parse(text)
 	if err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path str
 	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && w.engine.files == nil {
 		return w.setAside(path, state, stored.state)
 	}
-	if old, err := superseded(text, stored.text, state, stored.state); err != nil {
+	if old, err := statestore.Superseded(text, stored.text, state, stored.state); err != nil {
 		return err
 	} else if old {
 		return w.setAside(path, state, stored.state)
@@ -72,43 +74,8 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path str
 	return os.Remove(path)
 }
 
-// edition is what tells the versions of a state apart.
-type edition struct {
-	Lineage   string          `json:"lineage"`
-	Serial    uint64          `json:"serial"`
-	Resources json.RawMessage `json:"resources"`
-}
-
-// superseded tells whether the stored state is not the one that an unsaved state follows: it is newer, or of another lineage or
-// reservation.
-func superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool, error) {
-	if len(bytes.TrimSpace(stored)) == 0 {
-		return false, nil
-	}
-	var ours, theirs edition
-	if err := errors.Join(json.Unmarshal(unsaved, &ours), json.Unmarshal(stored, &theirs)); err != nil {
-		return false, fmt.Errorf("reading state: %w", err)
-	}
-	if unsavedState != nil && storedState != nil && storedState.Nonce != "" && unsavedState.Nonce != storedState.Nonce {
-		return true, nil
-	}
-	var a, b bytes.Buffer
-	if err := errors.Join(compact(&a, ours.Resources), compact(&b, theirs.Resources)); err != nil {
-		return false, fmt.Errorf("reading state: %w", err)
-	}
-	return ours.Lineage != theirs.Lineage || theirs.Serial > ours.Serial ||
-		theirs.Serial == ours.Serial && !bytes.Equal(a.Bytes(), b.Bytes()), nil
-}
-
-func compact(to *bytes.Buffer, text json.RawMessage) error {
-	if len(text) == 0 {
-		return nil
-	}
-	return json.Compact(to, text)
-}
-
 // setAside moves a superseded state out of the way, for people to look at, and tells what only it knows.
-func (w *Workspace) setAside(path string, unsaved, stored *State) error {
+func (w *Workspace) setAside(path string, unsaved, stored *statestore.State) error {
 	name := fmt.Sprintf("superseded-%s-%d.tfstate", w.name, time.Now().UnixNano())
 	kept := filepath.Join(w.engine.options.CacheDir, name)
 	if err := errors.Join(os.Chmod(path, 0o600), os.Rename(path, kept)); err != nil {
@@ -116,8 +83,8 @@ func (w *Workspace) setAside(path string, unsaved, stored *State) error {
 	}
 	only := []string{}
 	if unsaved != nil {
-		for _, address := range unsaved.instances {
-			if stored == nil || !slices.Contains(stored.instances, address) {
+		for _, address := range unsaved.Instances {
+			if stored == nil || !slices.Contains(stored.Instances, address) {
 				only = append(only, w.mask.Clean(address))
 			}
 		}

@@ -8,15 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"service-adapter/internal/statestore"
+
 	"github.com/hashicorp/go-version"
 )
 
 // ErrNewerState says that a newer OpenTofu than the one of the installation reserved or applied the workspace.
 var ErrNewerState = errors.New("the state was made by a newer OpenTofu")
-
-// OlderThan tells whether the OpenTofu that reserved or last applied the workspace is older than a version. It is false where
-// the state does not tell.
-func (s *State) OlderThan(wanted string) bool { return Older(s.TofuVersion, wanted) }
 
 // Older tells whether a version of OpenTofu or of a provider is older than another one; what is no version is not.
 func Older(a, b string) bool {
@@ -43,7 +41,7 @@ func newerState(madeBy string, i Installation) error {
 
 // known returns what State told since the last change, or asks it: nil when there is no workspace. It is an error when the
 // installation is older than the state.
-func (w *Workspace) known(ctx context.Context, i Installation, doing string) (*State, error) {
+func (w *Workspace) known(ctx context.Context, i Installation, doing string) (*statestore.State, error) {
 	if w.state == nil {
 		if _, err := w.State(ctx, i); err != nil {
 			return nil, err
@@ -84,7 +82,7 @@ func (w *Workspace) intend(ctx context.Context, p *Prepared, vars map[string]any
 	record := w.intended()
 	if w.tofu != p.installation.Version || !bytes.Equal(record, w.record) {
 		err := w.change(ctx, p, "marking", applyPlace, w.guarded(p, vars),
-			"apply", "-json", "-input=false", "-auto-approve", "-refresh=false", "-target="+guardAddress)
+			"apply", "-json", "-input=false", "-auto-approve", "-refresh=false", "-target="+statestore.GuardAddress)
 		if err != nil {
 			return err
 		}

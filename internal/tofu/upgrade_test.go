@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -38,7 +40,7 @@ func prepareWith(ctx context.Context, engine *tofu.Engine, i tofu.Installation, 
 	return prepared
 }
 
-func stateOf(ctx context.Context, workspace *tofu.Workspace, i tofu.Installation) *tofu.State {
+func stateOf(ctx context.Context, workspace *tofu.Workspace, i tofu.Installation) *statestore.State {
 	GinkgoHelper()
 	state, err := workspace.State(ctx, i)
 	Expect(err).NotTo(HaveOccurred())
@@ -87,8 +89,8 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 		before := stateOf(ctx, workspace, first)
 		Expect(before.TofuVersion).To(Equal(oldestVersion))
 		Expect(before.Complete).To(BeTrue())
-		Expect(before.OlderThan(middleVersion)).To(BeTrue())
-		Expect(before.OlderThan(oldestVersion)).To(BeFalse())
+		Expect(tofu.Older(before.TofuVersion, middleVersion)).To(BeTrue())
+		Expect(tofu.Older(before.TofuVersion, oldestVersion)).To(BeFalse())
 
 		begin := time.Now()
 		for _, version := range []string{oldestVersion, middleVersion, tofuVersion} {

@@ -46,8 +46,8 @@ type Workspace struct {
 	nonce  string
 	tofu   string // the version of OpenTofu
 
-	next  []byte // what SetRecord set, nil when the record stays
-	state *State // what State told, nil once anything may have changed
+	next  []byte            // what SetRecord set, nil when the record stays
+	state *statestore.State // what State told, nil once anything may have changed
 }
 
 // Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"service-adapter/internal/statestore"
 )
 
 // Workspaces returns the names of all workspaces of the state backend but the default one, sorted.
@@ -33,7 +35,7 @@ func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, erro
 
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
-func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State, error) {
+func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*statestore.State, error) {
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
@@ -56,7 +58,7 @@ func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*State,
 	if ok {
 		return now.state, nil
 	}
-	var state *State
+	var state *statestore.State
 	err = e.look(name, func(w *Workspace) (err error) {
 		state, err = w.existing(ctx, i)
 		return err

@@ -1,4 +1,4 @@
-package tofu
+package statestore
 
 import (
 	"bytes"
@@ -44,10 +44,10 @@ func headOf(text []byte) (head stateHead, ok bool) {
 	return stateHead{Serial: *file.Serial, Lineage: file.Lineage}, true
 }
 
-// open returns the text of a stored state, which OpenTofu or seal encrypted, and the id of its key. A state that is not encrypted is
+// Open returns the text of a stored state, which OpenTofu or seal encrypted, and the id of its key. A state that is not encrypted is
 // its own text, without an id, where there is no encryption or AcceptUnencrypted is set. For everything that does not have exactly
 // the form in which OpenTofu writes it, or cannot be decrypted, ok is false: OpenTofu can read it, or tell what is wrong with it.
-func (c *Encryption) open(stored []byte) (text []byte, id string, ok bool) {
+func (c *Encryption) Open(stored []byte) (text []byte, id string, ok bool) {
 	if c == nil || c.AcceptUnencrypted {
 		if _, plain := headOf(stored); plain {
 			return stored, "", true
@@ -78,8 +78,8 @@ func (c *Encryption) open(stored []byte) (text []byte, id string, ok bool) {
 	return text, id, true
 }
 
-// seal encrypts a state with the current key, as OpenTofu does; without an encryption it returns the state itself.
-func (c *Encryption) seal(text []byte) ([]byte, error) {
+// Seal encrypts a state with the current key, as OpenTofu does; without an encryption it returns the state itself.
+func (c *Encryption) Seal(text []byte) ([]byte, error) {
 	if c == nil {
 		return text, nil
 	}
@@ -117,14 +117,14 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 
 // metadataOf is what OpenTofu stores beside a state to find its key again.
 func metadataOf(key []byte) []byte {
-	return []byte(`{"external_data":{"id":"` + keyID(key) + `"}}`)
+	return []byte(`{"external_data":{"id":"` + KeyID(key) + `"}}`)
 }
 
 // keyOf returns the key that the metadata of a state names, and its id; nil when it names none that is known, or something else.
 func (c *Encryption) keyOf(meta map[string][]byte) (key []byte, id string) {
 	for _, key := range c.keys() {
 		if len(meta) == 1 && bytes.Equal(meta[keyProviderName], metadataOf(key)) {
-			return key, keyID(key)
+			return key, KeyID(key)
 		}
 	}
 	return nil, ""

@@ -1,13 +1,11 @@
-package tofu
+package statestore
 
 import (
 	"encoding/json"
 	"fmt"
-
-	"service-adapter/internal/statestore"
 )
 
-// The parts of OpenTofu's state format, version 4, that a reservation consists of. All versions of OpenTofu since 1.6 write the same
+// The parts of OpenTofu's state format, version 4, that a Reservation consists of. All versions of OpenTofu since 1.6 write the same
 // for the guard.
 type (
 	reservedState struct {
@@ -44,15 +42,15 @@ type (
 // builtinProvider is the provider of terraform_data.
 const builtinProvider = `provider["terraform.io/builtin/terraform"]`
 
-// reservation is the state that "apply" of the guard alone would store, in the place of an empty state or, with nil, of none.
-func reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
-	before := edition{Lineage: statestore.NewID()}
+// Reservation is the state that "apply" of the guard alone would store, in the place of an empty state or, with nil, of none.
+func Reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
+	before := edition{Lineage: NewID()}
 	if len(empty) > 0 {
 		if err := json.Unmarshal(empty, &before); err != nil {
 			return nil, fmt.Errorf("reading state: %w", err)
 		}
 	}
-	kind, name := splitAddress(guardAddress)
+	kind, name := SplitAddress(GuardAddress)
 	input := typedValue{
 		Value: guardInput{Record: string(record), Tofu: version},
 		Type:  []any{"object", map[string]string{"record": "string", "tofu": "string"}},
@@ -63,7 +61,7 @@ func reservation(empty []byte, version string, record []byte, nonce string) ([]b
 			Mode: "managed", Type: kind, Name: name, Provider: builtinProvider,
 			Instances: []reservedInstance{{
 				Attributes: map[string]any{
-					"id": statestore.NewID(), "input": input, "output": input, "triggers_replace": typedValue{Value: nonce, Type: "string"},
+					"id": NewID(), "input": input, "output": input, "triggers_replace": typedValue{Value: nonce, Type: "string"},
 				},
 				// The record is sensitive, because it comes from a variable that is.
 				Sensitive: [][]pathStep{{{"get_attr", "input"}, {"get_attr", "record"}}},

@@ -1,4 +1,4 @@
-package tofu
+package statestore
 
 import (
 	"bytes"
@@ -13,12 +13,20 @@ import (
 	"service-adapter/internal/value"
 )
 
+// What this adapter adds to a configuration, as it stands in the states: the guard, the mark of an apply that made everything, and the
+// output with the record of the last such apply.
+const (
+	GuardAddress    = "terraform_data._binding"
+	CompleteAddress = "terraform_data._complete"
+	AppliedOutput   = "_binding_applied"
+)
+
 // State is what a workspace's state tells.
 type State struct {
 	// TofuVersion is the version of the OpenTofu that reserved or, since then, last applied; "" without a guard. To destroy, to
 	// import and the like do not change it.
 	TofuVersion string
-	// Record is the input of the guard, and Nonce the mark of the reservation that made it; nil and "" without a guard.
+	// Record is the input of the guard, and Nonce the mark of the Reservation that made it; nil and "" without a guard.
 	Record []byte
 	Nonce  string
 	// Applied is the record of the last apply that made everything, nil when there was none. It is not Record while an apply with
@@ -36,13 +44,16 @@ type State struct {
 	// Providers are the providers of the resources as host/namespace/type, without the built-in one, sorted.
 	Providers []string
 
-	complete  bool     // the mark of a complete apply is there, of whatever record
-	instances []string // the addresses of the managed resources with instance keys, without the guard
-	text      []byte   // the state file
+	// Marked tells whether the mark of a complete apply is there, of whatever record.
+	Marked bool
+	// Instances are the addresses of the managed resources with instance keys, without the guard.
+	Instances []string
+	// Text is the state file.
+	Text []byte
 }
 
-// stateFile is OpenTofu's state format, version 4, as far as it matters here.
-type stateFile struct {
+// stateFormat is OpenTofu's state format, version 4, as far as it matters here.
+type stateFormat struct {
 	Version int `json:"version"`
 	Outputs map[string]struct {
 		Value any `json:"value"`
@@ -99,15 +110,15 @@ func (r stateResource) address() string {
 	return address
 }
 
-// parseState reads the output of "state pull". A state without resources and outputs, and no output at all, give nil: such a
+// Parse reads the output of "state pull". A state without resources and outputs, and no output at all, give nil: such a
 // workspace is the same as none.
-func parseState(text []byte) (*State, error) {
+func Parse(text []byte) (*State, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var file stateFile
+	var file stateFormat
 	if err := decoder.Decode(&file); err != nil {
 		return nil, fmt.Errorf("reading state: %w", err)
 	}
@@ -120,14 +131,14 @@ func parseState(text []byte) (*State, error) {
 	if len(file.Resources) == 0 && len(file.Outputs) == 0 {
 		return nil, nil
 	}
-	s := &State{Outputs: map[string]any{}, text: text}
+	s := &State{Outputs: map[string]any{}, Text: text}
 	for name, output := range file.Outputs {
 		s.Outputs[name] = value.Normalise(output.Value)
 	}
-	if applied, ok := s.Outputs[appliedOutput].(string); ok {
+	if applied, ok := s.Outputs[AppliedOutput].(string); ok {
 		s.Applied = []byte(applied)
 	}
-	delete(s.Outputs, appliedOutput)
+	delete(s.Outputs, AppliedOutput)
 	s.addResources(file.Resources)
 	return s, nil
 }
@@ -139,23 +150,23 @@ func (s *State) addResources(resources []stateResource) {
 			continue
 		}
 		switch address := r.address(); address {
-		case guardAddress:
+		case GuardAddress:
 			guard := r.Instances[0].Attributes.Input.guard
 			s.Record, s.TofuVersion = []byte(guard.Record), guard.Tofu
 			s.Nonce = r.Instances[0].Attributes.Triggers.text
-		case completeAddress:
-			s.complete, mark = true, r.Instances[0].Attributes.Input.text
+		case CompleteAddress:
+			s.Marked, mark = true, r.Instances[0].Attributes.Input.text
 		default:
 			s.Resources = append(s.Resources, address)
 			for _, instance := range r.Instances {
-				s.instances = append(s.instances, address+instanceKey(instance.Key))
+				s.Instances = append(s.Instances, address+instanceKey(instance.Key))
 			}
 			s.addProvider(r.Provider)
 		}
 	}
 	sum := sha256.Sum256(s.Record)
 	s.Complete = s.Nonce != "" && mark == hex.EncodeToString(sum[:])
-	s.Destroying = s.Applied != nil && !s.complete
+	s.Destroying = s.Applied != nil && !s.Marked
 	slices.Sort(s.Resources)
 	s.Resources = slices.Compact(s.Resources)
 	slices.Sort(s.Providers)
@@ -183,8 +194,16 @@ func instanceKey(key any) string {
 	}
 }
 
-// splitAddress splits "type.name".
-func splitAddress(address string) (kind, name string) {
+// SplitAddress splits "type.name".
+func SplitAddress(address string) (kind, name string) {
 	kind, name, _ = strings.Cut(address, ".")
 	return kind, name
+}
+
+// Has tells whether the state has a managed resource of this address, other than the guard.
+func (s *State) Has(address string) bool {
+	return slices.ContainsFunc(s.Instances, func(instance string) bool {
+		rest, found := strings.CutPrefix(instance, address)
+		return found && (rest == "" || rest[0] == '[' || rest[0] == '.' && strings.HasPrefix(address, "module."))
+	})
 }

@@ -1,4 +1,4 @@
-package tofu
+package statestore
 
 import (
 	"encoding/base64"
@@ -8,8 +8,8 @@ import (
 
 // The words about a key that is not known, between which its id stands.
 const (
-	anotherKey = "the state was encrypted with another key"
-	addKey     = "add it to state.encryption.old_keys"
+	AnotherKey = "the state was encrypted with another key"
+	AddKey     = "add it to state.encryption.old_keys"
 )
 
 // keyScript is what OpenTofu asks for the keys of states, in whatever shell there is, as an external key provider of protocol version 1: it reads the metadata of
@@ -33,9 +33,9 @@ null | '{"external_data":null}') decryption= ;;
   case $id in
   *[!0123456789abcdef]*) fail "$foreign" ;;
   esac
-  echo "$id" >"$0` + askedSuffix + `" || fail 'recording the key of the state'
+  echo "$id" >"$0` + AskedSuffix + `" || fail 'recording the key of the state'
   case $id in
-%s  *) fail "` + anotherKey + ` (id \"$id\"); ` + addKey + `" ;;
+%s  *) fail "` + AnotherKey + ` (id \"$id\"); ` + AddKey + `" ;;
   esac
   ;;
 *) fail "$foreign" ;;
@@ -43,11 +43,11 @@ esac
 echo '{"keys":{"encryption_key":"%s"'"$decryption"'},"meta":{"external_data":{"id":"%s"}}}'
 `
 
-// script is the key script with the keys.
-func (c *Encryption) script() []byte {
+// Script is the key script with the keys.
+func (c *Encryption) Script() []byte {
 	var known strings.Builder
 	for _, key := range c.keys() {
-		fmt.Fprintf(&known, "  %s) decryption=',\"decryption_key\":\"%s\"' ;;\n", keyID(key), base64.StdEncoding.EncodeToString(key))
+		fmt.Fprintf(&known, "  %s) decryption=',\"decryption_key\":\"%s\"' ;;\n", KeyID(key), base64.StdEncoding.EncodeToString(key))
 	}
-	return fmt.Appendf(nil, keyScript, known.String(), base64.StdEncoding.EncodeToString(c.Key), keyID(c.Key))
+	return fmt.Appendf(nil, keyScript, known.String(), base64.StdEncoding.EncodeToString(c.Key), KeyID(c.Key))
 }
