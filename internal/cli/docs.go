@@ -81,7 +81,7 @@ func (o docsOptions) render(streams Streams, path string) (string, error) {
 	if format == "html" {
 		return pakdoc.HTML(pak)
 	}
-	return pakdoc.Markdown(pak), nil
+	return pakdoc.Markdown(pak)
 }
 
 // compare refuses a file that is not what the pak gives now.

@@ -1,42 +1,51 @@
 package pakdoc
 
 import (
-	"slices"
+	"maps"
 
 	"service-adapter/internal/value"
 )
 
 // constraints says in words what an input demands of its value.
-func constraints(all map[string]any) []line {
-	notes := slices.Concat(
-		bounds(all),
-		counted(all, "minLength", "maxLength", "character"),
-		counted(all, "minItems", "maxItems", "item"),
-		counted(all, "minProperties", "maxProperties", "key"),
-	)
-	worded := []struct{ key, words string }{
-		{"multipleOf", "A multiple of "}, {"const", "Always "}, {"pattern", "Must match "}, {"propertyNames", "Keys must match "},
+func constraints(given map[string]any) []line {
+	rest := maps.Clone(given)
+	take := func(key string) any {
+		found := rest[key]
+		delete(rest, key)
+		return found
 	}
-	for _, known := range worded {
-		if limit, ok := all[known.key]; ok {
-			notes = append(notes, line{text(known.words), code(plain(limit)), text(".")})
-		}
-	}
-	for _, key := range value.Keys(all) {
-		switch key {
-		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems",
-			"minProperties", "maxProperties", "multipleOf", "const", "pattern", "propertyNames", "examples":
-		default:
-			notes = append(notes, line{code(key), text(": "), code(literal(all[key])), text(".")})
-		}
-	}
-	if samples, ok := all["examples"].([]any); ok && len(samples) > 0 {
-		note := line{text("For example ")}
-		for i, sample := range samples {
-			if i > 0 {
-				note = append(note, text(", "))
+	// In draft-04 an exclusive limit is a flag beside the inclusive one.
+	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if flag, ok := rest[exclusive].(bool); ok {
+			delete(rest, exclusive)
+			if limit, set := rest[inclusive]; flag && set {
+				rest[exclusive] = limit
+				delete(rest, inclusive)
 			}
-			note = append(note, code(literal(sample)))
+		}
+	}
+	var notes []line
+	for _, limit := range []struct{ least, most, unit string }{
+		{"minimum", "maximum", ""}, {"minLength", "maxLength", "character"}, {"minItems", "maxItems", "item"}, {"minProperties", "maxProperties", "key"},
+	} {
+		notes = append(notes, limits(take(limit.least), take(limit.most), limit.unit)...)
+	}
+	for _, known := range []struct{ key, words string }{
+		{"exclusiveMinimum", "More than "}, {"exclusiveMaximum", "Less than "}, {"multipleOf", "A multiple of "}, {"const", "Always "},
+		{"pattern", "Must match "}, {"propertyNames", "Keys must match "},
+	} {
+		if _, ok := rest[known.key]; ok {
+			notes = append(notes, line{text(known.words), code(plain(take(known.key))), text(".")})
+		}
+	}
+	samples, _ := take("examples").([]any)
+	for _, key := range value.Keys(rest) {
+		notes = append(notes, line{code(key), text(": "), code(literal(rest[key])), text(".")})
+	}
+	if len(samples) > 0 {
+		note := line{text("For example "), code(literal(samples[0]))}
+		for _, sample := range samples[1:] {
+			note = append(note, text(", "), code(literal(sample)))
 		}
 		notes = append(notes, append(note, text(".")))
 	}
@@ -51,57 +60,28 @@ func plain(v any) string {
 	return literal(v)
 }
 
-// bounds words the limits of a number. In draft-04 an exclusive limit is a flag beside the inclusive one.
-func bounds(all map[string]any) []line {
-	low, lowest := all["minimum"]
-	high, highest := all["maximum"]
-	above, isAbove := all["exclusiveMinimum"]
-	below, isBelow := all["exclusiveMaximum"]
-	if above == true && lowest {
-		above, lowest = low, false
+// limits words the limits of a number, or of how many units there may be; nil stands for none.
+func limits(least, most any, unit string) []line {
+	words := func(limit any) span {
+		switch {
+		case unit == "":
+			return text(".")
+		case limit == int64(1):
+			return text(" " + unit + ".")
+		default:
+			return text(" " + unit + "s.")
+		}
 	}
-	if below == true && highest {
-		below, highest = high, false
-	}
-	var notes []line
 	switch {
-	case lowest && highest:
-		notes = append(notes, line{code(literal(low)), text(" to "), code(literal(high)), text(".")})
-	case lowest:
-		notes = append(notes, line{text("At least "), code(literal(low)), text(".")})
-	case highest:
-		notes = append(notes, line{text("At most "), code(literal(high)), text(".")})
-	}
-	if _, flag := above.(bool); isAbove && !flag {
-		notes = append(notes, line{text("More than "), code(literal(above)), text(".")})
-	}
-	if _, flag := below.(bool); isBelow && !flag {
-		notes = append(notes, line{text("Less than "), code(literal(below)), text(".")})
-	}
-	return notes
-}
-
-// counted words the limits of a length.
-func counted(all map[string]any, minimum, maximum, unit string) []line {
-	low, lowest := all[minimum]
-	high, highest := all[maximum]
-	switch {
-	case lowest && highest && literal(low) == literal(high):
-		return []line{{text("Exactly "), code(literal(low)), text(" " + plural(unit, low) + ".")}}
-	case lowest && highest:
-		return []line{{code(literal(low)), text(" to "), code(literal(high)), text(" " + plural(unit, high) + ".")}}
-	case lowest:
-		return []line{{text("At least "), code(literal(low)), text(" " + plural(unit, low) + ".")}}
-	case highest:
-		return []line{{text("At most "), code(literal(high)), text(" " + plural(unit, high) + ".")}}
-	default:
+	case least == nil && most == nil:
 		return nil
+	case most == nil:
+		return []line{{text("At least "), code(literal(least)), words(least)}}
+	case least == nil:
+		return []line{{text("At most "), code(literal(most)), words(most)}}
+	case unit != "" && literal(least) == literal(most):
+		return []line{{text("Exactly "), code(literal(least)), words(least)}}
+	default:
+		return []line{{code(literal(least)), text(" to "), code(literal(most)), words(most)}}
 	}
-}
-
-func plural(unit string, count any) string {
-	if count == int64(1) {
-		return unit
-	}
-	return unit + "s"
 }

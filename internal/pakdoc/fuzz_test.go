@@ -55,7 +55,11 @@ func FuzzTexts(f *testing.F) {
 
 func checkTexts(t *testing.T, pak *brokerpak.Pak) {
 	t.Helper()
-	if fault := unsound(pakdoc.Markdown(pak)); fault != "" {
+	text, err := pakdoc.Markdown(pak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fault := unsound(text); fault != "" {
 		t.Error(fault)
 	}
 	page, err := pakdoc.HTML(pak)

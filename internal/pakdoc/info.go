@@ -2,6 +2,7 @@ package pakdoc
 
 import (
 	"archive/zip"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -111,73 +112,50 @@ func readIndex(path string) (files []InfoFile, err error) {
 
 // WriteText writes the summary as tables for people.
 func (i Info) WriteText(w io.Writer) error {
-	t := &tables{writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	t.title("Information")
-	t.row("format", strconv.Itoa(i.Format))
-	t.row("name", i.Name)
-	t.row("version", i.Version)
-	t.row("platforms", strings.Join(i.Platforms, ", "))
+	facts := [][]string{
+		{"format", strconv.Itoa(i.Format)}, {"name", i.Name}, {"version", i.Version}, {"platforms", strings.Join(i.Platforms, ", ")},
+	}
 	for _, key := range value.Keys(i.Metadata) {
-		t.row("metadata."+key, i.Metadata[key])
+		facts = append(facts, []string{"metadata." + key, i.Metadata[key]})
 	}
-	if len(i.Parameters) > 0 {
-		t.title("Parameters")
-		t.row("NAME", "DESCRIPTION")
-	}
+	parameters := [][]string{{"NAME", "DESCRIPTION"}}
 	for _, parameter := range i.Parameters {
-		t.row(parameter.Name, parameter.Description)
+		parameters = append(parameters, []string{parameter.Name, parameter.Description})
 	}
-	t.title("Dependencies")
-	t.row("NAME", "VERSION", "SOURCE")
+	dependencies := [][]string{{"NAME", "VERSION", "SOURCE"}}
 	for _, dependency := range i.Dependencies {
-		t.row(dependency.Name, dependency.Version, dependency.Source)
+		dependencies = append(dependencies, []string{dependency.Name, dependency.Version, dependency.Source})
 	}
-	t.title("Services")
-	t.row("ID", "NAME", "PLANS", "DESCRIPTION")
+	services := [][]string{{"ID", "NAME", "PLANS", "DESCRIPTION"}}
 	for _, service := range i.Services {
-		t.row(service.ID, service.Name, strconv.Itoa(len(service.Plans)), service.Description)
+		services = append(services, []string{service.ID, service.Name, strconv.Itoa(len(service.Plans)), service.Description})
 	}
-	if len(i.Contents) > 0 {
-		t.title("Contents")
-		t.row("MODE", "SIZE", "NAME")
-	}
+	contents := [][]string{{"MODE", "SIZE", "NAME"}}
 	for _, file := range i.Contents {
-		t.row(file.Mode, strconv.FormatUint(file.Size, 10), file.Name)
+		contents = append(contents, []string{file.Mode, strconv.FormatUint(file.Size, 10), file.Name})
 	}
-	if t.err == nil {
-		t.err = t.writer.Flush()
+	text := tableText("Information", facts)
+	if len(i.Parameters) > 0 {
+		text += "\n" + tableText("Parameters", parameters)
 	}
-	return t.err
+	text += "\n" + tableText("Dependencies", dependencies) + "\n" + tableText("Services", services)
+	if len(i.Contents) > 0 {
+		text += "\n" + tableText("Contents", contents)
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
-// tables writes rows under titles and keeps the first error.
-type tables struct {
-	writer *tabwriter.Writer
-	titled bool
-	err    error
-}
-
-// title begins a table; each aligns its columns by itself.
-func (t *tables) title(text string) {
-	if t.titled {
-		t.write("\n")
-	}
-	t.titled = true
-	t.write(text + "\n")
-}
-
-// row writes cells; what is missing is a hyphen, so that columns stay apart.
-func (t *tables) row(cells ...string) {
-	for i, cell := range cells {
-		if cells[i] = oneLine(cell); cells[i] == "" {
-			cells[i] = "-"
+// tableText is a table under its title. A cell without content is a hyphen, so that columns stay apart.
+func tableText(title string, rows [][]string) string {
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cmp.Or(oneLine(row[i]), "-")
 		}
+		_, _ = fmt.Fprintln(table, "  "+strings.Join(row, "\t")) // a text in memory takes it
 	}
-	t.write("  " + strings.Join(cells, "\t") + "\n")
-}
-
-func (t *tables) write(text string) {
-	if t.err == nil {
-		_, t.err = io.WriteString(t.writer, text)
-	}
+	_ = table.Flush() // likewise
+	return title + "\n" + out.String()
 }

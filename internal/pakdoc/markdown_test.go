@@ -12,7 +12,8 @@ import (
 
 var _ = Describe("the Markdown reference", func() {
 	DescribeTable("is what it was", func(path, name string) {
-		text := pakdoc.Markdown(openPak(path))
+		text, err := pakdoc.Markdown(openPak(path))
+		Expect(err).NotTo(HaveOccurred())
 		expectGolden(name+".md", text)
 		Expect(pakdoc.Markdown(openPak(path))).To(Equal(text))
 	},
@@ -22,7 +23,8 @@ var _ = Describe("the Markdown reference", func() {
 	)
 
 	It("has tables of even width and no markup of the pak", func() {
-		text := pakdoc.Markdown(openPak(everything))
+		text, err := pakdoc.Markdown(openPak(everything))
+		Expect(err).NotTo(HaveOccurred())
 		expectSound(text)
 		Expect(text).To(ContainSubstring(`\*marks\* that \<b\>must\</b\> not`))
 		Expect(text).To(ContainSubstring("`^[a-z_](\\w\\|-)*$`"), "a bar within code within a table")
