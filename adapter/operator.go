@@ -23,6 +23,8 @@ type OperatorOptions struct {
 	AcceptUnencrypted bool
 	// CacheDir is used instead of the configuration's; "" means the latter.
 	CacheDir string
+	// NewState is for a state directory that the caller made: it is no mistake that nothing was ever stored there.
+	NewState bool
 }
 
 // OpenOperator loads the configuration and the paks. The caller must Close it.
@@ -50,8 +52,10 @@ func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, 
 		s.config.CacheDir = options.CacheDir
 	}
 	s.acceptUnencrypted = options.AcceptUnencrypted
-	if err := s.config.backend().CheckUsed(); err != nil {
-		return nil, err
+	if !options.NewState {
+		if err := s.config.backend().CheckUsed(); err != nil {
+			return nil, err
+		}
 	}
 	return s.manager(nil)
 }

@@ -183,7 +183,7 @@ func (r *run) destroy(ctx context.Context) error {
 		return nil
 	}
 	var log bytes.Buffer
-	operator, err := adapter.OpenOperator(adapter.Invocation{Stderr: &log, Getenv: r.environment()}, "instance", adapter.OperatorOptions{})
+	operator, err := adapter.OpenOperator(adapter.Invocation{Stderr: &log, Getenv: r.environment()}, "instance", adapter.OperatorOptions{NewState: true})
 	if err != nil {
 		return fmt.Errorf("destroy: %w", err)
 	}

@@ -35,8 +35,9 @@ var _ = Describe("the example postgresql-database", func() {
 		var one object
 		measured("create-binding", func() { one = s.bound(ctx, "bind-1", nil) })
 		login := fmt.Sprintf("localhost:%d/%s?sslmode=require", server.Port, s.database)
-		Expect(one).To(And(HaveLen(9), HaveKeyWithValue("hostname", "localhost"), HaveKeyWithValue("port", float64(server.Port)),
+		Expect(one).To(And(HaveLen(10), HaveKeyWithValue("hostname", "localhost"), HaveKeyWithValue("port", float64(server.Port)),
 			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner), HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.ca)),
+			HaveKeyWithValue("status", "created db "+s.database),
 			HaveKeyWithValue("username", "b-bind-1"),
 			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://b-bind-1:%s@%s", one["password"], login)),
 			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s&user=b-bind-1&password=%s", login, one["password"]))))
