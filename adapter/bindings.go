@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/binding"
@@ -226,24 +228,24 @@ func (s *session) bareBinder() *binding.Binder {
 }
 
 // installation makes a pak's binaries available for this platform: one of its OpenTofus, "" for the default one, and its providers.
-func (s *session) installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+func (s *session) installation(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error) {
 	if version == "" {
 		var err error
 		if version, err = pak.Manifest.DefaultVersion(); err != nil {
-			return tofu.Installation{}, err
+			return opentofu.Installation{}, err
 		}
 	}
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, s.config.CacheDir)
 	if err != nil {
-		return tofu.Installation{}, err
+		return opentofu.Installation{}, err
 	}
 	if files.Tofu[version] == "" {
-		return tofu.Installation{}, fmt.Errorf("pak %s bundles no OpenTofu %s; there are: %s",
+		return opentofu.Installation{}, fmt.Errorf("pak %s bundles no OpenTofu %s; there are: %s",
 			pak.Manifest.Name, version, strings.Join(slices.Sorted(maps.Keys(files.Tofu)), ", "))
 	}
-	installation := tofu.Installation{Binary: files.Tofu[version], Version: version}
+	installation := opentofu.Installation{Binary: files.Tofu[version], Version: version}
 	for _, provider := range files.Providers {
-		installation.Providers = append(installation.Providers, tofu.Provider{
+		installation.Providers = append(installation.Providers, opentofu.Provider{
 			FQN: provider.FQN, Version: provider.Version, File: provider.File,
 		})
 	}

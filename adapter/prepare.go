@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/tofu"
@@ -158,7 +160,7 @@ func (p *preparer) pak(ctx context.Context, pak *brokerpak.Pak) error {
 	if !usesTofu(pak) {
 		return nil
 	}
-	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error {
+	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error {
 		workspace, err := engine.Open(ctx, lookedAt)
 		if err != nil {
 			return err
@@ -184,7 +186,7 @@ func (p *preparer) action(ctx context.Context, pak *brokerpak.Pak, name string, 
 		return nil
 	}
 	template := tofu.Template{Files: action.Templates, Inputs: action.InputNames()}
-	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error {
+	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error {
 		_, err := engine.Prepare(ctx, installation, template)
 		return err
 	})
@@ -205,7 +207,7 @@ func usesTofu(pak *brokerpak.Pak) bool {
 }
 
 // work is what is done with one state backend.
-type work func(ctx context.Context, engine *tofu.Engine, installation tofu.Installation) error
+type work func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error
 
 // initialise does some work with the configured backend. When that fails, the same work with a local state tells whose fault it is:
 // the pak's, which is an error, or the backend's, which is a warning.
@@ -214,7 +216,7 @@ func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, do work) 
 		return p.with(ctx, p.local(), pak, do)
 	}
 	err := p.with(ctx, p.session, pak, do)
-	var failed *tofu.RunError
+	var failed *opentofu.Error
 	if err == nil || !errors.As(err, &failed) || misconfigured(failed) || ctx.Err() != nil || p.config.State.Type == localBackend {
 		return err
 	}
@@ -232,7 +234,7 @@ func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, do work) 
 
 // misconfigured recognises what OpenTofu says of a backend that it does not know and of settings that the backend does not take, before
 // it asks the backend anything. What says something else counts as a backend that is down.
-func misconfigured(err *tofu.RunError) bool {
+func misconfigured(err *opentofu.Error) bool {
 	settings := regexp.MustCompile(`^(Unsupported backend type|Extraneous JSON object property|Incorrect attribute value type|` +
 		`Invalid backend configuration|(Invalid|Missing) \S+ value)|required field is not set`)
 	return settings.MatchString(err.Summary)

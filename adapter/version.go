@@ -1,6 +1,8 @@
 package adapter
 
-import "service-adapter/internal/tofu"
+import (
+	"service-adapter/internal/opentofu"
+)
 
 // TestedOpenTofu returns the versions of OpenTofu that the tests run, oldest first.
-func TestedOpenTofu() []string { return tofu.Tested() }
+func TestedOpenTofu() []string { return opentofu.Tested() }

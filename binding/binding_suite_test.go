@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -164,14 +166,14 @@ bind:%s`, or(p.service, "service"), p.bind)
 	return opened
 }
 
-func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (tofu.Installation, error) {
+func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (opentofu.Installation, error) {
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
 	if err != nil {
-		return tofu.Installation{}, err
+		return opentofu.Installation{}, err
 	}
-	found := tofu.Installation{Binary: files.Tofu["1.12.6"], Version: "1.12.6"}
+	found := opentofu.Installation{Binary: files.Tofu["1.12.6"], Version: "1.12.6"}
 	for _, p := range files.Providers {
-		found.Providers = append(found.Providers, tofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
+		found.Providers = append(found.Providers, opentofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
 	}
 	return found, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
@@ -68,7 +70,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 
 // reserve makes the workspace this binding's own. What an interrupted creation of the same id left is destroyed first.
 func (b *Binder) reserve(
-	ctx context.Context, r *Request, space *tofu.Workspace, installation tofu.Installation, record []byte,
+	ctx context.Context, r *Request, space *tofu.Workspace, installation opentofu.Installation, record []byte,
 ) error {
 	err := space.Reserve(ctx, installation, record)
 	if !errors.Is(err, tofu.ErrExists) {

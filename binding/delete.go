@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/brokerpak"
@@ -77,7 +79,7 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 }
 
 // deleteStored deletes what the workspace holds by now. The error is tofu.ErrExists when somebody else changed that meanwhile.
-func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Workspace, installation tofu.Installation) error {
+func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Workspace, installation opentofu.Installation) error {
 	state, err := space.State(ctx, installation)
 	if err != nil {
 		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)

@@ -5,17 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/tofu"
 )
 
 // newRecord describes a binding before anything of it exists.
-func newRecord(r *Request, scope *vars.Scope, installation tofu.Installation) *lifecycle.Record {
+func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.Record {
 	record := &lifecycle.Record{
 		BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
 		Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,

@@ -25,7 +25,8 @@ const maxLines = 400
 var layers = [][]string{
 	{"internal/ctxio", "internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
 	{"internal/record", "internal/redact", "internal/statestore", "internal/tfjson"},
-	{"internal/director", "internal/hclfile"},
+	{"internal/director", "internal/hclfile", "internal/opentofu"},
+	{"internal/opentofu/provider"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
 	{"brokerpak/vars"},
@@ -44,14 +45,14 @@ var layers = [][]string{
 // onlyImporters narrows the layers: these packages are for some of those above them.
 var onlyImporters = map[string][]string{
 	"internal/director":   {"internal/cli"},
-	"internal/statestore": {"internal/tofu", "internal/lifecycle", "internal/provision", "binding", "adapter"},
+	"internal/statestore": {"internal/opentofu", "internal/tofu", "internal/lifecycle", "internal/provision", "binding", "adapter"},
 	"internal/tofu":       {"internal/lifecycle", "internal/provision", "binding", "adapter", "cmd"},
 }
 
 // onlyImporter names the one package, or tree of packages, that may import a library; "tests" is no package. The packages below
 // spec are tests themselves.
 var onlyImporter = map[string]string{
-	"os/exec":                  "internal/tofu",
+	"os/exec":                  "internal/opentofu",
 	"github.com/hashicorp/hil": "brokerpak/expr",
 	"github.com/hashicorp/hcl": "internal/hclfile",
 	"github.com/lib/pq":        "internal/statestore",

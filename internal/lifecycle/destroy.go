@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/internal/tofu"
@@ -74,7 +76,7 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 }
 
 // forgetImported drops the imported resources from the state, and leaves in State what is there besides.
-func (d *Destruction) forgetImported(ctx context.Context, installation tofu.Installation) error {
+func (d *Destruction) forgetImported(ctx context.Context, installation opentofu.Installation) error {
 	if err := d.Space.Forget(ctx, installation, value.Keys(d.Record.Imported)...); err != nil {
 		return err
 	}
@@ -86,10 +88,10 @@ func (d *Destruction) forgetImported(ctx context.Context, installation tofu.Inst
 }
 
 // destroyAll destroys all resources and forgets those that do not exist any more, as Gone tells.
-func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation tofu.Installation, prepared *tofu.Prepared) error {
+func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation opentofu.Installation, prepared *tofu.Prepared) error {
 	for range d.State.Resources {
 		err := d.Space.Destroy(ctx, prepared, d.Inputs)
-		var run *tofu.RunError
+		var run *opentofu.Error
 		if err == nil || d.Gone == nil || !d.Gone(err) || !errors.As(err, &run) || run.Resource() == "" {
 			return err
 		}
@@ -120,7 +122,7 @@ func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prep
 // outOfReach tells whether an error is that of a state that is locked, or of its backend: the template may be fine.
 func outOfReach(err error) bool {
 	var held *tofu.LockError
-	var run *tofu.RunError
+	var run *opentofu.Error
 	return errors.As(err, &held) || errors.As(err, &run) && run.Backend != ""
 }
 
@@ -128,7 +130,7 @@ func outOfReach(err error) bool {
 // deletion to find. After a signal nothing more is started; the broker is being stopped. Nothing is destroyed of what somebody else took
 // over meanwhile, nor where nobody can tell.
 func (m *Manager) RollBack(
-	ctx context.Context, space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared, record *Record,
+	ctx context.Context, space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared, record *Record,
 ) {
 	kind, id := record.Of()
 	logger := m.Logger.With(string(kind), id)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -13,10 +15,10 @@ import (
 
 var _ = Describe("rolling back", func() {
 	// beside makes something, lets another machine do its work, and rolls back.
-	beside := func(ctx context.Context, s *site, other func(space *tofu.Workspace, installation tofu.Installation) error) {
+	beside := func(ctx context.Context, s *site, other func(space *tofu.Workspace, installation opentofu.Installation) error) {
 		GinkgoHelper()
 		record := s.record("b1")
-		s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+		s.work(ctx, record, func(space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared) {
 			encoded, err := record.Encode()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
@@ -33,13 +35,13 @@ var _ = Describe("rolling back", func() {
 
 	It("destroys what is ours", func(ctx context.Context) {
 		s := newSite()
-		beside(ctx, s, func(*tofu.Workspace, tofu.Installation) error { return nil })
+		beside(ctx, s, func(*tofu.Workspace, opentofu.Installation) error { return nil })
 		Expect(s.Workspaces(ctx, "")).To(BeEmpty())
 	})
 
 	It("touches nothing that somebody took over", func(ctx context.Context) {
 		s := newSite()
-		beside(ctx, s, func(space *tofu.Workspace, installation tofu.Installation) error {
+		beside(ctx, s, func(space *tofu.Workspace, installation opentofu.Installation) error {
 			if _, err := space.State(ctx, installation); err != nil {
 				return err
 			}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak"
-	"service-adapter/internal/tofu"
 )
 
 // Reader returns an OpenTofu that can read states: the one of the preferred pak, which may be nil, else the newest that works. What is
 // wrong with one pak must not keep anybody from deleting what another one made.
-func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (tofu.Installation, error) {
+func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (opentofu.Installation, error) {
 	paks := slices.Clone(m.Paks)
 	slices.SortStableFunc(paks, func(a, b *brokerpak.Pak) int {
 		switch {
@@ -31,7 +32,7 @@ func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (tofu.In
 		}
 		failed = append(failed, err)
 	}
-	return tofu.Installation{}, errors.Join(failed...)
+	return opentofu.Installation{}, errors.Join(failed...)
 }
 
 // Service is the one that made a binding or instance, as the installed paks have it now; nil when they do not have it any more.
@@ -54,21 +55,21 @@ func (m *Manager) Service(record *Record) *brokerpak.Service {
 
 // installationFor returns the OpenTofu of the pak that made the binding or instance: of the same version when it is still installed,
 // else the newest; without that pak any. The providers come from whatever pak has them; missing names those that none has.
-func (m *Manager) installationFor(ctx context.Context, record *Record) (installation tofu.Installation, missing, err error) {
+func (m *Manager) installationFor(ctx context.Context, record *Record) (installation opentofu.Installation, missing, err error) {
 	if own := m.pakOf(record); own != nil {
 		installation, err = m.Installation(ctx, own, "")
 	} else {
 		installation, err = m.Reader(ctx, nil)
 	}
 	if err != nil {
-		return tofu.Installation{}, nil, err
+		return opentofu.Installation{}, nil, err
 	}
 	missing = m.AddProviders(ctx, &installation, record)
 	return installation, missing, nil
 }
 
 // AddProviders adds those of a record's providers that an installation lacks, and names those that no pak has.
-func (m *Manager) AddProviders(ctx context.Context, installation *tofu.Installation, record *Record) error {
+func (m *Manager) AddProviders(ctx context.Context, installation *opentofu.Installation, record *Record) error {
 	var absent []error
 	for _, needed := range record.Providers {
 		if slices.ContainsFunc(installation.Providers, needed.is) {
@@ -104,7 +105,7 @@ func (m *Manager) newest(name string) *brokerpak.Pak {
 		better := found == nil
 		if !better {
 			order := compareTofu(pak, found)
-			better = order > 0 || order == 0 && tofu.Older(found.Manifest.Version, pak.Manifest.Version)
+			better = order > 0 || order == 0 && opentofu.Older(found.Manifest.Version, pak.Manifest.Version)
 		}
 		if better {
 			found = pak
@@ -114,8 +115,8 @@ func (m *Manager) newest(name string) *brokerpak.Pak {
 }
 
 // findProvider looks for a provider in all paks: in the recorded version, else in the newest.
-func (m *Manager) findProvider(ctx context.Context, needed Provider) (tofu.Provider, error) {
-	var best tofu.Provider
+func (m *Manager) findProvider(ctx context.Context, needed Provider) (opentofu.Provider, error) {
+	var best opentofu.Provider
 	var failed []error
 	for _, pak := range m.Paks {
 		installation, err := m.Installation(ctx, pak, "")
@@ -130,7 +131,7 @@ func (m *Manager) findProvider(ctx context.Context, needed Provider) (tofu.Provi
 			if candidate.Version == needed.Version {
 				return candidate, nil
 			}
-			if best.FQN == "" || tofu.Older(best.Version, candidate.Version) {
+			if best.FQN == "" || opentofu.Older(best.Version, candidate.Version) {
 				best = candidate
 			}
 		}
@@ -147,9 +148,9 @@ func compareTofu(a, b *brokerpak.Pak) int {
 	va, _ := a.Manifest.DefaultVersion()
 	vb, _ := b.Manifest.DefaultVersion()
 	switch {
-	case tofu.Older(vb, va):
+	case opentofu.Older(vb, va):
 		return 1
-	case tofu.Older(va, vb):
+	case opentofu.Older(va, vb):
 		return -1
 	default:
 		return 0

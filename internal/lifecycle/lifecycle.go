@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/tofu"
@@ -24,7 +26,7 @@ type Manager struct {
 	// Engine runs OpenTofu.
 	Engine *tofu.Engine
 	// Installation finds one OpenTofu of a pak, "" for the default one, and the pak's providers as executable files.
-	Installation func(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error)
+	Installation func(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error)
 	// Paks are all paks of the adapter; an older pak may hold the provider of an older binding.
 	Paks []*brokerpak.Pak
 	// Budget is how long one command may take, rollback included.
@@ -90,7 +92,7 @@ func Workspace(kind Kind, id string) string {
 // WasKilled tells whether an error is that of an OpenTofu that ended without the chance to save its state, or of one whose provider
 // ended without the chance to tell what it had made.
 func WasKilled(err error) bool {
-	var run *tofu.RunError
+	var run *opentofu.Error
 	return errors.As(err, &run) && (run.ExitCode < 0 || run.ProviderDied)
 }
 

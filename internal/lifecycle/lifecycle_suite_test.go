@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -128,15 +130,15 @@ bind: {template: ""}
 	return pak
 }
 
-func installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+func installation(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error) {
 	if version == "" {
 		var err error
 		if version, err = pak.Manifest.DefaultVersion(); err != nil {
-			return tofu.Installation{}, err
+			return opentofu.Installation{}, err
 		}
 	}
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
-	return tofu.Installation{Binary: files.Tofu[version], Version: version}, err
+	return opentofu.Installation{Binary: files.Tofu[version], Version: version}, err
 }
 
 // template makes two resources of the built-in provider.
@@ -182,7 +184,7 @@ func (s *site) record(binding string) *lifecycle.Record {
 // made makes what a record describes. While the blocker exists it is only begun.
 func (s *site) made(ctx context.Context, record *lifecycle.Record) {
 	GinkgoHelper()
-	s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+	s.work(ctx, record, func(space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared) {
 		encoded, err := record.Encode()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
@@ -193,7 +195,7 @@ func (s *site) made(ctx context.Context, record *lifecycle.Record) {
 // changed applies another record.
 func (s *site) changed(ctx context.Context, record *lifecycle.Record) {
 	GinkgoHelper()
-	s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+	s.work(ctx, record, func(space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared) {
 		_, err := space.State(ctx, installation)
 		Expect(err).NotTo(HaveOccurred())
 		encoded, err := record.Encode()
@@ -213,7 +215,7 @@ func (s *site) apply(ctx context.Context, space *tofu.Workspace, prepared *tofu.
 	}
 }
 
-func (s *site) work(ctx context.Context, record *lifecycle.Record, work func(*tofu.Workspace, tofu.Installation, *tofu.Prepared)) {
+func (s *site) work(ctx context.Context, record *lifecycle.Record, work func(*tofu.Workspace, opentofu.Installation, *tofu.Prepared)) {
 	GinkgoHelper()
 	installation, err := s.Installation(ctx, s.Paks[0], "")
 	Expect(err).NotTo(HaveOccurred())

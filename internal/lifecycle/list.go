@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/internal/tofu"
@@ -95,7 +97,7 @@ func (m *Manager) Workspaces(ctx context.Context, kind Kind) ([]string, error) {
 	return m.names(ctx, reader, kind)
 }
 
-func (m *Manager) names(ctx context.Context, reader tofu.Installation, kind Kind) ([]string, error) {
+func (m *Manager) names(ctx context.Context, reader opentofu.Installation, kind Kind) ([]string, error) {
 	all, err := m.Engine.Workspaces(ctx, reader)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func (m *Manager) names(ctx context.Context, reader tofu.Installation, kind Kind
 }
 
 // readAll reads workspaces side by side.
-func (m *Manager) readAll(ctx context.Context, reader tofu.Installation, names []string, progress Progress) []Stored {
+func (m *Manager) readAll(ctx context.Context, reader opentofu.Installation, names []string, progress Progress) []Stored {
 	all := make([]Stored, len(names))
 	work := make(chan int)
 	var group sync.WaitGroup
@@ -139,7 +141,7 @@ func (m *Manager) readAll(ctx context.Context, reader tofu.Installation, names [
 }
 
 // read reads a workspace; the zero Stored when it was removed since.
-func (m *Manager) read(ctx context.Context, reader tofu.Installation, name string) Stored {
+func (m *Manager) read(ctx context.Context, reader opentofu.Installation, name string) Stored {
 	state, err := m.Engine.Peek(ctx, reader, name)
 	if err == nil && state == nil {
 		return Stored{}

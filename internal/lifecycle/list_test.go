@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -113,7 +115,7 @@ var _ = Describe("the list", func() {
 		Entry("importing, when the apply after an import failed", lifecycle.Importing, func(ctx context.Context, s *site) {
 			record := s.record("")
 			record.Imported = map[string]string{"terraform_data.account": "outside"}
-			s.work(ctx, record, func(space *tofu.Workspace, installation tofu.Installation, prepared *tofu.Prepared) {
+			s.work(ctx, record, func(space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared) {
 				encoded, err := record.Encode()
 				Expect(err).NotTo(HaveOccurred())
 				Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
@@ -170,8 +172,8 @@ func BenchmarkList(b *testing.B) {
 	}
 	manager := &lifecycle.Manager{
 		Engine: engine, Budget: time.Minute, Logger: slog.New(slog.DiscardHandler), Paks: []*brokerpak.Pak{openPak(b.TempDir(), newTofu)},
-		Installation: func(context.Context, *brokerpak.Pak, string) (tofu.Installation, error) {
-			return tofu.Installation{Binary: binary(newTofu), Version: newTofu}, nil
+		Installation: func(context.Context, *brokerpak.Pak, string) (opentofu.Installation, error) {
+			return opentofu.Installation{Binary: binary(newTofu), Version: newTofu}, nil
 		},
 	}
 	for b.Loop() {

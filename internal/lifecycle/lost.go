@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/tofu"
 )
 
@@ -15,7 +17,7 @@ const lostInterval = 200 * time.Millisecond
 
 // KeepLost sees to it that what a creation made, and what is in no state, is not forgotten: it logs the resources, and reserves the
 // workspace once more with a record that names them, when whoever took it over is done. False when an error tells of no such resources.
-func (m *Manager) KeepLost(ctx context.Context, space *tofu.Workspace, installation tofu.Installation, record *Record, err error) bool {
+func (m *Manager) KeepLost(ctx context.Context, space *tofu.Workspace, installation opentofu.Installation, record *Record, err error) bool {
 	var lost *tofu.LostError
 	if !errors.As(err, &lost) {
 		return false

@@ -6,15 +6,16 @@ import (
 	"regexp"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/tofu"
 )
 
 // Meaning maps a failure of a template to what the `errors` of its action say that it means. Only errors of these commands of OpenTofu,
 // which run the template, are looked at, and none of the state backend: the rules are about what providers and commands answer.
 func Meaning(err error, rules []brokerpak.ErrorRule, commands ...string) error {
-	var run *tofu.RunError
+	var run *opentofu.Error
 	if !errors.As(err, &run) || !slices.Contains(commands, run.Command) || run.Backend != "" {
 		return err
 	}
@@ -40,7 +41,7 @@ func Meaning(err error, rules []brokerpak.ErrorRule, commands ...string) error {
 }
 
 // sentence is what OpenTofu reported, for a user.
-func sentence(run *tofu.RunError) string {
+func sentence(run *opentofu.Error) string {
 	if run.Detail == "" {
 		return run.Summary
 	}

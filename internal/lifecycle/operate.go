@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/opentofu"
 
 	"service-adapter/brokerpak"
 )
@@ -169,7 +169,7 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
 	if err != nil {
 		return err
 	}
-	if tofu.Older(stored.State.TofuVersion, installation.Version) {
+	if opentofu.Older(stored.State.TofuVersion, installation.Version) {
 		return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, installation.Version)
 	}
 	prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/brokerpak"
@@ -69,7 +71,9 @@ type LiveInput struct {
 }
 
 // is tells whether a provider is this one, of whatever version. The two public registries have the same providers.
-func (p Provider) is(other tofu.Provider) bool { return registryName(p.FQN) == registryName(other.FQN) }
+func (p Provider) is(other opentofu.Provider) bool {
+	return registryName(p.FQN) == registryName(other.FQN)
+}
 
 func registryName(fqn string) string {
 	host, rest, _ := strings.Cut(fqn, "/")
@@ -94,7 +98,7 @@ func (r *Record) Importing(state *statestore.State) bool {
 }
 
 // MadeBy notes the pak, and what it runs with.
-func (r *Record) MadeBy(pak *brokerpak.Pak, installation tofu.Installation) {
+func (r *Record) MadeBy(pak *brokerpak.Pak, installation opentofu.Installation) {
 	r.Pak, r.PakVersion, r.Tofu, r.Providers = pak.Manifest.Name, pak.Manifest.Version, installation.Version, nil
 	for _, p := range installation.Providers {
 		r.Providers = append(r.Providers, Provider{FQN: p.FQN, Version: p.Version})

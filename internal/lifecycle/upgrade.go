@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/brokerpak"
@@ -71,7 +73,7 @@ func upgradePath(pak *brokerpak.Pak, state *statestore.State) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !tofu.Older(state.TofuVersion, target) {
+	if !opentofu.Older(state.TofuVersion, target) {
 		if unfinished := state.Applied != nil && !state.Complete && !state.Destroying; unfinished && state.TofuVersion == target {
 			return []string{target}, nil
 		}
@@ -79,7 +81,7 @@ func upgradePath(pak *brokerpak.Pak, state *statestore.State) ([]string, error) 
 	}
 	var versions []string
 	for _, version := range pak.Manifest.UpgradePath {
-		if tofu.Older(state.TofuVersion, version) || !state.Complete && !tofu.Older(version, state.TofuVersion) {
+		if opentofu.Older(state.TofuVersion, version) || !state.Complete && !opentofu.Older(version, state.TofuVersion) {
 			versions = append(versions, version)
 		}
 	}

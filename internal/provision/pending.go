@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/internal/lifecycle"
@@ -131,7 +133,7 @@ func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]stri
 	if len(reasons) == 0 && !same(record, w.wanted) {
 		reasons = append(reasons, "other inputs are declared")
 	}
-	if tofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil {
+	if opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil {
 		switch {
 		case w.Upgrades:
 			reasons = append(reasons, fmt.Sprintf("the state is upgraded from OpenTofu %s to %s", state.TofuVersion, w.installation.Version))

@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/brokerpak"
@@ -80,7 +82,7 @@ var ErrStateMissing = errors.New("the state backend has no state of the instance
 type run struct {
 	*Provisioner
 	Request
-	installation tofu.Installation
+	installation opentofu.Installation
 	missing      error // providers of the instance that no pak bundles any more
 	space        *tofu.Workspace
 	wanted       *lifecycle.Record
@@ -122,7 +124,7 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 }
 
 // record describes the instance as it shall be, except for the inputs.
-func (p *Provisioner) record(r *Request, installation tofu.Installation) *lifecycle.Record {
+func (p *Provisioner) record(r *Request, installation opentofu.Installation) *lifecycle.Record {
 	record := &lifecycle.Record{
 		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan, PlanID: r.PlanID,
 		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(),
@@ -241,7 +243,7 @@ func (w *run) takeBack(ctx context.Context, failure error) (*statestore.State, e
 // made tells whether a state has everything although the command failed. OpenTofu makes the mark of a complete apply before the outputs:
 // one may have no value, or not be as its precondition says, and then the failure tells where the template does so.
 func (w *run) made(state *statestore.State, failure error) bool {
-	var run *tofu.RunError
+	var run *opentofu.Error
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {
 		return false
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -217,20 +219,20 @@ func indent(text string) string {
 	return out.String()
 }
 
-func installation(ctx context.Context, pak *brokerpak.Pak, version string) (tofu.Installation, error) {
+func installation(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error) {
 	if version == "" {
 		var err error
 		if version, err = pak.Manifest.DefaultVersion(); err != nil {
-			return tofu.Installation{}, err
+			return opentofu.Installation{}, err
 		}
 	}
 	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
 	if err != nil {
-		return tofu.Installation{}, err
+		return opentofu.Installation{}, err
 	}
-	found := tofu.Installation{Binary: files.Tofu[version], Version: version}
+	found := opentofu.Installation{Binary: files.Tofu[version], Version: version}
 	for _, p := range files.Providers {
-		found.Providers = append(found.Providers, tofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
+		found.Providers = append(found.Providers, opentofu.Provider{FQN: p.FQN, Version: p.Version, File: p.File})
 	}
 	return found, nil
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	"service-adapter/internal/fault"
@@ -35,7 +37,7 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 		return nil, err
 	}
 	// What was never complete has nothing that an upgrade would have to keep.
-	older := tofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
+	older := opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
 	switch {
 	case older && w.Upgrades:
 		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted})

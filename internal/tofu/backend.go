@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+
+	"service-adapter/internal/opentofu"
 )
 
 // Backend is an OpenTofu state backend with workspaces. Config becomes the content of a -backend-config file, so it may
@@ -106,8 +108,8 @@ func (b Backend) CheckUsed() error {
 }
 
 // supports refuses an OpenTofu that lacks what the backend needs.
-func (b Backend) supports(i Installation) error {
-	if b.Type != s3Type || b.Config[s3Lockfile] != true || i.atLeast(1, 10) {
+func (b Backend) supports(i opentofu.Installation) error {
+	if b.Type != s3Type || b.Config[s3Lockfile] != true || i.AtLeast(1, 10) {
 		return nil
 	}
 	return fmt.Errorf("state.type s3 needs OpenTofu 1.10 or newer, or a dynamodb_table for the locks, and this is %s", i.Version)

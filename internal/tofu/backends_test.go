@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -199,7 +201,7 @@ var _ = Describe("state backend", func() {
 				Expect(err).To(MatchError(And(
 					ContainSubstring("the state backend "+kind+" cannot be used"), ContainSubstring("connection refused"))))
 				Expect(errors.Is(err, tofu.ErrExists)).To(BeFalse())
-				var failure *tofu.RunError
+				var failure *opentofu.Error
 				Expect(errors.As(err, &failure)).To(BeTrue())
 				Expect(failure.Backend).To(Equal(kind))
 				_, err = engine.Workspaces(ctx, installation())

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
@@ -65,11 +67,11 @@ func newStore(b Backend, files *statestore.Files, env map[string]string) statest
 
 // knows tells whether states of this OpenTofu are read and written without it. What a version that nobody tested stores, and how it
 // locks it, only that version knows.
-func (e *Engine) knows(i Installation) bool { return !e.options.OnlyOpenTofu && i.tested() }
+func (e *Engine) knows(i opentofu.Installation) bool { return !e.options.OnlyOpenTofu && i.Tested() }
 
 // see reads the stored state without OpenTofu; false where only OpenTofu can read it or tell what is wrong with it. OpenTofu's
 // "state pull" does no more: it takes no lock and knows no more than what is stored. It is an error when a local state is not whole.
-func (w *Workspace) see(ctx context.Context, i Installation) (found, bool, error) {
+func (w *Workspace) see(ctx context.Context, i opentofu.Installation) (found, bool, error) {
 	if w.store == nil || !w.engine.knows(i) {
 		return found{}, false, nil
 	}
@@ -126,14 +128,14 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 		if !errors.As(err, &held) {
 			return err
 		}
-		locked := &LockError{Workspace: w.name, ID: held.ID, Who: held.Who, Operation: held.Operation, Created: held.Created}
+		locked := &LockError{Workspace: w.name, HeldError: *held}
 		if time.Now().After(end) {
 			return locked
 		}
 		w.tellWaiting(locked)
 		select {
 		case <-ctx.Done():
-			locked.cause = ended(ctx)
+			locked.cause = opentofu.Ended(ctx)
 			return locked
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
@@ -142,7 +144,7 @@ func (w *Workspace) whileHeld(ctx context.Context, try func() error) error {
 
 // reserveDirectly makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
 // no harm when it was done after all.
-func (w *Workspace) reserveDirectly(ctx context.Context, i Installation, record []byte, nonce string) (done bool, err error) {
+func (w *Workspace) reserveDirectly(ctx context.Context, i opentofu.Installation, record []byte, nonce string) (done bool, err error) {
 	for range mostChanges {
 		before, ok, err := w.see(ctx, i)
 		switch {

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // supportsEncryption refuses an OpenTofu that cannot ask another program for keys.
-func supportsEncryption(c *statestore.Encryption, i Installation) error {
-	if c == nil || i.atLeast(1, 10) {
+func supportsEncryption(c *statestore.Encryption, i opentofu.Installation) error {
+	if c == nil || i.AtLeast(1, 10) {
 		return nil
 	}
 	return fmt.Errorf("state.encryption needs OpenTofu 1.10 or newer, and this is %s", i.Version)
@@ -58,25 +60,3 @@ func (w *Workspace) askedKey() (string, error) {
 }
 
 func (w *Workspace) forgetAsked() error { return remove(w.keysPath() + statestore.AskedSuffix) }
-
-// explainEncryption replaces OpenTofu's words about states that it must not or cannot decrypt by what to do. Texts that it does not
-// know stay as they are.
-func (e *RunError) explainEncryption() {
-	said := e.Summary + " " + e.Detail
-	instead := ""
-	if begin := strings.Index(said, statestore.AnotherKey); begin >= 0 {
-		instead = said[begin:]
-		if end := strings.Index(instead, statestore.AddKey); end >= 0 {
-			instead = instead[:end+len(statestore.AddKey)]
-		}
-	}
-	switch {
-	case strings.Contains(said, "is encrypted and can not be read without an encryption configuration"):
-		instead = "the state is encrypted; set state.encryption"
-	case strings.Contains(said, "unencrypted payload without unencrypted method"):
-		instead = "the state is not encrypted although state.encryption is set; encrypt the existing states first"
-	}
-	if instead != "" {
-		e.Summary, e.Detail, e.said.Summary, e.said.Detail = instead, "", instead, ""
-	}
-}

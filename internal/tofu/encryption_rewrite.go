@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
@@ -14,7 +16,7 @@ import (
 // encrypted and Encryption.AcceptUnencrypted is set. It reports whether it did. Resources are not touched and no provider is
 // started; the state keeps its lineage and gets a higher serial. A state that somebody else changes meanwhile is not overwritten.
 // Of the local backend it also replaces the copy of the state, which an old key encrypted or none.
-func (w *Workspace) Reencrypt(ctx context.Context, i Installation) (changed bool, err error) {
+func (w *Workspace) Reencrypt(ctx context.Context, i opentofu.Installation) (changed bool, err error) {
 	c := w.engine.options.Encryption
 	if c == nil {
 		return false, w.failed("encrypting", errors.New("state.encryption is not set"))
@@ -28,7 +30,7 @@ func (w *Workspace) Reencrypt(ctx context.Context, i Installation) (changed bool
 	return changed, nil
 }
 
-func (w *Workspace) reencrypt(ctx context.Context, i Installation, current string) (changed bool, err error) {
+func (w *Workspace) reencrypt(ctx context.Context, i opentofu.Installation, current string) (changed bool, err error) {
 	before, err := w.pullWithKey(ctx, i)
 	if err != nil {
 		return false, err
@@ -54,7 +56,7 @@ func (w *Workspace) reencrypt(ctx context.Context, i Installation, current strin
 }
 
 // pullWithKey reads the state with the id of the key that encrypts it.
-func (w *Workspace) pullWithKey(ctx context.Context, i Installation) (found, error) {
+func (w *Workspace) pullWithKey(ctx context.Context, i opentofu.Installation) (found, error) {
 	if err := w.forgetAsked(); err != nil {
 		return found{}, err
 	}
@@ -67,7 +69,7 @@ func (w *Workspace) pullWithKey(ctx context.Context, i Installation) (found, err
 
 // rewrite stores a state with a higher serial in the place of the one that was found, under the lock of the state; it fails when that
 // was changed since.
-func (w *Workspace) rewrite(ctx context.Context, i Installation, before found, text []byte) error {
+func (w *Workspace) rewrite(ctx context.Context, i opentofu.Installation, before found, text []byte) error {
 	next, err := statestore.NextSerial(text)
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (w *Workspace) rewrite(ctx context.Context, i Installation, before found, t
 }
 
 // pushText stores a state. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that time.
-func (w *Workspace) pushText(ctx context.Context, i Installation, text []byte) error {
+func (w *Workspace) pushText(ctx context.Context, i opentofu.Installation, text []byte) error {
 	path := filepath.Join(w.dir, "push.tfstate")
 	if err := writeFile(path, text); err != nil {
 		return err
@@ -95,7 +97,7 @@ func (w *Workspace) pushText(ctx context.Context, i Installation, text []byte) e
 
 // readUnsaved returns the text of a state that OpenTofu could not save. It encrypts that as well, and only a directory of its own,
 // without configuration and backend, reads such a file.
-func (w *Workspace) readUnsaved(ctx context.Context, i Installation, path string) ([]byte, error) {
+func (w *Workspace) readUnsaved(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
 	if w.engine.options.Encryption == nil {
 		return os.ReadFile(path) //nolint:gosec // in the scratch directory
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -42,8 +44,8 @@ func rewriteProcess(dir string) int {
 }
 
 // wrapped is an installation whose OpenTofu is the site's program tofu.
-func wrapped(dir string) tofu.Installation {
-	return tofu.Installation{Binary: filepath.Join(dir, "tofu"), Version: tofuVersion}
+func wrapped(dir string) opentofu.Installation {
+	return opentofu.Installation{Binary: filepath.Join(dir, "tofu"), Version: tofuVersion}
 }
 
 // wrap writes the site's program tofu: OpenTofu, with "state push" replaced by a script that finds OpenTofu as $tofu and the stored
@@ -80,7 +82,7 @@ func (s site) unfamiliar() {
 }
 
 // reencrypt calls Reencrypt for b-1.
-func reencrypt(ctx context.Context, engine *tofu.Engine, i tofu.Installation) (bool, error) {
+func reencrypt(ctx context.Context, engine *tofu.Engine, i opentofu.Installation) (bool, error) {
 	GinkgoHelper()
 	workspace := open(ctx, engine, "b-1")
 	changed, err := workspace.Reencrypt(ctx, i)

@@ -1,5 +1,5 @@
 // Package tofu runs OpenTofu: it prepares initialised directories that many runs share, gives every run a scratch directory
-// of its own, reserves, applies, destroys and removes workspaces, and reads their state. It is the only package that starts
+// of its own, reserves, applies, destroys and removes workspaces, and reads their state. internal/opentofu starts the
 // processes.
 //
 // One unit of work, a binding or an instance, is one workspace of one state backend. Its state holds a guard, the resource
@@ -24,6 +24,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"service-adapter/internal/opentofu"
 
 	"service-adapter/internal/redact"
 	"service-adapter/internal/statestore"
@@ -76,6 +78,7 @@ const (
 type Engine struct {
 	options Options
 	logger  *slog.Logger
+	runner  opentofu.Runner
 	store   statestore.Store  // nil where OpenTofu has to be asked
 	files   *statestore.Files // the states of the local backend, nil with another one
 }
@@ -106,7 +109,9 @@ func New(options Options) (*Engine, error) {
 	if err := errors.Join(options.Backend.check(), options.Encryption.Check()); err != nil {
 		return nil, err
 	}
-	e := &Engine{options: options, logger: options.Logger}
+	e := &Engine{options: options, logger: options.Logger, runner: opentofu.Runner{
+		Env: options.Env, Grace: options.Grace, Backend: options.Backend.Type, Logger: options.Logger,
+	}}
 	if dir := options.Backend.directory(); dir != "" {
 		e.files = statestore.Local(dir)
 	}

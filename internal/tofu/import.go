@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
@@ -24,7 +26,7 @@ func (w *Workspace) Import(ctx context.Context, p *Prepared, vars map[string]any
 
 // Forget drops managed resources from the state and lets them exist: those of an address with or without instance keys, or of a
 // module. Addresses that are not there are fine; the guard cannot be dropped. Afterwards the state is not complete.
-func (w *Workspace) Forget(ctx context.Context, i Installation, addresses ...string) error {
+func (w *Workspace) Forget(ctx context.Context, i opentofu.Installation, addresses ...string) error {
 	state, err := w.known(ctx, i, "forgetting resources of")
 	if err != nil || state == nil {
 		return err
@@ -126,7 +128,7 @@ func (w *Workspace) Schemas(ctx context.Context, p *Prepared) ([]byte, error) {
 }
 
 // refuse refuses a workspace that is not reserved, and an OpenTofu older than its state.
-func (w *Workspace) refuse(i Installation) error {
+func (w *Workspace) refuse(i opentofu.Installation) error {
 	if w.nonce == "" {
 		return errors.New("it is not reserved")
 	}

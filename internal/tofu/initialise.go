@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"service-adapter/internal/opentofu"
 )
 
 // Names that OpenTofu gives to what "tofu init" leaves in the working directory.
@@ -21,7 +23,7 @@ const (
 const lockHashes = `(?s)  hashes = \[.*?\n  \]\n`
 
 // initialise runs "tofu init" in one variant of a new prepared directory, without any network.
-func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant string, lock *os.File) error {
+func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, variant string, lock *os.File) error {
 	if err := e.checkSessions(ctx); err != nil {
 		return err
 	}
@@ -43,13 +45,13 @@ func (e *Engine) initialise(ctx context.Context, i Installation, dir, variant st
 	if err := e.checkVersion(ctx, i, home, lock); err != nil {
 		return err
 	}
-	_, err = e.again(ctx, i, command{
-		args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
-		dir:    filepath.Join(dir, variant),
-		output: filepath.Join(dir, "init"),
-		env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
-		lock:   lock,
-		mask:   e.mask(),
+	_, err = e.again(ctx, i, opentofu.Command{
+		Args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
+		Dir:    filepath.Join(dir, variant),
+		Output: filepath.Join(dir, "init"),
+		Env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
+		Lock:   lock,
+		Mask:   e.mask(),
 	})
 	if err != nil {
 		return err

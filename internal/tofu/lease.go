@@ -11,6 +11,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"service-adapter/internal/opentofu"
 )
 
 // lockInterval is how often a lock that somebody else holds is tried.
@@ -28,7 +30,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ended(ctx)
+			return nil, opentofu.Ended(ctx)
 		case <-time.After(lockInterval):
 		}
 	}
@@ -80,12 +82,12 @@ type lease struct {
 
 // holder is what the owner's file holds.
 type holder struct {
-	Adapter process  `json:"adapter"`
-	Tofu    *process `json:"tofu,omitempty"` // the leader of the last run's process group
+	Adapter opentofu.Process  `json:"adapter"`
+	Tofu    *opentofu.Process `json:"tofu,omitempty"` // the leader of the last run's process group
 	// Starting is true while a run is being started that Tofu does not tell of yet.
 	Starting bool `json:"starting,omitempty"`
 	// Providers lead the process groups of the providers that the adapter started for it.
-	Providers []process `json:"providers,omitempty"`
+	Providers []opentofu.Process `json:"providers,omitempty"`
 	// Running is when the run that is under way began, and Left are the beginnings of runs that may have left a lock of the state
 	// behind: those that did not end in order.
 	Running time.Time   `json:"running,omitzero"`
@@ -125,7 +127,7 @@ func newLease(path string) *lease { return &lease{path: path + ".lock", owner: p
 func (l *lease) hold(file *os.File) error {
 	l.file = file
 	err := l.removeMarks()
-	l.now = holder{Adapter: current(), Left: l.left()}
+	l.now = holder{Adapter: opentofu.Current(), Left: l.left()}
 	if err == nil {
 		err = l.record()
 	}
@@ -165,7 +167,7 @@ func (l *lease) starts() error {
 	return l.record()
 }
 
-func (l *lease) started(tofu process) error {
+func (l *lease) started(tofu opentofu.Process) error {
 	if l == nil {
 		return nil
 	}
@@ -198,7 +200,7 @@ func (l *lease) ended(inOrder, locked bool) error {
 }
 
 // serves records the providers that the next run uses.
-func (l *lease) serves(providers []process) error {
+func (l *lease) serves(providers []opentofu.Process) error {
 	l.now.Providers = providers
 	return l.record()
 }
@@ -221,9 +223,9 @@ func readHolder(path string) (h holder, known bool) {
 func byWhom(path string) string {
 	h, known := readHolder(path + ".json")
 	switch {
-	case known && h.Adapter.alive():
+	case known && h.Adapter.Alive():
 		return fmt.Sprintf(" (of process %d)", h.Adapter.PID)
-	case known && h.Tofu != nil && h.Tofu.alive():
+	case known && h.Tofu != nil && h.Tofu.Alive():
 		return fmt.Sprintf(" (of OpenTofu, process %d, whose adapter is dead)", h.Tofu.PID)
 	default:
 		return ""
@@ -232,10 +234,10 @@ func byWhom(path string) string {
 
 // over tells whether the adapter and its last run with its providers are known to be dead.
 func (h holder) over() bool {
-	if h.Starting || h.Tofu == nil || h.Adapter.alive() {
+	if h.Starting || h.Tofu == nil || h.Adapter.Alive() {
 		return false
 	}
-	return !slices.ContainsFunc(append(h.Providers, *h.Tofu), func(p process) bool { return p.alive() || orphaned(p) })
+	return !slices.ContainsFunc(append(h.Providers, *h.Tofu), func(p opentofu.Process) bool { return p.Alive() || opentofu.Orphaned(p) })
 }
 
 // abandon gives up a lock that nobody has but processes which a template left behind: they inherited it, and may live for ever. The next
@@ -256,13 +258,13 @@ func (l *lease) abandon(e *Engine) {
 	if !known || !h.over() {
 		return
 	}
-	users := usersOf(l.path)
+	users := opentofu.UsersOf(l.path)
 	// Seen from another container a process has another id, but has started at the same time.
-	if len(users) == 0 || slices.ContainsFunc(users, func(p process) bool { return p.Start == h.Tofu.Start }) {
+	if len(users) == 0 || slices.ContainsFunc(users, func(p opentofu.Process) bool { return p.Start == h.Tofu.Start }) {
 		return
 	}
-	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", ids(users))
-	l.now = holder{Adapter: current(), Left: l.left()}
+	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", opentofu.IDs(users))
+	l.now = holder{Adapter: opentofu.Current(), Left: l.left()}
 	if err := errors.Join(l.record(), remove(l.path)); err != nil {
 		e.logger.Warn("giving up a lock", "lock", l.path, "error", err)
 	}
@@ -272,21 +274,21 @@ func (l *lease) abandon(e *Engine) {
 // long after its adapter died.
 func (l *lease) killOrphans(e *Engine) {
 	h, known := readHolder(l.owner)
-	if !known || h.Tofu == nil || h.Adapter.alive() {
+	if !known || h.Tofu == nil || h.Adapter.Alive() {
 		return
 	}
-	if h.Tofu.alive() {
-		if limit := e.options.StaleLock; limit > 0 && h.Tofu.age() > limit {
+	if h.Tofu.Alive() {
+		if limit := e.options.StaleLock; limit > 0 && h.Tofu.Age() > limit {
 			l.stop(e, *h.Tofu)
 		}
 		return
 	}
-	if orphaned(*h.Tofu) {
+	if opentofu.Orphaned(*h.Tofu) {
 		e.killOrphans(*h.Tofu)
 	}
 	// Their supervisors kill these, unless somebody killed those.
 	for _, provider := range h.Providers {
-		if provider.alive() || orphaned(provider) {
+		if provider.Alive() || opentofu.Orphaned(provider) {
 			e.killOrphans(provider)
 		}
 	}
@@ -294,7 +296,7 @@ func (l *lease) killOrphans(e *Engine) {
 
 // stop interrupts an OpenTofu, and kills it with its providers when it had the grace. On a second interrupt it would exit without saving
 // its state, so a file marks, for all who wait, that it was interrupted, and when.
-func (l *lease) stop(e *Engine, run process) {
+func (l *lease) stop(e *Engine, run opentofu.Process) {
 	mark := fmt.Sprintf("%s%s%d-%d", l.path, markSuffix, run.PID, run.Start)
 	file, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the cache directory
 	if err == nil {
@@ -322,7 +324,7 @@ func (l *lease) removeMarks() error {
 }
 
 // killOrphans kills a process group.
-func (e *Engine) killOrphans(leader process) {
+func (e *Engine) killOrphans(leader opentofu.Process) {
 	e.logger.Warn("killing orphaned processes", "group", leader.PID)
 	if err := syscall.Kill(-leader.PID, syscall.SIGKILL); err != nil {
 		e.logger.Warn("killing orphaned processes", "group", leader.PID, "error", err)

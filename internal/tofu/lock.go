@@ -8,10 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"service-adapter/internal/opentofu"
 
 	"service-adapter/internal/statestore"
 )
@@ -20,10 +21,7 @@ import (
 // changed. ID, Who, Operation and Created are empty where the backend does not tell them, as pg does not.
 type LockError struct {
 	Workspace string
-	ID        string
-	Who       string // user@host
-	Operation string // such as "OperationTypeApply"
-	Created   time.Time
+	statestore.HeldError
 
 	cause error // the end of the context, if it was that
 }
@@ -70,55 +68,6 @@ const (
 	staleElsewhere = 10 * time.Minute
 )
 
-// The places of locks in OpenTofu's texts. These expressions are compiled when a run failed: that takes a millisecond.
-const (
-	lockInfo = `Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`
-	// lockRace is when the lock was taken or released between OpenTofu's try and its look who holds it.
-	lockRace = `(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409|resource temporarily unavailable)`
-	// notReleased is when a lock stays although the run is over.
-	notReleased = `(?i)releasing the state lock|error unlocking|unlocking the state file`
-	// setupRace is when two machines make the tables of pg at the same moment.
-	setupRace = `duplicate key value violates unique constraint "?pg_|tuple concurrently updated`
-	// backendFault is how OpenTofu reports what a backend cannot do. Resources and providers have an address or a file.
-	backendFault = `(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
-		`^EOF|unexpected EOF|request send failed|pq: |error (loading|refreshing|saving) (the )?(state|workspaces)|` +
-		`error (acquiring|releasing) the state lock|listing workspaces failed|` +
-		`failed to (load (the )?state|get existing workspaces|save (the )?state|persist|refresh (the )?state|lock|fetch the state|upload state)`
-)
-
-// lockReport is what the output of a failed run tells about locks.
-type lockReport struct {
-	held        *LockError // somebody else's lock is why it failed
-	notReleased bool
-	setupRace   bool
-}
-
-// readLock reads the first error of a run, and looks for others in its output.
-func readLock(said string, stdout, stderr []byte) lockReport {
-	said = strings.Join(strings.Fields(said), " ")
-	report := lockReport{
-		notReleased: regexp.MustCompile(notReleased).Match(stdout) || regexp.MustCompile(notReleased).Match(stderr),
-		setupRace:   regexp.MustCompile(setupRace).MatchString(said),
-	}
-	if report.notReleased {
-		return report
-	}
-	if info := regexp.MustCompile(lockInfo).FindStringSubmatch(said); info != nil {
-		created, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", info[4])
-		if err == nil {
-			report.held = &LockError{ID: info[1], Operation: info[2], Who: info[3], Created: created}
-		}
-	} else if regexp.MustCompile(lockRace).MatchString(said) {
-		report.held = &LockError{}
-	}
-	return report
-}
-
-// ofBackend tells whether the state backend is what failed.
-func (e *RunError) ofBackend() bool {
-	return e.Address == "" && e.File == "" && regexp.MustCompile(backendFault).MatchString(e.Summary+" "+e.Detail)
-}
-
 // patience is until when a lock is waited for.
 func patience(ctx context.Context) time.Time {
 	if deadline, ok := ctx.Deadline(); ok {
@@ -137,15 +86,15 @@ func (w *Workspace) tellWaiting(held *LockError) {
 
 // patiently runs a command of the workspace and waits while somebody else holds the lock of its state: a command that does not
 // get the lock has changed nothing. A lock that was left behind is released.
-func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([]byte, error) {
+func (w *Workspace) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	end := patience(ctx)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		output, err := w.once(ctx, i, c)
 		held := w.heldBy(err)
 		switch {
-		case c.args[0] == "force-unlock" || held == nil && !hasSetupRace(err):
+		case c.Args[0] == "force-unlock" || held == nil && !hasSetupRace(err):
 			return output, err
-		case held != nil && c.args[0] != askLock && w.stale(held):
+		case held != nil && c.Args[0] != askLock && w.stale(held):
 			w.engine.logger.Warn("releasing a lock that was left behind", "workspace", w.name, "id", held.ID, "who", held.Who,
 				"created", held.Created, "operation", held.Operation)
 			if err := w.unlock(ctx, i, held.ID); err == nil {
@@ -155,7 +104,7 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 		if held != nil {
 			err = held
 		}
-		if c.args[0] == askLock || time.Now().After(end) {
+		if c.Args[0] == askLock || time.Now().After(end) {
 			return nil, err
 		}
 		if held != nil {
@@ -164,7 +113,7 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 		select {
 		case <-ctx.Done():
 			if held != nil {
-				held.cause = ended(ctx)
+				held.cause = opentofu.Ended(ctx)
 			}
 			return nil, err
 		case <-time.After(pause/2 + rand.N(pause/2)):
@@ -173,47 +122,46 @@ func (w *Workspace) patiently(ctx context.Context, i Installation, c command) ([
 }
 
 // once runs a command and keeps in mind whether it may have left a lock behind.
-func (w *Workspace) once(ctx context.Context, i Installation, c command) ([]byte, error) {
+func (w *Workspace) once(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	if err := w.lease.starts(); err != nil {
 		return nil, err
 	}
 	if !w.engine.options.Backend.locksLinger() {
-		return w.engine.run(ctx, i, c)
+		return w.engine.runner.Run(ctx, i, c)
 	}
 	if err := w.lease.begins(); err != nil {
 		return nil, err
 	}
-	output, err := w.engine.run(ctx, i, c)
-	var failure *RunError
-	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.lock.notReleased
-	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, commandName(c.args))
+	output, err := w.engine.runner.Run(ctx, i, c)
+	var failure *opentofu.Error
+	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.Lock.NotReleased
+	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, opentofu.CommandName(c.Args))
 	return output, errors.Join(err, w.lease.ended(inOrder, err == nil && locks))
 }
 
 // heldBy returns the lock because of which a run failed, nil when it did not.
 func (w *Workspace) heldBy(err error) *LockError {
-	var failure *RunError
-	if !errors.As(err, &failure) || failure.lock.held == nil {
+	var failure *opentofu.Error
+	if !errors.As(err, &failure) || failure.Lock.Held == nil {
 		return nil
 	}
-	held := *failure.lock.held
-	if w.engine.options.Backend.Type == pgType {
-		held = LockError{} // It tells about the one who tried.
+	held := &LockError{Workspace: w.name}
+	if w.engine.options.Backend.Type != pgType { // which tells about the one who tried
+		held.HeldError = *failure.Lock.Held
 	}
-	held.Workspace = w.name
-	return &held
+	return held
 }
 
 func hasSetupRace(err error) bool {
-	var failure *RunError
-	return errors.As(err, &failure) && failure.lock.setupRace
+	var failure *opentofu.Error
+	return errors.As(err, &failure) && failure.Lock.SetupRace
 }
 
 // again runs a command that prepares the backend: two machines may do that at the same moment.
-func (e *Engine) again(ctx context.Context, i Installation, c command) ([]byte, error) {
+func (e *Engine) again(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	const tries = 5
 	for try := 1; ; try++ {
-		output, err := e.run(ctx, i, c)
+		output, err := e.runner.Run(ctx, i, c)
 		if !hasSetupRace(err) || try == tries {
 			return output, err
 		}
@@ -246,7 +194,7 @@ func (w *Workspace) stale(held *LockError) bool {
 
 // Unlock releases the lock of the workspace's state, whoever holds it: the one with this id, or with "" whatever lock is held.
 // That there is none is fine. The run that took it must be dead, else two would change the state at once.
-func (w *Workspace) Unlock(ctx context.Context, i Installation, id string) error {
+func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	if absent, err := w.absent(ctx); absent || err != nil {
 		return err
 	}
@@ -271,7 +219,7 @@ func (w *Workspace) Unlock(ctx context.Context, i Installation, id string) error
 }
 
 // held asks who holds the lock by taking it, with a command that changes nothing.
-func (w *Workspace) held(ctx context.Context, i Installation) (*LockError, error) {
+func (w *Workspace) held(ctx context.Context, i opentofu.Installation) (*LockError, error) {
 	_, err := w.runBase(ctx, i, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
 	var held *LockError
 	if errors.As(err, &held) {
@@ -281,7 +229,7 @@ func (w *Workspace) held(ctx context.Context, i Installation) (*LockError, error
 }
 
 // unlock releases a lock by its id.
-func (w *Workspace) unlock(ctx context.Context, i Installation, id string) error {
+func (w *Workspace) unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	_, err := w.runBase(ctx, i, unlockPlace, nil, "force-unlock", "-no-color", "-force", id)
 	if err != nil && w.engine.options.Backend.Type == s3Type {
 		return w.unlockUnmade(ctx, i, id)
@@ -291,7 +239,7 @@ func (w *Workspace) unlock(ctx context.Context, i Installation, id string) error
 
 // unlockUnmade releases the lock of a run that died while it created the workspace. OpenTofu refuses to look at a workspace that does
 // not exist before it has that very lock, so the lock's object is reached as that of a default workspace, which always exists.
-func (w *Workspace) unlockUnmade(ctx context.Context, i Installation, id string) error {
+func (w *Workspace) unlockUnmade(ctx context.Context, i opentofu.Installation, id string) error {
 	backend := w.engine.options.Backend.complete()
 	prefix, ok := backend.Config["workspace_key_prefix"].(string)
 	if !ok {

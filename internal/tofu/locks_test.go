@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"service-adapter/internal/statestore"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -233,7 +235,7 @@ var _ = Describe("the lock of a state", func() {
 
 var _ = DescribeTable("the error of a lock says how to release it",
 	func(workspace, command string) {
-		err := &tofu.LockError{Workspace: workspace, ID: "1234", Who: "vcap@host"}
+		err := &tofu.LockError{Workspace: workspace, HeldError: statestore.HeldError{ID: "1234", Who: "vcap@host"}}
 		Expect(err).To(MatchError(HaveSuffix("release the lock with `service-adapter " + command + "`")))
 	},
 	Entry(nil, "b-id-1", "bindings unlock id-1"), Entry(nil, "i-id-1", "instance unlock id-1"),

@@ -1,9 +1,7 @@
 package tofu
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"service-adapter/internal/opentofu"
 
 	"service-adapter/internal/statestore"
 )
@@ -39,7 +39,7 @@ func (w *Workspace) lost(stored *statestore.State) error {
 		}
 		return nil
 	}
-	resources := slices.DeleteFunc(made(text), func(address string) bool {
+	resources := slices.DeleteFunc(opentofu.Created(text), func(address string) bool {
 		return stored != nil && slices.Contains(stored.Instances, address)
 	})
 	if len(resources) == 0 {
@@ -51,36 +51,9 @@ func (w *Workspace) lost(stored *statestore.State) error {
 	return &LostError{Resources: resources}
 }
 
-// made reads from the messages of "apply -json" which resources were created, or were being created at the end.
-func made(output []byte) []string {
-	var addresses []string
-	for line := range bytes.Lines(output) {
-		var m struct {
-			Type string `json:"type"`
-			Hook struct {
-				Action   string `json:"action"`
-				Resource struct {
-					Address string `json:"addr"`
-				} `json:"resource"`
-			} `json:"hook"`
-		}
-		address := &m.Hook.Resource.Address
-		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == statestore.GuardAddress || *address == statestore.CompleteAddress {
-			continue
-		}
-		switch m.Type {
-		case "apply_start":
-			addresses = append(addresses, *address)
-		case "apply_errored":
-			addresses = slices.DeleteFunc(addresses, func(started string) bool { return started == *address })
-		}
-	}
-	return addresses
-}
-
 // afterApply looks whose the workspace is after an apply that failed, within the grace even when the context has ended. The error is
 // ErrExists when somebody else took it over, and a *LostError when something was made that is in no state.
-func (w *Workspace) afterApply(ctx context.Context, i Installation) error {
+func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	now, err := w.pull(ctx, i)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -20,7 +22,7 @@ var _ = Describe("the collection of garbage in OpenTofu", func() {
 		Expect(os.WriteFile(large, nil, 0o700)).To(Succeed())
 		Expect(os.Truncate(large, size)).To(Succeed())
 		i := installation()
-		i.Providers = append(i.Providers, tofu.Provider{FQN: "registry.opentofu.org/example/large", Version: "1.0.0", File: large})
+		i.Providers = append(i.Providers, opentofu.Provider{FQN: "registry.opentofu.org/example/large", Version: "1.0.0", File: large})
 		options := s.options()
 		if chosen != "" {
 			options.Env = map[string]string{"GOGC": chosen}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
-func (w *Workspace) State(ctx context.Context, i Installation) (*statestore.State, error) {
+func (w *Workspace) State(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
 	if err := w.begin(ctx, i); err != nil {
 		return nil, w.failed("reading", err)
 	}
@@ -29,7 +31,7 @@ func (w *Workspace) State(ctx context.Context, i Installation) (*statestore.Stat
 
 // Reserve creates the workspace with a guard that holds the record. When the workspace has a guard already, nothing is
 // changed and the error is ErrExists.
-func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) error {
+func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record []byte) error {
 	if err := w.refuseOlder(i); err != nil {
 		return w.failed("reserving", err)
 	}
@@ -51,7 +53,7 @@ func (w *Workspace) Reserve(ctx context.Context, i Installation, record []byte) 
 }
 
 // reserve has OpenTofu make the reservation.
-func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, nonce string) error {
+func (w *Workspace) reserve(ctx context.Context, i opentofu.Installation, record []byte, nonce string) error {
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	if err := w.keepEmpty(ctx); err != nil {
 		return w.failed("reserving", err)
@@ -81,7 +83,7 @@ func (w *Workspace) reserve(ctx context.Context, i Installation, record []byte, 
 
 // afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
 // empty workspace of a reservation that made nothing is removed, unless somebody else is working on it.
-func (w *Workspace) afterFailure(ctx context.Context, i Installation, failure error) (*statestore.State, error) {
+func (w *Workspace) afterFailure(ctx context.Context, i opentofu.Installation, failure error) (*statestore.State, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	if err := w.pushUnsaved(ctx, i); err != nil {
@@ -117,9 +119,9 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	if errors.Is(whose, ErrExists) {
 		return whose
 	}
-	var run *RunError
+	var run *opentofu.Error
 	if errors.As(err, &run) {
-		run.hide(w.mask) // once more: the state that was looked at has secrets that the run generated
+		run.Hide(w.mask) // once more: the state that was looked at has secrets that the run generated
 	}
 	return errors.Join(err, whose)
 }
@@ -127,7 +129,7 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 // lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: somebody else took the workspace
 // over. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
 // lock, overwrites what others did meanwhile with an empty state; whoever reserves then has the workspace. With an error nobody can tell.
-func (w *Workspace) lostGuard(ctx context.Context, i Installation) (bool, error) {
+func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (bool, error) {
 	now, err := w.pull(ctx, i)
 	if err != nil {
 		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
@@ -157,7 +159,7 @@ func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]an
 
 // BeginDestroy notes in the state that a destroy begins: State.Destroying is true from now on, even when the process is killed before
 // OpenTofu has saved anything.
-func (w *Workspace) BeginDestroy(ctx context.Context, i Installation) error {
+func (w *Workspace) BeginDestroy(ctx context.Context, i opentofu.Installation) error {
 	state, err := w.known(ctx, i, "destroying")
 	if err != nil || state == nil || !state.Marked {
 		return err
@@ -167,9 +169,9 @@ func (w *Workspace) BeginDestroy(ctx context.Context, i Installation) error {
 
 // sparing returns the options that leave the guard out of a destroy, nil when nothing else is there. OpenTofu before 1.9 cannot
 // leave it out, so everything else is named to it.
-func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, error) {
+func (w *Workspace) sparing(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	exclude := []string{"-exclude=" + statestore.GuardAddress}
-	if i.excludes() && w.tofu != "" {
+	if i.Excludes() && w.tofu != "" {
 		if err := w.refuseOlder(i); err != nil {
 			return nil, w.failed("destroying", err)
 		}
@@ -179,7 +181,7 @@ func (w *Workspace) sparing(ctx context.Context, i Installation) ([]string, erro
 	if err != nil || state == nil {
 		return nil, err
 	}
-	if i.excludes() {
+	if i.Excludes() {
 		return exclude, nil
 	}
 	var targets []string
@@ -250,7 +252,7 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 
 // Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty; when the guard is not the one that
 // Reserve made, State found or TakeOver set, it is ErrExists. A workspace that does not exist is fine.
-func (w *Workspace) Remove(ctx context.Context, i Installation) error {
+func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 	err := w.begin(ctx, i)
 	if err == nil {
 		err = w.remove(ctx, i)
@@ -264,7 +266,7 @@ func (w *Workspace) Remove(ctx context.Context, i Installation) error {
 
 // begin checks that the OpenTofu can do what the backend and the encryption need and, before anything else, saves a state that an
 // earlier run could not save.
-func (w *Workspace) begin(ctx context.Context, i Installation) error {
+func (w *Workspace) begin(ctx context.Context, i opentofu.Installation) error {
 	if err := w.engine.supports(i); err != nil {
 		return err
 	}

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/opentofu/provider"
+
 	"service-adapter/internal/hclfile"
 )
 
@@ -45,9 +48,9 @@ type Interface struct {
 // of runs use it at the same time.
 type Prepared struct {
 	Interface
-	shared       []sharedProvider
+	shared       []provider.Shared
 	dir          string
-	installation Installation
+	installation opentofu.Installation
 }
 
 // sensitive are the variables that the template declares sensitive.
@@ -67,26 +70,26 @@ type identity struct {
 	Files     map[string]string
 	Inputs    []string
 	Backend   Backend
-	Tofu      executable
+	Tofu      opentofu.Executable
 	Version   string
 	Providers []providerIdentity
 }
 
 type providerIdentity struct {
 	FQN, Version string
-	File         executable
+	File         opentofu.Executable
 }
 
 // Prepare returns the prepared directory of a template, and makes it when there is none. Errors in the template are
-// diag.Errors; what "tofu init" finds wrong is a *RunError.
-func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prepared, error) {
+// diag.Errors; what "tofu init" finds wrong is a *opentofu.Error.
+func (e *Engine) Prepare(ctx context.Context, i opentofu.Installation, t Template) (*Prepared, error) {
 	id, err := e.identity(i)
 	if err != nil {
 		return nil, err
 	}
 	id.Files, id.Inputs = t.Files, slices.Sorted(slices.Values(t.Inputs))
 	for _, p := range i.Providers {
-		file, err := inspectExecutable("provider "+p.FQN, p.File)
+		file, err := opentofu.InspectExecutable("provider "+p.FQN, p.File)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +111,7 @@ func (e *Engine) Prepare(ctx context.Context, i Installation, t Template) (*Prep
 }
 
 // base returns the prepared directory that holds only the guard.
-func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
+func (e *Engine) base(ctx context.Context, i opentofu.Installation) (*Prepared, error) {
 	id, err := e.identity(i)
 	if err != nil {
 		return nil, err
@@ -120,11 +123,11 @@ func (e *Engine) base(ctx context.Context, i Installation) (*Prepared, error) {
 	})
 }
 
-func (e *Engine) identity(i Installation) (identity, error) {
+func (e *Engine) identity(i opentofu.Installation) (identity, error) {
 	if err := e.supports(i); err != nil {
 		return identity{}, err
 	}
-	binary, err := inspectExecutable("OpenTofu", i.Binary)
+	binary, err := opentofu.InspectExecutable("OpenTofu", i.Binary)
 	if err != nil {
 		return identity{}, err
 	}
@@ -132,7 +135,7 @@ func (e *Engine) identity(i Installation) (identity, error) {
 }
 
 // supports refuses an OpenTofu that lacks what the backend or the encryption needs.
-func (e *Engine) supports(i Installation) error {
+func (e *Engine) supports(i opentofu.Installation) error {
 	return errors.Join(supportsEncryption(e.options.Encryption, i), e.options.Backend.supports(i))
 }
 
@@ -153,11 +156,11 @@ const interfaceFile = "interface.json"
 // knowledge is the content of that file.
 type knowledge struct {
 	Interface
-	Shared []sharedProvider
+	Shared []provider.Shared
 }
 
 // prepared looks for the directory of an identity, in the read-only place first, and builds it where there is none.
-func (e *Engine) prepared(ctx context.Context, i Installation, id identity, files fileMaker) (*Prepared, error) {
+func (e *Engine) prepared(ctx context.Context, i opentofu.Installation, id identity, files fileMaker) (*Prepared, error) {
 	text, err := json.Marshal(id)
 	if err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func (e *Engine) prepared(ctx context.Context, i Installation, id identity, file
 	return load(dir, i)
 }
 
-func load(dir string, i Installation) (*Prepared, error) {
+func load(dir string, i opentofu.Installation) (*Prepared, error) {
 	text, err := os.ReadFile(filepath.Join(dir, interfaceFile))
 	if err != nil {
 		return nil, err
@@ -202,7 +205,7 @@ const (
 )
 
 // build makes a prepared directory in a temporary one beside it and renames it, one at a time.
-func (e *Engine) build(ctx context.Context, i Installation, dir string, content fileMaker) (err error) {
+func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string, content fileMaker) (err error) {
 	parent := filepath.Dir(dir)
 	lock, err := lockFile(ctx, filepath.Join(parent, buildLock), nil)
 	if err != nil {
@@ -228,7 +231,7 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, content 
 	if err := e.fill(ctx, i, temp, files, lock); err != nil {
 		return err
 	}
-	shared, err := sharedProviders(i, module, filepath.Join(temp, applyVariant, lockName))
+	shared, err := provider.FindShared(i, module, filepath.Join(temp, applyVariant, lockName))
 	if err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func (e *Engine) build(ctx context.Context, i Installation, dir string, content 
 }
 
 // fill writes the variants and initialises the first of them; the second one uses the same plugins and lock file.
-func (e *Engine) fill(ctx context.Context, i Installation, dir string, files map[string]map[string][]byte, lock *os.File) error {
+func (e *Engine) fill(ctx context.Context, i opentofu.Installation, dir string, files map[string]map[string][]byte, lock *os.File) error {
 	names := slices.Sorted(maps.Keys(files))
 	for _, variant := range names {
 		if err := os.Mkdir(filepath.Join(dir, variant), 0o700); err != nil {
@@ -255,7 +258,7 @@ func (e *Engine) fill(ctx context.Context, i Installation, dir string, files map
 			}
 		}
 	}
-	if err := i.mirror(filepath.Join(dir, "mirror")); err != nil {
+	if err := i.Mirror(filepath.Join(dir, "mirror")); err != nil {
 		return err
 	}
 	if err := e.initialise(ctx, i, dir, names[0], lock); err != nil {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -202,27 +204,27 @@ locals { x = var.extra }
 	)
 
 	DescribeTable("refuses an installation",
-		func(ctx context.Context, change func(i *tofu.Installation, dir string), message string) {
+		func(ctx context.Context, change func(i *opentofu.Installation, dir string), message string) {
 			i, dir := installation(), GinkgoT().TempDir()
 			change(&i, dir)
 			_, err := engine.Prepare(ctx, i, tofu.Template{Files: map[string]string{"main.tf": oneEntry}})
 			Expect(err).To(MatchError(And(ContainSubstring(message), ContainSubstring(dir))))
 		},
-		Entry("whose tofu is missing", func(i *tofu.Installation, dir string) { i.Binary = filepath.Join(dir, "tofu") }, "looking for OpenTofu"),
-		Entry("whose tofu is a directory", func(i *tofu.Installation, dir string) { i.Binary = dir }, "regular file"),
-		Entry("whose tofu may not be executed", func(i *tofu.Installation, dir string) {
+		Entry("whose tofu is missing", func(i *opentofu.Installation, dir string) { i.Binary = filepath.Join(dir, "tofu") }, "looking for OpenTofu"),
+		Entry("whose tofu is a directory", func(i *opentofu.Installation, dir string) { i.Binary = dir }, "regular file"),
+		Entry("whose tofu may not be executed", func(i *opentofu.Installation, dir string) {
 			i.Binary = filepath.Join(dir, "tofu")
 			Expect(os.WriteFile(i.Binary, nil, 0o600)).To(Succeed())
 		}, "not mounted noexec"),
-		Entry("whose tofu is no program", func(i *tofu.Installation, dir string) {
+		Entry("whose tofu is no program", func(i *opentofu.Installation, dir string) {
 			i.Binary = filepath.Join(dir, "tofu")
 			Expect(os.WriteFile(i.Binary, []byte("text"), 0o700)).To(Succeed())
 		}, "exec format error"),
-		Entry("whose provider may not be executed", func(i *tofu.Installation, dir string) {
+		Entry("whose provider may not be executed", func(i *opentofu.Installation, dir string) {
 			i.Providers[0].File = filepath.Join(dir, "provider")
 			Expect(os.WriteFile(i.Providers[0].File, nil, 0o600)).To(Succeed())
 		}, `provider registry.terraform.io/service-adapter/directory "`),
-		Entry("whose provider has a bad name", func(i *tofu.Installation, dir string) { i.Providers[0].FQN = dir + "/.." },
+		Entry("whose provider has a bad name", func(i *opentofu.Installation, dir string) { i.Providers[0].FQN = dir + "/.." },
 			"must be named host/namespace/type"),
 	)
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -22,7 +24,7 @@ output "password" { value = random_password.one.result }
 
 // counted is an installation whose providers note each of their starts in a file, and run what is to be done before: a shell script
 // that knows whether the engine starts it, by $engine.
-func counted(dir, before string) tofu.Installation {
+func counted(dir, before string) opentofu.Installation {
 	GinkgoHelper()
 	i := installation()
 	for n, p := range i.Providers {
@@ -66,7 +68,7 @@ var _ = Describe("providers", func() {
 		s         site
 		dir       string
 		engine    *tofu.Engine
-		i         tofu.Installation
+		i         opentofu.Installation
 		workspace *tofu.Workspace
 	)
 

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // pull looks at the stored state.
-func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
+func (w *Workspace) pull(ctx context.Context, i opentofu.Installation) (found, error) {
 	if now, ok, err := w.see(ctx, i); ok || err != nil {
 		return now, err
 	}
@@ -27,7 +29,7 @@ func (w *Workspace) pull(ctx context.Context, i Installation) (found, error) {
 }
 
 // existing returns the stored state, nil when there is none, and then no workspace exists afterwards.
-func (w *Workspace) existing(ctx context.Context, i Installation) (*statestore.State, error) {
+func (w *Workspace) existing(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
 	var err error
 	for range mostChanges {
 		now, lookErr := w.pull(ctx, i)
@@ -35,7 +37,7 @@ func (w *Workspace) existing(ctx context.Context, i Installation) (*statestore.S
 			return now.state, lookErr
 		}
 		err = w.discard(ctx, i, now)
-		var failure *RunError
+		var failure *opentofu.Error
 		contested := errors.Is(err, statestore.ErrChanged) || errors.As(err, &failure) && failure.Backend == ""
 		if !contested || isLocked(err) || ctx.Err() != nil {
 			return nil, err
@@ -47,7 +49,7 @@ func (w *Workspace) existing(ctx context.Context, i Installation) (*statestore.S
 
 // discard deletes a workspace that was found empty; to have OpenTofu look at one creates it. The error is statestore.ErrChanged when
 // that is over.
-func (w *Workspace) discard(ctx context.Context, i Installation, empty found) error {
+func (w *Workspace) discard(ctx context.Context, i opentofu.Installation, empty found) error {
 	if empty.absent {
 		return w.whileHeld(ctx, func() error { return w.engine.files.Delete(ctx, w.name, nil) })
 	}
@@ -63,14 +65,14 @@ func (w *Workspace) discard(ctx context.Context, i Installation, empty found) er
 }
 
 // remove deletes the workspace when it holds nothing but the guard, and holds what was looked at.
-func (w *Workspace) remove(ctx context.Context, i Installation) error {
+func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
 	now, err := w.pull(ctx, i)
 	switch state := now.state; {
 	case err != nil:
 		return err
 	case state == nil:
 		err = w.discard(ctx, i, now)
-	case Older(i.Version, state.TofuVersion):
+	case opentofu.Older(i.Version, state.TofuVersion):
 		return newerState(state.TofuVersion, i)
 	case state.Nonce != "" && state.Nonce != w.nonce:
 		return ErrExists
@@ -94,7 +96,7 @@ func (w *Workspace) remove(ctx context.Context, i Installation) error {
 }
 
 // takenOrGone looks what became of a workspace that somebody else changed: ErrExists unless it is empty by now.
-func (w *Workspace) takenOrGone(ctx context.Context, i Installation) error {
+func (w *Workspace) takenOrGone(ctx context.Context, i opentofu.Installation) error {
 	if now, err := w.pull(ctx, i); err != nil || now.state != nil {
 		return errors.Join(ErrExists, err)
 	}
@@ -104,7 +106,7 @@ func (w *Workspace) takenOrGone(ctx context.Context, i Installation) error {
 // removeSlowly has OpenTofu drop the guard by a push that is refused when anything was changed since the look, and then delete the
 // empty workspace, which OpenTofu refuses when somebody made something in it. Forced, it would delete what was made while it waited
 // for the lock.
-func (w *Workspace) removeSlowly(ctx context.Context, i Installation, now found) error {
+func (w *Workspace) removeSlowly(ctx context.Context, i opentofu.Installation, now found) error {
 	empty, err := statestore.WithoutContent(now.text)
 	if err != nil {
 		return err
@@ -129,9 +131,9 @@ func (w *Workspace) removeSlowly(ctx context.Context, i Installation, now found)
 // whether it is empty, but gives the lock back right before it deletes. Whoever reserves an empty workspace in that moment
 // loses the guard; the apply that follows makes it anew with the same nonce and record, so it does no harm unless that apply
 // ends within the moment as well, the time between two requests to the backend.
-func (w *Workspace) deleteWorkspace(ctx context.Context, i Installation) error {
+func (w *Workspace) deleteWorkspace(ctx context.Context, i opentofu.Installation) error {
 	_, err := w.runBase(ctx, i, outsidePlace, nil, "workspace", "delete", "-no-color", w.name)
-	var failure *RunError
+	var failure *opentofu.Error
 	if errors.As(err, &failure) && failure.Backend == "" && ctx.Err() == nil {
 		if names, listErr := w.list(ctx, i); listErr == nil && !slices.Contains(names, w.name) {
 			return nil

@@ -6,13 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // TakeOver makes the workspace that State read one's own: whoever reserved it, perhaps on another machine and still alive, cannot apply
 // it any more, and what is done from now on cannot end as somebody else's success. It waits for a run that holds the lock. The error is
 // ErrExists when the state was changed since it was read; then nothing is changed here. What the workspace tracks stays the same.
-func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
+func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error {
 	if err := w.refuseOlder(i); err != nil {
 		return w.failed("taking over", err)
 	}
@@ -33,7 +35,7 @@ func (w *Workspace) TakeOver(ctx context.Context, i Installation) error {
 }
 
 // replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
-func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce string) (*statestore.State, error) {
+func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, nonce string) (*statestore.State, error) {
 	now, err := w.pull(ctx, i)
 	state := now.state
 	switch {
@@ -54,7 +56,7 @@ func (w *Workspace) replaceNonce(ctx context.Context, i Installation, nonce stri
 
 // swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is
 // stored after a failure whether it is the new one all the same.
-func (w *Workspace) swap(ctx context.Context, i Installation, before found, after []byte, done func(now *statestore.State) bool) error {
+func (w *Workspace) swap(ctx context.Context, i opentofu.Installation, before found, after []byte, done func(now *statestore.State) bool) error {
 	err := w.rewrite(ctx, i, before, after)
 	if err == nil || isLocked(err) || ctx.Err() != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -146,7 +148,7 @@ var _ = Describe("a state that was not written to its end", func() {
 		s.release("after-create")
 		var err error
 		Eventually(applied).Should(Receive(&err))
-		var failure *tofu.RunError
+		var failure *opentofu.Error
 		Expect(errors.As(err, &failure)).To(BeTrue())
 		Expect(failure.ProviderDied).To(BeTrue())
 		Expect(failure.ExitCode).To(Equal(1))

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"service-adapter/internal/tofu"
 )
 
 // tofuVersion is the OpenTofu that the specs run.
@@ -66,12 +66,12 @@ func root() string {
 }
 
 // installation is OpenTofu with the test providers.
-func installation() tofu.Installation {
+func installation() opentofu.Installation {
 	build := filepath.Join(root(), "build")
-	return tofu.Installation{
+	return opentofu.Installation{
 		Binary:  filepath.Join(build, "tofu", tofuVersion, "tofu"),
 		Version: tofuVersion,
-		Providers: []tofu.Provider{
+		Providers: []opentofu.Provider{
 			{
 				FQN: "registry.terraform.io/service-adapter/directory", Version: "1.0.0",
 				File: filepath.Join(build, "providers", "terraform-provider-directory"),
@@ -85,7 +85,7 @@ func installation() tofu.Installation {
 }
 
 // calledVersion is the OpenTofu of the specs, which claims to be of another version.
-func calledVersion(version string) tofu.Installation {
+func calledVersion(version string) opentofu.Installation {
 	GinkgoHelper()
 	i := installation()
 	program := filepath.Join(GinkgoT().TempDir(), "tofu")

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
-func (w *Workspace) pushUnsaved(ctx context.Context, i Installation) error {
+func (w *Workspace) pushUnsaved(ctx context.Context, i opentofu.Installation) error {
 	if err := w.repair(ctx); err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func cutOff(path string) (bool, error) {
 
 // pushOrSetAside saves a state that was not saved. When somebody else changed the stored one meanwhile, theirs is what counts, and the
 // file must not block the workspace for ever.
-func (w *Workspace) pushOrSetAside(ctx context.Context, i Installation, path string) error {
+func (w *Workspace) pushOrSetAside(ctx context.Context, i opentofu.Installation, path string) error {
 	text, err := w.readUnsaved(ctx, i, path)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -24,7 +26,7 @@ exec %[1]s "$@"
 `
 
 // told makes an installation of a version whose OpenTofu notes its commands, and returns how to read them.
-func (s site) told(version string) (tofu.Installation, func() []string) {
+func (s site) told(version string) (opentofu.Installation, func() []string) {
 	GinkgoHelper()
 	i := installation()
 	file, script := filepath.Join(filepath.Dir(s.cache), "commands"), filepath.Join(filepath.Dir(s.cache), "noting")

@@ -8,40 +8,30 @@ import (
 	"path/filepath"
 	"slices"
 
-	"service-adapter/internal/statestore"
+	"service-adapter/internal/opentofu"
 
-	"github.com/hashicorp/go-version"
+	"service-adapter/internal/statestore"
 )
 
 // ErrNewerState says that a newer OpenTofu than the one of the installation reserved or applied the workspace.
 var ErrNewerState = errors.New("the state was made by a newer OpenTofu")
 
-// Older tells whether a version of OpenTofu or of a provider is older than another one; what is no version is not.
-func Older(a, b string) bool {
-	first, err := version.NewVersion(a)
-	if err != nil {
-		return false
-	}
-	second, err := version.NewVersion(b)
-	return err == nil && first.LessThan(second)
-}
-
 // refuseOlder refuses to work on the state with an OpenTofu older than the one that made it. OpenTofu itself would do it, and
 // stamp the state with its own version.
-func (w *Workspace) refuseOlder(i Installation) error {
-	if Older(i.Version, w.tofu) {
+func (w *Workspace) refuseOlder(i opentofu.Installation) error {
+	if opentofu.Older(i.Version, w.tofu) {
 		return newerState(w.tofu, i)
 	}
 	return nil
 }
 
-func newerState(madeBy string, i Installation) error {
+func newerState(madeBy string, i opentofu.Installation) error {
 	return fmt.Errorf("%w: it was made by OpenTofu %s, and this is OpenTofu %s", ErrNewerState, madeBy, i.Version)
 }
 
 // known returns what State told since the last change, or asks it: nil when there is no workspace. It is an error when the
 // installation is older than the state.
-func (w *Workspace) known(ctx context.Context, i Installation, doing string) (*statestore.State, error) {
+func (w *Workspace) known(ctx context.Context, i opentofu.Installation, doing string) (*statestore.State, error) {
 	if w.state == nil {
 		if _, err := w.State(ctx, i); err != nil {
 			return nil, err
@@ -95,7 +85,7 @@ func (w *Workspace) intend(ctx context.Context, p *Prepared, vars map[string]any
 // terraform_state_provider_replacements. It changes only what the state names, starts no process when that is nothing, and
 // needs neither provider to be installed. A provider is known under both public registries. When a replacement fails, earlier
 // ones stay; it can be called again.
-func (w *Workspace) ReplaceProviders(ctx context.Context, i Installation, replacements map[string]string) error {
+func (w *Workspace) ReplaceProviders(ctx context.Context, i opentofu.Installation, replacements map[string]string) error {
 	if len(replacements) == 0 {
 		return nil
 	}
@@ -120,7 +110,7 @@ func (w *Workspace) ReplaceProviders(ctx context.Context, i Installation, replac
 func replacement(provider string, replacements map[string]string) string {
 	seen := []string{provider}
 	for {
-		names, err := Provider{FQN: provider}.names()
+		names, err := opentofu.Provider{FQN: provider}.Names()
 		if err != nil {
 			return provider
 		}
@@ -138,7 +128,7 @@ func replacement(provider string, replacements map[string]string) string {
 }
 
 // edit runs a command that changes the state and no resource. It needs no provider.
-func (w *Workspace) edit(ctx context.Context, i Installation, doing, command string, args ...string) error {
+func (w *Workspace) edit(ctx context.Context, i opentofu.Installation, doing, command string, args ...string) error {
 	if err := errors.Join(w.begin(ctx, i), w.keepCopy(ctx)); err != nil {
 		return w.failed(doing, err)
 	}

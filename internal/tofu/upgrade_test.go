@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -22,7 +24,7 @@ const (
 )
 
 // versioned is an installation with another OpenTofu.
-func versioned(version string) tofu.Installation {
+func versioned(version string) opentofu.Installation {
 	GinkgoHelper()
 	i := installation()
 	i.Binary, i.Version = filepath.Join(root(), "build", "tofu", version, "tofu"), version
@@ -33,14 +35,14 @@ func versioned(version string) tofu.Installation {
 	return i
 }
 
-func prepareWith(ctx context.Context, engine *tofu.Engine, i tofu.Installation, text string) *tofu.Prepared {
+func prepareWith(ctx context.Context, engine *tofu.Engine, i opentofu.Installation, text string) *tofu.Prepared {
 	GinkgoHelper()
 	prepared, err := engine.Prepare(ctx, i, tofu.Template{Files: map[string]string{"main.tf": text}, Inputs: []string{"extra"}})
 	Expect(err).NotTo(HaveOccurred())
 	return prepared
 }
 
-func stateOf(ctx context.Context, workspace *tofu.Workspace, i tofu.Installation) *statestore.State {
+func stateOf(ctx context.Context, workspace *tofu.Workspace, i opentofu.Installation) *statestore.State {
 	GinkgoHelper()
 	state, err := workspace.State(ctx, i)
 	Expect(err).NotTo(HaveOccurred())
@@ -89,8 +91,8 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 		before := stateOf(ctx, workspace, first)
 		Expect(before.TofuVersion).To(Equal(oldestVersion))
 		Expect(before.Complete).To(BeTrue())
-		Expect(tofu.Older(before.TofuVersion, middleVersion)).To(BeTrue())
-		Expect(tofu.Older(before.TofuVersion, oldestVersion)).To(BeFalse())
+		Expect(opentofu.Older(before.TofuVersion, middleVersion)).To(BeTrue())
+		Expect(opentofu.Older(before.TofuVersion, oldestVersion)).To(BeFalse())
 
 		begin := time.Now()
 		for _, version := range []string{oldestVersion, middleVersion, tofuVersion} {
@@ -192,7 +194,7 @@ var _ = Describe("ReplaceProviders", func() {
 	})
 
 	// after is an installation that has the provider under its new name only.
-	after := func(i tofu.Installation) tofu.Installation {
+	after := func(i opentofu.Installation) opentofu.Installation {
 		i.Providers[0].FQN = renamed
 		return i
 	}
@@ -274,7 +276,7 @@ resource "directory_entry" "other" {
 		DeferCleanup(func() { Expect(workspace.Close()).To(Succeed()) })
 	})
 
-	marks := func(ctx context.Context, i tofu.Installation) []any {
+	marks := func(ctx context.Context, i opentofu.Installation) []any {
 		GinkgoHelper()
 		state := stateOf(ctx, workspace, i)
 		Expect(state.Outputs).NotTo(HaveKey(HavePrefix("_")))

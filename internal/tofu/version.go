@@ -8,16 +8,18 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/internal/opentofu"
+
 	"github.com/hashicorp/go-version"
 )
 
 // checkVersion refuses a binary that is of another version than the pak says: what a version can do, and which states it can read, is
 // decided by that label. dir is an empty home for the run.
-func (e *Engine) checkVersion(ctx context.Context, i Installation, dir string, lock *os.File) error {
+func (e *Engine) checkVersion(ctx context.Context, i opentofu.Installation, dir string, lock *os.File) error {
 	output := filepath.Join(dir, "version")
-	text, err := e.run(ctx, i, command{
-		args: []string{"version", "-json"}, dir: dir, output: output, lock: lock, mask: e.mask(),
-		env: map[string]string{"HOME": dir, "TMPDIR": dir, "TF_CLI_CONFIG_FILE": os.DevNull},
+	text, err := e.runner.Run(ctx, i, opentofu.Command{
+		Args: []string{"version", "-json"}, Dir: dir, Output: output, Lock: lock, Mask: e.mask(),
+		Env: map[string]string{"HOME": dir, "TMPDIR": dir, "TF_CLI_CONFIG_FILE": os.DevNull},
 	})
 	if err != nil {
 		return err

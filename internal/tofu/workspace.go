@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/redact"
 	"service-adapter/internal/statestore"
 )
@@ -38,7 +40,7 @@ type Workspace struct {
 
 	store   statestore.Store // nil where OpenTofu has to be asked
 	waits   bool             // somebody was told that a lock is waited for
-	serving *service         // providers that run, nil when there are none
+	serving *serving         // providers that run, nil when there are none
 	mask    *redact.Secrets
 
 	// What the guard holds, once Reserve made it or State found it.
@@ -150,7 +152,7 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 }
 
 // runBase runs OpenTofu in the directory that holds only the guard.
-func (w *Workspace) runBase(ctx context.Context, i Installation, in place, vars map[string]any, args ...string) ([]byte, error) {
+func (w *Workspace) runBase(ctx context.Context, i opentofu.Installation, in place, vars map[string]any, args ...string) ([]byte, error) {
 	base, err := w.engine.base(ctx, i)
 	if err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ func (w *Workspace) runBase(ctx context.Context, i Installation, in place, vars 
 }
 
 // execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.
-func (w *Workspace) execute(ctx context.Context, i Installation, dir string, args ...string) ([]byte, error) {
+func (w *Workspace) execute(ctx context.Context, i opentofu.Installation, dir string, args ...string) ([]byte, error) {
 	env, err := w.environment(false)
 	if err != nil {
 		return nil, err
@@ -168,14 +170,14 @@ func (w *Workspace) execute(ctx context.Context, i Installation, dir string, arg
 }
 
 // command describes a run of OpenTofu in a directory of the scratch directory.
-func (w *Workspace) command(dir string, env map[string]string, args ...string) command {
+func (w *Workspace) command(dir string, env map[string]string, args ...string) opentofu.Command {
 	if args[0] == "show" {
 		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
 		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
 	}
-	return command{
-		args: args, dir: dir, output: filepath.Join(w.dir, args[0]), env: env,
-		lock: w.lock(), started: w.lease.started, mask: w.mask, workspace: w.name,
+	return opentofu.Command{
+		Args: args, Dir: dir, Output: filepath.Join(w.dir, args[0]), Env: env,
+		Lock: w.lock(), Started: w.lease.started, Mask: w.mask, Workspace: w.name,
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"service-adapter/internal/opentofu"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -118,7 +120,7 @@ var _ = Describe("a workspace", func() {
 		DeferCleanup(workspace.Close)
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
 		err := workspace.Apply(ctx, prepared, map[string]any{"path": s.entries, "fail": "no"})
-		var failure *tofu.RunError
+		var failure *opentofu.Error
 		Expect(err).To(MatchError(ContainSubstring(`applying workspace "b-1": OpenTofu apply ended with exit status 1: ` +
 			`directory_entry.account (main.tf:17): Entry refused: no`)))
 		Expect(errors.As(err, &failure)).To(BeTrue())

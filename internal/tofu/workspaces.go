@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/internal/opentofu"
+
 	"service-adapter/internal/statestore"
 )
 
 // Workspaces returns the names of all workspaces of the state backend but the default one, sorted.
-func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, error) {
+func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	if e.store != nil && e.knows(i) {
 		names, err := e.store.List(ctx)
 		if err == nil {
@@ -35,7 +37,7 @@ func (e *Engine) Workspaces(ctx context.Context, i Installation) ([]string, erro
 
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
-func (e *Engine) Peek(ctx context.Context, i Installation, name string) (*statestore.State, error) {
+func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
@@ -99,7 +101,7 @@ func (e *Engine) look(name string, read func(*Workspace) error) (err error) {
 }
 
 // list returns the names of all workspaces but the default one, sorted.
-func (w *Workspace) list(ctx context.Context, i Installation) ([]string, error) {
+func (w *Workspace) list(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	text, err := w.runBase(ctx, i, outsidePlace, nil, "workspace", "list", "-no-color")
 	if err != nil {
 		return nil, err

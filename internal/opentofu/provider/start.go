@@ -1,4 +1,4 @@
-package tofu
+package provider
 
 import (
 	"bufio"
@@ -68,9 +68,9 @@ type startup struct {
 	lifeline *os.File // reading end: the provider is killed when no process holds the other end any more
 }
 
-// startProvider starts a provider and waits until it tells where it listens. Whoever can get to its socket can use it, as there is no
+// startServer starts a provider and waits until it tells where it listens. Whoever can get to its socket can use it, as there is no
 // certificate; so the socket must lie in a private directory.
-func startProvider(ctx context.Context, s startup) (*server, error) {
+func startServer(ctx context.Context, s startup) (*server, error) {
 	stderr, err := os.OpenFile(s.output, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err

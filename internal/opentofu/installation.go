@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"fmt"
@@ -33,8 +33,8 @@ const (
 	opentofuRegistry  = "registry.opentofu.org"
 )
 
-// names returns the addresses under which the provider is installed.
-func (p Provider) names() ([]string, error) {
+// Names returns the addresses under which the provider is installed.
+func (p Provider) Names() ([]string, error) {
 	parts := strings.Split(p.FQN, "/")
 	if len(parts) != 3 || !filepath.IsLocal(p.FQN) || filepath.Clean(p.FQN) != p.FQN {
 		return nil, fmt.Errorf("provider %q must be named host/namespace/type", p.FQN)
@@ -48,11 +48,11 @@ func (p Provider) names() ([]string, error) {
 	}
 }
 
-// mirror makes a filesystem mirror of the installation's providers: symlinks only, because the cache may be noexec.
-func (i Installation) mirror(dir string) error {
+// Mirror makes a filesystem mirror of the installation's providers: symlinks only, because the cache may be noexec.
+func (i Installation) Mirror(dir string) error {
 	platform := runtime.GOOS + "_" + runtime.GOARCH
 	for _, p := range i.Providers {
-		names, err := p.names()
+		names, err := p.Names()
 		if err != nil {
 			return err
 		}
@@ -73,8 +73,8 @@ func (i Installation) mirror(dir string) error {
 	return nil
 }
 
-// excludes tells whether this OpenTofu has the option -exclude.
-func (i Installation) excludes() bool { return i.atLeast(1, 9) }
+// Excludes tells whether this OpenTofu has the option -exclude.
+func (i Installation) Excludes() bool { return i.AtLeast(1, 9) }
 
 // lightProviders is the size in bytes of the providers of an installation up to which their schemas take little memory.
 const lightProviders = 100 << 20
@@ -92,8 +92,8 @@ func (i Installation) light() bool {
 	return size <= lightProviders
 }
 
-// atLeast tells whether this OpenTofu is of a version or a newer one; pre-releases count as their release.
-func (i Installation) atLeast(major, minor int) bool {
+// AtLeast tells whether this OpenTofu is of a version or a newer one; pre-releases count as their release.
+func (i Installation) AtLeast(major, minor int) bool {
 	have, err := version.NewVersion(i.Version)
 	if err != nil {
 		return false
@@ -102,40 +102,50 @@ func (i Installation) atLeast(major, minor int) bool {
 	return numbers[0] > major || numbers[0] == major && numbers[1] >= minor
 }
 
-// tested tells whether the version lies between the oldest and the newest that the tests run, patches aside.
-func (i Installation) tested() bool {
+// Tested tells whether the version lies between the oldest and the newest that the tests run, patches aside.
+func (i Installation) Tested() bool {
 	all := Tested()
 	newest, err := version.NewVersion(all[len(all)-1])
-	if err != nil || Older(i.Version, all[0]) || !i.atLeast(1, 0) {
+	if err != nil || Older(i.Version, all[0]) || !i.AtLeast(1, 0) {
 		return false
 	}
-	return !i.atLeast(newest.Segments()[0], newest.Segments()[1]+1)
+	return !i.AtLeast(newest.Segments()[0], newest.Segments()[1]+1)
 }
 
-// executable is what identifies an executable file without reading it.
-type executable struct {
+// Executable is what identifies an executable file without reading it.
+type Executable struct {
 	Path     string
 	Size     int64
 	Modified int64 // nanoseconds since 1970
 }
 
-// inspectExecutable refuses a file that cannot be executed by this process.
-func inspectExecutable(what, path string) (executable, error) {
+// InspectExecutable refuses a file that cannot be executed by this process.
+func InspectExecutable(what, path string) (Executable, error) {
 	const execute = 0x1
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || !filepath.IsAbs(path)) {
 		err = fmt.Errorf("%q is no absolute path of a regular file", path)
 	}
 	if err != nil {
-		return executable{}, fmt.Errorf("looking for %s: %w", what, err)
+		return Executable{}, fmt.Errorf("looking for %s: %w", what, err)
 	}
 	// Access says no for a file on a noexec file system, too.
 	if err := syscall.Access(path, execute); err != nil {
-		return executable{}, fmt.Errorf("%s %q cannot be executed: %w; it must be an executable file on a file system that is not mounted noexec",
+		return Executable{}, fmt.Errorf("%s %q cannot be executed: %w; it must be an executable file on a file system that is not mounted noexec",
 			what, path, err)
 	}
-	return executable{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
+	return Executable{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
 }
 
 // Tested returns the versions of OpenTofu that the tests run, oldest first.
 func Tested() []string { return []string{"1.6.2", "1.10.10", "1.12.6"} }
+
+// Older tells whether a version of OpenTofu or of a provider is older than another one; what is no version is not.
+func Older(a, b string) bool {
+	first, err := version.NewVersion(a)
+	if err != nil {
+		return false
+	}
+	second, err := version.NewVersion(b)
+	return err == nil && first.LessThan(second)
+}

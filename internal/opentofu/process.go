@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 )
 
 // process identifies a process for ever: process ids are used again, together with the start time they are not.
-type process struct {
+type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
 }
@@ -24,26 +24,26 @@ type status struct {
 	start uint64
 }
 
-// current returns this process.
-func current() process { return identify(os.Getpid()) }
+// Current returns this process.
+func Current() Process { return Identify(os.Getpid()) }
 
-// identify returns the process with this id; its Start is 0 when there is none.
-func identify(pid int) process {
+// Identify returns the process with this id; its Start is 0 when there is none.
+func Identify(pid int) Process {
 	s, err := statusOf(pid)
 	if err != nil {
-		return process{PID: pid}
+		return Process{PID: pid}
 	}
-	return process{PID: pid, Start: s.start}
+	return Process{PID: pid, Start: s.start}
 }
 
-// alive tells whether the process still runs.
-func (p process) alive() bool {
+// Alive tells whether the process still runs.
+func (p Process) Alive() bool {
 	s, err := statusOf(p.PID)
 	return err == nil && !s.dead && s.start == p.Start
 }
 
-// age is how long ago the process started, 0 where the kernel does not tell.
-func (p process) age() time.Duration {
+// Age is how long ago the process started, 0 where the kernel does not tell.
+func (p Process) Age() time.Duration {
 	const ticks = 100 // a second, on all platforms
 	text, err := os.ReadFile("/proc/uptime")
 	fields := bytes.Fields(text)
@@ -78,9 +78,9 @@ func statusOf(pid int) (status, error) {
 	return s, nil
 }
 
-// orphaned tells whether the leader of a process group is dead while members of it still run. As long as it has members the
+// Orphaned tells whether the leader of a process group is dead while members of it still run. As long as it has members the
 // kernel gives its number to no other process.
-func orphaned(leader process) bool {
+func Orphaned(leader Process) bool {
 	if s, err := statusOf(leader.PID); err == nil && (!s.dead || s.start != leader.Start) {
 		return false
 	}
@@ -100,14 +100,14 @@ func orphaned(leader process) bool {
 	return false
 }
 
-// usersOf returns the processes other than this one that have a file open, as far as one may see that.
-func usersOf(path string) []process {
+// UsersOf returns the processes other than this one that have a file open, as far as one may see that.
+func UsersOf(path string) []Process {
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
 	entries, _ := os.ReadDir("/proc")
-	var users []process
+	var users []Process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -119,13 +119,13 @@ func usersOf(path string) []process {
 			open, err := os.Stat(filepath.Join(dir, descriptor.Name()))
 			return err == nil && os.SameFile(open, file)
 		}) {
-			users = append(users, identify(pid))
+			users = append(users, Identify(pid))
 		}
 	}
 	return users
 }
 
-func ids(processes []process) []int {
+func IDs(processes []Process) []int {
 	var ids []int
 	for _, p := range processes {
 		ids = append(ids, p.PID)

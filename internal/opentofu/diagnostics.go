@@ -1,4 +1,4 @@
-package tofu
+package opentofu
 
 import (
 	"bufio"
@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"service-adapter/internal/statestore"
 
 	"service-adapter/internal/redact"
 )
@@ -20,9 +23,9 @@ const longestMessage = 1500
 // providerDied is how OpenTofu reports that a provider crashed or was killed in the middle of a change.
 const providerDied = `(?s)Plugin did not respond.*ApplyResourceChange|ApplyResourceChange.*(code = Unavailable|EOF|connection refused)`
 
-// RunError says why a run of OpenTofu failed: its first error diagnostic. Its texts hold no secrets that the engine knows.
+// Error says why a run of OpenTofu failed: its first error diagnostic. Its texts hold no secrets that the engine knows.
 // After a cancelled context it satisfies errors.Is with the context's error.
-type RunError struct {
+type Error struct {
 	Command  string // such as "apply"
 	Summary  string
 	Detail   string
@@ -35,17 +38,18 @@ type RunError struct {
 	Backend string
 	// ProviderDied tells that a provider ended while it was asked for something: what it was making may exist, and no state tells.
 	ProviderDied bool
+	// Lock is what the output tells about locks.
+	Lock LockReport
 
 	cause error
-	lock  lockReport
 	said  diagnostic // not masked
 }
 
 // Resource is the address of the resource as the state has it, "" when there is none. It is for programs: it may hold a value.
-func (e *RunError) Resource() string { return e.said.Address }
+func (e *Error) Resource() string { return e.said.Address }
 
 // Error renders the failure as one sentence.
-func (e *RunError) Error() string {
+func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString("OpenTofu " + e.Command + " ended with ")
 	if e.ExitCode < 0 {
@@ -71,9 +75,9 @@ func (e *RunError) Error() string {
 }
 
 // Unwrap returns the error of the context that interrupted the run, if one did.
-func (e *RunError) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.cause }
 
-func (e *RunError) place() string {
+func (e *Error) place() string {
 	file := e.File
 	if file != "" && e.Line > 0 {
 		file = fmt.Sprintf("%s:%d", file, e.Line)
@@ -110,7 +114,7 @@ type sourceRange struct {
 }
 
 // why tells why the run was interrupted.
-func (e *RunError) why() string {
+func (e *Error) why() string {
 	if e.cause == context.DeadlineExceeded { //nolint:errorlint // an error with a text of its own is shown
 		return "its time was over"
 	}
@@ -118,7 +122,7 @@ func (e *RunError) why() string {
 }
 
 // explain finds the first error diagnostic in the output of a run: in its -json messages, else in its text for people.
-func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
+func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 	found := false
 	lines := bufio.NewReader(bytes.NewReader(stdout))
 	for {
@@ -143,12 +147,12 @@ func (e *RunError) explain(stdout, stderr []byte, mask *redact.Secrets) {
 			e.said = errorText(stdout)
 		}
 	}
-	e.lock = readLock(e.said.Summary+" "+e.said.Detail, stdout, stderr)
-	e.hide(mask)
+	e.Lock = readLock(e.said.Summary+" "+e.said.Detail, stdout, stderr)
+	e.Hide(mask)
 }
 
-// hide shows what OpenTofu said without the secrets that are known by now.
-func (e *RunError) hide(mask *redact.Secrets) {
+// Hide shows what OpenTofu said without the secrets that are known by now.
+func (e *Error) Hide(mask *redact.Secrets) {
 	e.Summary, e.Address = sentence(mask.Clean(e.said.Summary)), mask.Clean(e.said.Address)
 	e.Detail = sentence(causeFirst(mask.Clean(e.said.Detail)))
 	if e.said.Range != nil {
@@ -223,4 +227,31 @@ func sentence(text string) string {
 		text = strings.ToValidUTF8(text[:longestMessage], "") + "…"
 	}
 	return strings.TrimSuffix(text, ".")
+}
+
+// Created reads from the messages of "apply -json" which resources were created, or were being created at the end.
+func Created(output []byte) []string {
+	var addresses []string
+	for line := range bytes.Lines(output) {
+		var m struct {
+			Type string `json:"type"`
+			Hook struct {
+				Action   string `json:"action"`
+				Resource struct {
+					Address string `json:"addr"`
+				} `json:"resource"`
+			} `json:"hook"`
+		}
+		address := &m.Hook.Resource.Address
+		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == statestore.GuardAddress || *address == statestore.CompleteAddress {
+			continue
+		}
+		switch m.Type {
+		case "apply_start":
+			addresses = append(addresses, *address)
+		case "apply_errored":
+			addresses = slices.DeleteFunc(addresses, func(started string) bool { return started == *address })
+		}
+	}
+	return addresses
 }

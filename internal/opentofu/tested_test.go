@@ -1,4 +1,4 @@
-package tofu_test
+package opentofu_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/opentofu"
 )
 
 var _ = It("names the versions of OpenTofu that can be built for tests", func() {
@@ -19,5 +19,5 @@ var _ = It("names the versions of OpenTofu that can be built for tests", func() 
 			built = append(built, version)
 		}
 	}
-	Expect(tofu.Tested()).To(ConsistOf(built))
+	Expect(opentofu.Tested()).To(ConsistOf(built))
 })

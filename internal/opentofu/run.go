@@ -1,0 +1,198 @@
+package opentofu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"service-adapter/internal/redact"
+)
+
+// Runner runs OpenTofu.
+type Runner struct {
+	// Env is what OpenTofu and its providers find in their environment besides the few variables that every run has.
+	Env map[string]string
+	// Grace is how long a run may take to stop and save its state after it was interrupted.
+	Grace time.Duration
+	// Backend is the type of the state backend, for errors.
+	Backend string
+	// Logger gets one event per run.
+	Logger *slog.Logger
+}
+
+// Command is one run of OpenTofu.
+type Command struct {
+	Args []string
+	// Dir is the working directory, and Output the prefix of the files that keep stdout and stderr.
+	Dir, Output string
+	// Env is what differs between runs.
+	Env map[string]string
+	// Lock is inherited by OpenTofu and its providers; nil without a lease. Lifeline is inherited as well: it keeps providers alive that
+	// were started beforehand; nil without these.
+	Lock, Lifeline *os.File
+	// Started, which may be nil, is told which process runs.
+	Started func(Process) error
+	// Mask hides secrets in errors.
+	Mask *redact.Secrets
+	// Workspace is for the log.
+	Workspace string
+}
+
+// Run starts OpenTofu and waits for it. When the context ends, OpenTofu alone is interrupted, once, and has the grace to stop
+// and save its state; then its process group is killed. It returns stdout; a failure is an *Error.
+func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, error) {
+	if err := Ended(ctx); err != nil {
+		return nil, err
+	}
+	stdout, err := os.OpenFile(c.Output+".stdout", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close() //nolint:errcheck // read back below
+	stderr, err := os.OpenFile(c.Output+".stderr", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close() //nolint:errcheck // read back below
+
+	// Files, not pipes, and no context of ours: the run goes on when this process is killed.
+	cmd := exec.Command(i.Binary, c.Args...) //nolint:gosec // the binary is the operator's
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, stdout, stderr
+	cmd.Env = r.Environment(i, c.Env)
+	if c.Lock != nil {
+		cmd.ExtraFiles = []*os.File{c.Lock}
+	}
+	if c.Lifeline != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lifeline)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting OpenTofu: %w", err)
+	}
+	if c.Started != nil {
+		if err := c.Started(Identify(cmd.Process.Pid)); err != nil {
+			r.Logger.Warn("recording the run", "workspace", c.Workspace, "error", err)
+		}
+	}
+	waitErr := r.wait(ctx, cmd)
+	r.Logger.Debug("opentofu ended", "command", c.Args[0], "workspace", c.Workspace,
+		"exit", cmd.ProcessState.ExitCode(), "took", time.Since(begin))
+	return r.result(ctx, c, waitErr)
+}
+
+// Ended is why a context ended, nil while it has not: its cause, where that tells more than the context itself.
+func Ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); errors.Is(cause, err) {
+		return cause
+	}
+	return err
+}
+
+// wait waits for the command and passes the end of the context on to it.
+func (r Runner) wait(ctx context.Context, cmd *exec.Cmd) error {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		// Only one interrupt and only to OpenTofu: on a second one it would exit without saving its state, and a provider
+		// must finish what it is doing. An error means that OpenTofu ended already.
+		_ = cmd.Process.Signal(os.Interrupt)
+		grace := time.NewTimer(r.Grace)
+		defer grace.Stop()
+		select {
+		case err = <-ended:
+		case <-grace.C:
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			err = <-ended
+		}
+	}
+	if cmd.ProcessState.ExitCode() < 0 && Orphaned(Process{PID: cmd.Process.Pid}) {
+		// OpenTofu was killed and could not stop its providers.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	return err
+}
+
+// result reads the output of a run that ended.
+func (r Runner) result(ctx context.Context, c Command, waitErr error) ([]byte, error) {
+	stdout, err := os.ReadFile(c.Output + ".stdout")
+	if err != nil {
+		return nil, err
+	}
+	var exit *exec.ExitError
+	switch {
+	case waitErr == nil:
+		return stdout, nil
+	case !errors.As(waitErr, &exit):
+		return nil, fmt.Errorf("waiting for OpenTofu: %w", waitErr)
+	}
+	stderr, err := os.ReadFile(c.Output + ".stderr")
+	if err != nil {
+		return nil, err
+	}
+	failure := &Error{Command: CommandName(c.Args), ExitCode: exit.ExitCode(), cause: Ended(ctx)}
+	failure.explain(stdout, stderr, c.Mask)
+	failure.explainEncryption()
+	if failure.ofBackend() {
+		failure.Backend = r.Backend
+	}
+	return nil, failure
+}
+
+// CommandName returns the words of the arguments before the first option: "state pull".
+func CommandName(args []string) string {
+	end := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if end < 0 {
+		end = len(args)
+	}
+	return strings.Join(args[:min(end, 2)], " ")
+}
+
+// How often programs in Go look for memory that they no longer use. A run with small providers ends before that has paid: without it
+// OpenTofu takes a sixth less time. With large ones it would take much more memory.
+const (
+	garbage        = "GOGC"
+	fewCollections = "400"
+)
+
+// Environment is the whole environment of a run. Programs are looked for in the paks, then in the directories of a PATH that a pak asks
+// for, then in the usual ones.
+func (r Runner) Environment(i Installation, run map[string]string) []string {
+	env := maps.Clone(r.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	path := slices.Clone(i.Path)
+	if wanted := env["PATH"]; wanted != "" {
+		path = append(path, wanted)
+	}
+	maps.Copy(env, map[string]string{
+		"PATH":               strings.Join(append(path, "/usr/local/bin", "/usr/bin", "/bin"), string(filepath.ListSeparator)),
+		"LANG":               "C.UTF-8",
+		"TF_IN_AUTOMATION":   "1",
+		"TF_INPUT":           "0",
+		"CHECKPOINT_DISABLE": "1",
+	})
+	maps.Copy(env, run)
+	if _, chosen := env[garbage]; !chosen && i.light() {
+		env[garbage] = fewCollections
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
