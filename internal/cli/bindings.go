@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -15,7 +16,7 @@ SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, an
 
 // newBindings is `bindings`.
 func newBindings(streams Streams) *cobra.Command {
-	return storedCommand("bindings", "List, show, delete, unlock, upgrade, encrypt and export bindings", bindingsHelp,
+	return storedGroup("bindings", "List, show, delete, unlock, upgrade, encrypt and export bindings", bindingsHelp,
 		newDelete(streams),
 		newExport(streams),
 		newList(streams, lifecycle.Binding),
@@ -27,43 +28,52 @@ func newBindings(streams Streams) *cobra.Command {
 	)
 }
 
-// storedCommand groups commands whose arguments are ids, which no shell knows.
-func storedCommand(name, short, long string, commands ...*cobra.Command) *cobra.Command {
-	parent := &cobra.Command{
-		Use:   name,
-		Short: short,
-		Long:  long,
-		Args:  subcommand,
-		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
+// storedGroup groups commands whose arguments are ids, which no shell knows.
+func storedGroup(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	for _, command := range commands {
 		command.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	parent.AddCommand(commands...)
-	return parent
+	return group(&cobra.Command{Use: name, Short: short, Long: long}, commands...)
 }
 
 // plural names things of a kind.
 func plural(kind lifecycle.Kind) string { return string(kind) + "s" }
 
-// parent is the command that the commands for a kind belong to.
-func parent(kind lifecycle.Kind) string {
+// parentOf is the command that the commands for a kind belong to.
+func parentOf(kind lifecycle.Kind) string {
 	if kind == lifecycle.Binding {
 		return "bindings"
 	}
 	return "instance"
 }
 
-// withOperator runs work with the adapter's configuration, paks and state backend.
-func withOperator(command *cobra.Command, streams Streams, options adapter.OperatorOptions, work func(*adapter.Operator) error) error {
-	operator, err := adapter.OpenOperator(adapter.Invocation{
-		Stderr: streams.Err, Getenv: streams.Getenv,
-	}, command.CommandPath(), options)
-	if err != nil {
-		return err
+// withArticle is a kind with its article.
+func withArticle(kind lifecycle.Kind) string {
+	if kind == lifecycle.Binding {
+		return "a binding"
 	}
-	defer operator.Close()
-	return work(operator)
+	return "an instance"
+}
+
+// unreadable says that what is stored of something cannot be read.
+func unreadable(stored *lifecycle.Stored) string {
+	return fmt.Sprintf("%s %s is unreadable: %s", stored.Kind, stored.ID, stored.Error)
+}
+
+// operatorWork is the work of a command with the adapter's configuration, paks and state backend.
+type operatorWork func(ctx context.Context, operator *adapter.Operator, args []string) error
+
+// withOperator gives a command its work.
+func withOperator(command *cobra.Command, streams Streams, options *adapter.OperatorOptions, work operatorWork) *cobra.Command {
+	command.RunE = func(command *cobra.Command, args []string) error {
+		operator, err := adapter.OpenOperator(streams.invocation(), command.CommandPath(), *options)
+		if err != nil {
+			return err
+		}
+		defer operator.Close()
+		return work(command.Context(), operator, args)
+	}
+	return command
 }
 
 // documentFormat is the version of the JSON documents. Its first number changes when a consumer could misread a newer one.

@@ -23,56 +23,38 @@ EXIT STATUS
 // removal are the flags of commands that remove things.
 type removal struct {
 	selection
-	gone                   gone
-	asJSON, forget, dryRun bool
+	gone           gone
+	forget, dryRun bool
 }
 
 func (r *removal) flags(command *cobra.Command) {
 	r.selection.flags(command)
 	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
-	jsonFlag(command, &r.asJSON)
 }
 
 // newDelete is `bindings delete`.
 func newDelete(streams Streams) *cobra.Command {
-	flags := removal{selection: selection{kind: lifecycle.Binding}}
+	flags := &removal{selection: selection{kind: lifecycle.Binding}}
 	command := &cobra.Command{
 		Use:     "delete ID… | --all",
 		Short:   "Delete bindings as the broker does",
 		Long:    deleteHelp,
 		Example: "  service-adapter bindings delete --all --condition creating,deleting",
-		RunE: func(command *cobra.Command, args []string) error {
-			if err := flags.check(args); err != nil {
-				return err
-			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				return flags.remove(command, streams, operator, args, func(stored *lifecycle.Stored) result {
-					switch {
-					case flags.dryRun:
-						return flags.rehearse(command.Context(), operator, stored, deleted)
-					case flags.forget:
-						return forget(command.Context(), operator, stored, flags.only())
-					}
-					return outcome(operator.DeleteBinding(command.Context(), stored.ID, flags.only()...), deleted)
-				})
-			})
-		},
+		Args:    flags.check,
 	}
 	flags.flags(command)
-	return command
-}
-
-// remove removes what is chosen.
-func (r *removal) remove(
-	command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string, work func(*lifecycle.Stored) result,
-) error {
-	items, err := r.items(command, streams, operator, ids)
-	if err != nil {
-		return err
+	run := batch{streams: streams, choose: flags.items}
+	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		switch {
+		case flags.dryRun:
+			return flags.rehearse(ctx, operator, stored, deleted)
+		case flags.forget:
+			return forget(ctx, operator, stored, flags.only())
+		}
+		return outcome(operator.DeleteBinding(ctx, stored.ID, flags.only()...), deleted)
 	}
-	run := batch{streams: streams, asJSON: r.asJSON}
-	return run.run(command.Context(), items, work)
+	return run.attach(command)
 }
 
 // rehearse tells what would become of something without --dry-run: success, unless it would only be forgotten, or there is none.
@@ -97,7 +79,7 @@ func forget(ctx context.Context, operator *adapter.Operator, stored *lifecycle.S
 	return done
 }
 
-const unlockHelp = `Release the lock of the state of %s %s, which a run that died may have left behind. The adapter does so by itself once
+const unlockHelp = `Release the lock of the state of %s, which a run that died may have left behind. The adapter does so by itself once
 the lock is older than twice the budget; until then this does. The run that holds the lock must be dead, else two change the state
 at once: look for an OpenTofu process on the host that the error about the lock names.
 
@@ -110,38 +92,29 @@ EXIT STATUS
 // newUnlock is `bindings unlock ID` and `instance unlock ID`.
 func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var lock string
-	var asJSON bool
-	article := "an"
-	if kind == lifecycle.Binding {
-		article = "a"
-	}
 	command := &cobra.Command{
 		Use:     "unlock ID",
-		Short:   fmt.Sprintf("Release the lock that a dead run left on the state of %s %s", article, kind),
-		Long:    fmt.Sprintf(unlockHelp, article, kind),
-		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parent(kind)),
-		Args:    exactly("ID"),
-		RunE: func(command *cobra.Command, args []string) error {
+		Short:   "Release the lock that a dead run left on the state of " + withArticle(kind),
+		Long:    fmt.Sprintf(unlockHelp, withArticle(kind)),
+		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parentOf(kind)),
+		Args: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("lock") && lock == "" {
-				return usageError{errors.New("--lock must be the id of a lock")}
+				return errors.New("--lock must be the id of a lock")
 			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				items := []lifecycle.Stored{{Entry: lifecycle.Entry{Kind: kind, ID: args[0]}}}
-				run := batch{streams: streams, asJSON: asJSON}
-				return run.run(command.Context(), items, func(stored *lifecycle.Stored) result {
-					err := operator.Unlock(command.Context(), kind, stored.ID, lock)
-					if err == nil {
-						// Only now: a run that died early leaves a lock where nothing is stored yet.
-						if _, looked := operator.Look(command.Context(), kind, stored.ID); errors.Is(looked, lifecycle.ErrNotStored) {
-							err = looked
-						}
-					}
-					return outcome(err, unlocked)
-				})
-			})
+			return exactly("ID")(command, args)
 		},
 	}
 	command.Flags().StringVar(&lock, "lock", "", "release only the lock of this id")
-	jsonFlag(command, &asJSON)
-	return command
+	run := batch{streams: streams, choose: (&selection{kind: kind}).items}
+	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		err := operator.Unlock(ctx, kind, stored.ID, lock)
+		if err == nil {
+			// Only now: a run that died early leaves a lock where nothing is stored yet.
+			if _, missing := operator.Look(ctx, kind, stored.ID); errors.Is(missing, lifecycle.ErrNotStored) {
+				err = missing
+			}
+		}
+		return outcome(err, unlocked)
+	}
+	return run.attach(command)
 }

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -40,31 +40,29 @@ func newExport(streams Streams) *cobra.Command {
 		Short:   "Write everything that is stored as one JSON document",
 		Long:    exportHelp,
 		Example: "  service-adapter bindings export --secrets --file stored.json",
-		RunE: func(command *cobra.Command, args []string) error {
-			if err := flags.check(); err != nil {
-				return err
-			}
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !flags.empty() {
-				return usageError{errors.New("ids and filters exclude each other")}
+				return errors.New("ids and filters exclude each other")
 			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				return flags.export(command, streams, operator, args)
-			})
+			return flags.check()
 		},
 	}
 	flags.flags(command)
 	command.Flags().BoolVar(&flags.secrets, "secrets", false, "add records and outputs")
 	command.Flags().StringVar(&flags.file, "file", "", "write to this file, readable for nobody else")
-	return command
+	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, ids []string) error {
+		return flags.export(ctx, streams, operator, ids)
+	})
 }
 
-func (f *exportFlags) export(command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string) error {
-	found, missing, err := f.find(command, streams, operator, ids)
+func (f *exportFlags) export(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) error {
+	chosen, missing, err := f.find(ctx, streams, operator, ids)
 	if err != nil {
 		return err
 	}
 	entries := []exported{}
-	for _, stored := range found {
+	for i := range chosen {
+		stored := &chosen[i]
 		entry := exported{Entry: stored.Entry}
 		if f.secrets {
 			entry.Record = stored.Record
@@ -74,7 +72,7 @@ func (f *exportFlags) export(command *cobra.Command, streams Streams, operator *
 		}
 		if stored.Condition == lifecycle.Unreadable {
 			missing++
-			say(streams, fmt.Sprintf("%s %s is unreadable: %s", stored.Kind, stored.ID, stored.Error))
+			say(streams, unreadable(stored))
 		}
 		entries = append(entries, entry)
 	}
@@ -99,14 +97,14 @@ func (f *exportFlags) export(command *cobra.Command, streams Streams, operator *
 
 // find reads what is to be exported, and counts the ids that nothing is stored of.
 func (f *exportFlags) find(
-	command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string,
-) (found []lifecycle.Stored, missing int, err error) {
+	ctx context.Context, streams Streams, operator *adapter.Operator, ids []string,
+) (chosen []lifecycle.Stored, missing int, err error) {
 	if len(ids) == 0 {
-		found, err = listed(command, streams, operator, "", &f.filter)
-		return found, 0, err
+		chosen, err = listed(ctx, streams, operator, "", &f.filter)
+		return chosen, 0, err
 	}
 	for _, id := range ids {
-		stored, err := operator.Look(command.Context(), lifecycle.Binding, id)
+		stored, err := operator.Look(ctx, lifecycle.Binding, id)
 		switch {
 		case errors.Is(err, lifecycle.ErrNotStored):
 			missing++
@@ -114,8 +112,8 @@ func (f *exportFlags) find(
 		case err != nil:
 			return nil, 0, err
 		default:
-			found = append(found, *stored)
+			chosen = append(chosen, *stored)
 		}
 	}
-	return found, missing, nil
+	return chosen, missing, nil
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -34,33 +37,29 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Use:     "list",
 		Short:   fmt.Sprintf("List %s and their conditions", plural(kind)),
 		Long:    fmt.Sprintf(listHelp, plural(kind)),
-		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parent(kind)),
-		Args:    arguments(cobra.NoArgs),
-		RunE: func(command *cobra.Command, _ []string) error {
-			if err := only.check(); err != nil {
-				return err
-			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				found, err := listed(command, streams, operator, kind, &only)
-				if err != nil {
-					return err
-				}
-				return printList(streams, kind, found, asJSON)
-			})
+		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
+		Args: func(command *cobra.Command, args []string) error {
+			return errors.Join(cobra.NoArgs(command, args), only.check())
 		},
 	}
 	only.flags(command)
 	jsonFlag(command, &asJSON)
-	return command
+	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
+		all, err := listed(ctx, streams, operator, kind, &only)
+		if err != nil {
+			return err
+		}
+		return printList(streams, kind, all, asJSON)
+	})
 }
 
-func printList(streams Streams, kind lifecycle.Kind, found []lifecycle.Stored, asJSON bool) error {
+func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, asJSON bool) error {
 	entries := []lifecycle.Entry{}
-	var unreadable []string
-	for _, stored := range found {
-		entries = append(entries, stored.Entry)
-		if stored.Condition == lifecycle.Unreadable {
-			unreadable = append(unreadable, fmt.Sprintf("%s %s is unreadable: %s", kind, stored.ID, stored.Error))
+	var lines []string
+	for i := range all {
+		entries = append(entries, all[i].Entry)
+		if all[i].Condition == lifecycle.Unreadable {
+			lines = append(lines, unreadable(&all[i]))
 		}
 	}
 	var err error
@@ -73,71 +72,59 @@ func printList(streams Streams, kind lifecycle.Kind, found []lifecycle.Stored, a
 		return fmt.Errorf("writing the list: %w", err)
 	}
 	if !asJSON {
-		const shown = 5
-		for _, line := range unreadable[:min(shown, len(unreadable))] {
+		const most = 5
+		for _, line := range lines[:min(most, len(lines))] {
 			say(streams, line)
 		}
-		if rest := len(unreadable) - shown; rest > 0 {
+		if rest := len(lines) - most; rest > 0 {
 			say(streams, fmt.Sprintf("and %d more are unreadable", rest))
 		}
 		say(streams, counted(len(entries), string(kind)))
 	}
-	if len(unreadable) > 0 {
+	if len(lines) > 0 {
 		return errFindings
 	}
 	return nil
 }
 
-// writeTable writes one line for each entry, below a heading; nothing when there is none.
+// writeTable writes one line for each entry, below a heading; nothing when there is none. The last column, a condition, is red or
+// yellow where something is to be done and colours help.
 func writeTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	rows := [][]string{{"ID", "INSTANCE", "SERVICE", "PLAN", "PAK", "OPENTOFU", "CONDITION"}}
-	for _, e := range entries {
-		rows = append(rows, []string{e.ID, e.InstanceID, e.Service, e.Plan, strings.TrimSpace(e.Pak + " " + e.PakVersion), e.Tofu, string(e.Condition)})
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) {
+		for i := range cells {
+			cells[i] = cmp.Or(cells[i], "-")
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a text in memory takes it
 	}
+	owner := "INSTANCE"
 	if kind == lifecycle.Instance {
-		rows[0][1] = "DEPLOYMENT"
-		for i, e := range entries {
-			rows[i+1][1] = e.Deployment
-		}
+		owner = "DEPLOYMENT"
 	}
-	return writeRows(streams.Out, rows, colours(streams))
-}
-
-// writeRows aligns columns. With colours the last one, a condition, is red or yellow where something is to be done.
-func writeRows(out io.Writer, rows [][]string, coloured bool) error {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	row("ID", owner, "SERVICE", "PLAN", "PAK", "OPENTOFU", "CONDITION")
+	for _, e := range entries {
+		owner := e.InstanceID
+		if kind == lifecycle.Instance {
+			owner = e.Deployment
 		}
+		row(e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak+" "+e.PakVersion), e.Tofu, conditionText(e.Condition, colours(streams)))
 	}
-	var text strings.Builder
-	for _, row := range rows {
-		for i, cell := range row[:len(row)-1] {
-			if cell == "" {
-				cell = "-"
-			}
-			text.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		text.WriteString(conditionText(row[len(row)-1], coloured) + "\n")
-	}
-	_, err := io.WriteString(out, text.String())
+	_ = table.Flush() // likewise
+	_, err := io.WriteString(streams.Out, out.String())
 	return err
 }
 
-func conditionText(condition string, coloured bool) string {
-	if !coloured {
-		return condition
-	}
-	switch lifecycle.Condition(condition) {
-	case lifecycle.Unreadable:
-		return "\x1b[31m" + condition + "\x1b[0m"
-	case lifecycle.Creating, lifecycle.Changing, lifecycle.Importing, lifecycle.Deleting:
-		return "\x1b[33m" + condition + "\x1b[0m"
+func conditionText(condition lifecycle.Condition, coloured bool) string {
+	switch {
+	case !coloured || condition == lifecycle.Complete:
+		return string(condition)
+	case condition == lifecycle.Unreadable:
+		return "\x1b[31m" + string(condition) + "\x1b[0m"
 	default:
-		return condition
+		return "\x1b[33m" + string(condition) + "\x1b[0m"
 	}
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,32 +23,29 @@ func newRecover(streams Streams) *cobra.Command {
 		Short:   "Save the states of bindings and instances that could not be saved",
 		Long:    recoverHelp,
 		Example: "  service-adapter bindings recover --cache-dir /var/vcap/data/broker/tmp/service-adapter-1000",
-		Args:    arguments(cobra.NoArgs),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return withOperator(command, streams, options, func(operator *adapter.Operator) error {
-				names, err := operator.Unsaved()
-				if err != nil {
-					return err
-				}
-				failed := 0
-				for _, name := range names {
-					if err := operator.Save(command.Context(), name); err != nil {
-						failed++
-						say(streams, fmt.Sprintf("%s: %s", name, err))
-						continue
-					}
-					if _, err := fmt.Fprintln(streams.Out, name); err != nil {
-						return errors.Join(errors.New("writing the result"), err)
-					}
-				}
-				say(streams, fmt.Sprintf("%d of %d saved", len(names)-failed, len(names)))
-				if failed > 0 {
-					return errFindings
-				}
-				return nil
-			})
-		},
+		Args:    cobra.NoArgs,
 	}
 	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")
-	return command
+	return withOperator(command, streams, &options, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
+		names, err := operator.Unsaved()
+		if err != nil {
+			return err
+		}
+		failed := 0
+		for _, name := range names {
+			if err := operator.Save(ctx, name); err != nil {
+				failed++
+				say(streams, fmt.Sprintf("%s: %s", name, err))
+				continue
+			}
+			if _, err := fmt.Fprintln(streams.Out, name); err != nil {
+				return fmt.Errorf("writing the result: %w", err)
+			}
+		}
+		say(streams, fmt.Sprintf("%d of %d saved", len(names)-failed, len(names)))
+		if failed > 0 {
+			return errFindings
+		}
+		return nil
+	})
 }

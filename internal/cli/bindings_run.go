@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/value"
 )
 
 // result is what became of one binding or instance.
@@ -88,15 +90,18 @@ func (r *result) label() string {
 	}
 }
 
-// batch works on several things and tells what became of each of them.
+// batch is a command that works on several things and tells what became of each of them.
 type batch struct {
-	streams  Streams
-	asJSON   bool
-	parallel int
-	// silent is a result that only the summary tells.
-	silent string
-	// doing, which may be empty, is for the progress.
-	doing string
+	streams Streams
+	options adapter.OperatorOptions
+	// choose returns what to work on.
+	choose func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) ([]lifecycle.Stored, error)
+	work   func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result
+	// doing, for the progress, tells that runs of OpenTofu make sense side by side.
+	doing  string
+	asJSON bool
+	// brief leaves it to the summary to tell what is up to date.
+	brief bool
 }
 
 // jsonFlag adds --json to a command.
@@ -104,32 +109,51 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "write JSON")
 }
 
-// cores is how many runs of OpenTofu make sense at once.
-func cores() int { return runtime.NumCPU() }
+// attach gives the command its work. What is up to date is only told of where it was named.
+func (b *batch) attach(command *cobra.Command) *cobra.Command {
+	jsonFlag(command, &b.asJSON)
+	return withOperator(command, b.streams, &b.options, func(ctx context.Context, operator *adapter.Operator, args []string) error {
+		items, err := b.choose(ctx, b.streams, operator, args)
+		if err != nil {
+			return err
+		}
+		b.brief = len(args) == 0
+		return b.run(ctx, operator, items)
+	})
+}
 
-// run calls work for each item and goes on after failures; none is begun once the context has ended. It reports the results, one a
-// line as they come or one JSON document, and a summary. The error is errFindings when something failed.
-func (b *batch) run(ctx context.Context, items []lifecycle.Stored, work func(*lifecycle.Stored) result) error {
+// run works on each item and goes on after failures; none is begun once the context has ended. It reports the results, one a line as
+// they come or one JSON document, and a summary. The error is errFindings when something failed.
+func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lifecycle.Stored) error {
 	results := make([]result, len(items))
 	progress := newProgress(b.streams, b.doing)
 	var lock sync.Mutex
 	var writing error
 	done := 0
-	inParallel(len(items), b.parallel, func(i int) {
-		one := result{Result: failed, Error: "interrupted before it began"}
-		if ctx.Err() == nil {
-			one = work(&items[i])
-		}
-		one.Kind, one.ID = items[i].Kind, items[i].ID
-		lock.Lock()
-		defer lock.Unlock()
-		results[i] = one
-		done++
-		writing = errors.Join(writing, b.tell(&one, progress))
-		if b.doing != "" {
-			progress.report(done, len(items))
-		}
-	})
+	var group errgroup.Group
+	group.SetLimit(1)
+	if b.doing != "" {
+		group.SetLimit(runtime.NumCPU())
+	}
+	for i := range items {
+		group.Go(func() error {
+			one := result{Result: failed, Error: "interrupted before it began"}
+			if ctx.Err() == nil {
+				one = b.work(ctx, operator, &items[i])
+			}
+			one.Kind, one.ID = items[i].Kind, items[i].ID
+			lock.Lock()
+			defer lock.Unlock()
+			results[i] = one
+			done++
+			writing = errors.Join(writing, b.tell(&one, progress))
+			if b.doing != "" {
+				progress.report(done, len(items))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // what failed is a result
 	progress.end()
 	if b.asJSON {
 		writing = writeJSON(b.streams, map[string]any{"format_version": documentFormat, "results": results})
@@ -143,7 +167,7 @@ func (b *batch) run(ctx context.Context, items []lifecycle.Stored, work func(*li
 // tell writes a result for people: failures to standard error.
 func (b *batch) tell(one *result, progress *progress) error {
 	switch {
-	case b.asJSON, one.Result == b.silent:
+	case b.asJSON, b.brief && one.Result == current:
 	case one.Result == failed:
 		progress.end()
 		say(b.streams, one.text())
@@ -162,7 +186,7 @@ func (b *batch) summarise(results []result) error {
 		counts[one.label()]++
 	}
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
+	for _, name := range value.Keys(counts) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[name], name))
 	}
 	if len(parts) == 0 {
@@ -173,24 +197,6 @@ func (b *batch) summarise(results []result) error {
 		return errFindings
 	}
 	return nil
-}
-
-// inParallel calls work for 0 to count-1, as many at once as there may be.
-func inParallel(count, limit int, work func(int)) {
-	indices := make(chan int)
-	var group sync.WaitGroup
-	for range min(max(limit, 1), count) {
-		group.Go(func() {
-			for i := range indices {
-				work(i)
-			}
-		})
-	}
-	for i := range count {
-		indices <- i
-	}
-	close(indices)
-	group.Wait()
 }
 
 // outcome is the result of work that gave this error; success names it when there was none. That there is nothing to work on is

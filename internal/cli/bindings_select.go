@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ func (f *filter) flags(command *cobra.Command) {
 func (f *filter) check() error {
 	for _, condition := range f.conditions {
 		if known := conditions(); !slices.Contains(known, condition) {
-			return usageError{fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), diag.Names(known))}
+			return fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), diag.Names(known))
 		}
 	}
 	return nil
@@ -145,14 +146,14 @@ func (s *selection) flags(command *cobra.Command) {
 }
 
 // check makes sure that a command line says what to work on, in one way.
-func (s *selection) check(ids []string) error {
+func (s *selection) check(_ *cobra.Command, ids []string) error {
 	switch {
 	case s.all && len(ids) > 0:
-		return usageError{errors.New("ids and --all exclude each other")}
+		return errors.New("ids and --all exclude each other")
 	case !s.all && len(ids) == 0:
-		return usageError{fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways())}
+		return fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways())
 	case !s.all && !s.empty():
-		return usageError{errors.New("filters go with --all")}
+		return errors.New("filters go with --all")
 	}
 	return s.filter.check()
 }
@@ -165,25 +166,25 @@ func (s *selection) ways() string {
 	return "--all"
 }
 
-// chosen returns what to work on. What an id names is not read, so only its id is known.
-func (s *selection) chosen(command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
-	if !s.all {
-		slices.Sort(ids)
-		var named []lifecycle.Stored
-		for _, id := range slices.Compact(ids) {
-			named = append(named, lifecycle.Stored{Entry: lifecycle.Entry{Kind: s.kind, ID: id}})
-		}
-		return named, nil
+// items returns what to work on. What an id names is not read, so only its id is known.
+func (s *selection) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+	if s.all {
+		return listed(ctx, streams, operator, s.kind, &s.filter)
 	}
-	return listed(command, streams, operator, s.kind, &s.filter)
+	slices.Sort(ids)
+	var named []lifecycle.Stored
+	for _, id := range slices.Compact(ids) {
+		named = append(named, lifecycle.Stored{Entry: lifecycle.Entry{Kind: s.kind, ID: id}})
+	}
+	return named, nil
 }
 
 // listed reads all of a kind and returns those that a filter leaves.
 func listed(
-	command *cobra.Command, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, filter *filter,
+	ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, filter *filter,
 ) ([]lifecycle.Stored, error) {
 	progress := newProgress(streams, "reading states")
-	all, err := operator.List(command.Context(), kind, progress.report)
+	all, err := operator.List(ctx, kind, progress.report)
 	progress.end()
 	if err != nil {
 		return nil, err

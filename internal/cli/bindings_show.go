@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,7 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const showHelp = `Show what is stored of %s %s: whose it is, what made it, its condition, and the addresses of its resources. Secrets are only shown
+const showHelp = `Show what is stored of %s: whose it is, what made it, its condition, and the addresses of its resources. Secrets are only shown
 with a flag: --inputs are the variables that its template got, --%s are the values that the template gave.
 
 EXIT STATUS
@@ -23,50 +24,47 @@ type showFlags struct{ asJSON, inputs, outputs bool }
 
 // newShow is `bindings show ID` and `instance show ID`.
 func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	article, outputs := "an", "outputs"
+	outputs := "outputs"
 	if kind == lifecycle.Binding {
-		article, outputs = "a", "credentials"
+		outputs = "credentials"
 	}
 	var flags showFlags
 	command := &cobra.Command{
 		Use:     "show ID",
-		Short:   fmt.Sprintf("Show what is stored of %s %s", article, kind),
-		Long:    fmt.Sprintf(showHelp, article, kind, outputs),
-		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json", parent(kind)),
+		Short:   "Show what is stored of " + withArticle(kind),
+		Long:    fmt.Sprintf(showHelp, withArticle(kind), outputs),
+		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json", parentOf(kind)),
 		Args:    exactly("ID"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				stored, err := operator.Look(command.Context(), kind, args[0])
-				if errors.Is(err, lifecycle.ErrNotStored) {
-					say(streams, err.Error()+otherKind(command, operator, kind, args[0]))
-					return errFindings
-				}
-				if err != nil {
-					return err
-				}
-				return flags.show(streams, stored, outputs)
-			})
-		},
 	}
 	command.Flags().BoolVar(&flags.inputs, "inputs", false, "show the variables of its template, secrets too")
 	command.Flags().BoolVar(&flags.outputs, outputs, false, "show the outputs of its template, secrets too")
 	jsonFlag(command, &flags.asJSON)
-	return command
+	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
+		stored, err := operator.Look(ctx, kind, args[0])
+		if errors.Is(err, lifecycle.ErrNotStored) {
+			say(streams, err.Error()+otherKind(ctx, operator, kind, args[0]))
+			return errFindings
+		}
+		if err != nil {
+			return err
+		}
+		return flags.show(streams, stored, outputs)
+	})
 }
 
 // otherKind tells that an id is that of something of the other kind, "" when it is not.
-func otherKind(command *cobra.Command, operator *adapter.Operator, kind lifecycle.Kind, id string) string {
-	article, other := "a", lifecycle.Binding
+func otherKind(ctx context.Context, operator *adapter.Operator, kind lifecycle.Kind, id string) string {
+	other := lifecycle.Binding
 	if kind == lifecycle.Binding {
-		article, other = "an", lifecycle.Instance
+		other = lifecycle.Instance
 	}
-	if _, err := operator.Look(command.Context(), other, id); err != nil {
+	if _, err := operator.Look(ctx, other, id); err != nil {
 		return "" // that there is none of this kind has been said
 	}
 	if strings.ContainsAny(id, " '\"$`\\") {
 		id = "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
 	}
-	return fmt.Sprintf("; there is %s %s of this id: see service-adapter %s show %s", article, other, parent(other), id)
+	return fmt.Sprintf("; there is %s of this id: see service-adapter %s show %s", withArticle(other), parentOf(other), id)
 }
 
 // show writes an entry, and what the flags ask for besides; outputs is the name of the outputs.
@@ -89,7 +87,7 @@ func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs stri
 		return fmt.Errorf("writing the %s: %w", stored.Kind, err)
 	}
 	if stored.Condition == lifecycle.Unreadable {
-		say(streams, fmt.Sprintf("%s %s is unreadable: %s", stored.Kind, stored.ID, stored.Error))
+		say(streams, unreadable(stored))
 		return errFindings
 	}
 	return nil

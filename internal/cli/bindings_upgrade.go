@@ -20,42 +20,24 @@ EXIT STATUS
 
 // newUpgrade is `bindings upgrade` and `instance upgrade`.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	chosen := selection{kind: kind}
-	var asJSON bool
+	chosen := &selection{kind: kind}
 	command := &cobra.Command{
 		Use:     "upgrade ID… | --all",
 		Short:   fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
 		Long:    fmt.Sprintf(upgradeHelp, plural(kind)),
-		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parent(kind)),
-		RunE: func(command *cobra.Command, args []string) error {
-			if err := chosen.check(args); err != nil {
-				return err
-			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				items, err := chosen.chosen(command, streams, operator, args)
-				if err != nil {
-					return err
-				}
-				run := batch{streams: streams, asJSON: asJSON, parallel: cores(), doing: "upgrading"}
-				if chosen.all {
-					run.silent = current
-				}
-				return run.run(command.Context(), items, func(stored *lifecycle.Stored) result {
-					return upgrade(command.Context(), operator, stored)
-				})
-			})
-		},
+		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parentOf(kind)),
+		Args:    chosen.check,
 	}
 	chosen.flags(command)
-	jsonFlag(command, &asJSON)
-	return command
+	run := batch{streams: streams, choose: chosen.items, doing: "upgrading", work: upgrade}
+	return run.attach(command)
 }
 
 func upgrade(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
 	if operator.Current(stored) {
 		return result{Result: current, From: stored.Tofu, To: stored.Tofu}
 	}
-	done, err := operator.Upgrade(ctx, stored.Kind, stored.ID)
+	done, err := operator.UpgradeStored(ctx, stored.Kind, stored.ID)
 	if err != nil {
 		return outcome(err, upgraded)
 	}
@@ -76,44 +58,36 @@ EXIT STATUS
 
 // newReencrypt is `bindings reencrypt`.
 func newReencrypt(streams Streams) *cobra.Command {
-	var options adapter.OperatorOptions
-	var asJSON bool
+	run := batch{streams: streams, choose: encryptable, doing: "encrypting", work: reencrypt}
 	command := &cobra.Command{
 		Use:     "reencrypt",
 		Short:   "Encrypt all states with the current key",
 		Long:    reencryptHelp,
 		Example: "  service-adapter bindings reencrypt",
-		Args:    arguments(cobra.NoArgs),
-		RunE: func(command *cobra.Command, _ []string) error {
-			return withOperator(command, streams, options, func(operator *adapter.Operator) error {
-				return reencrypt(command.Context(), streams, operator, asJSON)
-			})
-		},
+		Args:    cobra.NoArgs,
 	}
-	command.Flags().BoolVar(&options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")
-	jsonFlag(command, &asJSON)
-	return command
+	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")
+	return run.attach(command)
 }
 
-func reencrypt(ctx context.Context, streams Streams, operator *adapter.Operator, asJSON bool) error {
+// encryptable are all workspaces, of which none is read.
+func encryptable(ctx context.Context, _ Streams, operator *adapter.Operator, _ []string) ([]lifecycle.Stored, error) {
 	if !operator.Encrypts() {
-		return errors.New("state.encryption is not set: set a key in the configuration, as openssl rand -base64 32 prints one")
+		return nil, errors.New("state.encryption is not set: set a key in the configuration, as openssl rand -base64 32 prints one")
 	}
-	names, err := operator.Workspaces(ctx)
-	if err != nil {
-		return err
-	}
+	names, err := operator.Workspaces(ctx, "")
 	var items []lifecycle.Stored
 	for _, name := range names {
 		kind, id, _ := lifecycle.Named(name)
 		items = append(items, lifecycle.Stored{Entry: lifecycle.Entry{Workspace: name, Kind: kind, ID: id}})
 	}
-	run := batch{streams: streams, asJSON: asJSON, parallel: cores(), silent: current, doing: "encrypting"}
-	return run.run(ctx, items, func(stored *lifecycle.Stored) result {
-		changed, err := operator.Reencrypt(ctx, stored.Workspace)
-		if err == nil && !changed {
-			return result{Result: current}
-		}
-		return outcome(err, encrypted)
-	})
+	return items, err
+}
+
+func reencrypt(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+	changed, err := operator.Reencrypt(ctx, stored.Workspace)
+	if err == nil && !changed {
+		return result{Result: current}
+	}
+	return outcome(err, encrypted)
 }

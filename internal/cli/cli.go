@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"service-adapter/adapter"
+	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 )
@@ -42,6 +43,11 @@ type Streams struct {
 	Release string
 	// ErrTerminal tells whether Err is one, so that progress can be shown in place.
 	ErrTerminal bool
+}
+
+// invocation is what the adapter gets of them.
+func (s Streams) invocation() adapter.Invocation {
+	return adapter.Invocation{Stdin: s.In, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv}
 }
 
 // errFindings ends a command that has reported its findings already.
@@ -78,20 +84,14 @@ The broker itself calls %s; they read its
 request from standard input.`
 
 func newRoot(streams Streams) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "service-adapter",
-		Short:         "A service adapter for the on-demand broker, made from a brokerpak",
-		Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommand,
-		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.Err)
-	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(
+	root := group(
+		&cobra.Command{
+			Use:           "service-adapter",
+			Short:         "A service adapter for the on-demand broker, made from a brokerpak",
+			Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
+			SilenceErrors: true,
+			SilenceUsage:  true,
+		},
 		newBindings(streams),
 		newCompletion(streams),
 		newInstance(streams),
@@ -101,17 +101,17 @@ func newRoot(streams Streams) *cobra.Command {
 		newReplay(streams),
 		newVersion(streams),
 	)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	root.SetFlagErrorFunc(flagError)
+	checkArguments(root)
 	return root
 }
 
 func newPak(streams Streams) *cobra.Command {
-	pak := &cobra.Command{
-		Use:   "pak",
-		Short: "Create, check, build and test brokerpaks",
-		Args:  subcommand,
-		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
-	pak.AddCommand(
+	pak := group(
+		&cobra.Command{Use: "pak", Short: "Create, check, build and test brokerpaks"},
 		newBuild(streams),
 		newCatalog(streams),
 		newDocs(streams),
@@ -127,14 +127,36 @@ func newPak(streams Streams) *cobra.Command {
 	return pak
 }
 
+// group makes a command that has others and does nothing itself.
+func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	parent.Args = subcommand
+	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	parent.AddCommand(commands...)
+	return parent
+}
+
+// checkArguments makes what a command says of its arguments a usage error.
+func checkArguments(command *cobra.Command) {
+	check := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+	for _, below := range command.Commands() {
+		checkArguments(below)
+	}
+}
+
 // exactly asks for one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return usageError{fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))}
+			return fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))
 		case len(args) > len(names):
-			return usageError{fmt.Errorf("unexpected argument %q", args[len(names)])}
+			return fmt.Errorf("unexpected argument %q", args[len(names)])
 		default:
 			return nil
 		}
@@ -156,7 +178,7 @@ func subcommand(group *cobra.Command, args []string) error {
 	if hint == "" {
 		hint = "; there are " + strings.Join(names, ", ")
 	}
-	return usageError{fmt.Errorf("unknown command %q for %q%s", args[0], group.CommandPath(), hint)}
+	return fmt.Errorf("unknown command %q for %q%s", args[0], group.CommandPath(), hint)
 }
 
 // flagError is the error of a wrong flag.
@@ -168,16 +190,6 @@ func flagError(command *cobra.Command, err error) error {
 		err = fmt.Errorf("%w%s", err, diag.Suggest("--"+unknown.GetSpecifiedName(), names))
 	}
 	return usageError{err}
-}
-
-// arguments makes a wrong number of arguments a usage error.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(command *cobra.Command, args []string) error {
-		if err := check(command, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
 }
 
 // finish reports an error and maps it to an exit code.
@@ -209,4 +221,16 @@ func ofPak(command *cobra.Command) bool {
 
 func say(streams Streams, text string) {
 	_, _ = fmt.Fprintln(streams.Err, text) // nobody is left to tell
+}
+
+// openPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS).
+func openPak(streams Streams, path string) (*brokerpak.Pak, error) {
+	pak, err := brokerpak.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := adapter.AddPlans(pak, streams.Getenv); err != nil {
+		return nil, errors.Join(err, pak.Close())
+	}
+	return pak, nil
 }

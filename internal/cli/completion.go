@@ -22,7 +22,7 @@ func newCompletion(streams Streams) *cobra.Command {
 		Short:     "Print a completion script for a shell",
 		Long:      completionHelp,
 		Example:   "  source <(service-adapter completion bash)",
-		Args:      arguments(cobra.MatchAll(exactly("bash, zsh or fish"), cobra.OnlyValidArgs)),
+		Args:      cobra.MatchAll(exactly("bash, zsh or fish"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"bash", "zsh", "fish"},
 		RunE: func(command *cobra.Command, args []string) error {
 			var err error

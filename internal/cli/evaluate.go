@@ -49,7 +49,7 @@ func newEvaluate(streams Streams) *cobra.Command {
 			if question.Instance, err = readFile(streams, instance); err != nil {
 				return err
 			}
-			variables, err := adapter.Evaluate(adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv}, question)
+			variables, err := adapter.Evaluate(streams.invocation(), question)
 			if err != nil {
 				return err
 			}

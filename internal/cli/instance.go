@@ -17,7 +17,7 @@ runs, or set SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after wh
 
 // newInstance is `instance`.
 func newInstance(streams Streams) *cobra.Command {
-	return storedCommand("instance", "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
+	return storedGroup("instance", "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
 		newApply(streams),
 		newDestroy(streams),
 		newList(streams, lifecycle.Instance),
@@ -35,32 +35,20 @@ EXIT STATUS
 
 // newApply is `instance apply`.
 func newApply(streams Streams) *cobra.Command {
-	chosen := selection{kind: lifecycle.Instance}
-	var asJSON bool
+	chosen := &selection{kind: lifecycle.Instance}
 	command := &cobra.Command{
 		Use:     "apply ID… | --all",
 		Short:   "Apply the provision template of instances once more",
 		Long:    applyHelp,
 		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-		RunE: func(command *cobra.Command, args []string) error {
-			if err := chosen.check(args); err != nil {
-				return err
-			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				items, err := chosen.chosen(command, streams, operator, args)
-				if err != nil {
-					return err
-				}
-				run := batch{streams: streams, asJSON: asJSON}
-				return run.run(command.Context(), items, func(stored *lifecycle.Stored) result {
-					return outcome(operator.ApplyInstance(command.Context(), stored.ID), applied)
-				})
-			})
-		},
+		Args:    chosen.check,
 	}
 	chosen.flags(command)
-	jsonFlag(command, &asJSON)
-	return command
+	run := batch{streams: streams, choose: chosen.items}
+	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		return outcome(operator.ApplyStored(ctx, stored.Kind, stored.ID), applied)
+	}
+	return run.attach(command)
 }
 
 const destroyHelp = `Destroy what the provision template made for instances, with the inputs that they were made with, protected resources too: the broker has
@@ -91,33 +79,31 @@ EXIT STATUS
 
 // newDestroy is `instance destroy`.
 func newDestroy(streams Streams) *cobra.Command {
-	flags := removal{selection: selection{kind: lifecycle.Instance, orGone: true}}
+	flags := &removal{selection: selection{kind: lifecycle.Instance, orGone: true}}
 	var force bool
 	command := &cobra.Command{
 		Use:     "destroy ID… | --all | --gone",
 		Short:   "Destroy what the provision template made for instances",
 		Long:    destroyHelp,
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-		RunE: func(command *cobra.Command, args []string) error {
-			if err := flags.check(args); err != nil {
-				return err
-			}
-			return withOperator(command, streams, adapter.OperatorOptions{}, func(operator *adapter.Operator) error {
-				bindings, err := bindingsByInstance(command, streams, operator)
-				if err != nil {
-					return err
-				}
-				return flags.remove(command, streams, operator, args, func(stored *lifecycle.Stored) result {
-					return flags.destroy(command.Context(), streams, operator, stored, bindings[stored.ID], force)
-				})
-			})
-		},
+		Args:    flags.check,
 	}
 	flags.flags(command)
 	flags.gone.flags(command)
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
 	command.Flags().StringVar(&flags.existing, "existing", "", "only those whose deployment is not named in this file")
-	return command
+	var bindings map[string][]string
+	run := batch{streams: streams}
+	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) (_ []lifecycle.Stored, err error) {
+		if bindings, err = bindingsByInstance(ctx, streams, operator); err != nil {
+			return nil, err
+		}
+		return flags.items(ctx, streams, operator, ids)
+	}
+	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		return flags.destroy(ctx, streams, operator, stored, bindings[stored.ID], force)
+	}
+	return run.attach(command)
 }
 
 // destroy removes an instance that has these bindings, or tells what would become of it.
@@ -126,7 +112,7 @@ func (r *removal) destroy(
 ) result {
 	switch {
 	case len(bindings) > 0 && !force:
-		return outcome(fmt.Errorf("%w: %s; delete them first or add --force", adapter.ErrInUse, diag.Names(bindings)), destroyed)
+		return outcome(fmt.Errorf("it has bindings: %s; delete them first or add --force", diag.Names(bindings)), destroyed)
 	case r.dryRun:
 		done := r.rehearse(ctx, operator, stored, destroyed)
 		if !r.forget && done.Result == chosen {
@@ -136,33 +122,33 @@ func (r *removal) destroy(
 	case r.forget:
 		return forget(ctx, operator, stored, r.only())
 	}
-	var went []string
+	var deletedFirst []string
 	for _, id := range bindings {
 		switch err := operator.DeleteBinding(ctx, id); {
 		case err == nil:
-			went = append(went, id)
+			deletedFirst = append(deletedFirst, id)
 		case !errors.Is(err, lifecycle.ErrNotStored):
 			say(streams, fmt.Sprintf("warning: binding %s of instance %s could not be deleted: %s", id, stored.ID, err))
 		}
 	}
-	done := outcome(operator.DestroyInstanceOnly(ctx, stored.ID, r.only()...), destroyed)
-	done.Bindings = went
+	done := outcome(operator.DestroyStored(ctx, stored.Kind, stored.ID, r.only()...), destroyed)
+	done.Bindings = deletedFirst
 	return done
 }
 
 // bindingsByInstance returns the ids of the bindings of each instance.
-func bindingsByInstance(command *cobra.Command, streams Streams, operator *adapter.Operator) (map[string][]string, error) {
-	all, err := listed(command, streams, operator, lifecycle.Binding, &filter{})
+func bindingsByInstance(ctx context.Context, streams Streams, operator *adapter.Operator) (map[string][]string, error) {
+	all, err := listed(ctx, streams, operator, lifecycle.Binding, &filter{})
 	if err != nil {
 		return nil, err
 	}
-	found := map[string][]string{}
+	bindings := map[string][]string{}
 	for _, stored := range all {
 		if stored.Condition == lifecycle.Unreadable {
 			say(streams, fmt.Sprintf("warning: binding %s is unreadable, so it is not known whose it is", stored.ID))
 			continue
 		}
-		found[stored.InstanceID] = append(found[stored.InstanceID], stored.ID)
+		bindings[stored.InstanceID] = append(bindings[stored.InstanceID], stored.ID)
 	}
-	return found, nil
+	return bindings, nil
 }

@@ -34,18 +34,18 @@ func (g *gone) flags(command *cobra.Command) {
 }
 
 // check makes sure that a command line says what to remove, in one way.
-func (r *removal) check(ids []string) error {
+func (r *removal) check(command *cobra.Command, ids []string) error {
 	switch {
 	case !r.gone.chosen && (r.gone.director != "" || r.gone.allowAll):
-		return usageError{errors.New("--director and --allow-all go with --gone")}
+		return errors.New("--director and --allow-all go with --gone")
 	case !r.gone.chosen:
-		return r.selection.check(ids)
+		return r.selection.check(command, ids)
 	case len(ids) > 0 || r.all || r.existing != "":
-		return usageError{errors.New("--gone excludes ids, --all and --existing")}
+		return errors.New("--gone excludes ids, --all and --existing")
 	case r.gone.director == "":
-		return usageError{errors.New("--gone needs --director FILE")}
+		return errors.New("--gone needs --director FILE")
 	case r.gone.wait < 0:
-		return usageError{errors.New("--wait must not be negative")}
+		return errors.New("--wait must not be negative")
 	}
 	if len(r.conditions) == 0 {
 		// What is in another condition may be about to get a deployment.
@@ -55,9 +55,9 @@ func (r *removal) check(ids []string) error {
 }
 
 // items returns what to remove.
-func (r *removal) items(command *cobra.Command, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
 	if !r.gone.chosen {
-		return r.chosen(command, streams, operator, ids)
+		return r.selection.items(ctx, streams, operator, ids)
 	}
 	config, err := director.ReadConfig(r.gone.director)
 	if err != nil {
@@ -68,11 +68,10 @@ func (r *removal) items(command *cobra.Command, streams Streams, operator *adapt
 		return nil, fmt.Errorf("%s: %w", r.gone.director, err)
 	}
 	// First the instances and then the deployments: an instance that is created in between is not known here.
-	all, err := listed(command, streams, operator, r.kind, &filter{})
+	all, err := listed(ctx, streams, operator, r.kind, &filter{})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	ctx := command.Context()
 	meant, err := r.gone.withoutDeployment(ctx, client, all, all)
 	if err != nil {
 		return nil, err

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -32,7 +32,7 @@ func newPending(streams Streams) *cobra.Command {
 		Short:   "Tell why the broker says \"pending changes\", and what OpenTofu will change",
 		Long:    pendingHelp,
 		Example: "  bosh -d service-instance_GUID manifest > deployed.yml\n  service-adapter pending-changes --manifest deployed.yml --plan plan.json",
-		Args:    arguments(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if manifest == "" || plan == "" {
 				return usageError{errors.New("--manifest and --plan are required")}
@@ -45,7 +45,7 @@ func newPending(streams Streams) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reading the plan: %w", err)
 			}
-			changes, err := adapter.PendingChanges(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv}, string(deployed), string(planJSON))
+			changes, err := adapter.PendingChanges(command.Context(), streams.invocation(), string(deployed), string(planJSON))
 			if err != nil {
 				return err
 			}
@@ -59,18 +59,12 @@ func newPending(streams Streams) *cobra.Command {
 }
 
 func printChanges(streams Streams, changes []adapter.Change, asJSON bool) error {
-	var out strings.Builder
 	if asJSON {
-		if changes == nil {
-			changes = []adapter.Change{}
-		}
-		encoder := json.NewEncoder(&out)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(changes); err != nil {
+		if err := writeJSON(streams, append([]adapter.Change{}, changes...)); err != nil {
 			return err
 		}
 	} else {
+		var out strings.Builder
 		for _, change := range changes {
 			if change.OpenTofu != "" {
 				fmt.Fprintf(&out, "%s\n  OpenTofu:  %s\n  reason:    %s\n", change.Path, change.OpenTofu, change.Reason)
@@ -79,9 +73,9 @@ func printChanges(streams Streams, changes []adapter.Change, asJSON bool) error 
 			fmt.Fprintf(&out, "%s\n  deployed:  %s\n  generated: %s\n  reason:    %s\n",
 				change.Path, value.MustJSON(change.Deployed), value.MustJSON(change.Generated), change.Reason)
 		}
-	}
-	if _, err := streams.Out.Write([]byte(out.String())); err != nil {
-		return err
+		if _, err := io.WriteString(streams.Out, out.String()); err != nil {
+			return err
+		}
 	}
 	say(streams, counted(len(changes), "pending change"))
 	if len(changes) > 0 {

@@ -31,7 +31,7 @@ func newPrepare(streams Streams) *cobra.Command {
 		Short:   "Check the configuration and initialise OpenTofu ahead",
 		Long:    prepareHelp,
 		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
-		Args:    arguments(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)
 			if errors.As(err, new(usageError)) {
@@ -73,7 +73,7 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 			return nil, err
 		}
 	}
-	return adapter.Prepare(command.Context(), adapter.Invocation{Stderr: streams.Err, Getenv: streams.Getenv}, dir)
+	return adapter.Prepare(command.Context(), streams.invocation(), dir)
 }
 
 // firstError makes one line of the errors of a pak.

@@ -24,9 +24,7 @@ func newReplay(streams Streams) *cobra.Command {
 		Example: "  service-adapter replay /var/vcap/data/service-adapter/requests/20261121T101500.000000000Z-generate-manifest-42.json",
 		Args:    exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {
-			code, err := adapter.Replay(command.Context(), adapter.Invocation{
-				Stdout: streams.Out, Stderr: streams.Err, Getenv: streams.Getenv,
-			}, args[0])
+			code, err := adapter.Replay(command.Context(), streams.invocation(), args[0])
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func newSchema(streams Streams) *cobra.Command {
 		Short:     "Print the JSON Schema of a pak's files, for editors",
 		Long:      schemaHelp,
 		Example:   "  service-adapter pak schema definition > definition.schema.json",
-		Args:      arguments(cobra.MatchAll(exactly("manifest or definition"), cobra.OnlyValidArgs)),
+		Args:      cobra.MatchAll(exactly("manifest or definition"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"manifest", "definition"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "definition" {

@@ -41,7 +41,7 @@ func newValidate(streams Streams) *cobra.Command {
 		Short:   "Find what is wrong with a pak",
 		Long:    validateHelp,
 		Example: "  service-adapter pak validate redis --strict",
-		Args:    arguments(func(command *cobra.Command, args []string) error { return validateArguments(command, options, args) }),
+		Args:    func(command *cobra.Command, args []string) error { return validateArguments(command, options, args) },
 		RunE: func(command *cobra.Command, args []string) error {
 			if options.rules {
 				return listRules(streams.Out)

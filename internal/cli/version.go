@@ -77,7 +77,7 @@ func newVersion(streams Streams) *cobra.Command {
 		Short:   "Print the versions of the program and of what it knows",
 		Long:    versionHelp,
 		Example: "  service-adapter version --json",
-		Args:    arguments(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			found := programVersion(streams.Release)
 			if asJSON {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/tofu"
 )
 
@@ -75,17 +75,29 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 	if err != nil {
 		return nil, err
 	}
-	if progress == nil {
-		progress = func(int, int) {}
+	all := make([]Stored, len(names))
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	var lock sync.Mutex
+	done := 0
+	for i := range names {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			all[i] = m.read(ctx, reader, names[i])
+			lock.Lock()
+			defer lock.Unlock()
+			done++
+			if progress != nil {
+				progress(done, len(names))
+			}
+			return nil
+		})
 	}
-	all := m.readAll(ctx, reader, names, progress)
-	var present []Stored
-	for _, stored := range all {
-		if stored.Workspace != "" { // else it was removed since
-			present = append(present, stored)
-		}
-	}
-	return present, ctx.Err()
+	err = group.Wait()
+	removed := func(stored Stored) bool { return stored.Workspace == "" } // since the names were read
+	return slices.DeleteFunc(all, removed), err
 }
 
 // Workspaces returns the names of the workspaces of a kind, "" for both kinds, sorted. It reads none of them.
@@ -109,35 +121,6 @@ func (m *Manager) names(ctx context.Context, reader opentofu.Installation, kind 
 		}
 	}
 	return wanted, nil
-}
-
-// readAll reads workspaces side by side.
-func (m *Manager) readAll(ctx context.Context, reader opentofu.Installation, names []string, progress Progress) []Stored {
-	all := make([]Stored, len(names))
-	work := make(chan int)
-	var group sync.WaitGroup
-	var lock sync.Mutex
-	done := 0
-	for range min(runtime.NumCPU(), len(names)) {
-		group.Go(func() {
-			for i := range work {
-				all[i] = m.read(ctx, reader, names[i])
-				lock.Lock()
-				done++
-				progress(done, len(names))
-				lock.Unlock()
-			}
-		})
-	}
-	for i := range names {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- i
-	}
-	close(work)
-	group.Wait()
-	return all
 }
 
 // read reads a workspace; the zero Stored when it was removed since.

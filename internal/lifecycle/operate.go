@@ -6,65 +6,87 @@ import (
 	"fmt"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/tofu"
 )
 
-// Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
-// It returns what was dropped.
-func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
+// onStored works on a binding or instance that is stored, in the given conditions only, or in any, within the budget.
+func (m *Manager) onStored(
+	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
+) error {
 	ctx, cancel := WithBudget(ctx, m.Budget)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer m.Close(space)
 	if err := CheckCondition(stored.Condition, only); err != nil {
-		return nil, err
+		return err
 	}
+	return work(ctx, space, stored)
+}
+
+// onWorkspace works on a workspace of which nothing need be stored or readable, within the budget.
+func (m *Manager) onWorkspace(
+	ctx context.Context, name string, work func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error,
+) error {
+	ctx, cancel := WithBudget(ctx, m.Budget)
+	defer cancel()
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := space.Forget(ctx, reader, stored.Resources...); err != nil {
-		return nil, err
+	space, err := m.Engine.Open(ctx, name)
+	if err != nil {
+		return err
 	}
-	return stored, space.Remove(ctx, reader)
+	defer m.Close(space)
+	return work(ctx, space, reader)
+}
+
+// Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
+// It returns what was dropped.
+func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
+	var dropped *Stored
+	err := m.onStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+		dropped = stored
+		reader, err := m.Reader(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := space.Forget(ctx, reader, stored.Resources...); err != nil {
+			return err
+		}
+		return space.Remove(ctx, reader)
+	})
+	return dropped, err
 }
 
 // Unlock releases the lock of the state that the lock's id names, "" for whichever there is; that there is none is fine. A run of this
 // machine that is under way is waited for within the budget, and it is an error when it does not end.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return err
-	}
-	space, err := m.Engine.Open(ctx, workspaceOf(kind, id))
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	return space.Unlock(ctx, reader, lock)
+	return m.onWorkspace(ctx, workspaceOf(kind, id), func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error {
+		return space.Unlock(ctx, reader, lock)
+	})
 }
 
 // Reencrypt stores the state of a workspace with the current key where it is not. It reports whether it did.
-func (m *Manager) Reencrypt(ctx context.Context, workspace string) (bool, error) {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	space, err := m.Engine.Open(ctx, workspace)
-	if err != nil {
-		return false, err
-	}
-	defer m.Close(space)
-	return space.Reencrypt(ctx, reader)
+func (m *Manager) Reencrypt(ctx context.Context, workspace string) (changed bool, err error) {
+	err = m.onWorkspace(ctx, workspace, func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) (err error) {
+		changed, err = space.Reencrypt(ctx, reader)
+		return err
+	})
+	return changed, err
+}
+
+// Save puts the state of a workspace that an earlier run could not save into the backend.
+func (m *Manager) Save(ctx context.Context, workspace string) error {
+	return m.onWorkspace(ctx, workspace, func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error {
+		_, err := space.State(ctx, reader)
+		return err
+	})
 }
 
 // Upgraded says what an upgrade did.
@@ -94,32 +116,26 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 // UpgradeStored upgrades a binding or instance to the OpenTofu of the pak that made it, with the template and the inputs that it was
 // made with.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upgraded, error) {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	space, stored, err := m.Take(ctx, kind, id)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close(space)
-	if stored.Record == nil {
-		return nil, errors.New(stored.Error)
-	}
-	pak, path, err := m.path(stored)
-	if err != nil {
-		return nil, err
-	}
-	done := &Upgraded{From: stored.Tofu, To: stored.Tofu}
-	if len(path) == 0 {
-		return done, nil
-	}
-	if stored.Condition != Complete && stored.Condition != Changing {
-		return nil, fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
-	}
-	done.To = path[len(path)-1]
-	if err := m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record}); err != nil {
-		return nil, err
-	}
-	return done, nil
+	var done *Upgraded
+	err := m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+		if stored.Record == nil {
+			return errors.New(stored.Error)
+		}
+		pak, path, err := m.path(stored)
+		if err != nil {
+			return err
+		}
+		done = &Upgraded{From: stored.Tofu, To: stored.Tofu}
+		if len(path) == 0 {
+			return nil
+		}
+		if stored.Condition != Complete && stored.Condition != Changing {
+			return fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
+		}
+		done.To = path[len(path)-1]
+		return m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record})
+	})
+	return done, err
 }
 
 // CheckCondition refuses what is in none of the conditions, of which none means any: what was listed as unfinished may have been under
@@ -133,65 +149,35 @@ func CheckCondition(found Condition, only []Condition) error {
 
 // DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	space, stored, err := m.Take(ctx, kind, id)
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	if stored.Record == nil {
-		return errors.New(stored.Error)
-	}
-	if err := CheckCondition(stored.Condition, only); err != nil {
-		return err
-	}
-	return m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
+	return m.onStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+		if stored.Record == nil {
+			return errors.New(stored.Error)
+		}
+		return m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
+	})
 }
 
 // ApplyStored applies the template of a binding or instance once more, with the inputs that it was made with: what was changed behind
 // OpenTofu's back is as it was, and what an interruption left is finished.
 func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	space, stored, err := m.Take(ctx, kind, id)
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	switch {
-	case stored.Record == nil:
-		return errors.New(stored.Error)
-	case stored.Condition == Importing:
-		return errors.New("its import was not finished: the next update of the instance imports again")
-	}
-	installation, missing, err := m.installationFor(ctx, stored.Record)
-	if err != nil {
-		return err
-	}
-	if opentofu.Older(stored.State.TofuVersion, installation.Version) {
-		return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, installation.Version)
-	}
-	prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())
-	if err != nil {
-		return errors.Join(missing, err)
-	}
-	return space.Apply(ctx, prepared, stored.Record.Inputs)
-}
-
-// Save puts the state of a workspace that an earlier run could not save into the backend.
-func (m *Manager) Save(ctx context.Context, workspace string) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return err
-	}
-	space, err := m.Engine.Open(ctx, workspace)
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	_, err = space.State(ctx, reader)
-	return err
+	return m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+		switch {
+		case stored.Record == nil:
+			return errors.New(stored.Error)
+		case stored.Condition == Importing:
+			return errors.New("its import was not finished: the next update of the instance imports again")
+		}
+		installation, missing, err := m.installationFor(ctx, stored.Record)
+		if err != nil {
+			return err
+		}
+		if opentofu.Older(stored.State.TofuVersion, installation.Version) {
+			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, installation.Version)
+		}
+		prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())
+		if err != nil {
+			return errors.Join(missing, err)
+		}
+		return space.Apply(ctx, prepared, stored.Record.Inputs)
+	})
 }

@@ -188,7 +188,7 @@ func (r *run) destroy(ctx context.Context) error {
 		return fmt.Errorf("destroy: %w", err)
 	}
 	defer operator.Close()
-	err = operator.DestroyInstance(ctx, r.instance.ID)
+	err = operator.DestroyStored(ctx, lifecycle.Instance, r.instance.ID)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
 		return fmt.Errorf("destroy: %w", err)
 	}
