@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,43 +10,21 @@ import (
 	"slices"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
-	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
-
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 	"service-adapter/schemas"
 )
 
-// bindInput is what create-binding and delete-binding have in common.
-type bindInput struct {
-	bindingID, vms, manifest, body, secrets, dns string
-}
-
-func createInput(raw serviceadapter.CreateBindingJSONParams) bindInput {
-	return bindInput{
-		bindingID: raw.BindingId, vms: raw.BoshVms, manifest: raw.Manifest, body: raw.RequestParameters, secrets: raw.Secrets,
-		dns: raw.DNSAddresses,
-	}
-}
-
-func deleteInput(raw serviceadapter.DeleteBindingJSONParams) bindInput {
-	return bindInput{
-		bindingID: raw.BindingId, vms: raw.BoshVms, manifest: raw.Manifest, body: raw.RequestParameters, secrets: raw.Secrets,
-		dns: raw.DNSAddresses,
-	}
-}
-
 // createBinding is the command of that name.
-func (s *session) createBinding(ctx context.Context, raw bindInput) (*binding.Binding, error) {
-	request, err := s.bindRequest(raw)
+func (s *session) createBinding(ctx context.Context, in bindInput) (*binding.Binding, error) {
+	request, err := s.bindRequest(in)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +37,8 @@ func (s *session) createBinding(ctx context.Context, raw bindInput) (*binding.Bi
 }
 
 // deleteBinding is the command of that name.
-func (s *session) deleteBinding(ctx context.Context, raw bindInput) error {
-	request, err := s.unbindRequest(raw)
+func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
+	request, err := s.unbindRequest(in)
 	if err != nil {
 		return err
 	}
@@ -77,40 +54,29 @@ func (s *session) deleteBinding(ctx context.Context, raw bindInput) error {
 	return err
 }
 
-// bindRequest decodes the input of create-binding and chooses service and plan.
-func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
-	body, err := object("the request parameters", raw.body)
+// bindRequest chooses service and plan of a create-binding.
+func (s *session) bindRequest(in bindInput) (*binding.Request, error) {
+	s.secrets.AddValues(in.body)
+	if err := s.checkSize(in.bodySize, nil, nil); err != nil {
+		return nil, err
+	}
+	view, err := s.view(in)
 	if err != nil {
 		return nil, err
 	}
-	s.secrets.AddValues(body)
-	if err := s.checkSize(raw.body, nil, nil); err != nil {
-		return nil, err
-	}
-	view, err := s.view(raw)
+	chosen, err := s.choose(hints{body: in.body, record: view.Record})
 	if err != nil {
 		return nil, err
-	}
-	chosen, err := s.choose(hints{body: body, record: view.Record})
-	if err != nil {
-		return nil, err
-	}
-	if view.Record != nil {
-		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
 	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
 		return nil, err
 	}
-	planID := chosen.planID
+	request := s.requestFor(chosen, view, in)
 	if view.Record != nil {
 		// As published, request.plan_id is the instance's plan, whatever the request says.
-		planID = first(view.Record.PlanID, planID)
+		request.PlanID = first(view.Record.PlanID, request.PlanID)
 	}
-	request := &binding.Request{
-		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: planID,
-		BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
-	}
-	if request.Parameters, err = parameters(body); err != nil {
+	if request.Parameters, err = parameters(in.body); err != nil {
 		return nil, err
 	}
 	s.addDeclared(&chosen.service.Bind, request.Parameters)
@@ -119,29 +85,32 @@ func (s *session) bindRequest(raw bindInput) (*binding.Request, error) {
 	return request, err
 }
 
-// unbindRequest decodes the input of delete-binding. The binding's own state has all that a deletion needs, so what the
-// configuration and the paks say about the service by now cannot stop it.
-func (s *session) unbindRequest(raw bindInput) (*binding.Request, error) {
-	body, err := object("the request parameters", raw.body)
-	if err != nil {
-		return nil, err
+// requestFor is a request about a binding of the chosen plan.
+func (s *session) requestFor(chosen *selection, view *instance.View, in bindInput) *binding.Request {
+	if view.Record != nil {
+		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
 	}
-	view, err := s.view(raw)
-	if err != nil {
+	return &binding.Request{
+		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
+		BindingID: in.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: in.body,
+	}
+}
+
+// unbindRequest chooses service and plan of a delete-binding as far as they are known. The binding's own state has all that a deletion needs, so what the
+// configuration and the paks say about the service by now cannot stop it.
+func (s *session) unbindRequest(in bindInput) (*binding.Request, error) {
+	view, err := s.view(in)
+	if errors.Is(err, record.ErrNoManifest) {
+		return nil, err
+	} else if err != nil {
 		s.logger.Warn("the instance is not readable", "error", err)
 	}
-	chosen, err := s.choose(hints{body: body, record: view.Record})
+	chosen, err := s.choose(hints{body: in.body, record: view.Record})
 	if err != nil {
 		s.logger.Warn("the service of the binding is not known any more", "error", err)
 		chosen = &selection{pak: s.paks[0], plan: brokerpak.Plan{Properties: map[string]any{}}}
 	}
-	if view.Record != nil {
-		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
-	}
-	request := &binding.Request{
-		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
-		BindingID: raw.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: body,
-	}
+	request := s.requestFor(chosen, view, in)
 	if chosen.service != nil {
 		if request.Defaults, err = s.bindDefaults(chosen.service); err != nil {
 			s.logger.Warn("the defaults of the bind action are not readable", "error", err)
@@ -161,20 +130,11 @@ func (s *session) unrecorded(chosen *selection) (instance.Unrecorded, error) {
 	return instance.Unrecorded{ServiceID: chosen.serviceID, Plan: plan, Defaults: defaults}, err
 }
 
-// view decodes what the broker tells about the instance. It is usable even when the error is not nil.
-func (s *session) view(raw bindInput) (*instance.View, error) {
-	view := &instance.View{Manifest: []byte(raw.manifest)}
-	var errs [4]error
-	view.Record, errs[0] = record.FromManifest(raw.manifest)
-	view.Secrets, errs[1] = texts("the secrets", raw.secrets)
-	view.DNS, errs[2] = texts("the DNS addresses", raw.dns)
-	if raw.vms != "" {
-		if err := json.Unmarshal([]byte(raw.vms), &view.VMs); err != nil {
-			errs[3] = fmt.Errorf("reading the BOSH VMs: %w", jsonError(err))
-		}
-	}
-	s.addSecrets(view.Secrets, view.Record)
-	return view, errors.Join(errs[:]...)
+// view is what the broker tells about the instance. It is usable even when the error is not nil.
+func (s *session) view(in bindInput) (*instance.View, error) {
+	known, err := record.FromManifest(in.manifest)
+	s.addSecrets(in.secrets, known)
+	return &instance.View{Manifest: []byte(in.manifest), Record: known, Secrets: in.secrets, VMs: in.vms, DNS: in.dns}, err
 }
 
 // binder wires the bindings of a pak to OpenTofu and the checks.

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -19,26 +18,12 @@ import (
 	"service-adapter/schemas"
 )
 
-// planProperties returns the properties of the broker's plan JSON, with integers as integers.
-func planProperties(what, text string) (map[string]any, error) {
-	plan, err := object(what, text)
-	if err != nil {
-		return nil, err
-	}
-	properties, _ := plan["properties"].(map[string]any)
-	return properties, nil
-}
-
 // generateManifest is the command of that name.
-func (s *session) generateManifest(
-	ctx context.Context, in serviceadapter.InputParams, params serviceadapter.GenerateManifestParams,
-) (*serviceadapter.MarshalledGenerateManifest, error) {
-	raw := in.GenerateManifest
-	request, err := s.manifestRequest(raw)
+func (s *session) generateManifest(ctx context.Context, in manifestInput) (*serviceadapter.MarshalledGenerateManifest, error) {
+	request, err := s.manifestRequest(in)
 	if err != nil {
 		return nil, err
 	}
-	request.Deployment, request.BrokerPlan, request.PreviousPlan = params.ServiceDeployment, params.Plan, params.PreviousPlan
 	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
 	defer cancel()
 	result, err := s.generator(request.Pak).Generate(ctx, *request)
@@ -50,42 +35,34 @@ func (s *session) generateManifest(
 	}, nil
 }
 
-// manifestRequest decodes the input and chooses service and plan.
-func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams) (*manifestgen.Request, error) {
-	var request manifestgen.Request
-	properties, err := planProperties("the plan", raw.Plan)
+// manifestRequest chooses service and plan of a generate-manifest.
+func (s *session) manifestRequest(in manifestInput) (*manifestgen.Request, error) {
+	request := &manifestgen.Request{
+		Deployment: in.deployment, BrokerPlan: *in.plan, PreviousPlan: in.previousPlan, PreviousManifest: in.previousManifest,
+		PreviousSecrets: in.previousSecrets, UAAClient: in.uaaClient, Body: in.body,
+	}
+	known, err := record.FromManifest(in.previousManifest)
 	if err != nil {
 		return nil, err
 	}
-	var errs [5]error
-	request.PreviousProperties, errs[0] = planProperties("the previous plan", raw.PreviousPlan)
-	request.Body, errs[1] = object("the request parameters", raw.RequestParameters)
-	request.PreviousSecrets, errs[2] = texts("the previous secrets", raw.PreviousSecrets)
-	request.UAAClient, errs[3] = object("the UAA client", raw.ServiceInstanceUAAClient)
-	request.PreviousManifest = raw.PreviousManifest
-	known, err := record.FromManifest(request.PreviousManifest)
-	errs[4] = err
-	if err := errors.Join(errs[:]...); err != nil {
+	s.addSecrets(in.previousSecrets, known)
+	s.secrets.Add(in.uaaClient["client_secret"])
+	s.secrets.AddValues(in.body)
+	s.secrets.AddValues(in.plan.Properties)
+	if request.Parameters, err = parameters(in.body); err != nil {
 		return nil, err
 	}
-	s.addSecrets(request.PreviousSecrets, known)
-	s.secrets.Add(request.UAAClient["client_secret"])
-	s.secrets.AddValues(request.Body)
-	s.secrets.AddValues(properties)
-	if request.Parameters, err = parameters(request.Body); err != nil {
+	if err := s.checkSize(in.bodySize, known, request.Parameters); err != nil {
 		return nil, err
 	}
-	if err := s.checkSize(raw.RequestParameters, known, request.Parameters); err != nil {
-		return nil, err
-	}
-	chosen, err := s.choose(hints{properties: properties, body: request.Body, record: known})
+	chosen, err := s.choose(hints{properties: in.plan.Properties, body: in.body, record: known})
 	if err != nil {
 		return nil, err
 	}
 	request.Pak, request.Service, request.Plan, request.ServiceID = chosen.pak, chosen.service, chosen.plan, chosen.serviceID
 	// The previous plan is that of the record; its properties lie over those of the pak, too.
-	if request.PreviousProperties != nil {
-		previous, err := choosePlan(hints{properties: request.PreviousProperties, record: known}, chosen.service)
+	if in.previousPlan != nil && in.previousPlan.Properties != nil {
+		previous, err := choosePlan(hints{properties: in.previousPlan.Properties, record: known}, chosen.service)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +72,7 @@ func (s *session) manifestRequest(raw serviceadapter.GenerateManifestJSONParams)
 	for _, values := range append(request.Defaults, request.Parameters) {
 		s.addDeclared(&chosen.service.Provision, values)
 	}
-	return &request, err
+	return request, err
 }
 
 // addSecrets masks the secrets of an instance: those that the broker sent, and those that a record keeps where the broker
@@ -131,54 +108,54 @@ func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 }
 
 // dashboardURL is the command of that name.
-func (s *session) dashboardURL(raw serviceadapter.DashboardUrlJSONParams, params serviceadapter.DashboardUrlParams) (string, error) {
-	properties, err := planProperties("the plan", raw.Plan)
+func (s *session) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
+	plan, err := decodePlan("service plan", raw.Plan)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	known, err := record.FromManifest(raw.Manifest)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	chosen, err := s.choose(hints{properties: properties, record: known})
+	chosen, err := s.choose(hints{properties: plan.Properties, record: known})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	view := &instance.View{Manifest: []byte(raw.Manifest), Record: known}
 	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
-		return "", err
+		return nil, err
 	}
 	url, err := view.DashboardURL(chosen.service, s.environment(chosen.pak), map[string]any{
-		"request.instance_id": params.InstanceID, "request.service_id": chosen.serviceID, "request.plan_id": chosen.planID,
+		"request.instance_id": raw.InstanceId, "request.service_id": chosen.serviceID, "request.plan_id": chosen.planID,
 	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if url == "" {
-		return "", fmt.Errorf("service %q has no dashboard: %w", chosen.service.Name, fault.ErrNotImplemented)
+		return nil, fmt.Errorf("service %q has no dashboard: %w", chosen.service.Name, fault.ErrNotImplemented)
 	}
-	return url, nil
+	return serviceadapter.DashboardUrl{DashboardUrl: url}, nil
 }
 
 // planSchemas is the command generate-plan-schemas.
-func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (serviceadapter.PlanSchema, error) {
-	var schema serviceadapter.PlanSchema
-	properties, err := planProperties("the plan", raw.Plan)
+func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (any, error) {
+	plan, err := decodePlan("plan JSON", raw.Plan)
 	if err != nil {
-		return schema, err
+		return nil, err
 	}
-	chosen, err := s.choose(hints{properties: properties})
+	chosen, err := s.choose(hints{properties: plan.Properties})
 	if err != nil {
-		return schema, err
+		return nil, err
 	}
 	supplied, err := s.supplied(chosen)
 	if err != nil {
-		return schema, err
+		return nil, err
 	}
 	create, update, bind, err := schemas.ForPlanWith(chosen.service, chosen.plan.Properties, supplied)
 	if err != nil {
-		return schema, err
+		return nil, err
 	}
+	var schema serviceadapter.PlanSchema
 	schema.ServiceInstance.Create.Parameters = create
 	schema.ServiceInstance.Update.Parameters = update
 	schema.ServiceBinding.Create.Parameters = bind

@@ -1,13 +1,11 @@
 package adapter
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
-	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/binding"
@@ -94,9 +92,11 @@ func Evaluate(invocation Invocation, question Question) (map[string]Variable, er
 }
 
 func (s *session) evaluate(question Question) (map[string]Variable, error) {
-	body, err := object("the request", question.Request)
-	if err != nil {
-		return nil, &fault.UserError{Message: "the request must be a JSON object", Err: err}
+	var body map[string]any
+	if question.Request != "" {
+		if err := decodeBody("the request", question.Request, &body); err != nil {
+			return nil, &fault.UserError{Message: "the request must be a JSON object", Err: err}
+		}
 	}
 	var state deployed
 	if err := yaml.Unmarshal([]byte(question.Instance), &state); err != nil {
@@ -124,19 +124,14 @@ func (s *session) evaluate(question Question) (map[string]Variable, error) {
 
 func (s *session) evaluateProvision(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
 	sample := odb.Sample(chosen.service, &chosen.plan, "evaluate")
-	plan, err := json.Marshal(sample.Plan)
+	plan, err := decodePlan("service plan", string(value.MustJSON(sample.Plan)))
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.manifestRequest(serviceadapter.GenerateManifestJSONParams{
-		Plan: string(plan), RequestParameters: string(value.MustJSON(body)), PreviousManifest: state.Manifest,
-		PreviousSecrets: string(value.MustJSON(state.Secrets)),
+	request, err := s.manifestRequest(manifestInput{
+		deployment: sample.Deployment, plan: plan, body: body, previousManifest: state.Manifest, previousSecrets: state.Secrets,
 	})
 	if err != nil {
-		return nil, err
-	}
-	request.Deployment = sample.Deployment
-	if err := json.Unmarshal(plan, &request.BrokerPlan); err != nil {
 		return nil, err
 	}
 	scope, err := s.generator(request.Pak).Variables(*request)
@@ -150,8 +145,7 @@ func (s *session) evaluateBind(chosen *selection, body map[string]any, state dep
 	merged := map[string]any{"service_id": chosen.serviceID, "plan_id": first(chosen.plan.ID, chosen.planID)}
 	maps.Copy(merged, body)
 	request, err := s.bindRequest(bindInput{
-		bindingID: "evaluate", vms: string(value.MustJSON(state.VMs)), manifest: state.Manifest, body: string(value.MustJSON(merged)),
-		secrets: string(value.MustJSON(state.Secrets)), dns: string(value.MustJSON(state.DNSAddresses)),
+		bindingID: "evaluate", vms: state.VMs, manifest: state.Manifest, body: merged, secrets: state.Secrets, dns: state.DNSAddresses,
 	})
 	if err != nil {
 		return nil, err

@@ -6,37 +6,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
-	"gopkg.in/yaml.v2"
 
 	"service-adapter/internal/fault"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
 // maxInput bounds standard input in bytes; the broker's largest inputs, manifests, are a few megabytes.
 const maxInput = 64 << 20
 
-// readInput reads positional arguments when there are any, else standard input; both with the SDK's action of the command.
-func readInput(action serviceadapter.Action, args []string, stdin io.Reader) (serviceadapter.InputParams, error) {
-	command, rest := args[1], args[2:]
+// inputError says that the broker's input cannot be used.
+type inputError struct{ err error }
+
+func (e inputError) Error() string { return e.err.Error() }
+func (e inputError) Unwrap() error { return e.err }
+
+// readInput reads positional arguments when there are any, else standard input, with the SDK's parser of the command.
+func (c *call) readInput() (serviceadapter.InputParams, error) {
+	params, err := c.parseInput(c.Args[2:])
+	if err != nil {
+		return params, inputError{err}
+	}
+	return params, nil
+}
+
+func (c *call) parseInput(args []string) (serviceadapter.InputParams, error) {
 	var data []byte
-	if len(rest) == 0 {
+	if len(args) == 0 {
 		var err error
-		if data, err = io.ReadAll(io.LimitReader(stdin, maxInput+1)); err != nil {
-			return serviceadapter.InputParams{}, fmt.Errorf("reading standard input: %w", err)
+		if data, err = io.ReadAll(io.LimitReader(c.Stdin, maxInput+1)); err == nil {
+			data, err = textFields(c.command, data)
 		}
-		if data, err = textLeaves(command, data); err != nil {
+		if err != nil {
 			return serviceadapter.InputParams{}, fmt.Errorf("reading standard input: %w", err)
 		}
 	}
-	params, err := action.ParseArgs(bytes.NewReader(data), rest)
+	params, err := c.action().ParseArgs(bytes.NewReader(data), args)
 	var missing serviceadapter.MissingArgsError
 	if errors.As(err, &missing) {
-		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", command, filepath.Base(args[0]), command, missing) //nolint:staticcheck // the SDK's text
+		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", c.command, filepath.Base(c.Args[0]), c.command, missing) //nolint:staticcheck // the SDK's text
 	}
 	if err != nil {
 		return params, fmt.Errorf("[odb-sdk] %w", err)
@@ -44,9 +58,25 @@ func readInput(action serviceadapter.Action, args []string, stdin io.Reader) (se
 	return params, nil
 }
 
-// textLeaves makes the broker's JSON what the SDK reads: an object for each command, of which only the one of this command matters, and
+// action is the SDK's action of the command. It only parses: its Execute loses keys of a manifest that the SDK's struct does not have.
+func (c *call) action() serviceadapter.Action {
+	switch c.command {
+	case generateManifest:
+		return serviceadapter.NewGenerateManifestAction(nil)
+	case createBinding:
+		return serviceadapter.NewCreateBindingAction(nil)
+	case deleteBinding:
+		return serviceadapter.NewDeleteBindingAction(nil)
+	case dashboardURL:
+		return serviceadapter.NewDashboardUrlAction(nil)
+	default:
+		return serviceadapter.NewGeneratePlanSchemasAction(nil, c.stderr)
+	}
+}
+
+// textFields makes the broker's JSON what the SDK reads: an object for each command, of which only the one of this command matters, and
 // in it texts. The published interface shows some as objects where the broker sends texts; both are understood.
-func textLeaves(command string, data []byte) ([]byte, error) {
+func textFields(command string, data []byte) ([]byte, error) {
 	switch {
 	case len(data) == 0:
 		return nil, nil // the SDK says what is missing
@@ -63,23 +93,34 @@ func textLeaves(command string, data []byte) ([]byte, error) {
 			return nil, fmt.Errorf("expected a JSON object at %q, as the broker sends it: %w", key, jsonError(err))
 		}
 	}
-	leaves := map[string]string{}
-	for name, leaf := range raw {
-		leaves[name] = leafText(name, leaf)
+	fields := map[string]string{}
+	for name, field := range raw {
+		fields[name] = fieldText(name, field)
 	}
 	const requestParameters = "request_parameters"
-	if published, ok := leaves["delete_parameters"]; ok && command == deleteBinding && leaves[requestParameters] == "" {
-		leaves[requestParameters] = published
+	if published, ok := fields["delete_parameters"]; ok && command == deleteBinding && fields[requestParameters] == "" {
+		fields[requestParameters] = published
 	}
-	return json.Marshal(map[string]any{key: leaves})
+	return json.Marshal(map[string]any{key: fields})
 }
 
-// plainLeaves are the leaves that hold plain text; all others hold JSON.
-var plainLeaves = []string{ //nolint:gochecknoglobals // a constant table
-	"binding_id", "instance_id", "manifest", "previous_manifest",
+// fieldText is a string's content, and the JSON text of anything else; null is an empty text where the field holds no JSON.
+func fieldText(name string, raw json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(raw, &text) != nil {
+		return string(raw)
+	}
+	switch {
+	case text != nil:
+		return *text
+	case slices.Contains([]string{"binding_id", "instance_id", "manifest", "previous_manifest"}, name):
+		return ""
+	default:
+		return string(raw)
+	}
 }
 
-// jsonError keeps the place of a syntax error and drops the text around it, which may hold secrets.
+// jsonError keeps the place of an error and drops the text around it, which may hold secrets.
 func jsonError(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -93,54 +134,119 @@ func jsonError(err error) error {
 	return err
 }
 
-// leafText is a string's content, and the JSON text of anything else; of a text that is null, nothing.
-func leafText(name string, raw json.RawMessage) string {
-	var text *string
-	if err := json.Unmarshal(raw, &text); err == nil && text != nil {
-		return *text
-	} else if err == nil && slices.Contains(plainLeaves, name) {
-		return ""
-	}
-	return string(raw)
+// manifestInput is the input of generate-manifest.
+type manifestInput struct {
+	deployment       serviceadapter.ServiceDeployment
+	plan             *serviceadapter.Plan
+	previousPlan     *serviceadapter.Plan // nil when there is none
+	previousManifest string
+	previousSecrets  map[string]string
+	uaaClient        map[string]any
+	body             map[string]any
+	bodySize         int
 }
 
-// forSDK is the input without what the SDK would refuse and this program can use: request bodies with numbers that a float64 cannot
-// hold, and manifests that the SDK's struct cannot hold.
-func forSDK(params serviceadapter.InputParams) (serviceadapter.InputParams, error) {
-	for _, manifest := range []*string{
-		&params.GenerateManifest.PreviousManifest, &params.CreateBinding.Manifest, &params.DeleteBinding.Manifest, &params.DashboardUrl.Manifest,
-	} {
-		*manifest = neutralManifest(*manifest)
+func decodeManifestInput(raw serviceadapter.GenerateManifestJSONParams) (manifestInput, error) {
+	in := manifestInput{previousManifest: raw.PreviousManifest, bodySize: len(raw.RequestParameters)}
+	var planErr, previousErr error
+	in.plan, planErr = decodePlan("service plan", raw.Plan)
+	if strings.TrimSpace(raw.PreviousPlan) != "null" {
+		in.previousPlan, previousErr = decodePlan("previous service plan", raw.PreviousPlan)
 	}
-	var errs [3]error
-	for i, body := range []*string{
-		&params.GenerateManifest.RequestParameters, &params.CreateBinding.RequestParameters, &params.DeleteBinding.RequestParameters,
-	} {
-		*body, errs[i] = neutralBody(*body)
-	}
-	return params, errors.Join(errs[:]...)
+	return in, errors.Join(
+		decode("service deployment", raw.ServiceDeployment, &in.deployment),
+		planErr,
+		decodeBody("requestParams", raw.RequestParameters, &in.body),
+		previousErr,
+		decodeOptional("previous secrets", raw.PreviousSecrets, &in.previousSecrets),
+		decodeOptional("previous configs", raw.PreviousConfigs, &serviceadapter.BOSHConfigs{}),
+		decodeOptional("service instance client", raw.ServiceInstanceUAAClient, &in.uaaClient),
+	)
 }
 
-// neutralManifest is what the SDK gets of a manifest: nothing of one that is read here. What is no YAML mapping is left for the SDK to
-// report.
-func neutralManifest(text string) string {
-	var mapping map[any]any
-	if yaml.Unmarshal([]byte(text), &mapping) != nil {
-		return text
-	}
-	return ""
+// bindInput is the input of create-binding and of delete-binding.
+type bindInput struct {
+	bindingID, manifest string
+	vms                 map[string][]string
+	secrets, dns        map[string]string
+	body                map[string]any
+	bodySize            int
 }
 
-// object decodes a leaf that must be a JSON object; "" and null give nil.
-func object(what, text string) (map[string]any, error) {
-	if text == "" {
-		return nil, nil
+func decodeBindInput(raw serviceadapter.CreateBindingJSONParams) (bindInput, error) {
+	in := bindInput{bindingID: raw.BindingId, manifest: raw.Manifest, bodySize: len(raw.RequestParameters)}
+	return in, errors.Join(
+		decode("BOSH VMs", raw.BoshVms, &in.vms),
+		decodeBody("request binding parameters", raw.RequestParameters, &in.body),
+		decodeOptional("secrets", raw.Secrets, &in.secrets),
+		decodeOptional("DNS addresses", raw.DNSAddresses, &in.dns),
+	)
+}
+
+// decode reads a JSON text into a type of the SDK, which knows whether the content is valid. Numbers stay as they are written.
+func decode(what, text string, target any) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	err := decoder.Decode(target)
+	if _, end := decoder.Token(); err == nil && end != io.EOF {
+		err = errors.New("there is text after it")
 	}
-	decoded, err := value.DecodeObject([]byte(text))
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", what, jsonError(err))
+		return inputError{fmt.Errorf("[odb-sdk] unmarshalling %s: %w", what, jsonError(err))}
 	}
-	return decoded, nil
+	if checked, ok := target.(interface{ Validate() error }); ok {
+		if err := checked.Validate(); err != nil {
+			return inputError{fmt.Errorf("[odb-sdk] validating %s: %w", what, err)}
+		}
+	}
+	return nil
+}
+
+// decodeOptional is decode for what an older broker does not send.
+func decodeOptional(what, text string, target any) error {
+	if text == "" {
+		return nil
+	}
+	return decode(what, text, target)
+}
+
+// decodePlan reads a plan, whose properties become values.
+func decodePlan(what, text string) (*serviceadapter.Plan, error) {
+	plan := &serviceadapter.Plan{}
+	err := decode(what, text, plan)
+	if plan.Properties != nil {
+		plan.Properties = normalised(plan.Properties)
+	}
+	return plan, err
+}
+
+// decodeBody reads the body of a request. What is too deep for the decoder is so for every parameter, and the user's to mend.
+func decodeBody(what, text string, target *map[string]any) error {
+	var body map[string]any
+	err := decode(what, text, &body)
+	if err != nil && nesting(text) > value.MaxDepth {
+		return fault.Userf("the parameters are nested more than %d levels deep", value.MaxDepth)
+	}
+	if body != nil {
+		*target = normalised(body)
+	}
+	return err
+}
+
+// nesting is how deep the lists and objects at the beginning of a JSON text are in one another.
+func nesting(text string) int {
+	decoder, depth, deepest := json.NewDecoder(strings.NewReader(text)), 0, 0
+	for {
+		switch token, err := decoder.Token(); {
+		case err != nil:
+			return deepest
+		case token == json.Delim('{'), token == json.Delim('['):
+			depth++
+			deepest = max(deepest, depth)
+		case token == json.Delim('}'), token == json.Delim(']'):
+			depth--
+		}
+	}
 }
 
 // parameters returns the user's parameters of a request body.
@@ -155,15 +261,23 @@ func parameters(body map[string]any) (map[string]any, error) {
 	}
 }
 
-// texts decodes a leaf that is an object of strings, such as secrets; nil when the broker sent none.
-func texts(what, text string) (map[string]string, error) {
-	decoded, err := object(what, text)
-	if err != nil || decoded == nil {
-		return nil, err
+// checkSize refuses a request body that is larger than the configuration allows, and new parameters that are too large together with those
+// which the instance has already: all of them go to OpenTofu, whose memory grows with them. A deletion is never refused.
+func (s *session) checkSize(size int, known *record.Record, parameters map[string]any) error {
+	what := ""
+	if size > s.config.maxRequest() {
+		what = "the parameters and the context of the request have"
+	} else if known != nil && len(parameters) > 0 {
+		all := map[string]any{}
+		maps.Copy(all, known.Parameters)
+		maps.Copy(all, parameters)
+		what, size = "the parameters have, together with those of earlier requests,", len(value.MustJSON(all))
 	}
-	result := make(map[string]string, len(decoded))
-	for name, item := range decoded {
-		result[name] = value.Text(item)
+	if size <= s.config.maxRequest() {
+		return nil
 	}
-	return result, nil
+	return &fault.UserError{
+		Message: fmt.Sprintf("%s %d bytes; at most %d are allowed", what, size, s.config.maxRequest()),
+		Err:     errors.New("max_request_kb of the configuration says so"),
+	}
 }

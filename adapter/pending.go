@@ -127,14 +127,16 @@ func resourceChanges(planned *provision.Planned) []Change {
 
 // regenerate is the broker's generate-manifest call of the check.
 func (s *session) regenerate(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
-	bridge := &bridge{ctx: ctx, session: s, params: serviceadapter.InputParams{GenerateManifest: serviceadapter.GenerateManifestJSONParams{
-		ServiceDeployment: string(value.MustJSON(deploymentOf(parsed))), Plan: plan, PreviousPlan: plan, PreviousManifest: deployed,
-		RequestParameters: "{}", PreviousSecrets: "null", PreviousConfigs: "null",
-	}}}
-	if err := bridge.execute(bridge.action(generateManifest)); err != nil {
+	decoded, err := decodePlan("service plan", plan)
+	if err != nil {
+		return "", err
+	}
+	made, err := s.generateManifest(ctx, manifestInput{
+		deployment: deploymentOf(parsed), plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
+	})
+	if err != nil {
 		return "", fmt.Errorf("generating the manifest again: %w", err)
 	}
-	made, _ := bridge.product.(*serviceadapter.MarshalledGenerateManifest)
 	return made.Manifest, nil
 }
 

@@ -114,11 +114,15 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 			return nil, err
 		}
 		defer session.close()
-		raw := createInput(recorded.Input.CreateBinding)
+		raw := recorded.Input.CreateBinding
 		if recorded.Command == deleteBinding {
-			raw = deleteInput(recorded.Input.DeleteBinding)
+			raw = serviceadapter.CreateBindingJSONParams(recorded.Input.DeleteBinding)
 		}
-		request, err := session.bindRequest(raw)
+		in, err := decodeBindInput(raw)
+		if err != nil {
+			return nil, err
+		}
+		request, err := session.bindRequest(in)
 		if err != nil {
 			return nil, err
 		}

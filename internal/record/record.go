@@ -135,24 +135,32 @@ func (r *Record) normalise() {
 	}
 }
 
+// ErrNoManifest says that a text is no BOSH manifest at all: it is no YAML, or no mapping.
+var ErrNoManifest = errors.New("it must be a YAML mapping")
+
 // FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter, which lacks the
-// key. The error says that there is one and it cannot be used, or that the manifest, which seems to have one, cannot be parsed.
+// key. The error says that there is one and it cannot be used, or is ErrNoManifest.
 func FromManifest(manifest string) (*Record, error) {
-	if line, ok := findLine(manifest); ok {
-		if item, err := topLevel(line); err == nil && item != nil {
-			if r, err := fromNode(item); err == nil {
-				return r, nil
-			}
-		}
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(manifest), &document); err != nil {
+		return nil, fmt.Errorf("looking for the record %q in the manifest: %w: %w", Key, err, ErrNoManifest)
 	}
-	if !strings.Contains(manifest, Key) {
+	if len(document.Content) == 0 {
 		return nil, nil
 	}
-	item, err := topLevel(manifest)
-	if err != nil || item == nil {
-		return nil, err
+	root := document.Content[0]
+	if root.ShortTag() == "!!null" {
+		return nil, nil
 	}
-	return fromNode(item)
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, ErrNoManifest)
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == Key {
+			return fromNode(root.Content[i+1])
+		}
+	}
+	return nil, nil
 }
 
 // fromNode reads the value of the key. Whatever is no text is damaged: to take it for none would make new passwords for a server
@@ -180,36 +188,4 @@ func kind(item *yaml.Node) string {
 	default:
 		return fmt.Sprintf("the value %s", item.Value)
 	}
-}
-
-// findLine returns the line of the key. The adapter writes the record on one line, so that a large manifest need not be
-// parsed to find it.
-func findLine(text string) (string, bool) {
-	start := 0
-	if !strings.HasPrefix(text, Key+": ") {
-		start = strings.LastIndex(text, "\n"+Key+": ") + 1
-		if start == 0 {
-			return "", false
-		}
-	}
-	line, _, _ := strings.Cut(text[start:], "\n")
-	return line, true
-}
-
-// topLevel parses YAML and returns the value of the record's key, nil when there is none.
-func topLevel(text string) (*yaml.Node, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, err)
-	}
-	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, nil
-	}
-	root := document.Content[0]
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == Key {
-			return root.Content[i+1], nil
-		}
-	}
-	return nil, nil
 }

@@ -85,12 +85,6 @@ var _ = Describe("the record", func() {
 		}),
 	)
 
-	It("is found without parsing the rest of the manifest", func() {
-		got, err := record.FromManifest("a: [\nbrokerpak: '" + strings.ReplaceAll(full().Encode(), "'", "''") + "'\n")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got).To(HaveValue(Equal(full())))
-	})
-
 	DescribeTable("is not found", func(manifest string) {
 		got, err := record.FromManifest(manifest)
 		Expect(err).NotTo(HaveOccurred())
@@ -99,14 +93,20 @@ var _ = Describe("the record", func() {
 		Entry("in no manifest", ""),
 		Entry("in null", "~"),
 		Entry("in the manifest of another adapter", "name: service-instance_1\ninstance_groups: []\n"),
-		Entry("in what is no manifest", "{[not yaml"),
-		Entry("in a list", "- brokerpak: x\n"),
-		Entry("in a text", "brokerpak\n"),
 		Entry("below the top level", "properties:\n  brokerpak: '{\"format\":1}'\n"),
 		Entry("in a block scalar", "properties:\n  x: |\n    brokerpak: '{\"format\":1}'\n"),
 		Entry("in a quoted scalar without indentation", "name: \"x\nbrokerpak: y\"\n"),
 		Entry("in a comment", "# brokerpak: x\nname: x\n"),
 		Entry("in another key", "brokerpak_version: '{\"format\":1}'\nmy-brokerpak: x\n"),
+	)
+
+	DescribeTable("is not looked for in what is no manifest", func(manifest string) {
+		_, err := record.FromManifest(manifest)
+		Expect(err).To(MatchError(record.ErrNoManifest))
+	},
+		Entry("no YAML", "{[not yaml"),
+		Entry("a list", "- brokerpak: x\n"),
+		Entry("a text", "brokerpak\n"),
 	)
 
 	DescribeTable("is refused", func(manifest, message string) {
