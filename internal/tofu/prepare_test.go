@@ -200,7 +200,9 @@ locals { x = var.extra }
 		Entry("with a reserved name", `resource "terraform_data" "_binding" {}`, `the name "_binding" of this resource is reserved`),
 		Entry("with a provider that is not installed", `resource "null_resource" "x" {}`,
 			"preparing OpenTofu: OpenTofu init ended with exit status 1: Failed to query available provider packages: "),
-		Entry("that OpenTofu cannot read", `resource "directory_entry" {}`, "OpenTofu init ended with exit status 1: "),
+		Entry("with a resource without a name", `resource "directory_entry" {}`, "main.tf:1:28: Missing name for resource: "),
+		Entry("that OpenTofu cannot read", "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"a\" {}",
+			"OpenTofu init ended with exit status 1: "),
 	)
 
 	DescribeTable("refuses an installation",
