@@ -13,7 +13,7 @@ import (
 )
 
 // Eval evaluates the template. The value is a string, or a list or map when the template is one expression of that type;
-// all scalars in those are texts. The error starts with "file:line:column: " of the part of the template that failed, and
+// all scalars in those are texts. The error is a diag.PlacedError of the part of the template that failed, and
 // wraps what a function returned.
 //
 // As in HIL every part is evaluated: both arms of a conditional, both sides of && and ||.
@@ -223,7 +223,7 @@ func placed(pos diag.Pos, err error) error {
 	if pos == (diag.Pos{}) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", pos, err)
+	return &diag.PlacedError{Pos: pos, Err: err}
 }
 
 // operands has HIL evaluate nodes and convert the results to types. It returns them as Go values: string, bool, int64, float64, []any

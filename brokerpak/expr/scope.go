@@ -65,8 +65,11 @@ func (s *Scope) variable(name string) (any, error) {
 	if missing != nil {
 		return nil, missing
 	}
-	return nil, fmt.Errorf("unknown variable accessed: %s", name)
+	return nil, fmt.Errorf("%w: %s", ErrUnknownVariable, name)
 }
+
+// ErrUnknownVariable says that an expression reads a name that nothing has set.
+var ErrUnknownVariable = errors.New("unknown variable accessed")
 
 func missingKey(key, name string) error {
 	return fmt.Errorf("key %q does not exist in map %s", key, name)

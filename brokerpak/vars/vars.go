@@ -211,10 +211,10 @@ func (s *Scope) Assign(name, typ string, template *expr.Template) error {
 
 // at adds the template's place to an error that does not name one.
 func at(err error, template *expr.Template) error {
-	if strings.Contains(err.Error(), template.Pos().File+":") {
+	if errors.As(err, new(*diag.PlacedError)) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", template.Pos(), err)
+	return &diag.PlacedError{Pos: template.Pos(), Err: err}
 }
 
 // Eval evaluates an expression over the constants and the variables so far. Owner names the input or output it belongs to; it

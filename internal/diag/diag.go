@@ -28,6 +28,18 @@ func (p Pos) String() string {
 	}
 }
 
+// PlacedError is an error with the place of what failed.
+type PlacedError struct {
+	Pos Pos
+	Err error
+}
+
+// Error returns the place and the reason.
+func (e *PlacedError) Error() string { return e.Pos.String() + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *PlacedError) Unwrap() error { return e.Err }
+
 // Severity says whether a diagnostic keeps a file from being used.
 type Severity int
 

@@ -106,7 +106,7 @@ func buildIn(ctx context.Context, dir string, pak *brokerpak.Pak, output string,
 	}
 	staged, err := brokerpak.Open(stage) // before anything is downloaded
 	if err != nil {
-		return relocated(err, stage)
+		return unusable(err, stage)
 	}
 	fetcher, err := newFetcher(dir, options)
 	if err != nil {
@@ -128,22 +128,30 @@ func buildIn(ctx context.Context, dir string, pak *brokerpak.Pak, output string,
 	}
 	for _, platform := range platforms { // what the adapter will do
 		if _, err := staged.Executables(ctx, platform, ""); err != nil {
-			return relocated(err, stage)
+			return unusable(err, stage)
 		}
 	}
 	return writeZip(ctx, stage, output, func(file string) error {
 		built, err := brokerpak.Open(file)
 		if err != nil {
-			return relocated(err, file)
+			return unusable(err, file)
 		}
 		fetcher.say("%s: %s", output, fileSize(file))
 		return built.Close()
 	})
 }
 
-// relocated takes the name of a temporary place out of an error.
-func relocated(err error, place string) error {
-	return fmt.Errorf("the built pak is not usable: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), place+"/", ""), place, "the pak"))
+// unusable is the error of reading what was built, which is in a temporary place: findings name the files of the pak.
+func unusable(err error, place string) error {
+	var found diag.Errors
+	if errors.As(err, &found) {
+		found = slices.Clone(found)
+		for i := range found {
+			found[i].Pos.File = strings.TrimLeft(strings.TrimPrefix(found[i].Pos.File, place), "!/")
+		}
+		err = found
+	}
+	return fmt.Errorf("the built pak is not usable: %w", err)
 }
 
 func newFetcher(dir string, options Options) (*fetcher, error) {

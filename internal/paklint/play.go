@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
@@ -52,23 +51,23 @@ func (c *serviceCheck) play(ctx context.Context) ([]*instance.View, error) {
 	return append(manifests, forced...), err
 }
 
-// unset is what an expression says about a name that nothing set. It is declared, else it would have been reported; the operator
-// may set it.
-const unset = "unknown variable accessed"
-
 // playFailed reports why a deployment cannot be made. What depends on a made-up value is no fault of the pak, and what the user
-// is told is none either.
+// is told is none either, nor is a name that nothing set: it is declared, and the operator may set it.
 func (c *serviceCheck) playFailed(attempt deployment, err error) {
-	var placed diag.Errors
+	var findings diag.Errors
 	switch {
 	case err == nil, !fault.OfOperator(err):
-	case errors.As(err, &placed):
-		for _, item := range placed {
+	case errors.As(err, &findings):
+		for _, item := range findings {
 			c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
 		}
-	case attempt.guessed || c.diags.HasErrors() || strings.Contains(err.Error(), unset):
+	case attempt.guessed || c.diags.HasErrors() || errors.Is(err, expr.ErrUnknownVariable):
 	default:
-		pos, text := c.placeIn(oneLine(err))
+		pos, text := c.service.Provision.Bosh.Manifest.Pos, oneLine(err)
+		var placed *diag.PlacedError
+		if errors.As(err, &placed) {
+			pos, text = placed.Pos, strings.Replace(text, placed.Pos.String()+": ", "", 1) // the finding has the place
+		}
 		if slices.ContainsFunc(c.diags.All(), func(known diag.Diagnostic) bool { return known.Pos == pos }) {
 			return // what was found there is the reason
 		}
@@ -78,20 +77,6 @@ func (c *serviceCheck) playFailed(attempt deployment, err error) {
 		}
 		c.diags.Errorf(pos, "deployment", "an instance %s cannot be deployed: %s", name, text)
 	}
-}
-
-// placeIn takes the first place out of an error; without one it is the manifest template's.
-func (c *serviceCheck) placeIn(text string) (diag.Pos, string) {
-	placeOf := regexp.MustCompile(`^:(\d+):(\d+): `)
-	for file := range c.files {
-		before, after, found := strings.Cut(text, file)
-		if match := placeOf.FindStringSubmatch(after); found && match != nil {
-			line, _ := strconv.Atoi(match[1])   // the expression admits digits only
-			column, _ := strconv.Atoi(match[2]) // likewise
-			return diag.Pos{File: file, Line: line, Column: column}, before + after[len(match[0]):]
-		}
-	}
-	return c.service.Provision.Bosh.Manifest.Pos, text
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
