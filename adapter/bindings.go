@@ -79,9 +79,8 @@ func (s *session) bindRequest(in bindInput) (*binding.Request, error) {
 	if request.Parameters, err = parameters(in.body); err != nil {
 		return nil, err
 	}
-	s.addDeclared(&chosen.service.Bind, request.Parameters)
 	request.Defaults, err = s.bindDefaults(chosen.service)
-	s.addDeclared(&chosen.service.Bind, request.Defaults)
+	s.addDeclared(&chosen.service.Bind, request.Parameters, request.Defaults)
 	return request, err
 }
 
@@ -154,7 +153,7 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	encryption, err := s.config.encryption()
+	encryption, err := s.config.State.Encryption.decode()
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,7 @@ func (s *session) manifestRequest(in manifestInput) (*manifestgen.Request, error
 		request.PreviousProperties = previous.Properties
 	}
 	request.Defaults, err = s.provisionDefaults(chosen.service)
-	for _, values := range append(request.Defaults, request.Parameters) {
-		s.addDeclared(&chosen.service.Provision, values)
-	}
+	s.addDeclared(&chosen.service.Provision, append(request.Defaults, request.Parameters)...)
 	return request, err
 }
 

@@ -55,9 +55,12 @@ func (s *session) words() []string {
 	return words
 }
 
-// addDeclared masks the values of inputs that the service declares secret.
-func (s *session) addDeclared(action *brokerpak.Action, values map[string]any) {
-	s.secrets.Later(func() (map[string]any, []string) { return values, secretInputs(action) })
+// addDeclared masks the values of inputs that the service declares secret, and what else is one of them.
+func (s *session) addDeclared(action *brokerpak.Action, sets ...map[string]any) {
+	declared := secretInputs(action)
+	for _, values := range sets {
+		s.secrets.AddValues(values, declared...)
+	}
 }
 
 // secretInputs are the inputs that a definition declares secret: those that are values of secrets of the manifest, and those that the

@@ -41,7 +41,6 @@ func newSession(c *call) (*session, error) {
 		config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
 	}
 	config.addSecrets(s.secrets)
-	s.secrets.Keep(s.words)
 	s.check = s.warnOfPending
 	if warning != "" {
 		s.logger.Warn("reading the configuration", "warning", warning)
@@ -59,6 +58,7 @@ func newSession(c *call) (*session, error) {
 		s.close()
 		return nil, fmt.Errorf("loading the paks: %w", err)
 	}
+	s.secrets.Keep(s.words()...)
 	for _, name := range value.Keys(config.Services) {
 		if names := s.serviceNames(); !slices.Contains(names, name) {
 			s.logger.Warn("the configuration has settings for a service that no pak has", "service", name, "services", diag.Names(names))

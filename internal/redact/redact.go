@@ -9,7 +9,6 @@
 package redact
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -32,116 +31,81 @@ const (
 
 // Secrets is a set of secrets. The zero value is empty and ready; it is safe for concurrent use.
 type Secrets struct {
-	mutex  sync.Mutex
-	parent *Secrets
-	// pending are what was added and not looked at yet. That is put off until there is a message: mostly there is none, and the
-	// inputs of a command may be large.
-	pending []func() found
-	found
-	texts []string // the forms of all secrets, the longest first
-	of    int      // how many secrets and words they were made of
+	parent  *Secrets
+	mutex   sync.Mutex
+	secrets []string
+	words   []string // are no secrets
 }
-
-// found is what is known of secrets.
-type found struct{ secrets, kept []string }
 
 // Under returns a set that also masks what the other one knows, by then.
 func Under(parent *Secrets) *Secrets { return &Secrets{parent: parent} }
 
 // Add adds every text and number of the values, each a secret as a whole; those that are too short are ignored.
 func (s *Secrets) Add(values ...any) {
-	s.put(func() found {
-		walk := &walk{}
-		for _, item := range values {
-			walk.value("", item, declared)
-		}
-		return found{secrets: walk.secrets}
-	})
+	walk := &walk{}
+	for _, item := range values {
+		walk.value("", item, declared)
+	}
+	s.add(walk.secrets)
 }
 
 // AddValues adds those of some values that are secrets: all of the named ones, and of the others what the rule says.
 func (s *Secrets) AddValues(values map[string]any, named ...string) {
-	s.Later(func() (map[string]any, []string) { return values, named })
-}
-
-// Later is AddValues for values that take time to find out. The function is called at most once, when there is a message.
-func (s *Secrets) Later(find func() (values map[string]any, named []string)) {
-	s.put(func() found {
-		values, named := find()
-		walk := &walk{}
-		for name, item := range values {
-			if slices.Contains(named, name) {
-				walk.value(name, item, declared)
-			} else {
-				walk.value(name, item, said(name, unsaid))
-			}
+	walk := &walk{}
+	for name, item := range values {
+		if slices.Contains(named, name) {
+			walk.value(name, item, declared)
+		} else {
+			walk.value(name, item, said(name, unsaid))
 		}
-		return found{secrets: walk.secrets}
-	})
+	}
+	s.add(walk.secrets)
 }
 
-// Keep tells words that are no secrets, and no parts of them are. The function is called at most once, when there is a message.
-func (s *Secrets) Keep(words func() []string) {
-	s.put(func() found { return found{kept: words()} })
-}
-
-func (s *Secrets) put(find func() found) {
+func (s *Secrets) add(secrets []string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.pending = append(s.pending, find)
+	s.secrets = append(s.secrets, secrets...)
+}
+
+// Keep tells words that are no secrets, and no parts of them are.
+func (s *Secrets) Keep(words ...string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.words = append(s.words, words...)
 }
 
 // known is what this set and the one above it know.
-func (s *Secrets) known() found {
+func (s *Secrets) known() (secrets, words []string) {
 	if s == nil {
-		return found{}
+		return nil, nil
 	}
+	secrets, words = s.parent.known()
 	s.mutex.Lock()
-	pending := s.pending
-	s.pending = nil
-	s.mutex.Unlock()
-	var more found
-	for _, find := range pending { // which may add to this very set
-		one := find()
-		more.secrets, more.kept = append(more.secrets, one.secrets...), append(more.kept, one.kept...)
-	}
-	s.mutex.Lock()
-	s.secrets, s.kept = append(s.secrets, more.secrets...), append(s.kept, more.kept...)
-	own := s.found
-	s.mutex.Unlock()
-	above := s.parent.known()
-	return found{secrets: slices.Concat(above.secrets, own.secrets), kept: slices.Concat(above.kept, own.kept)}
+	defer s.mutex.Unlock()
+	return append(secrets, s.secrets...), append(words, s.words...)
 }
 
 // Any tells whether there is a secret.
-func (s *Secrets) Any() bool { return len(s.known().secrets) > 0 }
+func (s *Secrets) Any() bool {
+	secrets, _ := s.known()
+	return len(secrets) > 0
+}
 
-// Clean returns the text with every secret masked.
+// Clean returns the text with every secret masked, the longest first, so that a secret that contains another one is masked as a whole.
 func (s *Secrets) Clean(text string) string {
-	for _, secret := range s.allForms() {
+	secrets, words := s.known()
+	var all []string
+	for _, secret := range secrets {
+		if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, secret) }) {
+			all = append(all, forms(secret)...)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	for _, secret := range all {
 		text = strings.ReplaceAll(text, secret, Mask)
 	}
 	return maskForms(text)
-}
-
-// allForms are the forms of all secrets, the longest first, so that a secret that contains another one is masked as a whole.
-func (s *Secrets) allForms() []string {
-	known := s.known()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if count := len(known.secrets) + len(known.kept); count != s.of {
-		var texts []string
-		for _, secret := range known.secrets {
-			if !slices.ContainsFunc(known.kept, func(word string) bool { return strings.Contains(word, secret) }) {
-				texts = append(texts, forms(secret)...)
-			}
-		}
-		slices.SortFunc(texts, func(a, b string) int {
-			return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
-		})
-		s.texts, s.of = slices.Compact(texts), count
-	}
-	return s.texts
 }
 
 // forms are the texts by which a secret is recognised: itself and its lines, and each as it looks in a URL, in a quoted text, and in a

@@ -5,49 +5,39 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 
 	"service-adapter/internal/value"
 )
 
-// patternSet are the patterns of the rule.
-type patternSet struct {
-	secretWords, plainWords, idWords *regexp.Regexp // in names
-	guid, ids, hostName, version     *regexp.Regexp
-	publicKeys, keywords, address    *regexp.Regexp
-	notSecret                        *regexp.Regexp
-}
-
-var patterns = sync.OnceValue(func() patternSet { //nolint:gochecknoglobals // compiled once
-	return patternSet{
-		// In the names of what is a secret: password, secret_key, but also conn_str of the backend pg, http_auth and access_token of
-		// consul, sas_token of azurerm, credentials of gcs.
-		secretWords: regexp.MustCompile(`(?i)passw|pwd|passphrase|secret|token|credential|conn_?str|connection_?string|http_?auth|sas_|` +
-			`(access|account|api|auth|client|customer|encryption|license|master|private|shared|signing|storage)[_-]?key`),
-		// In the names of what only is about a secret, and so is none: token_url, secret_name, use_password.
-		plainWords: regexp.MustCompile(`(?i)^(skip|use|enable|require|allow|has|is)_|` +
-			`(^|[_-])(name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
-			`endpoint|version|type|length|count|size|ttl|policy|region|bucket|enabled|required)$`),
-		// In the names of ids, which may look generated.
-		idWords: regexp.MustCompile(`(?i)(^|[_-])(id|ids|guid|uuid|arn)$`),
-		// An id, also as a part of a name; digests, which tell what something must be; and the names that infrastructures give.
-		guid: regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
-		ids:  regexp.MustCompile(`(?i)\bsha(1|256|384|512):[0-9a-f]+|\b[a-z]{1,12}-[0-9a-f]{8,17}\b`),
-		// A domain name, with or without a port.
-		hostName: regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?$`),
-		version:  regexp.MustCompile(`(?i)^v?[0-9]+(\.[0-9]+)+([-+].*)?$`),
-		// Certificates and the like in PEM, and the public keys of SSH.
-		publicKeys: regexp.MustCompile(`(?s)-----BEGIN (CERTIFICATE|[A-Z ]*PUBLIC KEY|CERTIFICATE REQUEST|X509 CRL|[A-Z0-9 ]*PARAMETERS)-----` +
-			`.*?-----END [A-Z0-9 ]+-----|\b(ssh-[a-z0-9]+|ecdsa-[a-z0-9-]+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+`),
-		// PostgreSQL's other form of a connection string, host=… password='…', and a URL, which need not be a valid one.
-		keywords: regexp.MustCompile(`(?i)\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&;]+)`),
-		address:  regexp.MustCompile(`://[^:/?#]*:(.+)@`),
-		// What may stand in the place of a secret: a reference, an expression, a mask.
-		notSecret: regexp.MustCompile(`^(\(\(.*|\(sensitive.*|\(known.*|\[redacted\]|<[\w -]+>|\$\{.*|\$\(.*|\$[A-Z_]+|\*+|%[a-z]|` +
-			`(var|local|data|each|self|random_\w+)\..*|null|nil|true|false|)$`),
-	}
-})
+// The patterns of the rule.
+var (
+	// In the names of what is a secret: password, secret_key, but also conn_str of the backend pg, http_auth and access_token of
+	// consul, sas_token of azurerm, credentials of gcs.
+	secretWords = regexp.MustCompile(`(?i)passw|pwd|passphrase|secret|token|credential|conn_?str|connection_?string|http_?auth|sas_|` +
+		`(access|account|api|auth|client|customer|encryption|license|master|private|shared|signing|storage)[_-]?key`)
+	// In the names of what only is about a secret, and so is none: token_url, secret_name, use_password.
+	plainWords = regexp.MustCompile(`(?i)^(skip|use|enable|require|allow|has|is)_|` +
+		`(^|[_-])(name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
+		`endpoint|version|type|length|count|size|ttl|policy|region|bucket|enabled|required)$`)
+	// In the names of ids, which may look generated.
+	idWords = regexp.MustCompile(`(?i)(^|[_-])(id|ids|guid|uuid|arn)$`)
+	// An id, also as a part of a name; digests, which tell what something must be; and the names that infrastructures give.
+	guid = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	ids  = regexp.MustCompile(`(?i)\bsha(1|256|384|512):[0-9a-f]+|\b[a-z]{1,12}-[0-9a-f]{8,17}\b`)
+	// A domain name, with or without a port.
+	hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?$`)
+	version  = regexp.MustCompile(`(?i)^v?[0-9]+(\.[0-9]+)+([-+].*)?$`)
+	// Certificates and the like in PEM, and the public keys of SSH.
+	publicKeys = regexp.MustCompile(`(?s)-----BEGIN (CERTIFICATE|[A-Z ]*PUBLIC KEY|CERTIFICATE REQUEST|X509 CRL|[A-Z0-9 ]*PARAMETERS)-----` +
+		`.*?-----END [A-Z0-9 ]+-----|\b(ssh-[a-z0-9]+|ecdsa-[a-z0-9-]+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+`)
+	// PostgreSQL's other form of a connection string, host=… password='…', and a URL, which need not be a valid one.
+	keywords = regexp.MustCompile(`(?i)\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&;]+)`)
+	address  = regexp.MustCompile(`://[^:/?#]*:(.+)@`)
+	// What may stand in the place of a secret: a reference, an expression, a mask.
+	notSecret = regexp.MustCompile(`^(\(\(.*|\(sensitive.*|\(known.*|\[redacted\]|<[\w -]+>|\$\{.*|\$\(.*|\$[A-Z_]+|\*+|%[a-z]|` +
+		`(var|local|data|each|self|random_\w+)\..*|null|nil|true|false|)$`)
+)
 
 // certainty is how much is known of a value before anybody has looked at it.
 type certainty int
@@ -64,11 +54,11 @@ func said(name string, around certainty) certainty {
 	switch {
 	case around == declared || name == "":
 		return around
-	case patterns().idWords.MatchString(name):
+	case idWords.MatchString(name):
 		return plain
-	case patterns().plainWords.MatchString(name):
+	case plainWords.MatchString(name):
 		return unsaid
-	case patterns().secretWords.MatchString(name):
+	case secretWords.MatchString(name):
 		return named
 	case around == plain:
 		return unsaid
@@ -119,7 +109,7 @@ func (w *walk) text(name, text string, is certainty) {
 	if is != unsaid {
 		return
 	}
-	text = patterns().publicKeys.ReplaceAllString(text, "")
+	text = publicKeys.ReplaceAllString(text, "")
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		w.secrets = append(w.secrets, text)
 		return
@@ -132,10 +122,10 @@ func (w *walk) text(name, text string, is certainty) {
 // passwords are the passwords in a URL or in a connection string of keywords.
 func passwords(text string) []string {
 	var all []string
-	for _, match := range patterns().keywords.FindAllStringSubmatch(text, -1) {
+	for _, match := range keywords.FindAllStringSubmatch(text, -1) {
 		all = append(all, strings.NewReplacer(`\'`, `'`, `\\`, `\`).Replace(strings.Trim(match[1], "'")))
 	}
-	for _, match := range patterns().address.FindAllStringSubmatch(text, -1) {
+	for _, match := range address.FindAllStringSubmatch(text, -1) {
 		all = append(all, match[1])
 		if decoded, err := url.PathUnescape(match[1]); err == nil && decoded != match[1] {
 			all = append(all, decoded)
@@ -176,10 +166,10 @@ const shortestGenerated = 16
 // generated tells whether a text looks like a generated secret: it is long and changes irregularly between lower case, upper case,
 // digits and signs, as names, ids, addresses and paths do not.
 func generated(text string) bool {
-	if !irregular(text) || net.ParseIP(text) != nil || patterns().hostName.MatchString(text) || patterns().version.MatchString(text) || isPath(text) {
+	if !irregular(text) || net.ParseIP(text) != nil || hostName.MatchString(text) || version.MatchString(text) || isPath(text) {
 		return false
 	}
-	return irregular(patterns().ids.ReplaceAllString(patterns().guid.ReplaceAllString(text, "-"), "-"))
+	return irregular(ids.ReplaceAllString(guid.ReplaceAllString(text, "-"), "-"))
 }
 
 // irregular tells whether a text changes more often than names do. One without parts is less likely a name.

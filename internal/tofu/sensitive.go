@@ -11,8 +11,5 @@ func (w *Workspace) hide(state *statestore.State) {
 		return
 	}
 	w.mask.AddValues(state.Outputs)
-	const marked = ""
-	w.mask.Later(func() (map[string]any, []string) {
-		return map[string]any{marked: state.SensitiveValues()}, []string{marked}
-	})
+	w.mask.Add(state.SensitiveValues())
 }
