@@ -61,7 +61,13 @@ func Run(ctx context.Context, invocation Invocation) int {
 		return serviceadapter.ErrorExitCode
 	}
 	call := newCall(invocation)
-	made, err := call.protected(func() ([]byte, error) { return call.execute(ctx) })
+	_, _ = fmt.Fprintf(call.stderr, "[odb-sdk] handling %s\n", call.command) // as every adapter on the SDK does
+	var made []byte
+	err := call.withSession(func(s *session) error {
+		var err error
+		made, err = call.handle(ctx, s)
+		return overBudget(err, s.config.Budget)
+	})
 	return call.finish(ctx, made, err)
 }
 
@@ -92,27 +98,20 @@ type call struct {
 	logger  *slog.Logger
 }
 
-// protected does the work of a command. A panic becomes an error without the values it may hold.
-func (c *call) protected(work func() ([]byte, error)) (made []byte, err error) {
+// withSession does some work with the configuration and the paks. A panic becomes an error without the values it may hold.
+func (c *call) withSession(work func(*session) error) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			made, err = nil, fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
+			err = fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
 		}
 	}()
-	return work()
-}
-
-// execute runs the command and returns its product.
-func (c *call) execute(ctx context.Context) ([]byte, error) {
-	_, _ = fmt.Fprintf(c.stderr, "[odb-sdk] handling %s\n", c.command) // as every adapter on the SDK does
 	session, err := newSession(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer session.close()
 	c.logger = session.logger
-	made, err := c.handle(ctx, session)
-	return made, overBudget(err, session.config.Budget)
+	return work(session)
 }
 
 // overBudget names the budget where it is what ended the work, and a library only says that its time was over.

@@ -228,7 +228,7 @@ func (c *Config) validate(path string) error {
 	dir, _ := c.State.Config["dir"].(string)
 	check(c.State.Type != localBackend || len(c.State.Config) == 1 && filepath.IsAbs(dir),
 		"state.config of the local backend must have one key, dir, the absolute path of a durable directory")
-	if err := c.State.Encryption.validate(); err != nil {
+	if _, err := c.State.Encryption.decode(); err != nil {
 		check(false, err.Error())
 	}
 	for _, reference := range c.AllowedReferences {
@@ -242,7 +242,12 @@ func (c *Config) maxRequest() int { return cmp.Or(c.MaxRequestKB, defaultMaxRequ
 
 // addSecrets adds the keys of states, and the credentials among the settings of the backend and what operators set for services.
 func (c *Config) addSecrets(secrets *redact.Secrets) {
-	secrets.Add(c.State.Encryption.secrets()...)
+	if keys := c.State.Encryption; keys != nil {
+		secrets.Add(keys.Key)
+		for _, old := range keys.OldKeys {
+			secrets.Add(old)
+		}
+	}
 	values := []map[string]any{c.State.Config, c.Config, c.ProvisionDefaults}
 	for _, service := range c.Services {
 		values = append(values, service.ProvisionDefaults, service.BindDefaults)

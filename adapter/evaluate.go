@@ -83,12 +83,12 @@ func Evaluate(invocation Invocation, question Question) (map[string]Variable, er
 			}
 		},
 	})
-	session, err := newSession(call)
-	if err != nil {
-		return nil, err
-	}
-	defer session.close()
-	return session.evaluate(question)
+	var variables map[string]Variable
+	err := call.withSession(func(s *session) (err error) {
+		variables, err = s.evaluate(question)
+		return err
+	})
+	return variables, err
 }
 
 func (s *session) evaluate(question Question) (map[string]Variable, error) {

@@ -46,14 +46,9 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 	}
 	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
 	var changes []Change
-	_, err = call.protected(func() ([]byte, error) {
-		session, err := newSession(call)
-		if err != nil {
-			return nil, err
-		}
-		defer session.close()
-		changes, err = session.pendingChanges(ctx, parsed, deployed, plan)
-		return nil, err
+	err = call.withSession(func(s *session) (err error) {
+		changes, err = s.pendingChanges(ctx, parsed, deployed, plan)
+		return err
 	})
 	if err != nil {
 		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log

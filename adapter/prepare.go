@@ -37,22 +37,22 @@ const lookedAt = "prepare"
 // backend that does not answer within the budget is only a warning.
 func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparation, error) {
 	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
-	session, err := newSession(call)
-	if err != nil {
-		return nil, err
-	}
-	defer session.close()
-	if dir == "" {
-		dir = session.config.PreparedDir
-	}
-	if !filepath.IsAbs(dir) {
-		return nil, errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
-	}
-	if err := session.checkServices(); err != nil {
-		return nil, fmt.Errorf("checking the configuration: %w", err)
-	}
-	session.config.CacheDir, session.config.PreparedDir = dir, ""
-	return session.prepare(ctx)
+	var done *Preparation
+	err := call.withSession(func(s *session) (err error) {
+		if dir == "" {
+			dir = s.config.PreparedDir
+		}
+		if !filepath.IsAbs(dir) {
+			return errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
+		}
+		if err := s.checkServices(); err != nil {
+			return fmt.Errorf("checking the configuration: %w", err)
+		}
+		s.config.CacheDir, s.config.PreparedDir = dir, ""
+		done, err = s.prepare(ctx)
+		return err
+	})
+	return done, err
 }
 
 // checkServices finds what the configuration says about services and what no command has needed yet.

@@ -108,29 +108,26 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 // replayBinding prints the variables of a binding's template.
 func replayBinding(ctx context.Context, invocation Invocation, recorded recording) (int, error) {
 	call := newCall(invocation)
-	made, err := call.protected(func() ([]byte, error) {
-		session, err := newSession(call)
-		if err != nil {
-			return nil, err
-		}
-		defer session.close()
+	var made []byte
+	err := call.withSession(func(s *session) error {
 		raw := recorded.Input.CreateBinding
 		if recorded.Command == deleteBinding {
 			raw = serviceadapter.CreateBindingJSONParams(recorded.Input.DeleteBinding)
 		}
 		in, err := decodeBindInput(raw)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		request, err := session.bindRequest(in)
+		request, err := s.bindRequest(in)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		scope, err := session.bareBinder().Resolve(*request)
+		scope, err := s.bareBinder().Resolve(*request)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return append(value.MustJSON(scope.Values), '\n'), nil
+		made = append(value.MustJSON(scope.Values), '\n')
+		return nil
 	})
 	return call.finish(ctx, made, err), nil
 }
