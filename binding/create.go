@@ -44,7 +44,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 		switch {
 		case b.KeepLost(ctx, space, installation, record, err):
 		case errors.Is(err, tofu.ErrExists):
-			// Somebody else took the workspace since we reserved it; nothing in it is ours.
+			// Another run took the workspace since we reserved it; nothing in it is ours.
 			err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 		case lifecycle.WasKilled(err):
 			// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.

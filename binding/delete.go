@@ -70,7 +70,7 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 	}
 	defer func() { b.Close(space) }()
 	for range attempts {
-		// Where somebody else has it by now, its creation ended meanwhile on another machine.
+		// Where another run has it by now, its creation ended meanwhile on another machine.
 		if err = b.deleteStored(ctx, &r, space, installation); !errors.Is(err, tofu.ErrExists) {
 			return err
 		}
@@ -78,7 +78,7 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 	return err
 }
 
-// deleteStored deletes what the workspace holds by now. The error is tofu.ErrExists when somebody else changed that meanwhile.
+// deleteStored deletes what the workspace holds by now. The error is tofu.ErrExists when another run changed that meanwhile.
 func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Workspace, installation opentofu.Installation) error {
 	state, err := space.State(ctx, installation)
 	if err != nil {

@@ -104,7 +104,7 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation op
 }
 
 // finish completes an interrupted creation, or at least tries: the greater part of the budget is left for the destruction. The
-// error is not nil when the command itself has ended, when the state is out of reach or somebody else's, and when OpenTofu or a provider
+// error is not nil when the command itself has ended, when the state is out of reach or another run's, and when OpenTofu or a provider
 // was killed and the state may lack what was made: then the record must stay.
 func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
 	trying, stop := context.WithTimeout(ctx, m.Budget/rollbackShare)
@@ -127,7 +127,7 @@ func outOfReach(err error) bool {
 }
 
 // RollBack destroys what a failed creation made, within what is left of the budget. What it cannot destroy stays recorded for the
-// deletion to find. After a signal nothing more is started; the broker is being stopped. Nothing is destroyed of what somebody else took
+// deletion to find. After a signal nothing more is started; the broker is being stopped. Nothing is destroyed of what another run took
 // over meanwhile, nor where nobody can tell.
 func (m *Manager) RollBack(
 	ctx context.Context, space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared, record *Record,
@@ -140,7 +140,7 @@ func (m *Manager) RollBack(
 	}
 	err := space.TakeOver(ctx, installation)
 	if errors.Is(err, tofu.ErrExists) {
-		logger.Warn("somebody else took over what a failed creation left; it is theirs to destroy")
+		logger.Warn("another run took over what a failed creation left; it is theirs to destroy")
 		return
 	}
 	if err == nil {

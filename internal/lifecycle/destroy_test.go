@@ -51,6 +51,6 @@ var _ = Describe("rolling back", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Complete))
 		Expect(stored.Resources).To(HaveLen(2))
-		Expect(s.logs.String()).To(ContainSubstring("somebody else took over"))
+		Expect(s.logs.String()).To(ContainSubstring("another run took over"))
 	})
 })

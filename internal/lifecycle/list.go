@@ -198,7 +198,7 @@ func workspaceOf(kind Kind, id string) string {
 	return Workspace(kind, id)
 }
 
-// Take opens a workspace and reads it, for somebody who is going to work on it and must Close it: the error is ErrNotStored when
+// Take opens a workspace and reads it, for who is going to work on it and must Close it: the error is ErrNotStored when
 // there is none.
 func (m *Manager) Take(ctx context.Context, kind Kind, id string) (*tofu.Workspace, *Stored, error) {
 	reader, err := m.Reader(ctx, nil)

@@ -12,7 +12,7 @@ import (
 	"service-adapter/internal/tofu"
 )
 
-// lostInterval is how often it is tried to reserve a workspace that somebody else still has.
+// lostInterval is how often it is tried to reserve a workspace that another run still has.
 const lostInterval = 200 * time.Millisecond
 
 // KeepLost sees to it that what a creation made, and what is in no state, is not forgotten: it logs the resources, and reserves the

@@ -210,7 +210,7 @@ func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error
 	state, err := w.takeBack(ctx, failure)
 	switch {
 	case errors.Is(err, tofu.ErrExists):
-		// Somebody else took the workspace since it was reserved; nothing in it is ours.
+		// Another run took the workspace since it was reserved; nothing in it is ours.
 	case err != nil:
 		logger.Error("reading the state of a failed creation; what it made stays recorded", "error", err)
 	case state == nil:
@@ -228,7 +228,7 @@ func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error
 	return nil, failure
 }
 
-// takeBack reads the state after a failure, unless the workspace is somebody else's by now, and keeps everybody else from it: what they
+// takeBack reads the state after a failure, unless the workspace is another run's by now, and keeps everybody else from it: what they
 // finish must not look like our success.
 func (w *run) takeBack(ctx context.Context, failure error) (*statestore.State, error) {
 	if errors.Is(failure, tofu.ErrExists) {

@@ -19,7 +19,7 @@ type Encryption struct {
 	// OldKeys are keys of the same length with which stored states may be encrypted.
 	OldKeys [][]byte
 	// AcceptUnencrypted lets states be read that are not encrypted. It is only for encrypting what exists: OpenTofu then cannot tell
-	// a state that somebody put in the place of an encrypted one.
+	// a state that someone put in the place of an encrypted one.
 	AcceptUnencrypted bool
 }
 

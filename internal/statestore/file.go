@@ -34,7 +34,7 @@ type lockInfo struct {
 // the file is closed in this process.
 const setLock = 37
 
-// lock takes the lock, a *HeldError when it is held. False when the file is no longer the one at its path: somebody deleted the
+// lock takes the lock, a *HeldError when it is held. False when the file is no longer the one at its path: another run deleted the
 // workspace between open and lock.
 func (f *stateFile) lock() (current bool, err error) {
 	err = f.fcntl(syscall.F_WRLCK)
@@ -94,7 +94,7 @@ func newLockInfo(operation, path string) lockInfo {
 	}
 }
 
-// describe writes down who holds the lock, for those who find it held. Somebody may look before that, so it is the first thing to do.
+// describe writes down who holds the lock, for those who find it held. Another process may look before that, so it is the first thing to do.
 func (f *stateFile) describe(info lockInfo) error {
 	text, err := json.Marshal(info)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *stateFile) describe(info lockInfo) error {
 }
 
 // overwrite stores a state in the place of one that is not whole. It does not rename another file to this name: that would have no lock,
-// while somebody who has this one open could take the lock and believe what is in it.
+// while another run who has this one open could take the lock and believe what is in it.
 func (f *stateFile) overwrite(text []byte) error {
 	err := f.Truncate(0)
 	if err == nil {

@@ -66,7 +66,7 @@ var _ = Describe("a store in files", func() {
 		Expect(err).To(MatchError(statestore.ErrIncomplete))
 		Expect(files.MarkEmpty("b-1")).To(Succeed())
 		_, err = store.Read(ctx, "b-1")
-		Expect(err).To(MatchError(statestore.ErrIncomplete), "somebody else made it")
+		Expect(err).To(MatchError(statestore.ErrIncomplete), "another run made it")
 		Expect(files.Keep(ctx, "b-1")).To(MatchError(statestore.ErrIncomplete))
 		Expect(files.Repair(ctx, "b-1", two)).To(BeTrue())
 		Expect(store.Read(ctx, "b-1")).To(Equal(two))

@@ -58,7 +58,7 @@ func Postgres(config PostgresConfig) (Store, error) {
 	}
 	table := pq.QuoteIdentifier(config.Schema) + "." + pq.QuoteIdentifier(config.Table)
 	// One statement locks, compares and changes the row: there is one answer to wait for, and one transaction, whose end releases the
-	// lock. A row that somebody changes after the statement began, before it got the lock, is compared once more by the server.
+	// lock. A row that another run changes after the statement began, before it got the lock, is compared once more by the server.
 	const change = `WITH found AS (SELECT id, pg_try_advisory_xact_lock(id) AS locked FROM %[1]s WHERE name = $1),
 		changed AS (%[2]s WHERE found.locked AND state.id = found.id AND coalesce(state.data, '') = $2 RETURNING 1)
 		SELECT locked, EXISTS (SELECT FROM changed) FROM found`

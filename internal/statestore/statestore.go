@@ -46,7 +46,7 @@ var ErrUnprepared = errors.New("the place of the states does not exist yet")
 // understand in another way. Nothing was changed.
 var ErrUnsupported = errors.New("only OpenTofu can do this")
 
-// HeldError says that somebody else holds the lock of a workspace's state. Nothing was changed, nor was waited. The fields are empty
+// HeldError says that another run holds the lock of a workspace's state. Nothing was changed, nor was waited. The fields are empty
 // where the backend does not tell them: pg never does, local not at the moments at which a lock is taken and released.
 type HeldError struct {
 	ID        string

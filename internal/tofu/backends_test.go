@@ -149,7 +149,7 @@ var _ = Describe("state backend", func() {
 				Expect(s.store.left()).To(HaveLen(30))
 			})
 
-			It("tells the names of workspaces, and what they hold while somebody works on them", func(ctx context.Context) {
+			It("tells the names of workspaces, and what they hold while another run works on them", func(ctx context.Context) {
 				Expect(engine.Workspaces(ctx, installation())).To(BeEmpty())
 				for _, name := range []string{"b-2", "b-1"} {
 					workspace := open(ctx, engine, name)

@@ -12,32 +12,32 @@ import (
 // keepCopy keeps a durable copy of a state of the local backend: before a run that may write it, because OpenTofu empties the file even
 // where it changes nothing, and after one that was complete. OpenTofu's own backup is made only where something changes, and does not
 // wait for the disk; see noBackup.
-func (w *Workspace) keepCopy(ctx context.Context) error {
-	if w.engine.files == nil {
+func (s *states) keepCopy(ctx context.Context) error {
+	if s.engine.files == nil {
 		return nil
 	}
-	if err := w.engine.files.Keep(ctx, w.name); err != nil {
+	if err := s.engine.files.Keep(ctx, s.name); err != nil {
 		return fmt.Errorf("keeping a copy of the state: %w", err)
 	}
 	return nil
 }
 
 // keepEmpty is keepCopy before OpenTofu makes a reservation: it notes where there is nothing to keep.
-func (w *Workspace) keepEmpty(ctx context.Context) error {
-	absent, err := w.absent(ctx)
+func (s *states) keepEmpty(ctx context.Context) error {
+	absent, err := s.absent(ctx)
 	switch {
 	case err != nil:
 		return err
 	case absent:
-		return w.engine.files.MarkEmpty(w.name)
+		return s.engine.files.MarkEmpty(s.name)
 	default:
-		return w.keepCopy(ctx)
+		return s.keepCopy(ctx)
 	}
 }
 
 // noBackup are the options by which OpenTofu's local backend leaves the copy alone that keepCopy made.
-func (w *Workspace) noBackup(args []string) []string {
-	if w.engine.files == nil {
+func (s *states) noBackup(args []string) []string {
+	if s.engine.files == nil {
 		return args
 	}
 	return append([]string{args[0], "-backup=-"}, args[1:]...)
@@ -45,22 +45,22 @@ func (w *Workspace) noBackup(args []string) []string {
 
 // repair puts that copy in the place of a local state that is not whole; where there is none, a state that an earlier run could not save.
 // OpenTofu would take an empty file for an empty state. The error is statestore.ErrIncomplete when there is neither.
-func (w *Workspace) repair(ctx context.Context) error {
-	if w.engine.files == nil {
+func (s *states) repair(ctx context.Context) error {
+	if s.engine.files == nil {
 		return nil
 	}
 	var unsaved []byte
-	path, err := w.unsaved()
+	path, err := s.unsaved()
 	if err == nil && path != "" {
 		unsaved, err = os.ReadFile(path) //nolint:gosec // a state of ours
 	}
 	if err != nil {
 		return err
 	}
-	err = w.whileHeld(ctx, func() error {
-		repaired, err := w.engine.files.Repair(ctx, w.name, unsaved)
+	err = s.whileHeld(ctx, func() error {
+		repaired, err := s.engine.files.Repair(ctx, s.name, unsaved)
 		if repaired {
-			w.engine.logger.Warn("restored the copy of a state that was not written to its end", "workspace", w.name)
+			s.engine.logger.Warn("restored the copy of a state that was not written to its end", "workspace", s.name)
 		}
 		return err
 	})
@@ -72,11 +72,11 @@ func (w *Workspace) repair(ctx context.Context) error {
 
 // absent tells of the local backend, without OpenTofu, whether there is no such workspace, or nothing in it. OpenTofu would make one
 // to look into it.
-func (w *Workspace) absent(ctx context.Context) (bool, error) {
-	if w.engine.files == nil {
+func (s *states) absent(ctx context.Context) (bool, error) {
+	if s.engine.files == nil {
 		return false, nil
 	}
-	stored, err := w.engine.files.Read(ctx, w.name)
+	stored, err := s.engine.files.Read(ctx, s.name)
 	return err == nil && stored == nil, err
 }
 

@@ -23,26 +23,26 @@ func supportsEncryption(c *statestore.Encryption, i opentofu.Installation) error
 // keysFile is the file of a scratch directory that gives OpenTofu the keys.
 const keysFile = "keys.sh"
 
-// keysPath is where the keys are while somebody works on the workspace.
-func (w *Workspace) keysPath() string { return filepath.Join(w.dir, keysFile) }
+// keysPath is where the keys are while another run works on the workspace.
+func (s *session) keysPath() string { return filepath.Join(s.dir, keysFile) }
 
 // writeKeys puts the keys where the key provider finds them. The file is written anew by every Open, so that a run which outlives
 // the adapter has it, and one that nobody removed is replaced.
-func (w *Workspace) writeKeys() error {
-	c := w.engine.options.Encryption
+func (s *session) writeKeys() error {
+	c := s.engine.options.Encryption
 	if c == nil {
 		return nil
 	}
-	return writeFile(w.keysPath(), c.Script())
+	return writeFile(s.keysPath(), c.Script())
 }
 
 // encrypt adds to the environment of a run what encrypts its states.
-func (w *Workspace) encrypt(env map[string]string) error {
-	c := w.engine.options.Encryption
+func (s *session) encrypt(env map[string]string) error {
+	c := s.engine.options.Encryption
 	if c == nil {
 		return nil
 	}
-	setting, err := c.Setting(w.keysPath())
+	setting, err := c.Setting(s.keysPath())
 	if err != nil {
 		return fmt.Errorf("encoding the state encryption: %w", err)
 	}
@@ -51,12 +51,12 @@ func (w *Workspace) encrypt(env map[string]string) error {
 }
 
 // askedKey returns the id of the key that OpenTofu asked for since forgetAsked, "" when it read no encrypted state.
-func (w *Workspace) askedKey() (string, error) {
-	id, err := os.ReadFile(w.keysPath() + statestore.AskedSuffix)
+func (s *session) askedKey() (string, error) {
+	id, err := os.ReadFile(s.keysPath() + statestore.AskedSuffix)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(id)), err
 }
 
-func (w *Workspace) forgetAsked() error { return remove(w.keysPath() + statestore.AskedSuffix) }
+func (s *session) forgetAsked() error { return remove(s.keysPath() + statestore.AskedSuffix) }

@@ -164,7 +164,7 @@ var _ = Describe("encrypting a state anew", func() {
 		Expect(err).To(MatchError(`encrypting workspace "b-1": state.encryption is not set`))
 	})
 
-	It("does not overwrite what somebody else stored meanwhile", func(ctx context.Context) {
+	It("does not overwrite what another run stored meanwhile", func(ctx context.Context) {
 		s.create(ctx, s.encrypted(encryption(key("a"))))
 		s.unfamiliar()
 		before := s.envelope()

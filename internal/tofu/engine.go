@@ -7,7 +7,7 @@
 //
 //	workspace, err := engine.Open(ctx, "b-1234")          // waits for other runs on this machine
 //	defer workspace.Close()
-//	err = workspace.Reserve(ctx, installation, record)    // ErrExists when somebody was first
+//	err = workspace.Reserve(ctx, installation, record)    // ErrExists when another run was first
 //	prepared, err := engine.Prepare(ctx, installation, template)
 //	err = workspace.Apply(ctx, prepared, variables)
 //	outputs, err := workspace.Outputs(ctx, prepared)
@@ -64,7 +64,7 @@ type Options struct {
 	// StaleLock is the age from which the lock of a state counts as left behind by a run that is dead, whoever made it, and is
 	// released; of another host's it is at least 10 minutes. It should be longer than any run of this host. 0 means never. A lock that
 	// a run of this CacheDir left behind needs no age. It is also the age from which an OpenTofu of this CacheDir whose adapter is dead
-	// is interrupted and, after the grace, killed when somebody waits for it.
+	// is interrupted and, after the grace, killed when another run waits for it.
 	StaleLock time.Duration
 }
 
@@ -83,7 +83,7 @@ type Engine struct {
 	files   *statestore.Files // the states of the local backend, nil with another one
 }
 
-// New checks the options and returns an engine. It creates CacheDir, and refuses one that somebody else owns or may write, such a
+// New checks the options and returns an engine. It creates CacheDir, and refuses one that another user owns or may write, such a
 // PreparedDir, and a local state directory that cannot be written. It sets the umask of this process to 077, because children inherit
 // it and OpenTofu writes its states with mode 0666.
 func New(options Options) (*Engine, error) {

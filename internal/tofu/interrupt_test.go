@@ -205,7 +205,7 @@ var _ = Describe("a run that is interrupted", func() {
 			return run, opened
 		}
 
-		It("is killed when somebody waits and the grace has passed", func(ctx context.Context) {
+		It("is killed when another run waits and the grace has passed", func(ctx context.Context) {
 			run, opened := waiting(ctx, "before-create", 1)
 			var workspace *tofu.Workspace
 			Eventually(opened).Should(Receive(&workspace))

@@ -15,7 +15,7 @@ import (
 	"service-adapter/internal/opentofu"
 )
 
-// lockInterval is how often a lock that somebody else holds is tried.
+// lockInterval is how often a lock that another run holds is tried.
 const lockInterval = 20 * time.Millisecond
 
 // lockFile takes the lock of a file, creating it, and waits within the context while others hold it; waiting, which may be
@@ -107,7 +107,7 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 	return l, l.hold(file)
 }
 
-// freeLease takes a lease that nobody has, or only processes that a template left behind; nil when somebody has it.
+// freeLease takes a lease that nobody has, or only processes that a template left behind; nil when another run has it.
 func (e *Engine) freeLease(path string) (*lease, error) {
 	l := newLease(path)
 	file, err := tryLock(l.path)
@@ -286,7 +286,7 @@ func (l *lease) killOrphans(e *Engine) {
 	if opentofu.Orphaned(*h.Tofu) {
 		e.killOrphans(*h.Tofu)
 	}
-	// Their supervisors kill these, unless somebody killed those.
+	// Their supervisors kill these, unless another run killed those.
 	for _, provider := range h.Providers {
 		if provider.Alive() || opentofu.Orphaned(provider) {
 			e.killOrphans(provider)

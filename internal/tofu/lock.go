@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/statestore"
 )
 
-// LockError says that somebody else holds the lock of a workspace's state, and held it for as long as was waited. Nothing was
+// LockError says that another run holds the lock of a workspace's state, and held it for as long as was waited. Nothing was
 // changed. ID, Who, Operation and Created are empty where the backend does not tell them, as pg does not.
 type LockError struct {
 	Workspace string
@@ -55,7 +55,7 @@ func (e *LockError) Unwrap() error { return e.cause }
 // askLock is the command that only asks who holds a lock.
 const askLock = "untaint"
 
-// How a lock that somebody else holds is waited for. OpenTofu's -lock-timeout is not used: it does not count for the lock that
+// How a lock that another run holds is waited for. OpenTofu's -lock-timeout is not used: it does not count for the lock that
 // creates a workspace, and its tries are 1, 2, 4, 8 seconds apart.
 const (
 	shortestPause = 50 * time.Millisecond
@@ -76,28 +76,28 @@ func patience(ctx context.Context) time.Time {
 	return time.Now().Add(lockPatience)
 }
 
-// tellWaiting logs, once, that somebody else's lock is waited for.
-func (w *Workspace) tellWaiting(held *LockError) {
-	if !w.waits {
-		w.waits = true
-		w.engine.logger.Info("waiting for a lock of the state", "workspace", w.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
+// tellWaiting logs, once, that another run's lock is waited for.
+func (s *session) tellWaiting(held *LockError) {
+	if !s.waits {
+		s.waits = true
+		s.engine.logger.Info("waiting for a lock of the state", "workspace", s.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
 	}
 }
 
-// patiently runs a command of the workspace and waits while somebody else holds the lock of its state: a command that does not
+// patiently runs a command of the workspace and waits while another run holds the lock of its state: a command that does not
 // get the lock has changed nothing. A lock that was left behind is released.
-func (w *Workspace) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
+func (s *session) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	end := patience(ctx)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		output, err := w.once(ctx, i, c)
-		held := w.heldBy(err)
+		output, err := s.once(ctx, i, c)
+		held := s.heldBy(err)
 		switch {
 		case c.Args[0] == "force-unlock" || held == nil && !hasSetupRace(err):
 			return output, err
-		case held != nil && c.Args[0] != askLock && w.stale(held):
-			w.engine.logger.Warn("releasing a lock that was left behind", "workspace", w.name, "id", held.ID, "who", held.Who,
+		case held != nil && c.Args[0] != askLock && s.stale(held):
+			s.engine.logger.Warn("releasing a lock that was left behind", "workspace", s.name, "id", held.ID, "who", held.Who,
 				"created", held.Created, "operation", held.Operation)
-			if err := w.unlock(ctx, i, held.ID); err == nil {
+			if err := s.unlock(ctx, i, held.ID); err == nil {
 				continue
 			}
 		}
@@ -108,7 +108,7 @@ func (w *Workspace) patiently(ctx context.Context, i opentofu.Installation, c op
 			return nil, err
 		}
 		if held != nil {
-			w.tellWaiting(held)
+			s.tellWaiting(held)
 		}
 		select {
 		case <-ctx.Done():
@@ -122,31 +122,31 @@ func (w *Workspace) patiently(ctx context.Context, i opentofu.Installation, c op
 }
 
 // once runs a command and keeps in mind whether it may have left a lock behind.
-func (w *Workspace) once(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
-	if err := w.lease.starts(); err != nil {
+func (s *session) once(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
+	if err := s.lease.starts(); err != nil {
 		return nil, err
 	}
-	if !w.engine.options.Backend.locksLinger() {
-		return w.engine.runner.Run(ctx, i, c)
+	if !s.engine.options.Backend.locksLinger() {
+		return s.engine.runner.Run(ctx, i, c)
 	}
-	if err := w.lease.begins(); err != nil {
+	if err := s.lease.begins(); err != nil {
 		return nil, err
 	}
-	output, err := w.engine.runner.Run(ctx, i, c)
+	output, err := s.engine.runner.Run(ctx, i, c)
 	var failure *opentofu.Error
 	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.Lock.NotReleased
 	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, opentofu.CommandName(c.Args))
-	return output, errors.Join(err, w.lease.ended(inOrder, err == nil && locks))
+	return output, errors.Join(err, s.lease.ended(inOrder, err == nil && locks))
 }
 
 // heldBy returns the lock because of which a run failed, nil when it did not.
-func (w *Workspace) heldBy(err error) *LockError {
+func (s *session) heldBy(err error) *LockError {
 	var failure *opentofu.Error
 	if !errors.As(err, &failure) || failure.Lock.Held == nil {
 		return nil
 	}
-	held := &LockError{Workspace: w.name}
-	if w.engine.options.Backend.Type != pgType { // which tells about the one who tried
+	held := &LockError{Workspace: s.name}
+	if s.engine.options.Backend.Type != pgType { // which tells about the one who tried
 		held.HeldError = *failure.Lock.Held
 	}
 	return held
@@ -175,11 +175,11 @@ func (e *Engine) again(ctx context.Context, i opentofu.Installation, c opentofu.
 
 // stale tells whether the run that took a lock is dead: it was a run under this lease that did not end in order, or the lock is too
 // old. One whose time lies in the future, because a clock jumped, is never old.
-func (w *Workspace) stale(held *LockError) bool {
+func (s *session) stale(held *LockError) bool {
 	if held.ID == "" {
 		return false
 	}
-	limit := w.engine.options.StaleLock
+	limit := s.engine.options.StaleLock
 	if limit > 0 && held.Who != statestore.Who() {
 		limit = max(limit, staleElsewhere)
 	}
@@ -187,7 +187,7 @@ func (w *Workspace) stale(held *LockError) bool {
 		return true
 	}
 	// Who is not enough: an adapter with another cache directory, or in another container, has the same name.
-	return w.lease != nil && held.Who == statestore.Who() && slices.ContainsFunc(w.lease.now.Left, func(began time.Time) bool {
+	return s.lease != nil && held.Who == statestore.Who() && slices.ContainsFunc(s.lease.now.Left, func(began time.Time) bool {
 		return !held.Created.Before(began) && held.Created.Before(began.Add(lockDelay))
 	})
 }
@@ -219,8 +219,8 @@ func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id stri
 }
 
 // held asks who holds the lock by taking it, with a command that changes nothing.
-func (w *Workspace) held(ctx context.Context, i opentofu.Installation) (*LockError, error) {
-	_, err := w.runBase(ctx, i, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
+func (s *session) held(ctx context.Context, i opentofu.Installation) (*LockError, error) {
+	_, err := s.runBase(ctx, i, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
 	var held *LockError
 	if errors.As(err, &held) {
 		return held, nil
@@ -229,24 +229,24 @@ func (w *Workspace) held(ctx context.Context, i opentofu.Installation) (*LockErr
 }
 
 // unlock releases a lock by its id.
-func (w *Workspace) unlock(ctx context.Context, i opentofu.Installation, id string) error {
-	_, err := w.runBase(ctx, i, unlockPlace, nil, "force-unlock", "-no-color", "-force", id)
-	if err != nil && w.engine.options.Backend.Type == s3Type {
-		return w.unlockUnmade(ctx, i, id)
+func (s *session) unlock(ctx context.Context, i opentofu.Installation, id string) error {
+	_, err := s.runBase(ctx, i, unlockPlace, nil, "force-unlock", "-no-color", "-force", id)
+	if err != nil && s.engine.options.Backend.Type == s3Type {
+		return s.unlockUnmade(ctx, i, id)
 	}
 	return err
 }
 
 // unlockUnmade releases the lock of a run that died while it created the workspace. OpenTofu refuses to look at a workspace that does
 // not exist before it has that very lock, so the lock's object is reached as that of a default workspace, which always exists.
-func (w *Workspace) unlockUnmade(ctx context.Context, i opentofu.Installation, id string) error {
-	backend := w.engine.options.Backend.complete()
+func (s *session) unlockUnmade(ctx context.Context, i opentofu.Installation, id string) error {
+	backend := s.engine.options.Backend.complete()
 	prefix, ok := backend.Config["workspace_key_prefix"].(string)
 	if !ok {
 		prefix = "env:"
 	}
 	key, _ := backend.Config["key"].(string)
-	backend.Config["key"] = path.Join(prefix, w.name, key)
+	backend.Config["key"] = path.Join(prefix, s.name, key)
 	text, err := backend.text()
 	if err != nil {
 		return err
@@ -255,15 +255,38 @@ func (w *Workspace) unlockUnmade(ctx context.Context, i opentofu.Installation, i
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(w.dir, "unmade")
-	config := filepath.Join(w.dir, "unmade.json")
+	dir := filepath.Join(s.dir, "unmade")
+	config := filepath.Join(s.dir, "unmade.json")
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(config, text, 0o600),
 		os.WriteFile(filepath.Join(dir, "backend.tf.json"), files["backend.tf.json"], 0o600)); err != nil {
 		return err
 	}
-	_, err = w.execute(ctx, i, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
+	_, err = s.execute(ctx, i, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
 	if err == nil {
-		_, err = w.execute(ctx, i, dir, "force-unlock", "-no-color", "-force", id)
+		_, err = s.execute(ctx, i, dir, "force-unlock", "-no-color", "-force", id)
 	}
 	return errors.Join(err, os.RemoveAll(dir), os.Remove(config))
+}
+
+// whileHeld tries something again as long as another run holds the lock of the state.
+func (s *session) whileHeld(ctx context.Context, try func() error) error {
+	end := patience(ctx)
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		var held *statestore.HeldError
+		if !errors.As(err, &held) {
+			return err
+		}
+		locked := &LockError{Workspace: s.name, HeldError: *held}
+		if time.Now().After(end) {
+			return locked
+		}
+		s.tellWaiting(locked)
+		select {
+		case <-ctx.Done():
+			locked.cause = opentofu.Ended(ctx)
+			return locked
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
 }

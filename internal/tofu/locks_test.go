@@ -242,7 +242,7 @@ var _ = DescribeTable("the error of a lock says how to release it",
 	Entry(nil, "bh-0123", "bindings unlock bh-0123"), Entry(nil, "ih-0123", "instance unlock ih-0123"),
 )
 
-var _ = Describe("a workspace that somebody else reserved again", func() {
+var _ = Describe("a workspace that another run reserved again", func() {
 	It("is not applied", func(ctx context.Context) {
 		s := newSite()
 		engine := s.engine()

@@ -15,7 +15,7 @@ import (
 	"service-adapter/internal/statestore"
 )
 
-// LostError says that an apply made resources which are in no state: while it ran somebody else took over or removed the workspace, as
+// LostError says that an apply made resources which are in no state: while it ran another run took over or removed the workspace, as
 // happens when the database ends the session that has the lock. It is an ErrExists as well.
 type LostError struct {
 	// Resources are the addresses of what was made, or was being made at the end.
@@ -24,7 +24,7 @@ type LostError struct {
 
 // Error names the resources.
 func (e *LostError) Error() string {
-	return "somebody else changed the state while OpenTofu worked, and what was made is in no state: " + strings.Join(e.Resources, ", ")
+	return "another run changed the state while OpenTofu worked, and what was made is in no state: " + strings.Join(e.Resources, ", ")
 }
 
 // Unwrap returns ErrExists.
@@ -52,11 +52,11 @@ func (w *Workspace) lost(stored *statestore.State) error {
 }
 
 // afterApply looks whose the workspace is after an apply that failed, within the grace even when the context has ended. The error is
-// ErrExists when somebody else took it over, and a *LostError when something was made that is in no state.
+// ErrExists when another run took it over, and a *LostError when something was made that is in no state.
 func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
-	now, err := w.pull(ctx, i)
+	now, err := w.read(ctx, i)
 	if err != nil {
 		return fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"service-adapter/internal/opentofu"
 
@@ -40,7 +41,7 @@ func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record
 	}
 	w.state = nil
 	nonce := rand.Text()
-	done, err := w.reserveDirectly(ctx, i, record, nonce)
+	done, err := w.states.reserve(ctx, i, record, nonce)
 	switch {
 	case err != nil:
 		return w.failed("reserving", err)
@@ -82,24 +83,24 @@ func (w *Workspace) reserve(ctx context.Context, i opentofu.Installation, record
 }
 
 // afterFailure saves and reads the state after a failed reservation, within the grace even when the context has ended. The
-// empty workspace of a reservation that made nothing is removed, unless somebody else is working on it.
+// empty workspace of a reservation that made nothing is removed, unless another run is working on it.
 func (w *Workspace) afterFailure(ctx context.Context, i opentofu.Installation, failure error) (*statestore.State, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	if err := w.pushUnsaved(ctx, i); err != nil {
 		return nil, err
 	}
-	now, err := w.pull(ctx, i)
+	now, err := w.read(ctx, i)
 	var held *LockError
 	if err != nil || now.state != nil || errors.As(failure, &held) {
 		return now.state, err
 	}
-	return nil, w.discard(ctx, i, now)
+	return nil, w.delete(ctx, i, now)
 }
 
 // Apply applies the template with the guard that Reserve made or State found, and with the record of SetRecord when there is
 // one. Of the variables those are passed that the template declares. A failed apply may leave resources; the state tells which.
-// When the workspace was reserved by somebody else meanwhile, nothing is changed and the error is ErrExists. It is a *LostError when it was
+// When the workspace was reserved by another run meanwhile, nothing is changed and the error is ErrExists. It is a *LostError when it was
 // taken over or removed while the apply was under way.
 func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any) error {
 	if w.nonce == "" {
@@ -126,11 +127,11 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	return errors.Join(err, whose)
 }
 
-// lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: somebody else took the workspace
+// lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: another run took the workspace
 // over. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
 // lock, overwrites what others did meanwhile with an empty state; whoever reserves then has the workspace. With an error nobody can tell.
 func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (bool, error) {
-	now, err := w.pull(ctx, i)
+	now, err := w.read(ctx, i)
 	if err != nil {
 		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
@@ -139,7 +140,7 @@ func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (boo
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
-// tells what made it. The OpenTofu may be newer than the one that applied. When the workspace is somebody else's by now, nothing is
+// tells what made it. The OpenTofu may be newer than the one that applied. When the workspace is another run's by now, nothing is
 // destroyed and the error is ErrExists; what State or TakeOver told a moment ago is believed.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
 	if w.nonce != "" && w.state == nil {
@@ -225,7 +226,7 @@ func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
 }
 
 // Outputs returns the values of the template's outputs after a complete apply, sensitive ones too; an output that is null is absent.
-// The error is ErrExists when somebody else reserved the workspace meanwhile, and a *LostError when that left something in no state.
+// The error is ErrExists when another run reserved the workspace meanwhile, and a *LostError when that left something in no state.
 func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, error) {
 	nonce := w.nonce
 	state, err := w.State(ctx, p.installation)
@@ -273,11 +274,11 @@ func (w *Workspace) begin(ctx context.Context, i opentofu.Installation) error {
 	return w.pushUnsaved(ctx, i)
 }
 
-// disown forgets the guard: it is gone, or somebody else's.
+// disown forgets the guard: it is gone, or another run's.
 func (w *Workspace) disown() { w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil }
 
-func (w *Workspace) failed(doing string, err error) error {
-	return &workspaceError{doing: doing, name: w.name, err: err}
+func (s *session) failed(doing string, err error) error {
+	return &workspaceError{doing: doing, name: s.name, err: err}
 }
 
 // workspaceError tells what failed with a workspace. Its text is made when it is asked for: a RunError in it may learn of secrets.
@@ -291,3 +292,27 @@ func (e *workspaceError) Error() string {
 }
 
 func (e *workspaceError) Unwrap() error { return e.err }
+
+// remove deletes the workspace when it holds nothing but the guard.
+func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
+	now, err := w.read(ctx, i)
+	switch state := now.state; {
+	case err != nil:
+		return err
+	case state == nil:
+	case opentofu.Older(i.Version, state.TofuVersion):
+		return newerState(state.TofuVersion, i)
+	case state.Nonce != "" && state.Nonce != w.nonce:
+		return ErrExists
+	case len(state.Resources) > 0:
+		return fmt.Errorf("%w: it holds %s", ErrNotEmpty, strings.Join(state.Resources, ", "))
+	}
+	if err = w.delete(ctx, i, now); !errors.Is(err, statestore.ErrChanged) {
+		return err
+	}
+	// Another run changed it. What was ours is gone when it is empty by now.
+	if now, err := w.read(ctx, i); err != nil || now.state != nil {
+		return errors.Join(ErrExists, err)
+	}
+	return nil
+}

@@ -213,7 +213,7 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if _, err := os.Stat(dir); err == nil {
-		return nil // Somebody else built it while we waited.
+		return nil // Another run built it while we waited.
 	}
 	// What an interrupted build left behind: nobody else builds now.
 	if err := removeAbandoned(parent); err != nil {

@@ -18,67 +18,67 @@ type serving struct {
 
 // StartProviders starts the providers of a template for an Apply that follows, so that they are ready when a reservation is made. It
 // does not wait for them. Whatever goes wrong is left to that Apply.
-func (w *Workspace) StartProviders(ctx context.Context, p *Prepared) {
+func (s *session) StartProviders(ctx context.Context, p *Prepared) {
 	// A state that was not saved lies where the providers would run.
-	if unsaved, err := w.unsaved(); err != nil || unsaved != "" {
+	if unsaved, err := s.unsaved(); err != nil || unsaved != "" {
 		return
 	}
-	if err := w.enter(ctx, p, applyPlace); err != nil {
-		w.engine.logger.Debug("starting providers", "workspace", w.name, "error", err)
+	if err := s.enter(ctx, p, applyPlace); err != nil {
+		s.engine.logger.Debug("starting providers", "workspace", s.name, "error", err)
 	}
 }
 
 // enter makes the directory of a place, and starts the providers that run there. Those of another place, and of another template, end.
-func (w *Workspace) enter(ctx context.Context, p *Prepared, in place) error {
+func (s *session) enter(ctx context.Context, p *Prepared, in place) error {
 	works := in.works()
-	if s := w.serving; works && s != nil && s.in == in && s.prepared.dir == p.dir && s.prepared.installation.Binary == p.installation.Binary {
+	if s := s.serving; works && s != nil && s.in == in && s.prepared.dir == p.dir && s.prepared.installation.Binary == p.installation.Binary {
 		return nil // The directory is theirs, and as the run before left it.
 	}
 	if works {
-		w.stopProviders()
+		s.stopProviders()
 	}
-	dir := filepath.Join(w.dir, string(in))
+	dir := filepath.Join(s.dir, string(in))
 	if err := link(filepath.Join(p.dir, in.variant()), dir); err != nil {
 		return err
 	}
 	if !works || len(p.shared) == 0 {
 		return nil
 	}
-	env, err := w.environment(true)
+	env, err := s.environment(true)
 	if err != nil {
 		return err
 	}
 	group, err := provider.Start(ctx, p.shared, provider.Options{
-		Dir: dir, Env: w.engine.runner.Environment(p.installation, env), Output: filepath.Join(w.dir, "provider-"), Lock: w.lease.descriptor(),
-		Logger: w.engine.logger.With("workspace", w.name),
+		Dir: dir, Env: s.engine.runner.Environment(p.installation, env), Output: filepath.Join(s.dir, "provider-"), Lock: s.lease.descriptor(),
+		Logger: s.engine.logger.With("workspace", s.name),
 	})
 	if err != nil {
 		return err
 	}
-	w.serving = &serving{Group: group, prepared: p, in: in}
+	s.serving = &serving{Group: group, prepared: p, in: in}
 	return nil
 }
 
 // attach waits for the providers of a place and tells OpenTofu about them. The lease knows them from then on.
-func (w *Workspace) attach(in place, c *opentofu.Command) error {
-	if w.serving == nil || w.serving.in != in {
+func (s *session) attach(in place, c *opentofu.Command) error {
+	if s.serving == nil || s.serving.in != in {
 		return nil
 	}
-	variable, leaders, err := w.serving.Reattach()
+	variable, leaders, err := s.serving.Reattach()
 	if err != nil || variable == "" {
 		return err
 	}
-	c.Env[provider.ReattachVariable], c.Lifeline = variable, w.serving.Lifeline
-	if err := w.lease.serves(leaders); err != nil {
+	c.Env[provider.ReattachVariable], c.Lifeline = variable, s.serving.Lifeline
+	if err := s.lease.serves(leaders); err != nil {
 		return fmt.Errorf("recording providers: %w", err)
 	}
 	return nil
 }
 
 // stopProviders ends the providers that run.
-func (w *Workspace) stopProviders() {
-	if w.serving != nil {
-		w.serving.Stop()
-		w.serving = nil
+func (s *session) stopProviders() {
+	if s.serving != nil {
+		s.serving.Stop()
+		s.serving = nil
 	}
 }

@@ -10,12 +10,12 @@ import (
 // sweep removes what killed adapters left in the cache directory: states, keys, variables and the backend's credentials in clear text. What
 // belongs to a live process stays, and so does a state that could not be saved.
 func (e *Engine) sweep() {
-	if err := errors.Join(e.sweepLooks(), e.sweepRuns(), e.sweepBuilds()); err != nil {
+	if err := errors.Join(e.sweepReadings(), e.sweepRuns(), e.sweepBuilds()); err != nil {
 		e.logger.Warn("removing what a killed adapter left", "error", err)
 	}
 }
 
-func (e *Engine) sweepLooks() error {
+func (e *Engine) sweepReadings() error {
 	paths, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
 	for _, path := range paths {
 		dir, lockErr := lockDir(path)
@@ -44,7 +44,7 @@ func (e *Engine) sweepRuns() error {
 	return err
 }
 
-// sweepBuilds removes what interrupted builds of prepared directories left, unless somebody builds.
+// sweepBuilds removes what interrupted builds of prepared directories left, unless another run builds.
 func (e *Engine) sweepBuilds() error {
 	prepared := filepath.Join(e.options.CacheDir, preparedName)
 	if abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*")); err != nil || len(abandoned) == 0 {
@@ -57,7 +57,7 @@ func (e *Engine) sweepBuilds() error {
 	return errors.Join(removeAbandoned(prepared), lock.Close())
 }
 
-// removeAbandoned removes what interrupted builds left, for somebody who has the lock of builds.
+// removeAbandoned removes what interrupted builds left, for who has the lock of builds.
 func removeAbandoned(prepared string) error {
 	abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*"))
 	for _, path := range abandoned {

@@ -12,7 +12,7 @@ import (
 )
 
 // TakeOver makes the workspace that State read one's own: whoever reserved it, perhaps on another machine and still alive, cannot apply
-// it any more, and what is done from now on cannot end as somebody else's success. It waits for a run that holds the lock. The error is
+// it any more, and what is done from now on cannot end as another run's success. It waits for a run that holds the lock. The error is
 // ErrExists when the state was changed since it was read; then nothing is changed here. What the workspace tracks stays the same.
 func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error {
 	if err := w.refuseOlder(i); err != nil {
@@ -36,7 +36,7 @@ func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error
 
 // replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
 func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, nonce string) (*statestore.State, error) {
-	now, err := w.pull(ctx, i)
+	now, err := w.read(ctx, i)
 	state := now.state
 	switch {
 	case err != nil:
@@ -52,25 +52,4 @@ func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, n
 	}
 	state.Nonce = nonce
 	return state, nil
-}
-
-// swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is
-// stored after a failure whether it is the new one all the same.
-func (w *Workspace) swap(ctx context.Context, i opentofu.Installation, before found, after []byte, done func(now *statestore.State) bool) error {
-	err := w.rewrite(ctx, i, before, after)
-	if err == nil || isLocked(err) || ctx.Err() != nil {
-		return err
-	}
-	// The state, not the text of the error, tells why.
-	now, lookErr := w.pull(ctx, i)
-	switch {
-	case lookErr != nil:
-		return errors.Join(err, lookErr)
-	case done(now.state):
-		return nil
-	case statestore.Changed(before.text, now.text) || errors.Is(err, statestore.ErrChanged):
-		return ErrExists
-	default:
-		return err
-	}
 }

@@ -46,7 +46,7 @@ var _ = Describe("a reservation that is taken over", func() {
 			Expect(string(state.Record)).To(Equal("record"))
 		})
 
-		It("made by somebody else after all was removed gives no outputs: "+kind, func(ctx context.Context) {
+		It("made by another run after all was removed gives no outputs: "+kind, func(ctx context.Context) {
 			s, prepared, first := reserved(ctx, kind)
 			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
 

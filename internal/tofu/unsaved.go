@@ -17,11 +17,11 @@ import (
 )
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
-func (w *Workspace) pushUnsaved(ctx context.Context, i opentofu.Installation) error {
-	if err := w.repair(ctx); err != nil {
+func (s *states) pushUnsaved(ctx context.Context, i opentofu.Installation) error {
+	if err := s.repair(ctx); err != nil {
 		return err
 	}
-	path, err := w.unsaved()
+	path, err := s.unsaved()
 	if err != nil || path == "" {
 		return err
 	}
@@ -29,10 +29,10 @@ func (w *Workspace) pushUnsaved(ctx context.Context, i opentofu.Installation) er
 		return err
 	} else if cut {
 		// The disk was full, too. What the backend has is all there is, and it has the record.
-		w.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", w.name)
+		s.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", s.name)
 		return os.Remove(path)
 	}
-	if err := w.pushOrSetAside(ctx, i, path); err != nil {
+	if err := s.pushOrSetAside(ctx, i, path); err != nil {
 		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
 	}
 	return nil
@@ -44,10 +44,10 @@ func cutOff(path string) (bool, error) {
 	return err == nil && !json.Valid(text), err
 }
 
-// pushOrSetAside saves a state that was not saved. When somebody else changed the stored one meanwhile, theirs is what counts, and the
+// pushOrSetAside saves a state that was not saved. When another run changed the stored one meanwhile, theirs is what counts, and the
 // file must not block the workspace for ever.
-func (w *Workspace) pushOrSetAside(ctx context.Context, i opentofu.Installation, path string) error {
-	text, err := w.readUnsaved(ctx, i, path)
+func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, path string) error {
+	text, err := s.readUnsaved(ctx, i, path)
 	if err != nil {
 		return err
 	}
@@ -55,31 +55,31 @@ func (w *Workspace) pushOrSetAside(ctx context.Context, i opentofu.Installation,
 	if err != nil {
 		return err
 	}
-	stored, err := w.pull(ctx, i)
+	stored, err := s.read(ctx, i)
 	if err != nil {
 		return err
 	}
 	// A reservation was stored before anything that is not saved. Where it is gone, another machine deleted what it was for; files
 	// that are gone were lost.
-	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && w.engine.files == nil {
-		return w.setAside(path, state, stored.state)
+	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && s.engine.files == nil {
+		return s.setAside(path, state, stored.state)
 	}
 	if old, err := statestore.Superseded(text, stored.text, state, stored.state); err != nil {
 		return err
 	} else if old {
-		return w.setAside(path, state, stored.state)
+		return s.setAside(path, state, stored.state)
 	}
-	if err := w.pushText(ctx, i, text); err != nil {
+	if err := s.push(ctx, i, text); err != nil {
 		return err
 	}
-	w.engine.logger.Info("saved the state of an earlier run", "workspace", w.name)
+	s.engine.logger.Info("saved the state of an earlier run", "workspace", s.name)
 	return os.Remove(path)
 }
 
 // setAside moves a superseded state out of the way, for people to look at, and tells what only it knows.
-func (w *Workspace) setAside(path string, unsaved, stored *statestore.State) error {
-	name := fmt.Sprintf("superseded-%s-%d.tfstate", w.name, time.Now().UnixNano())
-	kept := filepath.Join(w.engine.options.CacheDir, name)
+func (s *states) setAside(path string, unsaved, stored *statestore.State) error {
+	name := fmt.Sprintf("superseded-%s-%d.tfstate", s.name, time.Now().UnixNano())
+	kept := filepath.Join(s.engine.options.CacheDir, name)
 	if err := errors.Join(os.Chmod(path, 0o600), os.Rename(path, kept)); err != nil {
 		return err
 	}
@@ -87,11 +87,50 @@ func (w *Workspace) setAside(path string, unsaved, stored *statestore.State) err
 	if unsaved != nil {
 		for _, address := range unsaved.Instances {
 			if stored == nil || !slices.Contains(stored.Instances, address) {
-				only = append(only, w.mask.Clean(address))
+				only = append(only, s.mask.Clean(address))
 			}
 		}
 	}
-	w.engine.logger.Warn("set aside a state that could not be saved: somebody else changed the stored one since",
-		"workspace", w.name, "file", kept, "only_there", only)
+	s.engine.logger.Warn("set aside a state that could not be saved: another run changed the stored one since",
+		"workspace", s.name, "file", kept, "only_there", only)
 	return nil
+}
+
+// readUnsaved returns the text of a state that OpenTofu could not save. It encrypts that as well, and only a directory of its own,
+// without configuration and backend, reads such a file.
+func (s *states) readUnsaved(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
+	if s.engine.options.Encryption == nil {
+		return os.ReadFile(path) //nolint:gosec // in the scratch directory
+	}
+	dir := filepath.Join(s.dir, "unsaved")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Symlink(path, filepath.Join(dir, "terraform.tfstate")); err != nil {
+		return nil, err
+	}
+	text, err := s.execute(ctx, i, dir, "state", "pull", "-no-color")
+	if err == nil && len(bytes.TrimSpace(text)) == 0 {
+		err = errors.New("it is empty")
+	}
+	return text, err
+}
+
+// Unsaved returns the workspaces of which the cache directory keeps a state that could not be saved in the backend, sorted. To open
+// one of them and to ask for its State saves it.
+func (e *Engine) Unsaved() ([]string, error) {
+	runs := filepath.Join(e.options.CacheDir, runsName)
+	files, err := filepath.Glob(filepath.Join(runs, "*", "*", erroredState))
+	if err != nil {
+		return nil, fmt.Errorf("looking for states that were not saved: %w", err)
+	}
+	var names []string
+	for _, file := range files {
+		names = append(names, filepath.Base(filepath.Dir(filepath.Dir(file))))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }

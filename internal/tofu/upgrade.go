@@ -136,7 +136,7 @@ func (w *Workspace) edit(ctx context.Context, i opentofu.Installation, doing, co
 	// The local backend insists on a copy of the old state, and by default cannot make it.
 	backup := filepath.Join(w.dir, "edit.backup")
 	args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)
-	_, err := w.runBase(ctx, i, lookPlace, nil, args...)
+	_, err := w.runBase(ctx, i, readPlace, nil, args...)
 	if err = errors.Join(err, remove(backup)); err != nil {
 		return w.failed(doing, err)
 	}

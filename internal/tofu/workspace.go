@@ -29,21 +29,25 @@ func isWorkspaceName(name string) bool {
 // longestTempDir is the length in bytes of a directory in which providers can make their sockets.
 const longestTempDir = 80
 
+// session is what runs OpenTofu for one workspace: a scratch directory, and the lock that all of its runs inherit.
+type session struct {
+	engine   *Engine
+	name     string
+	dir      string   // scratch directory
+	lease    *lease   // nil while only reading
+	temp     string   // directory outside of dir that holds sockets, "" when there is none
+	readLock *os.File // the locked scratch directory while only reading, which has no lease
+	mask     *redact.Secrets
+
+	waits   bool     // the log tells that a lock is waited for
+	serving *serving // providers that run, nil when there are none
+}
+
 // Workspace is one workspace with the right to work on it. Its methods must not be called concurrently.
 type Workspace struct {
-	engine *Engine
-	name   string
-	dir    string // scratch directory
-	lease  *lease
-	look   *os.File // the locked scratch directory of a look, which has no lease
-	temp   string   // directory outside of dir that holds sockets, "" when there is none
+	*states
 
-	store   statestore.Store // nil where OpenTofu has to be asked
-	waits   bool             // somebody was told that a lock is waited for
-	serving *serving         // providers that run, nil when there are none
-	mask    *redact.Secrets
-
-	// What the guard holds, once Reserve made it or State found it.
+	// What the guard holds, once Reserve made it or State read it.
 	record []byte
 	nonce  string
 	tofu   string // the version of OpenTofu
@@ -63,7 +67,8 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
 	}
-	w := &Workspace{engine: e, name: workspace, dir: dir, lease: l, store: e.store, mask: e.mask()}
+	session := &session{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
+	w := &Workspace{states: &states{session: session, store: e.store}}
 	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
 	}
@@ -80,20 +85,20 @@ func (w *Workspace) Close() error {
 }
 
 // makeScratch makes the scratch directory. What an earlier run left is removed, except a state that it could not save.
-func (w *Workspace) makeScratch() error {
-	if err := clearScratch(w.dir); err != nil {
+func (s *session) makeScratch() error {
+	if err := clearScratch(s.dir); err != nil {
 		return err
 	}
-	return os.MkdirAll(filepath.Join(w.dir, "tmp"), 0o700)
+	return os.MkdirAll(filepath.Join(s.dir, "tmp"), 0o700)
 }
 
 // erroredState is the file in which OpenTofu keeps a state that it could not save.
 const erroredState = "errored.tfstate"
 
 // unsaved returns the path of a state that an earlier run could not save in the backend, "" when there is none.
-func (w *Workspace) unsaved() (string, error) {
+func (s *session) unsaved() (string, error) {
 	for _, in := range []place{reservePlace, applyPlace, destroyPlace} {
-		path := filepath.Join(w.dir, string(in), erroredState)
+		path := filepath.Join(s.dir, string(in), erroredState)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -104,27 +109,27 @@ func (w *Workspace) unsaved() (string, error) {
 }
 
 // tempDir is where OpenTofu and its providers put sockets, whose paths the kernel limits to about 100 bytes.
-func (w *Workspace) tempDir() (string, error) {
-	if own := filepath.Join(w.dir, "tmp"); len(own) <= longestTempDir {
+func (s *session) tempDir() (string, error) {
+	if own := filepath.Join(s.dir, "tmp"); len(own) <= longestTempDir {
 		return own, nil
 	}
-	if w.temp == "" {
-		temp, err := os.MkdirTemp(w.engine.options.TempDir, "tofu-")
+	if s.temp == "" {
+		temp, err := os.MkdirTemp(s.engine.options.TempDir, "tofu-")
 		if err != nil {
 			return "", err
 		}
-		if err := os.Symlink(temp, filepath.Join(w.dir, socketsLink)); err != nil {
+		if err := os.Symlink(temp, filepath.Join(s.dir, socketsLink)); err != nil {
 			return "", errors.Join(err, os.Remove(temp))
 		}
-		w.temp = temp
+		s.temp = temp
 	}
-	return w.temp, nil
+	return s.temp, nil
 }
 
 // run runs OpenTofu in a directory of the scratch directory that links to a variant of a prepared one.
-func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[string]any, args ...string) ([]byte, error) {
-	dir := filepath.Join(w.dir, string(in))
-	if err := w.enter(ctx, p, in); err != nil {
+func (s *session) run(ctx context.Context, p *Prepared, in place, vars map[string]any, args ...string) ([]byte, error) {
+	dir := filepath.Join(s.dir, string(in))
+	if err := s.enter(ctx, p, in); err != nil {
 		return nil, fmt.Errorf("making scratch directory: %w", err)
 	}
 	if vars != nil {
@@ -136,70 +141,70 @@ func (w *Workspace) run(ctx context.Context, p *Prepared, in place, vars map[str
 			return nil, err
 		}
 	}
-	env, err := w.environment(in != outsidePlace)
+	env, err := s.environment(in != outsidePlace)
 	if err != nil {
 		return nil, err
 	}
-	c := w.command(dir, env, args...)
-	if err := w.attach(in, &c); err != nil {
+	c := s.command(dir, env, args...)
+	if err := s.attach(in, &c); err != nil {
 		return nil, fmt.Errorf("attaching providers: %w", err)
 	}
-	output, err := w.patiently(ctx, p.installation, c)
+	output, err := s.patiently(ctx, p.installation, c)
 	if err != nil && in.works() {
-		w.stopProviders()
+		s.stopProviders()
 	}
 	return output, err
 }
 
 // runBase runs OpenTofu in the directory that holds only the guard.
-func (w *Workspace) runBase(ctx context.Context, i opentofu.Installation, in place, vars map[string]any, args ...string) ([]byte, error) {
-	base, err := w.engine.base(ctx, i)
+func (s *session) runBase(ctx context.Context, i opentofu.Installation, in place, vars map[string]any, args ...string) ([]byte, error) {
+	base, err := s.engine.base(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	return w.run(ctx, base, in, vars, args...)
+	return s.run(ctx, base, in, vars, args...)
 }
 
 // execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.
-func (w *Workspace) execute(ctx context.Context, i opentofu.Installation, dir string, args ...string) ([]byte, error) {
-	env, err := w.environment(false)
+func (s *session) execute(ctx context.Context, i opentofu.Installation, dir string, args ...string) ([]byte, error) {
+	env, err := s.environment(false)
 	if err != nil {
 		return nil, err
 	}
-	return w.patiently(ctx, i, w.command(dir, env, args...))
+	return s.patiently(ctx, i, s.command(dir, env, args...))
 }
 
 // command describes a run of OpenTofu in a directory of the scratch directory.
-func (w *Workspace) command(dir string, env map[string]string, args ...string) opentofu.Command {
+func (s *session) command(dir string, env map[string]string, args ...string) opentofu.Command {
 	if args[0] == "show" {
 		// Older OpenTofu would look for providers of registry.terraform.io under registry.opentofu.org, whatever the template says.
 		env["OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION"] = "0"
 	}
 	return opentofu.Command{
-		Args: args, Dir: dir, Output: filepath.Join(w.dir, args[0]), Env: env,
-		Lock: w.lock(), Started: w.lease.started, Mask: w.mask, Workspace: w.name,
+		Args: args, Dir: dir, Output: filepath.Join(s.dir, args[0]), Env: env,
+		Lock: s.lock(), Started: s.lease.started, Mask: s.mask, Workspace: s.name,
 	}
 }
 
 // lock is what tells, inherited by all runs, that the scratch directory is in use.
-func (w *Workspace) lock() *os.File {
-	if w.look != nil {
-		return w.look
+func (s *session) lock() *os.File {
+	if s.readLock != nil {
+		return s.readLock
 	}
-	return w.lease.descriptor()
+	return s.lease.descriptor()
 }
 
 // environment is what the environment of all runs of this workspace has in common.
-func (w *Workspace) environment(inside bool) (map[string]string, error) {
-	temp, err := w.tempDir()
+func (s *session) environment(inside bool) (map[string]string, error) {
+	temp, err := s.tempDir()
 	if err != nil {
 		return nil, err
 	}
-	env := map[string]string{"HOME": w.dir, "TMPDIR": temp, "TF_CLI_CONFIG_FILE": os.DevNull}
+	env := map[string]string{"HOME": s.dir, "TMPDIR": temp, "TF_CLI_CONFIG_FILE": os.DevNull}
 	if inside {
-		env["TF_WORKSPACE"] = w.name
+		env["TF_WORKSPACE"] = s.name
 	}
-	return env, w.encrypt(env)
+	return env, s.encrypt(env)
 }
 
 // place is where a command runs, a directory of the scratch directory. Runs that change the state have directories of their
@@ -208,7 +213,7 @@ type place string
 
 // The places.
 const (
-	lookPlace    place = "look"    // commands that do not change resources
+	readPlace    place = "look"    // commands that do not change resources
 	unlockPlace  place = "unlock"  // the same, while another place is in use
 	outsidePlace place = "outside" // the same, in the default workspace
 	reservePlace place = baseVariant
@@ -221,7 +226,7 @@ func (p place) works() bool { return p == applyPlace || p == destroyPlace }
 
 // variant is the part of a prepared directory that a place links to.
 func (p place) variant() string {
-	if p == lookPlace || p == unlockPlace || p == outsidePlace {
+	if p == readPlace || p == unlockPlace || p == outsidePlace {
 		return baseVariant
 	}
 	return string(p)

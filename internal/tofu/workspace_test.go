@@ -105,7 +105,7 @@ var _ = Describe("a workspace", func() {
 		Expect(state.Complete).To(BeFalse())
 	})
 
-	It("that is missing stays missing when somebody looks", func(ctx context.Context) {
+	It("that is missing stays missing when another run looks", func(ctx context.Context) {
 		workspace := open(ctx, engine, "b-1")
 		state, err := workspace.State(ctx, installation())
 		Expect(err).NotTo(HaveOccurred())
@@ -237,7 +237,7 @@ resource "directory_entry" "account" {
 		Expect(s.runs()).To(BeEmpty())
 	})
 
-	DescribeTable("sets aside a state that was not saved and that somebody else's is newer than",
+	DescribeTable("sets aside a state that was not saved and that another run's is newer than",
 		func(ctx context.Context, theirs func(ctx context.Context, machine *tofu.Engine, workspace *tofu.Workspace)) {
 			workspace := open(ctx, engine, "b-1")
 			Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
@@ -286,7 +286,7 @@ resource "directory_entry" "account" {
 				Expect(workspace.Apply(ctx, builtin, nil)).To(Succeed())
 			}
 		}),
-		Entry("by somebody who took it over", func(ctx context.Context, _ *tofu.Engine, workspace *tofu.Workspace) {
+		Entry("by another run who took it over", func(ctx context.Context, _ *tofu.Engine, workspace *tofu.Workspace) {
 			Expect(workspace.TakeOver(ctx, installation())).To(Succeed())
 		}),
 	)

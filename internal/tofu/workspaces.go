@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"service-adapter/internal/opentofu"
@@ -25,8 +26,8 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 		e.logger.Debug("leaving the list of workspaces to OpenTofu", "error", e.mask().Clean(err.Error()))
 	}
 	var names []string
-	err := e.look("", func(w *Workspace) (err error) {
-		names, err = w.list(ctx, i)
+	err := e.reading("", func(s *states) (err error) {
+		names, err = s.list(ctx, i)
 		return err
 	})
 	if err != nil {
@@ -41,8 +42,10 @@ func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string)
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
-	direct := Workspace{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, "runs", name), store: e.store, mask: e.mask()}
-	now, ok, err := direct.see(ctx, i)
+	direct := states{
+		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: e.store,
+	}
+	now, ok, err := direct.readDirectly(ctx, i)
 	if !ok && err == nil {
 		ok, err = direct.absent(ctx)
 	}
@@ -51,7 +54,7 @@ func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string)
 		brief, cancel := context.WithTimeout(ctx, peekPatience)
 		defer cancel()
 		if err = direct.repair(brief); err == nil {
-			now, ok, err = direct.see(ctx, i)
+			now, ok, err = direct.readDirectly(ctx, i)
 		}
 	}
 	if err != nil {
@@ -61,8 +64,8 @@ func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string)
 		return now.state, nil
 	}
 	var state *statestore.State
-	err = e.look(name, func(w *Workspace) (err error) {
-		state, err = w.existing(ctx, i)
+	err = e.reading(name, func(s *states) (err error) {
+		state, err = s.existing(ctx, i)
 		return err
 	})
 	if err != nil {
@@ -83,26 +86,26 @@ func (b Backend) directory() string {
 	return dir
 }
 
-// look lends a scratch directory of its own to commands that only read, without a lease.
-func (e *Engine) look(name string, read func(*Workspace) error) (err error) {
-	lock, err := e.lookDir()
+// reading lends a scratch directory of its own to commands that only read, without a lease.
+func (e *Engine) reading(name string, read func(*states) error) (err error) {
+	lock, err := e.readingDir()
 	if err != nil {
 		return err
 	}
 	dir := lock.Name()
-	w := &Workspace{engine: e, name: name, dir: dir, look: lock, mask: e.mask()}
+	s := &states{session: &session{engine: e, name: name, dir: dir, readLock: lock, mask: e.mask()}}
 	defer func() {
 		err = errors.Join(err, clearScratch(dir), lock.Close())
 	}()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o700), w.writeKeys()); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o700), s.writeKeys()); err != nil {
 		return err
 	}
-	return read(w)
+	return read(s)
 }
 
 // list returns the names of all workspaces but the default one, sorted.
-func (w *Workspace) list(ctx context.Context, i opentofu.Installation) ([]string, error) {
-	text, err := w.runBase(ctx, i, outsidePlace, nil, "workspace", "list", "-no-color")
+func (s *session) list(ctx context.Context, i opentofu.Installation) ([]string, error) {
+	text, err := s.runBase(ctx, i, outsidePlace, nil, "workspace", "list", "-no-color")
 	if err != nil {
 		return nil, err
 	}
@@ -115,4 +118,42 @@ func (w *Workspace) list(ctx context.Context, i opentofu.Installation) ([]string
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// readingDir makes a scratch directory for a look, and returns it locked: the look and its runs hold the lock, and whoever finds such a
+// directory without one removes it, with the state in clear text and the keys that a killed adapter left there.
+func (e *Engine) readingDir() (*os.File, error) {
+	for {
+		path, err := os.MkdirTemp(e.options.CacheDir, "look-")
+		if err != nil {
+			return nil, err
+		}
+		dir, err := lockDir(path)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+		if dir != nil {
+			return dir, nil
+		}
+		// Another process swept it between the two steps.
+	}
+}
+
+// lockDir opens and locks a directory, nil when another run has the lock or removed it.
+func lockDir(path string) (*os.File, error) {
+	dir, err := os.Open(path) //nolint:gosec // in the cache directory
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && sameFile(dir, path) {
+		return dir, nil
+	}
+	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return nil, dir.Close()
 }
