@@ -132,7 +132,7 @@ func (c *checker) field(name *yaml.Node, wanted reflect.Type, key string) (refle
 			return wanted.Field(i).Type, true
 		}
 	}
-	hint := diag.Suggest(name.Value, known)
+	hint := string(diag.Suggest(name.Value, known))
 	if hint == "" {
 		hint = "; allowed: " + strings.Join(known, ", ")
 	}

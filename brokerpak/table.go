@@ -156,15 +156,15 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, known fiel
 
 // unknown reports a key that the table does not have.
 func (d *document) unknown(name *yaml.Node, what string, strict bool, known fields) {
-	hint := diag.Suggest(name.Value, known.names())
+	hint, names := diag.Suggest(name.Value, known.names()), ""
 	if hint == "" {
-		hint = "; allowed: " + diag.Names(known.names())
+		names = "; allowed: " + diag.Names(known.names())
 	}
 	if strict {
-		d.errorf(name, "unknown-key", "unknown key %q in %s%s", name.Value, what, hint)
+		d.errorf(name, "unknown-key", "unknown key %q in %s%s%s", name.Value, what, hint, names)
 		return
 	}
-	d.diags.Warnf(d.pos(name), "unknown-key", "unknown key %q in %s is ignored%s", name.Value, what, hint)
+	d.diags.Warnf(d.pos(name), "unknown-key", "unknown key %q in %s is ignored%s%s", name.Value, what, hint, names)
 }
 
 // complete reports required keys that are missing or empty, and alternatives of which none or several are there.

@@ -76,7 +76,7 @@ func isInput(inputs []brokerpak.Variable, name string) bool {
 }
 
 func suggestion(name string, known []string) string {
-	if text := strings.TrimPrefix(diag.Suggest(name, known), "; "); text != "" {
+	if text := strings.TrimPrefix(string(diag.Suggest(name, known)), "; "); text != "" {
 		return " (" + text + ")"
 	}
 	return ""

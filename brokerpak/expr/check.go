@@ -26,7 +26,8 @@ func (t *Template) Check(known Known) *diag.List {
 	variables := slices.Concat(known.Variables, known.Prefixes)
 	for _, reference := range t.references {
 		if !known.admits(reference.Name) {
-			list.Errorf(reference.Pos, "unknown-variable", "unknown variable %q%s", reference.Name, hint(reference.Name, variables))
+			suggestion, names := hint(reference.Name, variables)
+			list.Errorf(reference.Pos, "unknown-variable", "unknown variable %q%s%s", reference.Name, suggestion, names)
 		}
 	}
 	standard := StandardFunctions()
@@ -36,8 +37,8 @@ func (t *Template) Check(known Known) *diag.List {
 			function, ok = known.Functions[call.Name]
 		}
 		if !ok {
-			names := functionNames(standard, known.Functions)
-			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s", call.Name, hint(call.Name, names))
+			suggestion, names := hint(call.Name, functionNames(standard, known.Functions))
+			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s%s", call.Name, suggestion, names)
 			continue
 		}
 		if err := function.checkArity(call.Name, call.Args); err != nil {
@@ -60,11 +61,11 @@ func (k Known) admits(name string) bool {
 }
 
 // hint proposes the nearest name, or lists all of them.
-func hint(name string, known []string) string {
-	if suggestion := diag.Suggest(name, known); suggestion != "" || len(known) == 0 {
-		return suggestion
+func hint(name string, known []string) (suggestion diag.Hint, names string) {
+	if suggestion = diag.Suggest(name, known); suggestion == "" && len(known) > 0 {
+		names = "; known are " + diag.Names(known)
 	}
-	return "; known are " + diag.Names(known)
+	return suggestion, names
 }
 
 func functionNames(groups ...map[string]Function) []string {

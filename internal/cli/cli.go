@@ -174,7 +174,7 @@ func subcommand(group *cobra.Command, args []string) error {
 			names = append(names, command.Name())
 		}
 	}
-	hint := diag.Suggest(args[0], names)
+	hint := string(diag.Suggest(args[0], names))
 	if hint == "" {
 		hint = "; there are " + strings.Join(names, ", ")
 	}

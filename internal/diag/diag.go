@@ -63,7 +63,20 @@ type Diagnostic struct {
 	Severity Severity
 	Rule     string
 	Message  string
-	Pos      Pos
+	// Hint is a part of the message.
+	Hint Hint
+	Pos  Pos
+}
+
+// newDiagnostic finds the hint of a message among what the message is made of.
+func newDiagnostic(severity Severity, pos Pos, rule, format string, args []any) Diagnostic {
+	d := Diagnostic{Severity: severity, Rule: rule, Message: fmt.Sprintf(format, args...), Pos: pos}
+	for _, arg := range args {
+		if hint, ok := arg.(Hint); ok {
+			d.Hint = hint
+		}
+	}
+	return d
 }
 
 // String renders the diagnostic as "file:line:column: message [rule]".
@@ -86,13 +99,16 @@ type List struct {
 
 // Errorf adds an error.
 func (l *List) Errorf(pos Pos, rule, format string, args ...any) {
-	l.items = append(l.items, Diagnostic{Severity: Error, Rule: rule, Message: fmt.Sprintf(format, args...), Pos: pos})
+	l.items = append(l.items, newDiagnostic(Error, pos, rule, format, args))
 }
 
 // Warnf adds a warning.
 func (l *List) Warnf(pos Pos, rule, format string, args ...any) {
-	l.items = append(l.items, Diagnostic{Severity: Warning, Rule: rule, Message: fmt.Sprintf(format, args...), Pos: pos})
+	l.items = append(l.items, newDiagnostic(Warning, pos, rule, format, args))
 }
+
+// Add adds a diagnostic of another list.
+func (l *List) Add(d Diagnostic) { l.items = append(l.items, d) }
 
 // Append adds all diagnostics of another list.
 func (l *List) Append(other *List) {

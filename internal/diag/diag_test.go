@@ -11,7 +11,7 @@ import (
 )
 
 var _ = DescribeTable("a diagnostic", func(d diag.Diagnostic, want string) {
-	Expect(d.String()).To(Equal(want))
+	Expect(d.String()).To(BeEquivalentTo(want))
 },
 	Entry("with a place", diag.Diagnostic{Rule: "type", Message: "a must be b", Pos: diag.Pos{File: "x.yml", Line: 3, Column: 7}}, "x.yml:3:7: a must be b [type]"),
 	Entry("with a line", diag.Diagnostic{Rule: "type", Message: "m", Pos: diag.Pos{File: "x.yml", Line: 3}}, "x.yml:3: m [type]"),
@@ -57,7 +57,7 @@ var _ = Describe("a list", func() {
 })
 
 var _ = DescribeTable("a suggestion", func(name, want string) {
-	Expect(diag.Suggest(name, []string{"n", "plan_inputs", "user_inputs", "ops", "if", "outputs"})).To(Equal(want))
+	Expect(diag.Suggest(name, []string{"n", "plan_inputs", "user_inputs", "ops", "if", "outputs"})).To(BeEquivalentTo(want))
 },
 	Entry(nil, "plan_input", `; did you mean "plan_inputs"?`),
 	Entry(nil, "usr_inputz", `; did you mean "user_inputs"?`),
@@ -76,7 +76,7 @@ var _ = DescribeTable("a suggestion", func(name, want string) {
 
 var _ = DescribeTable("names in a message", func(names []string, want string) {
 	before := append([]string(nil), names...)
-	Expect(diag.Names(names)).To(Equal(want))
+	Expect(diag.Names(names)).To(BeEquivalentTo(want))
 	Expect(names).To(Equal(before))
 },
 	Entry(nil, nil, "none"),

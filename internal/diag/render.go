@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -111,14 +110,10 @@ func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source) error {
 	return encoder.Encode(document)
 }
 
-// hintPattern finds what Suggest appends to a message.
-var hintPattern = regexp.MustCompile(`; (did you mean "[^"]*"\?)`)
-
 func record(d Diagnostic, source Source) jsonRecord {
-	out := jsonRecord{Severity: d.Severity.String(), Summary: d.Message, Rule: d.Rule}
-	if hint := hintPattern.FindStringSubmatchIndex(d.Message); hint != nil {
-		out.Hint = d.Message[hint[2]:hint[3]]
-		out.Summary = d.Message[:hint[0]] + d.Message[hint[1]:]
+	hint := string(d.Hint)
+	out := jsonRecord{
+		Severity: d.Severity.String(), Rule: d.Rule, Hint: strings.TrimPrefix(hint, "; "), Summary: strings.Replace(d.Message, hint, "", 1),
 	}
 	if d.Pos.File == "" {
 		return out

@@ -16,7 +16,7 @@ var _ = Describe("Rendering", func() {
 	source := func(name string) (string, bool) { return file, name == "mysql.yml" }
 	at := func(line, column int) diag.Pos { return diag.Pos{File: "mysql.yml", Line: line, Column: column} }
 	diagnostics := []diag.Diagnostic{
-		{Rule: "unknown-key", Message: `unknown key "plan_input" in provision; did you mean "plan_inputs"?`, Pos: at(2, 2)},
+		{Rule: "unknown-key", Message: `unknown key "plan_input" in provision; did you mean "plan_inputs"?`, Hint: `; did you mean "plan_inputs"?`, Pos: at(2, 2)},
 		{Severity: diag.Warning, Rule: "default-value", Message: "the default is 50% wrong,\nreally", Pos: at(3, 10)},
 		{Rule: "bosh-variable", Message: "is not known", Pos: at(4, 6)},
 		{Rule: "yaml-syntax", Message: "not valid YAML", Pos: diag.Pos{File: "other: file.yml"}},

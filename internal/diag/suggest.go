@@ -8,9 +8,12 @@ import (
 // maxListed is how many names an error message lists before it only counts the rest.
 const maxListed = 9
 
+// Hint is the part of a message that says what may have been meant, with the "; " before it; "" for none.
+type Hint string
+
 // Suggest returns `; did you mean "x"?` for the known name nearest to the given one, or "" when none is near: a third of the letters
 // may differ, and two at most.
-func Suggest(name string, known []string) string {
+func Suggest(name string, known []string) Hint {
 	const most, share = 2, 3
 	best, bestDistance := "", most+1
 	for _, candidate := range known {
@@ -25,7 +28,7 @@ func Suggest(name string, known []string) string {
 	if best == "" {
 		return ""
 	}
-	return `; did you mean "` + best + `"?`
+	return Hint(`; did you mean "` + best + `"?`)
 }
 
 // Names joins names for a message: sorted, each once, separated by commas, long lists cut; "none" for an empty list.

@@ -156,9 +156,9 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 		}
 		for _, at := range anyVariable.FindAllStringIndex(node.Value, -1) {
 			found := node.Value[at[0]:at[1]]
-			if text := variableFault(found, found == node.Value, known, declared); text != "" {
+			if text, hint, names := variableFault(found, found == node.Value, known, declared); text != "" {
 				fine = false
-				c.diags.Errorf(document.place(node, found, at[0]), "bosh-variable", "%s %s", found, text)
+				c.diags.Errorf(document.place(node, found, at[0]), "bosh-variable", "%s %s%s%s", found, text, hint, names)
 			}
 		}
 	}
@@ -186,28 +186,28 @@ func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.
 	return d.At(node.Line, node.Column)
 }
 
-// variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing.
-func variableFault(found string, whole bool, known map[string]string, declared []string) string {
+// variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing. A hint and the known names may follow.
+func variableFault(found string, whole bool, known map[string]string, declared []string) (text string, hint diag.Hint, names string) {
 	match := variableName.FindStringSubmatch(found)
 	if match == nil {
-		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
+		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only", "", ""
 	}
 	if !whole && strings.Contains(found, " ") {
-		return "is only replaced when it is the whole value; write it without blanks"
+		return "is only replaced when it is the whole value; write it without blanks", "", ""
 	}
 	name := match[1]
 	if strings.HasPrefix(name, "/") {
-		return "" // a path of CredHub, which the operator must allow
+		return "", "", "" // a path of CredHub, which the operator must allow
 	}
 	name, below, _ := strings.Cut(name, ".")
 	typ, isInput := known[name]
 	switch {
 	case !isInput && !slices.Contains(declared, name):
 		all := slices.Concat(value.Keys(known), declared)
-		return "is neither an input, a secret nor declared under variables" + diag.Suggest(name, all) + "; there are " + diag.Names(all)
+		return "is neither an input, a secret nor declared under variables", diag.Suggest(name, all), "; there are " + diag.Names(all)
 	case isInput && !whole && below == "" && (typ == "boolean" || typ == "object" || typ == "array"):
-		return "has the type " + typ + ", which BOSH cannot put into a text; make it the whole value, or a computed input of type string"
+		return "has the type " + typ + ", which BOSH cannot put into a text; make it the whole value, or a computed input of type string", "", ""
 	default:
-		return ""
+		return "", "", ""
 	}
 }

@@ -65,12 +65,8 @@ func (c *serviceCheck) importedTemplate(action *brokerpak.Action, addresses []st
 		c.importPath(path, "import_parameters_to_delete", addresses, c.places.value(root, "provision", "import_parameters_to_delete"))
 	}
 	for _, found := range hclfile.CheckImport(action.Templates, addresses, added).All() {
-		pos := templatePlace(action, found.Pos)
-		if found.Severity == diag.Error {
-			c.diags.Errorf(pos, found.Rule, "%s", found.Message)
-		} else {
-			c.diags.Warnf(pos, found.Rule, "%s", found.Message)
-		}
+		found.Pos = templatePlace(action, found.Pos)
+		c.diags.Add(found)
 	}
 }
 

@@ -51,12 +51,8 @@ func (c *serviceCheck) constraints(err error, severity diag.Severity) {
 		return
 	}
 	for _, item := range found {
-		pos := c.places.key(item.Pos, "constraints")
-		if severity == diag.Warning {
-			c.diags.Warnf(pos, item.Rule, "%s", item.Message)
-		} else {
-			c.diags.Errorf(pos, item.Rule, "%s", item.Message)
-		}
+		item.Pos, item.Severity = c.places.key(item.Pos, "constraints"), severity
+		c.diags.Add(item)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *serviceCheck) playFailed(attempt deployment, err error) {
 	case err == nil, !fault.OfOperator(err):
 	case errors.As(err, &findings):
 		for _, item := range findings {
-			c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
+			c.diags.Add(item)
 		}
 	case attempt.guessed || c.diags.HasErrors() || errors.Is(err, expr.ErrUnknownVariable):
 	default:
@@ -108,7 +108,7 @@ func (c *serviceCheck) playConditional(ctx context.Context) ([]*instance.View, e
 		}
 		for _, item := range alone {
 			if slices.ContainsFunc(together, func(other diag.Diagnostic) bool { return other.Pos == item.Pos }) {
-				c.diags.Errorf(item.Pos, item.Rule, "%s", item.Message)
+				c.diags.Add(item)
 			}
 		}
 	}

@@ -20,7 +20,8 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	}
 	module, found := hclfile.Inspect(action.Templates)
 	for _, item := range found.All() {
-		c.diags.Errorf(templatePlace(action, item.Pos), item.Rule, "%s", item.Message)
+		item.Pos = templatePlace(action, item.Pos)
+		c.diags.Add(item)
 	}
 	if slices.ContainsFunc(found.All(), func(d diag.Diagnostic) bool { return d.Rule == "hcl-syntax" }) {
 		return // what was not read would seem missing
