@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
@@ -99,14 +98,13 @@ func (i *Instance) Deploy(stdout string) error {
 		}
 		i.Secrets[reference] = text
 	}
-	for _, reference := range variable().FindAllString(i.Manifest, -1) {
+	// The deployment's own variables, whose values BOSH makes and the broker reads.
+	variable := regexp.MustCompile(`\(\([A-Za-z0-9_.-]+\)\)`)
+	for _, reference := range variable.FindAllString(i.Manifest, -1) {
 		i.Secrets[reference] = "value-of-" + strings.Trim(reference, "()")
 	}
 	return nil
 }
-
-// variable matches a reference to one of the deployment's own variables, whose values BOSH makes and the broker reads.
-var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(\([A-Za-z0-9_.-]+\)\)`) })
 
 // Bind returns the parameters of create-binding and delete-binding.
 func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// process identifies a process for ever: process ids are used again, together with the start time they are not.
+// Process identifies a process for ever: process ids are used again, together with the start time they are not.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
@@ -125,6 +125,7 @@ func UsersOf(path string) []Process {
 	return users
 }
 
+// IDs are the ids of processes.
 func IDs(processes []Process) []int {
 	var ids []int
 	for _, p := range processes {

@@ -31,8 +31,12 @@ func constraints(given map[string]any) []line {
 		notes = append(notes, limits(take(limit.least), take(limit.most), limit.unit)...)
 	}
 	for _, known := range []struct{ key, words string }{
-		{"exclusiveMinimum", "More than "}, {"exclusiveMaximum", "Less than "}, {"multipleOf", "A multiple of "}, {"const", "Always "},
-		{"pattern", "Must match "}, {"propertyNames", "Keys must match "},
+		{"exclusiveMinimum", "More than "},
+		{"exclusiveMaximum", "Less than "},
+		{"multipleOf", "A multiple of "},
+		{"const", "Always "},
+		{"pattern", "Must match "},
+		{"propertyNames", "Keys must match "},
 	} {
 		if _, ok := rest[known.key]; ok {
 			notes = append(notes, line{text(known.words), code(plain(take(known.key))), text(".")})

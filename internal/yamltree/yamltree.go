@@ -19,12 +19,11 @@ func Read(text string) (first, second *yaml.Node, err error) {
 		return nil, nil, err
 	}
 	var next yaml.Node
-	switch err := decoder.Decode(&next); {
-	case errors.Is(err, io.EOF):
-		return document.Content[0], nil, nil
-	case err != nil: // what follows is no YAML, but there is more
-		return document.Content[0], &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}, nil
-	default:
-		return document.Content[0], next.Content[0], nil
+	switch after := decoder.Decode(&next); {
+	case after == nil:
+		second = next.Content[0]
+	case !errors.Is(after, io.EOF): // what follows is no YAML, but there is more
+		second = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
 	}
+	return document.Content[0], second, nil
 }
