@@ -3,6 +3,7 @@ package expr_test
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -266,6 +267,8 @@ var _ = Describe("Eval", func() {
 	It("is safe for concurrent use", func() {
 		template := parse(`${details["port"] + 1}-${map.flatten(":", ";", m)}-${yes ? "a" : f}-${counter.next() > 0}`)
 		scope := everything()
+		var count atomic.Int64
+		scope.Counter = func() int64 { return count.Add(1) }
 		var group sync.WaitGroup
 		results := make(chan any, 100)
 		for range cap(results) {

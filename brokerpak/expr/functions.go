@@ -1,13 +1,13 @@
 package expr
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hil/ast"
 
@@ -138,7 +138,9 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		"rand.base64": {
 			[]Type{Int},
 			String, "Returns that many random bytes as URL encoded Base64.",
-			func(args []any) (any, error) { return e.random(as[int64](args[0])) },
+			func(args []any) (any, error) {
+				return e.generate("rand.base64", func() (any, error) { return randomText(as[int64](args[0])) })
+			},
 		},
 		"regexp.matches": {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
 		"str.queryEscape": {
@@ -149,7 +151,9 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		"str.truncate": {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
 		"time.nano": {
 			nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
-			func([]any) (any, error) { return e.generate("time.nano", s.nano) },
+			func([]any) (any, error) {
+				return e.generate("time.nano", func() (any, error) { return fmt.Sprint(time.Now().UnixNano()), nil })
+			},
 		},
 		"yaml.toJSON": {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
 	}
@@ -168,16 +172,6 @@ func (e *evaluation) generate(name string, create func() (any, error)) (any, err
 	}
 	e.made[name]++
 	return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), create)
-}
-
-func (e *evaluation) random(count int64) (any, error) {
-	return e.generate("rand.base64", func() (any, error) {
-		bytes, err := e.scope.random(count)
-		if err != nil {
-			return nil, err
-		}
-		return base64.URLEncoding.EncodeToString(bytes), nil
-	})
 }
 
 // assert fails with an error for the cf user: the specification says that the user gets to see the message.

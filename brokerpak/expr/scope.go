@@ -2,18 +2,16 @@ package expr
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"service-adapter/internal/value"
 )
 
 // Scope is what expressions see. The zero value knows no variables and only the standard functions. A Scope may be used
-// by several evaluations at once when its functions may; it must not be copied after its first use.
+// by several evaluations at once when its functions may.
 type Scope struct {
 	// Variables holds the values by flat name: "name", "request.instance_id", "request.context". A name that is not in it
 	// is looked up as a key of the map variable with its longest dotted prefix.
@@ -28,14 +26,8 @@ type Scope struct {
 	// "rand.base64#1", the first call of that function in the template, and create makes a new value: an int64 for
 	// counter.next, else a string. It lets the owner carry values over from an earlier evaluation. nil: always a new value.
 	Generate func(call string, create func() (any, error)) (any, error)
-	// Counter returns the next value of counter.next; nil counts from 1 within this Scope.
+	// Counter returns the next value of counter.next; nil: there is none.
 	Counter func() int64
-	// Rand is the source of rand.base64; nil: crypto/rand.
-	Rand io.Reader
-	// Now is the clock of time.nano; nil: time.Now.
-	Now func() time.Time
-
-	counter atomic.Int64
 }
 
 // variable resolves a flat name. When no variable has the name, its longest dotted prefix that is a map holding the rest
@@ -120,23 +112,14 @@ func (s *Scope) configFind(args []any) (any, error) {
 
 // next returns the next value of counter.next.
 func (s *Scope) next() (any, error) {
-	if s.Counter != nil {
-		return s.Counter(), nil
+	if s.Counter == nil {
+		return nil, errors.New("there is no counter here")
 	}
-	return s.counter.Add(1), nil
+	return s.Counter(), nil
 }
 
-// nano returns the time in nanoseconds since 1970.
-func (s *Scope) nano() (any, error) {
-	now := time.Now
-	if s.Now != nil {
-		now = s.Now
-	}
-	return fmt.Sprint(now().UnixNano()), nil
-}
-
-// random returns as many random bytes as asked for.
-func (s *Scope) random(count int64) ([]byte, error) {
+// randomText returns as many random bytes as asked for, in Base64.
+func randomText(count int64) (any, error) {
 	const most = 1 << 16
 	if count < 0 {
 		return nil, errors.New("count must not be negative")
@@ -144,13 +127,7 @@ func (s *Scope) random(count int64) ([]byte, error) {
 	if count > most {
 		return nil, fmt.Errorf("count must be at most %d", most)
 	}
-	source := s.Rand
-	if source == nil {
-		source = rand.Reader
-	}
 	bytes := make([]byte, count)
-	if _, err := io.ReadFull(source, bytes); err != nil {
-		return nil, fmt.Errorf("reading random bytes: %w", err)
-	}
-	return bytes, nil
+	_, _ = rand.Read(bytes) // never fails
+	return base64.URLEncoding.EncodeToString(bytes), nil
 }
