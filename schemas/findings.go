@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -91,78 +92,62 @@ func placeOf(subject func(name string) string) func(path []string) string {
 	}
 }
 
-// phrase says what a value must be instead, never what it is: it may be a secret.
+// phrases say what a value must be instead, never what it is: it may be a secret. {min} stands for a detail of the library's error,
+// {min item} for that many items. Where the library adds the faults that it found in the schemas below one, nothing is left to say.
+var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"required":                        "is required",
+	"additional_property_not_allowed": "is not allowed",
+	"false":                           "is not allowed",
+	"enum":                            "must be one of {allowed}",
+	"pattern":                         "must match the pattern {pattern}",
+	"format":                          "must have the format {format}",
+	"number_gte":                      "must be at least {min}",
+	"number_gt":                       "must be greater than {min}",
+	"number_lte":                      "must be at most {max}",
+	"number_lt":                       "must be less than {max}",
+	"multiple_of":                     "must be a multiple of {multiple}",
+	"string_gte":                      "must have at least {min character}",
+	"string_lte":                      "must have at most {max character}",
+	"array_min_items":                 "must have at least {min item}",
+	"array_max_items":                 "must have at most {max item}",
+	"array_no_additional_items":       "has too many items",
+	"unique":                          "must not hold the same item twice",
+	"array_min_properties":            "must have at least {min key}",
+	"array_max_properties":            "must have at most {max key}",
+	"missing_dependency":              "also needs the key {dependency}",
+	"number_any_of":                   "has none of the allowed forms",
+	"number_one_of":                   "must have exactly one of the allowed forms",
+	"number_not":                      "has a form that is not allowed",
+	"number_all_of":                   "",
+	"condition_then":                  "",
+	"condition_else":                  "",
+}
+
+var detail = regexp.MustCompile(`\{(\w+) ?(\w*)\}`)
+
 func phrase(e gojsonschema.ResultError) string {
 	details := e.Details()
-	switch e.Type() {
-	case "required":
-		return "is required"
-	case "additional_property_not_allowed", "false":
-		return "is not allowed"
-	case "invalid_type":
+	if e.Type() == "invalid_type" {
 		return "must be " + wanted(details)
-	case "enum":
-		return fmt.Sprintf("must be one of %v", details["allowed"])
-	case "pattern":
-		return fmt.Sprintf("must match the pattern %v", details["pattern"])
-	case "format":
-		return fmt.Sprintf("must have the format %v", details["format"])
-	case "number_gte":
-		return "must be at least " + decimal(details["min"])
-	case "number_gt":
-		return "must be greater than " + decimal(details["min"])
-	case "number_lte":
-		return "must be at most " + decimal(details["max"])
-	case "number_lt":
-		return "must be less than " + decimal(details["max"])
-	case "multiple_of":
-		return "must be a multiple of " + decimal(details["multiple"])
-	default:
-		return sizePhrase(e)
 	}
-}
-
-func sizePhrase(e gojsonschema.ResultError) string {
-	details := e.Details()
-	switch e.Type() {
-	case "string_gte":
-		return "must have at least " + count(details["min"], "character")
-	case "string_lte":
-		return "must have at most " + count(details["max"], "character")
-	case "array_min_items":
-		return "must have at least " + count(details["min"], "item")
-	case "array_max_items":
-		return "must have at most " + count(details["max"], "item")
-	case "array_no_additional_items":
-		return "has too many items"
-	case "unique":
-		return "must not hold the same item twice"
-	case "array_min_properties":
-		return "must have at least " + count(details["min"], "key")
-	case "array_max_properties":
-		return "must have at most " + count(details["max"], "key")
-	case "missing_dependency":
-		return "also needs the key " + quote(fmt.Sprint(details["dependency"]))
-	default:
-		return combinationPhrase(e)
-	}
-}
-
-// combinationPhrase speaks for schemas that are made of others. Where the library adds the faults that it found in these,
-// nothing is left to say.
-func combinationPhrase(e gojsonschema.ResultError) string {
-	switch e.Type() {
-	case "number_any_of":
-		return "has none of the allowed forms"
-	case "number_one_of":
-		return "must have exactly one of the allowed forms"
-	case "number_not":
-		return "has a form that is not allowed"
-	case "number_all_of", "condition_then", "condition_else":
-		return ""
-	default:
+	words, known := phrases[e.Type()]
+	if !known {
 		return "is not valid"
 	}
+	return detail.ReplaceAllStringFunc(words, func(token string) string {
+		parts := detail.FindStringSubmatch(token)
+		name, noun := parts[1], parts[2]
+		switch number, isNumber := details[name].(*big.Float); {
+		case noun != "":
+			return count(details[name], noun)
+		case isNumber:
+			return decimal(number)
+		case name == "dependency":
+			return quote(fmt.Sprint(details[name]))
+		default:
+			return fmt.Sprint(details[name])
+		}
+	})
 }
 
 // wanted turns "[integer,null]" into "an integer or null", with what was given.
@@ -197,11 +182,7 @@ func count(number any, noun string) string {
 }
 
 // decimal shows a limit without an exponent, unless it is very large.
-func decimal(limit any) string {
-	number, ok := limit.(*big.Float)
-	if !ok {
-		return fmt.Sprint(limit)
-	}
+func decimal(number *big.Float) string {
 	if number.MantExp(nil) > 80 {
 		return number.Text('g', -1)
 	}
