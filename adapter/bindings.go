@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (s *session) bindRequest(in bindInput) (*binding.Request, error) {
 	request := s.requestFor(chosen, view, in)
 	if view.Record != nil {
 		// As published, request.plan_id is the instance's plan, whatever the request says.
-		request.PlanID = first(view.Record.PlanID, request.PlanID)
+		request.PlanID = cmp.Or(view.Record.PlanID, request.PlanID)
 	}
 	if request.Parameters, err = parameters(in.body); err != nil {
 		return nil, err

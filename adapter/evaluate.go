@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -142,7 +143,7 @@ func (s *session) evaluateProvision(chosen *selection, body map[string]any, stat
 }
 
 func (s *session) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
-	merged := map[string]any{"service_id": chosen.serviceID, "plan_id": first(chosen.plan.ID, chosen.planID)}
+	merged := map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}
 	maps.Copy(merged, body)
 	request, err := s.bindRequest(bindInput{
 		bindingID: "evaluate", vms: state.VMs, manifest: state.Manifest, body: merged, secrets: state.Secrets, dns: state.DNSAddresses,

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,10 +64,10 @@ func (s *session) choose(h hints) (*selection, error) {
 		return nil, err
 	}
 	if h.record != nil {
-		chosen.serviceID = first(chosen.serviceID, h.record.ServiceID)
-		chosen.planID = first(chosen.planID, h.record.PlanID)
+		chosen.serviceID = cmp.Or(chosen.serviceID, h.record.ServiceID)
+		chosen.planID = cmp.Or(chosen.planID, h.record.PlanID)
 	}
-	chosen.serviceID = first(chosen.serviceID, service.ID)
+	chosen.serviceID = cmp.Or(chosen.serviceID, service.ID)
 	return chosen, nil
 }
 
@@ -263,13 +264,4 @@ func operatorPlan(service *brokerpak.Service, raw map[string]any) (brokerpak.Pla
 		}
 	}
 	return plan, errors.Join(failed...)
-}
-
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

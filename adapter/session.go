@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,13 +109,8 @@ func (s *session) bindDefaults(service *brokerpak.Service) (map[string]any, erro
 	if err != nil {
 		return nil, err
 	}
-	defaults := map[string]any{}
-	for name, item := range normalised(s.config.Services[service.Name].BindDefaults) {
-		defaults[name] = item
-	}
-	for name, item := range own {
-		defaults[name] = item
-	}
+	defaults := normalised(s.config.Services[service.Name].BindDefaults)
+	maps.Copy(defaults, own)
 	return defaults, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
@@ -149,18 +150,15 @@ func (b *Binder) backupAgent(r Request) (*Binding, error) {
 // newBinding makes credentials of the instance's outputs overlaid with the binding's.
 func newBinding(details, outputs map[string]any) *Binding {
 	credentials := map[string]any{}
-	for _, layer := range []map[string]any{details, outputs} {
-		for name, item := range layer {
-			credentials[name] = item
-		}
-	}
+	maps.Copy(credentials, details)
+	maps.Copy(credentials, outputs)
 	result := &Binding{
+		Credentials:    credentials,
 		SyslogDrainURL: value.Text(outputs[syslogDrainURL]), RouteServiceURL: value.Text(outputs[routeServiceURL]),
 		BackupAgentURL: value.Text(outputs[backupAgentURL]),
 	}
 	for _, name := range []string{syslogDrainURL, routeServiceURL, backupAgentURL} {
 		delete(credentials, name)
 	}
-	result.Credentials = credentials
 	return result
 }

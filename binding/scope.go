@@ -1,6 +1,8 @@
 package binding
 
 import (
+	"maps"
+
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
 )
@@ -28,7 +30,7 @@ func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Sc
 
 func (r *Request) constants(details map[string]any) map[string]any {
 	constants := r.Instance.Constants()
-	for name, item := range map[string]any{
+	maps.Copy(constants, map[string]any{
 		"request.binding_id":                        r.BindingID,
 		"request.instance_id":                       r.Instance.InstanceID(),
 		"request.service_id":                        r.ServiceID,
@@ -39,9 +41,7 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"instance.name":                             instanceName(r.Body),
 		"instance.details":                          details,
-	} {
-		constants[name] = item
-	}
+	})
 	resource := bindResource(r.Body)
 	for _, field := range []string{"app_guid", "space_guid", "route", "credential_client_id", "backup_agent"} {
 		constants["request.bind_resource."+field] = resource[field]

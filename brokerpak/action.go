@@ -165,8 +165,8 @@ func (a *Action) addTemplate(name string, document Document) {
 // inlineDocument is a text that stands in the definition itself.
 func (d *document) inlineDocument(node *yaml.Node, text string) Document {
 	source := expr.SourceOf(node, d.file, d.lines)
-	source.Pos.Column -= source.Indent
-	return Document{Text: text, Pos: source.Pos, Indent: source.Indent, Folded: source.Folded}
+	source.Text = text
+	return Document(source)
 }
 
 // maxTemplateKey bounds a key in bytes, because file systems bound names.

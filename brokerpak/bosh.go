@@ -76,7 +76,7 @@ func (d *definition) documentInline(what string, target *Document) field {
 			var text string
 			d.text(what, &text).decode(node)
 			*target = d.inlineDocument(node, text)
-			if target.Text == "" {
+			if text == "" {
 				d.errorf(node, "required", "%s must not be empty", what)
 			}
 			return

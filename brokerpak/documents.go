@@ -19,15 +19,6 @@ var ambiguous = regexp.MustCompile(
 		`^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|` +
 		`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$|^[-+]?\.(?i:inf|nan)$`)
 
-// isAmbiguous looks at the beginning first: most texts are long and begin with a letter.
-func isAmbiguous(text string) bool {
-	const longestWord = 4 // bytes; in no case of its letters is a word longer
-	if text == "" || !strings.Contains("+-.0123456789", text[:1]) && (len(text) > longestWord || !strings.Contains("yYnNoO", text[:1])) {
-		return false
-	}
-	return ambiguous.MatchString(text)
-}
-
 // CheckYAML reports what is no YAML, and what readers of YAML disagree about, with its place in the pak.
 func (d Document) CheckYAML() *diag.List {
 	_, diags := d.Tree()
@@ -62,7 +53,7 @@ func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 }
 
 func (d Document) checkScalars(node *yaml.Node, diags *diag.List) {
-	if node.Kind == yaml.ScalarNode && node.Style == 0 && isAmbiguous(node.Value) {
+	if node.Kind == yaml.ScalarNode && node.Style == 0 && ambiguous.MatchString(node.Value) {
 		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous", "%s means different things to different YAML readers; "+
 			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
 	}

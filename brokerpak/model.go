@@ -239,26 +239,11 @@ type Bosh struct {
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
 }
 
-// Document is a text of the pak and where it begins.
-type Document struct {
-	Text string
-	Pos  diag.Pos
-	// Indent is the number of columns before every line, where the text is a block of another file.
-	Indent int
-	// Folded says that the line breaks of the file are lost; every place in the text is then Pos.
-	Folded bool
-}
+// Document is a text of the pak and where it stands.
+type Document expr.Source
 
 // At is the place of a line and a column of the text, both counted from 1.
-func (d Document) At(line, column int) diag.Pos {
-	if d.Folded || line < 1 {
-		return d.Pos
-	}
-	if line == 1 {
-		column += d.Pos.Column - 1
-	}
-	return diag.Pos{File: d.Pos.File, Line: d.Pos.Line + line - 1, Column: column + d.Indent}
-}
+func (d Document) At(line, column int) diag.Pos { return expr.Source(d).At(line, column) }
 
 // Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.
 type Ops struct {

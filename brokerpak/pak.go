@@ -6,7 +6,6 @@ package brokerpak
 
 import (
 	"archive/zip"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -147,15 +146,14 @@ func (p *Pak) readText(name string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
-	// It need not grow.
-	data := bytes.NewBuffer(make([]byte, 0, min(max(info.Size(), 0), maxTextFile)+bytes.MinRead))
-	if _, err := data.ReadFrom(io.LimitReader(file, maxTextFile+1)); err != nil {
+	data, err := io.ReadAll(io.LimitReader(file, maxTextFile+1))
+	if err != nil {
 		return "", err
 	}
-	if data.Len() > maxTextFile {
+	if len(data) > maxTextFile {
 		return "", fmt.Errorf("the file is larger than %d MB", maxTextFile>>20)
 	}
-	return data.String(), nil
+	return string(data), nil
 }
 
 // Display is how a file of the pak is called in messages: "redis/redis.yml", or "redis.brokerpak!/redis.yml" in a zip.

@@ -131,7 +131,7 @@ func (f fields) names() []string {
 
 // mapping decodes a mapping by the rows of a table. Unknown keys are errors where strict, else warnings.
 func (d *document) mapping(node *yaml.Node, what string, strict bool, known fields) places {
-	found := places{self: d.pos(node)}
+	found := places{document: d, self: d.pos(node), values: map[string]*yaml.Node{}}
 	if yamltree.IsNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not null", what)
 		return found
@@ -139,10 +139,7 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, known fiel
 	for _, p := range d.pairs(node, what) {
 		at := slices.IndexFunc(known, func(r row) bool { return r.name == p.key.Value })
 		if at >= 0 {
-			found.keys = append(found.keys, keyPlace{
-				key: p.key.Value, pos: d.pos(p.value), null: yamltree.IsNull(p.value),
-				empty: p.value.Kind != yaml.MappingNode && p.value.Value == "" && len(p.value.Content) == 0,
-			})
+			found.values[p.key.Value] = p.value
 			known[at].decode(p.value)
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -23,40 +22,29 @@ type document struct {
 
 // places tells where a mapping and the values of its keys stand.
 type places struct {
-	self diag.Pos
-	keys []keyPlace
-}
-
-type keyPlace struct {
-	key  string
-	pos  diag.Pos // of the value
-	null bool
-	// empty is a scalar without a text, or a list without entries.
-	empty bool
+	document *document
+	self     diag.Pos
+	values   map[string]*yaml.Node
 }
 
 // at is the place of a key's value, or of the whole mapping when it has no such key.
 func (p places) at(key string) diag.Pos {
-	if i := p.index(key); i >= 0 {
-		return p.keys[i].pos
+	if node := p.values[key]; node != nil {
+		return p.document.pos(node)
 	}
 	return p.self
 }
 
 // has tells whether a key has a value other than null.
 func (p places) has(key string) bool {
-	i := p.index(key)
-	return i >= 0 && !p.keys[i].null
+	node := p.values[key]
+	return node != nil && !yamltree.IsNull(node)
 }
 
 // filled tells whether a key has a value other than null, an empty text and an empty list.
 func (p places) filled(key string) bool {
-	i := p.index(key)
-	return i >= 0 && !p.keys[i].null && !p.keys[i].empty
-}
-
-func (p places) index(key string) int {
-	return slices.IndexFunc(p.keys, func(k keyPlace) bool { return k.key == key })
+	node := p.values[key]
+	return p.has(key) && (node.Kind == yaml.MappingNode || node.Value != "" || len(node.Content) > 0)
 }
 
 // libraryPrefix is how messages of the YAML library begin. Its line is where the construct begins that is at fault, or the

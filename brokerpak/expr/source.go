@@ -135,38 +135,43 @@ func afterColumn(line string, column int) string {
 	return ""
 }
 
-// at translates a place in the text, where the first character is line 1, column 1, to a place in the file.
+// at translates a place in the text, as HIL counts it, to a place in the file.
 func (s Source) at(p ast.Pos) diag.Pos {
-	pos := s.Pos
-	if p.Column == 1 && p.Line > 1 && s.offset(p) >= utf8.RuneCountInString(s.Text) {
+	if p.Column == 1 && p.Line > 1 && s.offset(p.Line, 1) >= utf8.RuneCountInString(s.Text) {
 		// The end of a block scalar is in the next line; what lacks there lacks at the end of its last line.
 		lines := strings.Split(strings.TrimRight(s.Text, "\n"), "\n")
-		p = ast.Pos{Line: len(lines), Column: utf8.RuneCountInString(lines[len(lines)-1]) + 1}
+		return s.At(len(lines), utf8.RuneCountInString(lines[len(lines)-1])+1)
 	}
+	return s.At(p.Line, p.Column)
+}
+
+// At is the place of a line and a column of the text, both counted from 1, in the file.
+func (s Source) At(line, column int) diag.Pos {
+	pos := s.Pos
 	switch {
-	case s.Folded || pos.Line == 0:
+	case s.Folded || pos.Line == 0 || line < 1:
 	case s.columns != nil:
-		if offset := s.offset(p); offset < len(s.columns) {
+		if offset := s.offset(line, column); offset >= 0 && offset < len(s.columns) {
 			pos.Column = s.columns[offset]
 		} else if len(s.columns) > 0 {
 			pos.Column = s.columns[len(s.columns)-1] + 1
 		}
-	case p.Line == 1:
-		pos.Column += p.Column - 1
+	case line == 1:
+		pos.Column += column - 1
 	default:
-		pos.Line += p.Line - 1
-		pos.Column = p.Column + s.Indent
+		pos.Line += line - 1
+		pos.Column = column + s.Indent
 	}
 	return pos
 }
 
 // offset returns how many characters of the text stand before a place.
-func (s Source) offset(p ast.Pos) int {
+func (s Source) offset(line, column int) int {
 	offset, rest := 0, s.Text
-	for range p.Line - 1 {
-		line, after, _ := strings.Cut(rest, "\n")
-		offset += utf8.RuneCountInString(line) + 1
+	for range line - 1 {
+		before, after, _ := strings.Cut(rest, "\n")
+		offset += utf8.RuneCountInString(before) + 1
 		rest = after
 	}
-	return offset + p.Column - 1
+	return offset + column - 1
 }

@@ -246,9 +246,7 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 		return nil, err
 	}
 	if v.Record != nil {
-		for name, item := range v.Record.Outputs {
-			details[name] = item
-		}
+		maps.Copy(details, v.Record.Outputs)
 	}
 	if service.Provision.Bosh == nil || len(service.Provision.Bosh.Outputs) == 0 {
 		return details, nil

@@ -8,6 +8,7 @@ package vars
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -298,12 +299,8 @@ func (s *Scope) With(constants map[string]any, functions map[string]expr.Functio
 
 func merge[V any](base, over map[string]V) map[string]V {
 	merged := make(map[string]V, len(base)+len(over))
-	for name, item := range base {
-		merged[name] = item
-	}
-	for name, item := range over {
-		merged[name] = item
-	}
+	maps.Copy(merged, base)
+	maps.Copy(merged, over)
 	return merged
 }
 
