@@ -10,10 +10,9 @@ import (
 	"regexp"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 	"service-adapter/manifestgen"

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -23,6 +21,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 	"service-adapter/schemas"
 )

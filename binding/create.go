@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

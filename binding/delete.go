@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
 

@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 )
 
 // newRecord describes a binding before anything of it exists.

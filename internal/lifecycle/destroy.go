@@ -6,9 +6,7 @@ import (
 	"fmt"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
+	"service-adapter/internal/opentofu"
 )
 
 // Reader returns an OpenTofu that can read states: the one of the preferred pak, which may be nil, else the newest that works. What is

@@ -14,10 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

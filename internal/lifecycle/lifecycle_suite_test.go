@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/tofu"
 )
 

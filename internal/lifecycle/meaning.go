@@ -6,10 +6,9 @@ import (
 	"regexp"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/opentofu"
 )
 
 // Meaning maps a failure of a template to what the `errors` of its action say that it means. Only errors of these commands of OpenTofu,

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/brokerpak"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/brokerpak"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
 

@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/redact"
+	"service-adapter/internal/statestore"
 )
 
 // longestMessage is the length in bytes at which an error's detail is cut.

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )

@@ -14,13 +14,11 @@ import (
 	"maps"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )

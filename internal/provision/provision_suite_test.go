@@ -15,13 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/tofu"
 )

@@ -5,13 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )

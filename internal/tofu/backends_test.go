@@ -11,11 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

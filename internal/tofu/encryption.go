@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

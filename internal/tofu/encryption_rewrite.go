@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

@@ -10,11 +10,10 @@ import (
 	"regexp"
 	"strings"
 
-	"service-adapter/internal/statestore"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
 

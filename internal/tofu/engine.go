@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/redact"
 	"service-adapter/internal/statestore"
 )

@@ -5,9 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"service-adapter/internal/statestore"
-
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/statestore"
 )
 
 // The variants of a configuration; each is a directory of a prepared directory.

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

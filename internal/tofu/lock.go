@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

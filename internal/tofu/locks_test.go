@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"service-adapter/internal/statestore"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
 

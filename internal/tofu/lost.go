@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

@@ -13,10 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/opentofu/provider"
-
-	"service-adapter/internal/hclfile"
 )
 
 // layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so

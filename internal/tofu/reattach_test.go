@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

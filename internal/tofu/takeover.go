@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

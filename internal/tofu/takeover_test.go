@@ -6,11 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"service-adapter/internal/opentofu"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 

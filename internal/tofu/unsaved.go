@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"service-adapter/internal/opentofu"
-
 	"service-adapter/internal/statestore"
 )
 

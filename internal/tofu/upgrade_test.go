@@ -7,13 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"service-adapter/internal/opentofu"
-
-	"service-adapter/internal/statestore"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
 
