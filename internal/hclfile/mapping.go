@@ -95,7 +95,7 @@ func (w *rewriter) add(entry Mapping) error {
 	resource, path := w.target(entry.TFVariable)
 	if resource == nil || len(path) != 1 {
 		w.warnf("import_parameters_to_add: %q is no argument of an imported resource, TYPE.NAME.ARGUMENT; imported are %s",
-			entry.TFVariable, diag.Names(w.addresses()))
+			entry.TFVariable, diag.Names(addressesOf(w.resources)))
 		return nil
 	}
 	name := path[0]
@@ -114,14 +114,6 @@ func (w *rewriter) add(entry Mapping) error {
 // settable returns the sorted names of the attributes that a configuration may set.
 func settable(attributes map[string]tfjson.Attribute) []string {
 	return slices.DeleteFunc(value.Keys(attributes), func(name string) bool { return !attributes[name].Settable() })
-}
-
-func (w *rewriter) addresses() []string {
-	var all []string
-	for _, r := range w.resources {
-		all = append(all, r.Address())
-	}
-	return all
 }
 
 // parseExpression reads a parameter_name.

@@ -122,8 +122,8 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		case err != nil:
 			return fmt.Errorf("tf_resource %q: %w", address, err)
 		case resource == nil:
-			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(state.Addresses()))
-		case resource.Indexed:
+			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(addressesOf(state.Resources)))
+		case resource.Index != nil:
 			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated", address)
 		}
 		schema, err := schemas.Resource(resource.Provider, resource.Type)
@@ -133,4 +133,12 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		w.resources = append(w.resources, importedResource{Resource: resource, schema: schema})
 	}
 	return nil
+}
+
+func addressesOf[R interface{ Address() string }](resources []R) []string {
+	var all []string
+	for _, r := range resources {
+		all = append(all, r.Address())
+	}
+	return all
 }

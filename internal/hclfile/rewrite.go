@@ -207,13 +207,13 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 
 // attribute returns the expression of an attribute that has a value: that of its mapping, or the value itself.
 func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive any, path string) (string, error) {
-	if m := w.mapped[name]; m != nil && m.replaces(w, occurrence{path: path, value: v, sensitive: isSensitive(sensitive)}) {
+	if m := w.mapped[name]; m != nil && m.replaces(w, occurrence{path: path, value: v, sensitive: tfjson.IsSensitive(sensitive)}) {
 		return m.expression.text, nil
 	}
 	if schema.Nested != nil {
 		return w.nested(schema.Nested, v, sensitive, path)
 	}
-	if isSensitive(sensitive) {
+	if tfjson.IsSensitive(sensitive) {
 		w.warnf("the sensitive value of %s is written to %s in the clear; a mapping to a variable keeps it out", path, RegeneratedFile)
 	}
 	return literalText(v, path)
@@ -315,20 +315,6 @@ func element(sensitive any, i int) any {
 		return marks[i]
 	default:
 		return nil
-	}
-}
-
-// isSensitive tells whether anything in a value is sensitive.
-func isSensitive(sensitive any) bool {
-	switch c := sensitive.(type) {
-	case bool:
-		return c
-	case []any:
-		return slices.ContainsFunc(c, isSensitive)
-	case map[string]any:
-		return slices.ContainsFunc(slices.Collect(maps.Values(c)), isSensitive)
-	default:
-		return false
 	}
 }
 

@@ -119,10 +119,8 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if len(data) == 0 {
 		return nil, errors.New("reading the record: the state holds none; its resource terraform_data._binding was removed")
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(data)))
-	decoder.UseNumber()
 	var r Record
-	if err := decoder.Decode(&r); err != nil {
+	if err := value.Decode(data, &r); err != nil {
 		return nil, fmt.Errorf("reading the record: %w", err)
 	}
 	if r.Format < 1 || r.Format > RecordFormat {

@@ -129,16 +129,16 @@ func (w *run) recall() error {
 
 // attributes reads the tf_attribute of each user input, unless the input that tf_attribute_skip names is true.
 func (w *run) attributes(shown []byte, parameters, kept map[string]any) error {
+	state, err := tfjson.DecodeState(shown)
+	if err != nil {
+		return err
+	}
 	var missing []string
 	for _, input := range w.Service.Provision.UserInputs {
 		if input.TFAttribute == "" || value.Text(w.Inputs[input.TFAttributeSkip]) == "true" {
 			continue
 		}
-		item, _, err := tfjson.StateAttribute(shown, input.TFAttribute)
-		if err != nil {
-			return err
-		}
-		sensitive, err := isSensitive(shown, input.TFAttribute)
+		item, sensitive, err := state.Attribute(input.TFAttribute)
 		switch {
 		case err != nil:
 			return err
@@ -154,26 +154,6 @@ func (w *run) attributes(shown []byte, parameters, kept map[string]any) error {
 		return errors.New("cannot find required import values for fields: " + strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// isSensitive tells whether OpenTofu calls anything in the attribute sensitive that TYPE.NAME.ATTRIBUTE names.
-func isSensitive(shown []byte, attribute string) (bool, error) {
-	state, err := tfjson.DecodeState(shown)
-	if err != nil {
-		return false, err
-	}
-	parts := strings.Split(attribute, ".")
-	resource, err := state.Find(parts[0] + "." + parts[1])
-	if err != nil || resource == nil {
-		return false, err
-	}
-	marks, _ := resource.Sensitive.(map[string]any)
-	sensitive := false
-	value.Walk(marks[parts[2]], func(_ string, mark any) bool {
-		sensitive = mark == true
-		return !sensitive
-	})
-	return sensitive, nil
 }
 
 // undoImport forgets what an unfinished import took over, and destroys what was made beside it. It forgets whatever the state says of

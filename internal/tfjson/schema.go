@@ -62,7 +62,7 @@ func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
 	var read struct {
 		Providers map[string]provider `json:"provider_schemas"`
 	}
-	if err := decode(schemaJSON, &read); err != nil {
+	if err := value.Decode(schemaJSON, &read); err != nil {
 		return nil, fmt.Errorf("reading the schemas of the providers: %w", err)
 	}
 	return &Schemas{providers: read.Providers}, nil
@@ -82,7 +82,7 @@ func (s *Schemas) Resource(providerAddress, resourceType string) (*Block, error)
 	var read struct {
 		Block Block `json:"block"`
 	}
-	if err := decode(raw, &read); err != nil {
+	if err := value.Decode(raw, &read); err != nil {
 		return nil, fmt.Errorf("reading the schema of %s: %w", resourceType, err)
 	}
 	return &read.Block, nil

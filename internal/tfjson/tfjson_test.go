@@ -19,12 +19,20 @@ func recorded(name string) []byte {
 	return text
 }
 
-var _ = Describe("StateAttribute", func() {
+// attribute looks up a path in a document.
+func attribute(document []byte, path string) (any, bool, error) {
+	state, err := tfjson.DecodeState(document)
+	if err != nil {
+		return nil, false, err
+	}
+	return state.Attribute(path)
+}
+
+var _ = Describe("Attribute", func() {
 	DescribeTable("finds",
 		func(file, path string, want any) {
-			v, found, err := tfjson.StateAttribute(recorded(file), path)
+			v, _, err := attribute(recorded(file), path)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(found).To(BeTrue())
 			if want == nil {
 				Expect(v).To(BeNil())
 			} else {
@@ -46,11 +54,19 @@ var _ = Describe("StateAttribute", func() {
 		Entry("the current object where there are deposed ones", "nested/state.json", "nest_thing.first.name", "first"),
 	)
 
+	It("tells what is sensitive", func() {
+		_, sensitive, err := attribute(recorded("recorded/state.json"), "random_password.admin.result")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sensitive).To(BeTrue())
+		_, sensitive, err = attribute(recorded("recorded/state.json"), "random_password.admin.length")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sensitive).To(BeFalse())
+	})
+
 	DescribeTable("does not find",
 		func(file, path string) {
-			v, found, err := tfjson.StateAttribute(recorded(file), path)
+			v, _, err := attribute(recorded(file), path)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(found).To(BeFalse())
 			Expect(v).To(BeNil())
 		},
 		Entry("another resource", "recorded/state.json", "directory_entry.other.name"),
@@ -63,7 +79,7 @@ var _ = Describe("StateAttribute", func() {
 
 	DescribeTable("refuses",
 		func(state, path, want string) {
-			_, _, err := tfjson.StateAttribute([]byte(state), path)
+			_, _, err := attribute([]byte(state), path)
 			Expect(err).To(MatchError(ContainSubstring(want)))
 		},
 		Entry("a path without a resource", `{}`, "size", `tf_attribute "size" must have the form TYPE.NAME.ATTRIBUTE`),
@@ -109,14 +125,14 @@ var _ = Describe("Block", func() {
 	)
 })
 
-// FuzzStateAttribute asserts that no state makes StateAttribute panic, and that what it returns is a value.
-func FuzzStateAttribute(f *testing.F) {
+// FuzzAttribute asserts that no state makes Attribute panic, and that what it returns is a value.
+func FuzzAttribute(f *testing.F) {
 	f.Add([]byte(state(`{"c": [{"d": 1e3}]}`)), "a.b.c.d")
 	f.Add([]byte(`{"values": null}`), "a.b.c.0")
 	f.Fuzz(func(t *testing.T, document []byte, path string) {
-		v, found, err := tfjson.StateAttribute(document, path)
-		if (err != nil || !found) && v != nil {
-			t.Fatalf("%v, %v and %v", v, found, err)
+		v, _, err := attribute(document, path)
+		if err != nil && v != nil {
+			t.Fatalf("%v and %v", v, err)
 		}
 		if err := value.CheckNumbers(v); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ package value
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,19 +27,28 @@ const wide, widest = 1 << 63, 1 << 64
 
 // DecodeJSON reads exactly one JSON document.
 func DecodeJSON(data []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
 	var raw any
-	if err := decoder.Decode(&raw); err != nil {
-		if err == io.EOF {
-			return nil, fmt.Errorf("unexpected end of JSON input")
-		}
+	if err := Decode(data, &raw); err != nil {
 		return nil, err
 	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("unexpected data after the JSON document")
-	}
 	return Normalise(raw), nil
+}
+
+// Decode reads exactly one JSON document into what a pointer names. Numbers in what has no type of its own are json.Number, so that
+// none loses digits.
+func Decode(data []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		if err == io.EOF {
+			return errors.New("unexpected end of JSON input")
+		}
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return errors.New("unexpected data after the JSON document")
+	}
+	return nil
 }
 
 // DecodeObject reads exactly one JSON object; null gives a nil map.
