@@ -1,10 +1,12 @@
 package expr
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -59,21 +61,15 @@ func castTo(v any, typ string) (any, error) {
 	}
 }
 
+// decimal is a number with a point; the groups are its sign and its digits before the point.
+var decimal = regexp.MustCompile(`^([-+]?)([0-9]*)\.[0-9]*$`)
+
 func integer(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
 	}
-	if whole, decimals, found := strings.Cut(text, "."); found { // the decimal part is dropped
-		digits := whole
-		if strings.HasPrefix(whole, "-") || strings.HasPrefix(whole, "+") {
-			digits = whole[1:]
-		}
-		if strings.Trim(digits+decimals, "0123456789") == "" {
-			text = whole
-			if digits == "" {
-				text += "0"
-			}
-		}
+	if parts := decimal.FindStringSubmatch(text); parts != nil { // the decimal part is dropped
+		text = parts[1] + cmp.Or(parts[2], "0")
 	}
 	i, err := strconv.ParseInt(text, 0, 64)
 	switch {

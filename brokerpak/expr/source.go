@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -24,19 +25,13 @@ type Source struct {
 	columns []int
 }
 
-// nodeProperties returns what stands before a scalar: an anchor, a tag and the blanks behind them.
-func nodeProperties(text string) string {
-	const blanks = "\t\n\f\r "
-	rest := text
-	for strings.HasPrefix(rest, "&") || strings.HasPrefix(rest, "!") {
-		end := strings.IndexAny(rest, blanks)
-		if end < 0 {
-			break
-		}
-		rest = strings.TrimLeft(rest[end:], blanks)
-	}
-	return text[:len(text)-len(rest)]
-}
+var (
+	// nodeProperties stand before a scalar: an anchor, a tag and the blanks behind them.
+	nodeProperties = regexp.MustCompile(`^(?:[&!]\S*\s+)*`)
+	// singleQuoted and doubleQuoted match how one character is written in a quoted scalar.
+	singleQuoted = regexp.MustCompile(`^(?:''|[^'])`)
+	doubleQuoted = regexp.MustCompile(`^(?:\\x.{2}|\\u.{4}|\\U.{8}|\\.|[^"\\])`)
+)
 
 // SourceOf returns the text of a YAML scalar with its place. The lines are those of the whole file; they tell how the scalar is
 // indented and escaped, which the node does not.
@@ -46,7 +41,7 @@ func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	}
 	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line, Column: node.Column}}
 	rest := afterColumn(line(lines, node.Line), node.Column)
-	properties := nodeProperties(rest)
+	properties := nodeProperties.FindString(rest)
 	rest = rest[len(properties):]
 	source.Pos.Column += utf8.RuneCountInString(properties)
 
@@ -81,40 +76,24 @@ func blockSource(node *yaml.Node, file string, lines []string) Source {
 // quotedColumns returns the column of each character of the quoted scalar that the text begins with, which starts in the
 // given column. It returns nil when the scalar goes on in the next line.
 func quotedColumns(text string, column int) []int {
-	if text == "" {
-		return nil
+	character := singleQuoted
+	if strings.HasPrefix(text, `"`) {
+		character = doubleQuoted
 	}
-	characters := []rune(text)
-	quote := characters[0]
-	columns := make([]int, 0, len(characters))
-	for i := 1; i < len(characters); {
-		columns = append(columns, column+i)
-		switch {
-		case quote == '"' && characters[i] == '\\' && i+1 < len(characters):
-			i += escapeLength(characters[i+1])
-		case characters[i] != quote:
-			i++
-		case quote == '\'' && i+1 < len(characters) && characters[i+1] == quote:
-			i += 2
-		default:
-			return columns[:len(columns)-1]
+	columns := []int{}
+	for text != "" {
+		written := text[:1] // the quote before the first character
+		if len(columns) > 0 {
+			written = character.FindString(text)
 		}
+		if written == "" {
+			return columns[1:]
+		}
+		columns = append(columns, column)
+		column += utf8.RuneCountInString(written)
+		text = text[len(written):]
 	}
 	return nil
-}
-
-// escapeLength returns how many characters an escape sequence of a double quoted scalar takes, from its backslash.
-func escapeLength(kind rune) int {
-	switch kind {
-	case 'x':
-		return len(`\x00`)
-	case 'u':
-		return len(`\u0000`)
-	case 'U':
-		return len(`\U00000000`)
-	default:
-		return len(`\n`)
-	}
 }
 
 // line returns a line, counted from 1, or "" when there is no such line.

@@ -26,30 +26,7 @@ func text(v any) (string, error) {
 
 // texts copies a value with every scalar in it replaced by its text.
 func texts(v any) (any, error) {
-	switch c := v.(type) {
-	case map[string]any:
-		result := make(map[string]any, len(c))
-		for key, element := range c {
-			converted, err := texts(element)
-			if err != nil {
-				return nil, err
-			}
-			result[key] = converted
-		}
-		return result, nil
-	case []any:
-		result := make([]any, len(c))
-		for i, element := range c {
-			converted, err := texts(element)
-			if err != nil {
-				return nil, err
-			}
-			result[i] = converted
-		}
-		return result, nil
-	default:
-		return text(v)
-	}
+	return value.Map(v, func(scalar any) (any, error) { return text(scalar) })
 }
 
 // marshalled returns a value as json.marshal sees it: scalars in lists and maps are texts. An empty list is null by itself, as

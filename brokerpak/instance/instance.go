@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
@@ -184,59 +185,31 @@ func (v *View) yamlTree() (any, error) {
 	return v.tree, nil
 }
 
+// references are those to BOSH variables in a text.
+var references = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
+
 // resolve replaces references in strings. A reference whose value the broker did not send is an error: a credential with a
 // placeholder in it would be useless.
 func (v *View) resolve(item any, path string) (any, error) {
-	switch c := item.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(c))
-		for key, element := range c {
-			resolved, err := v.resolve(element, path)
-			if err != nil {
-				return nil, err
-			}
-			out[key] = resolved
-		}
-		return out, nil
-	case []any:
-		out := make([]any, len(c))
-		for i, element := range c {
-			resolved, err := v.resolve(element, path)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = resolved
-		}
-		return out, nil
-	case string:
-		return v.resolveText(c, path)
-	default:
-		return item, nil
-	}
-}
-
-func (v *View) resolveText(text, path string) (string, error) {
-	var out strings.Builder
-	for {
-		start := strings.Index(text, "((")
-		end := strings.Index(text[max(start, 0):], "))")
-		if start < 0 || end < 0 {
-			return out.String() + text, nil
-		}
-		end += start + len("))")
-		reference := text[start:end]
-		secret, ok := v.Secrets[reference]
+	return value.Map(item, func(scalar any) (any, error) {
+		text, ok := scalar.(string)
 		if !ok {
-			return "", &fault.UserError{
-				Message:  "the broker sent no value for " + reference,
-				Operator: true,
-				Err:      fmt.Errorf("the manifest has it at %q; is enable_secure_manifests on?", path),
-			}
+			return scalar, nil
 		}
-		out.WriteString(text[:start])
-		out.WriteString(secret)
-		text = text[end:]
-	}
+		var failed error
+		resolved := references.ReplaceAllStringFunc(text, func(reference string) string {
+			secret, ok := v.Secrets[reference]
+			if !ok && failed == nil {
+				failed = &fault.UserError{
+					Message:  "the broker sent no value for " + reference,
+					Operator: true,
+					Err:      fmt.Errorf("the manifest has it at %q; is enable_secure_manifests on?", path),
+				}
+			}
+			return secret
+		})
+		return resolved, failed
+	})
 }
 
 // Details are the outputs of the service's provision action: instance.details of bind expressions.

@@ -224,6 +224,31 @@ func MustJSON(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
+// Map returns a deep copy with every scalar changed, or the first error.
+func Map(v any, change func(scalar any) (any, error)) (any, error) {
+	var err error
+	switch c := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(c))
+		for _, key := range Keys(c) {
+			if out[key], err = Map(c[key], change); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(c))
+		for i, item := range c {
+			if out[i], err = Map(item, change); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	default:
+		return change(v)
+	}
+}
+
 // Clone returns a deep copy.
 func Clone(v any) any {
 	switch c := v.(type) {
