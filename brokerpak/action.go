@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak/expr"
-	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 func (d *definition) action(name string, target *Action) field {
@@ -26,10 +26,10 @@ func (d *definition) action(name string, target *Action) field {
 // actionKeys are the keys of an action: those of the format, and those that this adapter adds.
 func (d *definition) actionKeys(name string, action *Action, templates *templateSources) fields {
 	known := slices.Concat(d.inputKeys(action), d.importKeys(action), fields{
-		{"template", "OpenTofu code.", d.located("template", &templates.inline)},
-		{"template_ref", "A file of OpenTofu code; it wins over template.", d.located("template_ref", &templates.ref)},
-		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.locatedMap("templates", &templates.files)},
-		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.locatedMap("template_refs", &templates.refs)},
+		{"template", "OpenTofu code.", d.code("template", &templates.inline)},
+		{"template_ref", "A file of OpenTofu code; it wins over template.", d.code("template_ref", &templates.ref)},
+		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.codes("templates", &templates.files)},
+		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.codes("template_refs", &templates.refs)},
 	})
 	if name == "bind" {
 		return append(known, d.bindKeys(action)...)
@@ -99,35 +99,32 @@ func (d *definition) bindKeys(action *Action) fields {
 
 // templateSources are the four ways to give an action its templates. A reference wins over a text of the same name.
 type templateSources struct {
-	inline, ref located
-	files, refs map[string]located
+	inline, ref *yaml.Node
+	files, refs []pair
 }
 
-// located is a text, the node of its value, and the node of its key where it is an entry of a map.
-type located struct {
-	text       string
-	key, value *yaml.Node
-}
-
-func (d *document) located(what string, target *located) field {
-	f := d.text(what, &target.text)
+// code is OpenTofu code or the path of it, whose node is kept.
+func (d *document) code(what string, target **yaml.Node) field {
+	f := d.text(what, new(string))
 	decode := f.decode
 	f.decode = func(node *yaml.Node) {
-		target.value = node
+		*target = node
 		decode(node)
 	}
 	return f
 }
 
-func (d *document) locatedMap(what string, target *map[string]located) field {
-	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
-		*target = map[string]located{}
-		for _, p := range d.pairs(node, what) {
-			entry := located{key: p.key}
-			d.located(what+"."+p.key.Value, &entry).decode(p.value)
-			(*target)[p.key.Value] = entry
+// codes is a map of such texts.
+func (d *document) codes(what string, target *[]pair) field {
+	f := d.textMap(what, new(map[string]string))
+	decode := f.decode
+	f.decode = func(node *yaml.Node) {
+		decode(node)
+		if node.Kind == yaml.MappingNode {
+			*target = d.pairs(node, what)
 		}
-	}}
+	}
+	return f
 }
 
 // inlineName is the file that an inline `template` becomes.
@@ -135,26 +132,27 @@ const inlineName = "template.tf"
 
 // readTemplates collects the files of an action, whatever they came from.
 func (d *definition) readTemplates(sources templateSources, action *Action) {
-	if sources.ref.text != "" {
-		if document, ok := d.readRef(sources.ref.value, "template_ref", sources.ref.text); ok {
-			action.addTemplate(inlineName, document)
-		}
-	} else if sources.inline.text != "" {
-		action.addTemplate(inlineName, d.inlineDocument(sources.inline.value, sources.inline.text))
+	if textOf(sources.ref) != "" {
+		d.addReference(action, inlineName, "template_ref", sources.ref)
+	} else if textOf(sources.inline) != "" {
+		action.addTemplate(inlineName, d.inlineDocument(sources.inline))
 	}
-	for _, key := range value.Keys(sources.files) {
-		if d.checkTemplateKey(sources.files[key].key) {
-			action.addTemplate(key+".tf", d.inlineDocument(sources.files[key].value, sources.files[key].text))
+	for _, file := range sources.files {
+		if d.checkTemplateKey(file.key) {
+			action.addTemplate(file.key.Value+".tf", d.inlineDocument(file.value))
 		}
 	}
-	for _, key := range value.Keys(sources.refs) {
-		entry := sources.refs[key]
-		if entry.text == "" || !d.checkTemplateKey(entry.key) {
-			continue
+	for _, ref := range sources.refs {
+		if textOf(ref.value) != "" && d.checkTemplateKey(ref.key) {
+			d.addReference(action, ref.key.Value+".tf", "template_refs."+ref.key.Value, ref.value)
 		}
-		if document, ok := d.readRef(entry.value, "template_refs."+key, entry.text); ok {
-			action.addTemplate(key+".tf", document)
-		}
+	}
+}
+
+// addReference adds a file of the pak as a template.
+func (d *definition) addReference(action *Action, name, what string, ref *yaml.Node) {
+	if document, ok := d.readRef(ref, what, ref.Value); ok {
+		action.addTemplate(name, document)
 	}
 }
 
@@ -163,10 +161,18 @@ func (a *Action) addTemplate(name string, document Document) {
 }
 
 // inlineDocument is a text that stands in the definition itself.
-func (d *document) inlineDocument(node *yaml.Node, text string) Document {
+func (d *document) inlineDocument(node *yaml.Node) Document {
 	source := expr.SourceOf(node, d.file, d.lines)
-	source.Text = text
+	source.Text = textOf(node)
 	return Document(source)
+}
+
+// textOf is the text of a scalar as it stands in the file, "" for null and where there is none.
+func textOf(node *yaml.Node) string {
+	if node == nil || yamltree.IsNull(node) {
+		return ""
+	}
+	return node.Value
 }
 
 // maxTemplateKey bounds a key in bytes, because file systems bound names.

@@ -45,7 +45,7 @@ func readArchive(file *os.File) (*zip.Reader, error) {
 
 // readIndex reads the index of a zip and judges it.
 func readIndex(from io.ReaderAt, size int64) (*zip.Reader, error) {
-	bounded := &indexReader{from: from, left: maxIndex}
+	bounded := &indexReader{from: from, allowed: maxIndex}
 	archive, err := zip.NewReader(bounded, size)
 	switch {
 	case errors.Is(err, errIndex):
@@ -61,15 +61,15 @@ var errIndex = errors.New("the index is too large")
 
 // indexReader reads a zip, of which only so much until the index is known. How long the index is, no field of a zip has to say.
 type indexReader struct {
-	from  io.ReaderAt
-	left  int
-	known bool
+	from    io.ReaderAt
+	allowed int // bytes that may still be read
+	known   bool
 }
 
 // ReadAt reads a part of the zip.
 func (r *indexReader) ReadAt(buffer []byte, offset int64) (int, error) {
 	if !r.known {
-		if r.left -= len(buffer); r.left < 0 {
+		if r.allowed -= len(buffer); r.allowed < 0 {
 			return 0, errIndex
 		}
 	}

@@ -73,10 +73,8 @@ func (d *definition) documentRef(what string, target *Document) field {
 func (d *definition) documentInline(what string, target *Document) field {
 	return field{words: "text or YAML", shape: typed("object", "array", "string"), decode: func(node *yaml.Node) {
 		if node.Kind == yaml.ScalarNode {
-			var text string
-			d.text(what, &text).decode(node)
-			*target = d.inlineDocument(node, text)
-			if text == "" {
+			*target = d.inlineDocument(node)
+			if target.Text == "" {
 				d.errorf(node, "required", "%s must not be empty", what)
 			}
 			return
