@@ -155,6 +155,16 @@ func findConfig(getenv func(string) (string, bool)) (path, text string, err erro
 	return environmentOnly, "", nil
 }
 
+// over is an environment with other values for some variables.
+func over(getenv func(string) (string, bool), variables map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		if text, ok := variables[name]; ok {
+			return text, true
+		}
+		return getenv(name)
+	}
+}
+
 // applyEnvironment replaces keys by what their environment variables say. An empty variable counts as unset.
 func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 	var failed []error

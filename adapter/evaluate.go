@@ -68,21 +68,13 @@ func Evaluate(invocation Invocation, question Question) (map[string]Variable, er
 	if !slices.Contains(Actions(), question.Action) {
 		return nil, fmt.Errorf("the action must be one of %v", Actions())
 	}
-	getenv := invocation.Getenv
 	call := newCall(Invocation{
 		Args: []string{"service-adapter", question.Action}, Stderr: invocation.Stderr,
-		Getenv: func(name string) (string, bool) {
-			switch name {
-			case ConfigVariable:
-				return os.DevNull, true // an author has no configuration
-			case envPrefix + "PAKS":
-				return string(value.MustJSON([]any{question.Pak})), true
-			case envPrefix + "SECURE_MANIFESTS":
-				return "true", true
-			default:
-				return getenv(name)
-			}
-		},
+		Getenv: over(invocation.Getenv, map[string]string{
+			ConfigVariable:                 os.DevNull, // an author has no configuration
+			envPrefix + "PAKS":             string(value.MustJSON([]any{question.Pak})),
+			envPrefix + "SECURE_MANIFESTS": "true",
+		}),
 	})
 	var variables map[string]Variable
 	err := call.withSession(func(s *session) (err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v2"
 
+	"service-adapter/internal/odb"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
@@ -40,7 +41,10 @@ type Change struct {
 // template made, OpenTofu tells. The plan is the broker's JSON. Releases and stemcells are taken from the deployed manifest. Secrets
 // count as unchanged.
 func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan string) ([]Change, error) {
-	parsed, err := decodeManifest(deployed)
+	parsed, err := odb.Compared(deployed)
+	if err == nil && parsed.Name == "" {
+		err = errors.New("it has no name")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
@@ -135,17 +139,6 @@ func (s *session) regenerate(ctx context.Context, parsed *bosh.BoshManifest, dep
 	return made.Manifest, nil
 }
 
-func decodeManifest(text string) (*bosh.BoshManifest, error) {
-	var manifest bosh.BoshManifest
-	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
-		return nil, err
-	}
-	if manifest.Name == "" {
-		return nil, errors.New("it has no name")
-	}
-	return &manifest, nil
-}
-
 // deploymentOf reconstructs the broker's configuration from the manifest: releases provide the jobs that name them.
 func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment {
 	deployment := serviceadapter.ServiceDeployment{
@@ -178,15 +171,11 @@ func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment 
 	return deployment
 }
 
-// comparable is a manifest as the broker sees it: through the SDK's struct, without update blocks.
+// comparable is a manifest as the broker compares it, as a value.
 func comparable(text string) (any, error) {
-	manifest, err := decodeManifest(text)
+	manifest, err := odb.Compared(text)
 	if err != nil {
-		return nil, fmt.Errorf("reading a manifest as the broker does: %w", err)
-	}
-	manifest.Update = nil
-	for i := range manifest.InstanceGroups {
-		manifest.InstanceGroups[i].Update = nil
+		return nil, err
 	}
 	encoded, err := yaml.Marshal(manifest)
 	if err != nil {

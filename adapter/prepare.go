@@ -28,8 +28,8 @@ type Preparation struct {
 	Warnings []string
 }
 
-// lookedAt is a workspace that never exists: to look for it proves that the state backend answers.
-const lookedAt = "prepare"
+// absentWorkspace is a workspace that never exists: to read it proves that the state backend answers.
+const absentWorkspace = "prepare"
 
 // Prepare checks the configuration, the paks' binaries and templates, and initialises all templates in a directory for processes that
 // only read it; "" means the configuration's prepared_dir. It is an error when anything that an operator configures is wrong. A state
@@ -160,7 +160,7 @@ func (p *preparer) pak(ctx context.Context, pak *brokerpak.Pak) error {
 		return nil
 	}
 	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error {
-		workspace, err := engine.Open(ctx, lookedAt)
+		workspace, err := engine.Open(ctx, absentWorkspace)
 		if err != nil {
 			return err
 		}

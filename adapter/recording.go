@@ -88,16 +88,10 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 	if err != nil {
 		return 0, err
 	}
-	getenv := invocation.Getenv
 	again := Invocation{
 		Args: []string{"service-adapter", recorded.Command}, Stdin: strings.NewReader(string(input)),
 		Stdout: invocation.Stdout, Stderr: invocation.Stderr,
-		Getenv: func(name string) (string, bool) {
-			if name == envPrefix+"RECORD_REQUESTS" {
-				return "''", true // a replay is not recorded
-			}
-			return getenv(name)
-		},
+		Getenv: over(invocation.Getenv, map[string]string{envPrefix + "RECORD_REQUESTS": "''"}), // a replay is not recorded
 	}
 	if recorded.Command == createBinding || recorded.Command == deleteBinding {
 		return replayBinding(ctx, again, recorded)

@@ -118,17 +118,25 @@ func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	return parameters
 }
 
-// SameManifests compares two manifests as the broker does before an update: through the SDK's struct, update blocks ignored.
+// SameManifests compares two manifests as the broker does before an update.
 func SameManifests(deployed, generated string) (bool, error) {
-	var manifests [2]bosh.BoshManifest
-	for i, text := range []string{deployed, generated} {
-		if err := yaml.Unmarshal([]byte(text), &manifests[i]); err != nil {
-			return false, fmt.Errorf("decoding a manifest as the broker does: %w", err)
-		}
-		manifests[i].Update = nil
-		for group := range manifests[i].InstanceGroups {
-			manifests[i].InstanceGroups[group].Update = nil
-		}
+	before, err := Compared(deployed)
+	if err != nil {
+		return false, err
 	}
-	return reflect.DeepEqual(manifests[0], manifests[1]), nil
+	after, err := Compared(generated)
+	return reflect.DeepEqual(before, after), err
+}
+
+// Compared is a manifest as the broker compares it before an update: through the SDK's struct, without update blocks.
+func Compared(text string) (*bosh.BoshManifest, error) {
+	var manifest bosh.BoshManifest
+	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
+		return nil, fmt.Errorf("decoding a manifest as the broker does: %w", err)
+	}
+	manifest.Update = nil
+	for group := range manifest.InstanceGroups {
+		manifest.InstanceGroups[group].Update = nil
+	}
+	return &manifest, nil
 }
