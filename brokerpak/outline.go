@@ -42,9 +42,26 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	return groups
 }
 
-// Typical is a value of the variable's type, for documents and checks that have no better one: the least number allowed, false,
-// an empty list or object, "example".
+// Example is a value that the declaration itself gives: an example, its constant, or the first of its enum.
+func (v Variable) Example() (example any, ok bool) {
+	if listed, _ := v.Constraints["examples"].([]any); len(listed) > 0 {
+		return listed[0], true
+	}
+	if fixed, ok := v.Constraints["const"]; ok {
+		return fixed, true
+	}
+	if len(v.Enum) > 0 {
+		return v.Enum[0].Value, true
+	}
+	return nil, false
+}
+
+// Typical is a value for documents and checks that have no better one: an example of the declaration, else one of the variable's type,
+// such as the least number allowed or an empty list.
 func (v Variable) Typical() any {
+	if example, ok := v.Example(); ok {
+		return example
+	}
 	switch v.Type {
 	case "integer", "number":
 		if least, ok := v.Constraints["minimum"]; ok {

@@ -18,11 +18,11 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 		instance.PlanID = plan.ID
 		properties["brokerpak"] = map[string]any{"service": service.Name, "plan": plan.Name}
 	}
-	groups := []any{}
+	groups := []serviceadapter.InstanceGroup{}
 	var jobs []string
 	if service.Provision.Bosh != nil {
 		for _, group := range service.Provision.Bosh.InstanceGroups() {
-			groups = append(groups, sampleGroup(group))
+			groups = append(groups, SampleGroup(group.Name, group.Lifecycle))
 			jobs = append(jobs, group.Jobs...)
 			if group.Lifecycle != "errand" { // whose VMs exist only while it runs
 				instance.VMs[group.Name] = []string{"10.0.0.10"}
@@ -43,13 +43,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 	return instance
 }
 
-func sampleGroup(group brokerpak.InstanceGroup) map[string]any {
-	sample := map[string]any{
-		"name": group.Name, "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
-		"persistent_disk_type": "10GB",
+// SampleGroup is an instance group of a plan: one instance on a small VM with a disk.
+func SampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
+	return serviceadapter.InstanceGroup{
+		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"}, PersistentDiskType: "10GB", Lifecycle: lifecycle,
 	}
-	if group.Lifecycle != "" {
-		sample["lifecycle"] = group.Lifecycle
-	}
-	return sample
 }

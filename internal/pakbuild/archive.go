@@ -88,13 +88,13 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 	}
 	switch found {
 	case zipArchive:
-		return archiveFlaw(unpackZip(ctx, file, into))
+		return archiveFinding(unpackZip(ctx, file, into))
 	case tarArchive, gzipArchive, bzip2Archive:
-		return archiveFlaw(unpackTar(ctx, file, found, into))
+		return archiveFinding(unpackTar(ctx, file, found, into))
 	case plainFile:
 		for _, ending := range archiveEndings {
 			if strings.HasSuffix(name, ending) && !plain {
-				return flawf("archive", "it is no archive, in spite of its name")
+				return findingf("archive", "it is no archive, in spite of its name")
 			}
 		}
 		info, err := file.Stat()
@@ -103,21 +103,21 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		}
 		return into.add(ctx, name, 0o755, info.Size(), file)
 	default:
-		return flawf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", unread[found])
+		return findingf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", unread[found])
 	}
 }
 
-// archiveFlaw makes what the readers of archives say about broken ones a flaw.
-func archiveFlaw(err error) error {
-	var known *flaw
+// archiveFinding makes what the readers of archives say about broken ones a finding.
+func archiveFinding(err error) error {
+	var known *finding
 	var system *fs.PathError
 	switch {
 	case err == nil, errors.As(err, &known), errors.As(err, &system), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, zip.ErrFormat):
-		return flawf("archive", "the archive is broken or not complete: %w", err)
+		return findingf("archive", "the archive is broken or not complete: %w", err)
 	default:
-		return flawf("archive", "the archive is broken: %w", err)
+		return findingf("archive", "the archive is broken: %w", err)
 	}
 }
 
@@ -136,9 +136,9 @@ func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 			continue // directories come with their files
 		}
 		if !mode.IsRegular() {
-			return flawf("archive", "%q is %s; only plain files are allowed", entry.Name, modeName(mode))
+			return findingf("archive", "%q is %s; only plain files are allowed", entry.Name, modeName(mode))
 		}
-		if entry.UncompressedSize64 > uint64(into.left) { //nolint:gosec // left is never negative
+		if entry.UncompressedSize64 > uint64(into.remaining) { //nolint:gosec // it is never negative
 			return into.tooLarge()
 		}
 		content, err := entry.Open()
@@ -179,7 +179,7 @@ func unpackTar(ctx context.Context, file io.Reader, found kind, into *tree) erro
 			continue // directories come with their files
 		case tar.TypeReg:
 		default:
-			return flawf("archive", "%q is %s; only plain files are allowed", header.Name, modeName(header.FileInfo().Mode()))
+			return findingf("archive", "%q is %s; only plain files are allowed", header.Name, modeName(header.FileInfo().Mode()))
 		}
 		if err := into.add(ctx, header.Name, header.FileInfo().Mode(), header.Size, archive); err != nil {
 			return err
@@ -191,7 +191,7 @@ func unpackTar(ctx context.Context, file io.Reader, found kind, into *tree) erro
 	// Behind the archive's end comes padding, and then the checksum of the compression.
 	_, err := io.CopyN(io.Discard, source, maxPadding+1)
 	if err == nil {
-		return flawf("archive", "there is more than %s behind the end of the archive", size(maxPadding))
+		return findingf("archive", "there is more than %s behind the end of the archive", size(maxPadding))
 	}
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -30,7 +30,7 @@ type assembler struct {
 	diags     *diag.List
 }
 
-// binaries fetches every entry for every platform. Flaws are collected, so that one build finds them all.
+// binaries fetches every entry for every platform. Findings are collected, so that one build finds them all.
 func (a *assembler) binaries(ctx context.Context, platforms []brokerpak.Platform) error {
 	for _, platform := range platforms {
 		for _, entry := range a.pak.Manifest.Binaries {
@@ -42,9 +42,9 @@ func (a *assembler) binaries(ctx context.Context, platforms []brokerpak.Platform
 	return nil
 }
 
-// collect makes a flaw a diagnostic at the entry. Other errors are returned.
+// collect makes a finding a diagnostic at the entry. Other errors are returned.
 func (a *assembler) collect(entry brokerpak.Binary, where string, err error) error {
-	var found *flaw
+	var found *finding
 	switch {
 	case err == nil:
 		return nil
@@ -107,7 +107,7 @@ func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform
 	}
 	executables := executables(entry, content)
 	if len(executables) != 1 && (entry.Kind() != brokerpak.OtherBinary || len(executables) == 0) {
-		return flawf("binary-name", "%s has no single file named %s, but: %s", from, executableName(entry), some(content.names()))
+		return findingf("binary-name", "%s has no single file named %s, but: %s", from, executableName(entry), some(content.names()))
 	}
 	return a.place(entry, platform, aside, content, executables)
 }
@@ -165,7 +165,7 @@ func (a *assembler) place(entry brokerpak.Binary, platform brokerpak.Platform, a
 	for _, name := range content.names() {
 		target := path.Join(dir, name)
 		if owner := a.owners[target]; owner != "" && owner != label(entry) {
-			return flawf("duplicate", "it brings another %s, which belongs to %s", target, owner)
+			return findingf("duplicate", "it brings another %s, which belongs to %s", target, owner)
 		}
 		source, full := filepath.Join(aside, filepath.FromSlash(name)), filepath.Join(a.stage, filepath.FromSlash(target))
 		if err := os.Chmod(source, content.files[name]); err != nil {
@@ -197,7 +197,7 @@ func checkMachine(file string, platform brokerpak.Platform) error {
 		return nil // a script, or a format of another system
 	}
 	if found := machines[binary.LittleEndian.Uint16(head[machineAt:])]; found != "" && found != platform.Arch {
-		return flawf("binary-platform", "%s is made for %s", filepath.Base(file), found)
+		return findingf("binary-platform", "%s is made for %s", filepath.Base(file), found)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target s
 	}
 	defer func() { _ = source.Close() }() // opened for reading: closing cannot lose anything
 	if found, err := kindOf(source); err != nil || found != zipArchive {
-		return errors.Join(err, flawf("archive", "%s must be a zip", from))
+		return errors.Join(err, findingf("archive", "%s must be a zip", from))
 	}
 	return copyFile(ctx, source, target)
 }

@@ -49,7 +49,7 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 		return fmt.Errorf("stopped after %d redirects", redirects)
 	}
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
-		return flawf("fetch", "the server redirects from https to %s", request.URL.Scheme)
+		return findingf("fetch", "the server redirects from https to %s", request.URL.Scheme)
 	}
 	return nil
 }
@@ -92,8 +92,7 @@ func (f *fetcher) download(ctx context.Context, what string, from location, file
 	wait := firstPause
 	for attempt := 1; ; attempt++ {
 		err := f.attempt(ctx, from, file)
-		var temporary *temporaryError
-		if err == nil || !errors.As(err, &temporary) || attempt == attempts || ctx.Err() != nil {
+		if err == nil || !errors.As(err, new(*temporaryError)) || errors.As(err, new(*finding)) || attempt == attempts || ctx.Err() != nil {
 			return err
 		}
 		f.say("%s: %s; trying again in %s", what, err, wait)
@@ -120,7 +119,7 @@ func (f *fetcher) attempt(ctx context.Context, from location, file string) (err 
 	defer func() { _ = os.Remove(target.Name()) }() // gone already after the rename
 	err = f.get(ctx, from, target)
 	if err = errors.Join(err, target.Close()); err != nil {
-		return err
+		return fmt.Errorf("fetching %s: %w", from, err)
 	}
 	if err := from.verify(target.Name()); err != nil {
 		return err
@@ -132,29 +131,26 @@ func (f *fetcher) attempt(ctx context.Context, from location, file string) (err 
 func (f *fetcher) get(ctx context.Context, from location, target io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
 	if err != nil {
-		return fmt.Errorf("fetching %s: %w", from, bare(err))
+		return bare(err)
 	}
 	request.Header.Set("Accept-Encoding", "identity") // the file as it is, also where it is a .gz
 	response, err := f.client.Do(request)
-	if refused := (*flaw)(nil); errors.As(err, &refused) {
-		return flawf(refused.rule, "fetching %s: %w", from, refused)
-	}
 	if err != nil {
-		return &temporaryError{fmt.Errorf("fetching %s: %w", from, bare(err))}
+		return &temporaryError{bare(err)}
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end, or given up
 	switch code := response.StatusCode; {
 	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return &temporaryError{fmt.Errorf("fetching %s: the server answers %s", from, response.Status)}
+		return &temporaryError{fmt.Errorf("the server answers %s", response.Status)}
 	case code != http.StatusOK:
-		return flawf("fetch", "fetching %s: the server answers %s", from, response.Status)
+		return findingf("fetch", "the server answers %s", response.Status)
 	}
 	count, err := io.Copy(target, io.LimitReader(response.Body, f.limit+1))
 	if err != nil {
-		return &temporaryError{fmt.Errorf("fetching %s: %w", from, bare(err))}
+		return &temporaryError{bare(err)}
 	}
 	if count > f.limit {
-		return flawf("fetch", "fetching %s: larger than %s", from, size(f.limit))
+		return findingf("fetch", "larger than %s", size(f.limit))
 	}
 	return nil
 }

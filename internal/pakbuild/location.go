@@ -69,7 +69,7 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 		}
 	})
 	if len(unknown) > 0 {
-		return "", flawf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown[0], template)
+		return "", findingf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown[0], template)
 	}
 	return text, nil
 }
@@ -86,7 +86,7 @@ func normalVersion(binary brokerpak.Binary) string {
 // locate reads a URL or a path. A relative path is looked up in each of the directories.
 func locate(text string, dirs ...string) (location, error) {
 	if protocol := regexp.MustCompile(forced).FindString(text); protocol != "" {
-		return location{}, flawf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
+		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")
 	switch {
@@ -95,11 +95,11 @@ func locate(text string, dirs ...string) (location, error) {
 	case scheme == "file":
 		return locateFile(rest, dirs)
 	case scheme != "http" && scheme != "https":
-		return location{}, flawf("url-template", "%s:// is not supported; use an http or https URL or a local file", scheme)
+		return location{}, findingf("url-template", "%s:// is not supported; use an http or https URL or a local file", scheme)
 	}
 	parsed, err := url.Parse(text)
 	if err != nil {
-		return location{}, flawf("url-template", "not a URL: %w", errors.Unwrap(err)) // without the text: it may hold credentials
+		return location{}, findingf("url-template", "not a URL: %w", errors.Unwrap(err)) // without the text: it may hold credentials
 	}
 	found := location{url: parsed, name: path.Base(parsed.Path)}
 	parsed.RawQuery, err = found.parameters(parsed.RawQuery)
@@ -126,12 +126,12 @@ func locateFile(text string, dirs []string) (location, error) {
 			found.path = candidate
 			return found, nil
 		case err == nil:
-			return location{}, flawf("url-template", "%s is not a plain file", candidate)
+			return location{}, findingf("url-template", "%s is not a plain file", candidate)
 		case !errors.Is(err, os.ErrNotExist):
 			return location{}, fmt.Errorf("looking for a local file: %w", err)
 		}
 	}
-	return location{}, flawf("url-template", "there is no file %s", strings.Join(candidates, " nor "))
+	return location{}, findingf("url-template", "there is no file %s", strings.Join(candidates, " nor "))
 }
 
 // parameters takes the parameters checksum, archive and filename out of a query, as other brokers do, and returns the rest,
@@ -142,7 +142,7 @@ func (l *location) parameters(query string) (string, error) {
 		key, value, _ := strings.Cut(part, "=")
 		value, err := url.QueryUnescape(value)
 		if err != nil {
-			return "", flawf("url-template", "the parameter %s of the URL is not well-formed", key)
+			return "", findingf("url-template", "the parameter %s of the URL is not well-formed", key)
 		}
 		switch key {
 		case "checksum":
@@ -153,7 +153,7 @@ func (l *location) parameters(query string) (string, error) {
 			l.plain = value == "false" || value == "0"
 		case "filename":
 			if value == "" || value == "." || value == ".." || strings.ContainsAny(value, `/\`) {
-				return "", flawf("url-template", "the parameter filename of the URL must be a plain file name")
+				return "", findingf("url-template", "the parameter filename of the URL must be a plain file name")
 			}
 			l.name = value
 		default:
@@ -172,7 +172,7 @@ func parseChecksum(text string) (string, error) {
 	sum = strings.ToLower(sum)
 	raw, err := hex.DecodeString(sum)
 	if digest := newHash(kind); digest == nil || err != nil || len(raw) != digest.Size() {
-		return "", flawf("checksum", "checksum %q must be sha256: or sha512: and as many hexadecimal digits", text)
+		return "", findingf("checksum", "checksum %q must be sha256: or sha512: and as many hexadecimal digits", text)
 	}
 	return kind + ":" + sum, nil
 }
@@ -204,7 +204,7 @@ func (l location) verify(file string) error {
 		return fmt.Errorf("reading %s: %w", file, err)
 	}
 	if found := kind + ":" + hex.EncodeToString(digest.Sum(nil)); found != l.checksum {
-		return flawf("checksum", "%s has the checksum %s, not %s", l, found, l.checksum)
+		return findingf("checksum", "%s has the checksum %s, not %s", l, found, l.checksum)
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ import (
 
 // tree is a directory that is filled from archives of strangers: every file once, none outside of it, and not too much.
 type tree struct {
-	root  *os.Root
-	files map[string]fs.FileMode // slash-separated path → 0755 or 0644
-	left  int64                  // how many bytes may still be written
-	limit int64
+	root      *os.Root
+	files     map[string]fs.FileMode // slash-separated path → 0755 or 0644
+	remaining int64                  // how many bytes may still be written
+	limit     int64
 }
 
 // newTree opens a directory for at most so many bytes.
@@ -30,13 +30,13 @@ func newTree(dir string, limit int64) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tree{root: root, files: map[string]fs.FileMode{}, left: limit, limit: limit}, nil
+	return &tree{root: root, files: map[string]fs.FileMode{}, remaining: limit, limit: limit}, nil
 }
 
 func (t *tree) close() error { return t.root.Close() }
 
 func (t *tree) tooLarge() error {
-	return flawf("archive", "it unpacks to more than %s", size(t.limit))
+	return findingf("archive", "it unpacks to more than %s", size(t.limit))
 }
 
 // add writes a file of a name, mode and size that were read from an archive.
@@ -47,10 +47,10 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	}
 	switch _, known := t.files[clean]; {
 	case known:
-		return flawf("archive", "the archive holds two files %q", clean)
+		return findingf("archive", "the archive holds two files %q", clean)
 	case len(t.files) >= brokerpak.MaxFiles:
-		return flawf("archive", "the archive holds more than %d files", brokerpak.MaxFiles)
-	case count > t.left:
+		return findingf("archive", "the archive holds more than %d files", brokerpak.MaxFiles)
+	case count > t.remaining:
 		return t.tooLarge()
 	}
 	permissions := fs.FileMode(0o644)
@@ -67,7 +67,7 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	defer func() { err = errors.Join(err, file.Close()) }()
 	// One byte more, so that readers which verify at their end come to it.
 	written, err := io.Copy(file, io.LimitReader(ctxio.Reader(ctx, content), count+1))
-	t.files[clean], t.left = permissions, t.left-written
+	t.files[clean], t.remaining = permissions, t.remaining-written
 	if err == nil && written != count {
 		err = io.ErrUnexpectedEOF
 	}
@@ -93,7 +93,7 @@ func cleanName(name string) (string, error) {
 	clean := path.Clean(slashes)
 	if path.IsAbs(slashes) || slices.Contains(strings.Split(slashes, "/"), "..") || !filepath.IsLocal(filepath.FromSlash(clean)) ||
 		clean == "." || strings.ContainsRune(clean, 0) {
-		return "", flawf("archive", "the archive holds a file %q, which leads outside of it", name)
+		return "", findingf("archive", "the archive holds a file %q, which leads outside of it", name)
 	}
 	return clean, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/value"
 )
 
 // examples are the service's own, each with the commands that play it, and what else a user may do with the instance.
@@ -30,7 +31,7 @@ const appName = "my-app"
 func changeable(s *brokerpak.Service) (chosen brokerpak.Variable, ok bool) {
 	for _, input := range s.Provision.UserInputs {
 		fixed := slices.ContainsFunc(s.Plans, func(p brokerpak.Plan) bool {
-			_, set := merged(p.Properties, p.ProvisionOverrides)[input.Name]
+			_, set := value.Merge(p.Properties, p.ProvisionOverrides)[input.Name]
 			return set
 		})
 		if fixed || input.ProhibitUpdate {
@@ -61,7 +62,7 @@ func sample(s *brokerpak.Service) brokerpak.Example {
 	e := brokerpak.Example{ProvisionParams: required(s.Provision), BindParams: required(s.Bind)}
 	if len(s.Plans) > 0 {
 		e.PlanID = s.Plans[0].ID
-		for name := range merged(s.Plans[0].Properties, s.Plans[0].ProvisionOverrides) {
+		for name := range value.Merge(s.Plans[0].Properties, s.Plans[0].ProvisionOverrides) {
 			delete(e.ProvisionParams, name)
 		}
 	}
@@ -80,17 +81,13 @@ func required(action brokerpak.Action) map[string]any {
 
 // known is a value that the definition itself gives for an input.
 func known(input brokerpak.Variable) (sample any, ok bool) {
-	samples, _ := input.Constraints["examples"].([]any)
-	switch {
-	case len(samples) > 0:
-		return samples[0], true
-	case len(input.Enum) > 0:
-		return input.Enum[0].Value, true
-	case input.HasDefault && (input.DefaultExpr == nil || input.DefaultExpr.IsLiteral()):
-		return constant(input), true
-	default:
-		return nil, false
+	if sample, ok = input.Example(); ok {
+		return sample, true
 	}
+	if input.HasDefault && (input.DefaultExpr == nil || input.DefaultExpr.IsLiteral()) {
+		return constant(input), true
+	}
+	return nil, false
 }
 
 // plausible is a value that an input may have, as far as its definition tells.

@@ -133,7 +133,7 @@ func newService(s *brokerpak.Service) service {
 		ID: s.ID, Name: s.Name, Title: s.DisplayName, Description: s.Description, Provider: s.ProviderDisplayName, Tags: s.Tags,
 		Image: dataImage(s.ImageURL), Links: links(s),
 		Create: inputs(s, s.Provision, func(p brokerpak.Plan) map[string]any {
-			return merged(p.Properties, p.ProvisionOverrides)
+			return value.Merge(p.Properties, p.ProvisionOverrides)
 		}),
 		Imports:        imports(s.Provision.ImportInputs),
 		Bind:           inputs(s, s.Bind, func(p brokerpak.Plan) map[string]any { return p.BindOverrides }),
@@ -152,22 +152,11 @@ func newService(s *brokerpak.Service) service {
 
 func newPlan(p brokerpak.Plan) plan {
 	page := plan{ID: p.ID, Name: p.Name, Title: p.DisplayName, Description: p.Description, Free: p.Free, Bullets: p.Bullets}
-	fixed := merged(p.Properties, p.ProvisionOverrides, p.BindOverrides)
+	fixed := value.Merge(p.Properties, p.ProvisionOverrides, p.BindOverrides)
 	for _, name := range value.Keys(fixed) {
 		page.Properties = append(page.Properties, pair{name, literal(fixed[name])})
 	}
 	return page
-}
-
-// merged lays maps over each other; later ones win.
-func merged(layers ...map[string]any) map[string]any {
-	all := map[string]any{}
-	for _, layer := range layers {
-		for key, item := range layer {
-			all[key] = item
-		}
-	}
-	return all
 }
 
 // dataImage returns an image that is part of the definition. Only types that browsers show without running anything pass.

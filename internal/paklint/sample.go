@@ -1,7 +1,6 @@
 package paklint
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,19 +17,18 @@ import (
 
 // deployments are those to try: each plan with its defaults and with each of its examples.
 func (c *serviceCheck) deployments() []deployment {
-	if len(c.service.Plans) == 0 {
-		all := []deployment{c.deployment(nil, nil)}
-		for _, example := range c.service.Examples {
-			all = append(all, c.deployment(nil, example.ProvisionParams))
-		}
-		return all
+	plans := []*brokerpak.Plan{nil}
+	if len(c.service.Plans) > 0 {
+		plans = nil
+	}
+	for i := range c.service.Plans {
+		plans = append(plans, &c.service.Plans[i])
 	}
 	var all []deployment
-	for i := range c.service.Plans {
-		plan := &c.service.Plans[i]
+	for _, plan := range plans {
 		all = append(all, c.deployment(plan, nil))
 		for _, example := range c.service.Examples {
-			if example.PlanID == plan.ID {
+			if plan == nil || example.PlanID == plan.ID {
 				all = append(all, c.deployment(plan, example.ProvisionParams))
 			}
 		}
@@ -41,18 +39,13 @@ func (c *serviceCheck) deployments() []deployment {
 // deployment makes up the values that nobody gives.
 func (c *serviceCheck) deployment(plan *brokerpak.Plan, parameters map[string]any) deployment {
 	made := deployment{
-		service: c.service, plan: plan, parameters: map[string]any{}, properties: map[string]any{},
+		service: c.service, plan: plan, parameters: value.Merge(parameters), properties: map[string]any{},
 		guessed: len(c.service.Provision.Templates) > 0, // whose outputs nobody knows
 	}
-	maps.Copy(made.parameters, parameters)
 	action := &c.service.Provision
-	given := maps.Clone(made.parameters)
-	if given == nil {
-		given = map[string]any{}
-	}
+	given := value.Merge(parameters)
 	if plan != nil {
-		maps.Copy(given, plan.ProvisionOverrides)
-		maps.Copy(given, plan.Properties)
+		given = value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
 	}
 	for _, input := range action.ComputedInputs {
 		if input.Overwrite || input.Expr == nil || len(input.Expr.References()) == 0 {
@@ -74,21 +67,12 @@ func (c *serviceCheck) deployment(plan *brokerpak.Plan, parameters map[string]an
 	return made
 }
 
-// plausible is a value that an input may have: that of an example, else one of its type.
+// plausible is a value that an input may have: that of an example, else a typical one.
 func (c *serviceCheck) plausible(input brokerpak.Variable) any {
 	for _, example := range c.service.Examples {
 		if given, ok := example.ProvisionParams[input.Name]; ok && given != nil {
 			return given
 		}
-	}
-	if listed, ok := input.Constraints["examples"].([]any); ok && len(listed) > 0 {
-		return listed[0]
-	}
-	if fixed, ok := input.Constraints["const"]; ok {
-		return fixed
-	}
-	if len(input.Enum) > 0 {
-		return input.Enum[0].Value
 	}
 	return input.Typical()
 }
@@ -106,17 +90,13 @@ func (c *serviceCheck) requests(attempt deployment) []manifestgen.Request {
 	}
 	small := serviceadapter.Plan{}
 	for _, group := range attempt.service.Provision.Bosh.InstanceGroups() {
-		small.InstanceGroups = append(small.InstanceGroups, sampleGroup(group.Name, group.Lifecycle))
+		small.InstanceGroups = append(small.InstanceGroups, odb.SampleGroup(group.Name, group.Lifecycle))
 	}
 	plan := brokerpak.Plan{}
 	if attempt.plan != nil {
 		plan = *attempt.plan
 	}
-	plan.Properties = maps.Clone(plan.Properties)
-	if plan.Properties == nil {
-		plan.Properties = map[string]any{}
-	}
-	maps.Copy(plan.Properties, attempt.properties)
+	plan.Properties = value.Merge(plan.Properties, attempt.properties)
 	small.Properties = plan.Properties
 	request := manifestgen.Request{
 		Pak: c.pak, Service: attempt.service, Plan: plan, ServiceID: attempt.service.ID, Deployment: sample.Deployment, BrokerPlan: small,
@@ -127,18 +107,12 @@ func (c *serviceCheck) requests(attempt deployment) []manifestgen.Request {
 	if len(groups) > 0 {
 		large := small
 		for _, name := range groups {
-			large.InstanceGroups = append(slices.Clone(large.InstanceGroups), sampleGroup(name, ""))
+			large.InstanceGroups = append(slices.Clone(large.InstanceGroups), odb.SampleGroup(name, ""))
 		}
 		request.BrokerPlan = large
 		requests = append(requests, request)
 	}
 	return requests
-}
-
-func sampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
-	return serviceadapter.InstanceGroup{
-		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"}, PersistentDiskType: "10GB", Lifecycle: lifecycle,
-	}
 }
 
 // context is the context of a request from Cloud Foundry, with every key that an expression reads.

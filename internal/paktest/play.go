@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,20 +23,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Player plays cases of one pak.
-type Player struct {
-	Pak *brokerpak.Pak
-	// StateDir and CacheDir are private directories: the first is the case's own, the second may be shared.
-	StateDir string
-	CacheDir string
-	// Getenv looks up the environment that templates may need.
-	Getenv func(name string) (string, bool)
-}
-
 // run is one case being played.
 type run struct {
-	Player
-	ctx      context.Context //nolint:containedctx // one run is one call of Play
+	Suite
+	ctx      context.Context //nolint:containedctx // one run is one call of playOne
+	dir      string          // for the state and the cache
 	testCase Case
 	service  *brokerpak.Service
 	instance *odb.Instance
@@ -46,9 +38,9 @@ type run struct {
 // bindingID names the binding of a case; each case has a state of its own.
 const bindingID = "pak-test"
 
-// Play plays a case and returns what it gave. An error is a failure of the case; what the case created is removed even then.
-func (p Player) Play(ctx context.Context, testCase Case) (Expectation, error) {
-	service := p.Pak.Service(testCase.Service)
+// playOne plays a case and returns what it gave. An error is a failure of the case; what the case created is removed even then.
+func (s Suite) playOne(ctx context.Context, testCase Case, dir string) (Expectation, error) {
+	service := s.Pak.Service(testCase.Service)
 	if service == nil {
 		return Expectation{}, fmt.Errorf("service %q is not in the pak", testCase.Service)
 	}
@@ -57,7 +49,7 @@ func (p Player) Play(ctx context.Context, testCase Case) (Expectation, error) {
 		plan = &service.Plans[0]
 	}
 	r := &run{
-		Player: p, ctx: ctx, testCase: testCase, service: service, secrets: map[string]string{},
+		Suite: s, ctx: ctx, dir: dir, testCase: testCase, service: service, secrets: map[string]string{},
 		instance: odb.Sample(service, plan, "pak-test"),
 	}
 	maps.Copy(r.instance.VMs, testCase.VMs)
@@ -248,23 +240,10 @@ func checkOutputs(action string, declared []brokerpak.Variable, given map[string
 	return errors.Join(failed...)
 }
 
+// hasType tells whether a value has a type of the format; "" is any.
 func hasType(item any, typ string) bool {
-	switch item.(type) {
-	case string:
-		return typ == "string" || typ == ""
-	case bool:
-		return typ == "boolean" || typ == ""
-	case int64, uint64:
-		return typ == "integer" || typ == "number" || typ == ""
-	case float64:
-		return typ == "number" || typ == ""
-	case []any:
-		return typ == "array" || typ == ""
-	case map[string]any:
-		return typ == "object" || typ == ""
-	default:
-		return typ == ""
-	}
+	kind := value.Kind(item)
+	return typ == "" || strings.HasSuffix(kind, " "+typ) || typ == "number" && kind == "an integer"
 }
 
 // exitError is a command that ended with a code other than 0.
@@ -306,8 +285,8 @@ func (r *run) call(command string, parameters map[string]any) (string, error) {
 // environment configures the adapter for the pak under test.
 func (r *run) environment() func(string) (string, bool) {
 	config := map[string]any{
-		"paks": []any{r.Pak.Path}, "secure_manifests": true, "cache_dir": r.CacheDir, "log_level": "warn",
-		"state": map[string]any{"config": map[string]any{"dir": r.StateDir}},
+		"paks": []any{r.Pak.Path}, "secure_manifests": true, "cache_dir": filepath.Join(r.dir, "cache"), "log_level": "warn",
+		"state": map[string]any{"config": map[string]any{"dir": filepath.Join(r.dir, "state")}},
 	}
 	return func(name string) (string, bool) {
 		if name == adapter.ConfigVariable {

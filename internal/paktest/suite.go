@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"service-adapter/brokerpak"
 )
@@ -38,31 +41,21 @@ func (s Suite) Play(ctx context.Context, cases []Case) (results []Result, err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	results = make([]Result, len(cases))
-	slots := make(chan struct{}, max(s.Parallel, 1))
-	var running sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(max(s.Parallel, 1))
 	var mutex sync.Mutex
 	for i, testCase := range cases {
-		slots <- struct{}{}
-		running.Add(1)
-		go func() {
-			defer func() { <-slots; running.Done() }()
-			results[i] = s.playOne(ctx, testCase, dir, i)
+		group.Go(func() error {
+			began := time.Now()
+			// Each case has directories of its own: runs of one workspace name would wait for each other.
+			outcome, err := s.playOne(ctx, testCase, filepath.Join(dir, strconv.Itoa(i)))
 			mutex.Lock()
 			defer mutex.Unlock()
+			results[i] = Result{Case: testCase, Outcome: outcome, Err: err, Took: time.Since(began)}
 			s.Done(results[i])
-		}()
+			return nil
+		})
 	}
-	running.Wait()
+	_ = group.Wait() // failures are results
 	return results, nil
-}
-
-func (s Suite) playOne(ctx context.Context, testCase Case, dir string, number int) Result {
-	began := time.Now()
-	// Each case has a cache of its own: runs of one workspace name would wait for each other.
-	player := Player{
-		Pak: s.Pak, StateDir: filepath.Join(dir, fmt.Sprintf("state-%d", number)),
-		CacheDir: filepath.Join(dir, fmt.Sprintf("cache-%d", number)), Getenv: s.Getenv,
-	}
-	outcome, err := player.Play(ctx, testCase)
-	return Result{Case: testCase, Outcome: outcome, Err: err, Took: time.Since(began)}
 }

@@ -144,12 +144,7 @@ func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]stri
 
 // changedInputs are the names of inputs with another value, sorted.
 func changedInputs(before, after map[string]any) []string {
-	all := maps.Clone(before)
-	if all == nil {
-		all = map[string]any{}
-	}
-	maps.Copy(all, after)
-	return slices.DeleteFunc(value.Keys(all), func(name string) bool {
+	return slices.DeleteFunc(value.Keys(value.Merge(before, after)), func(name string) bool {
 		return string(value.MustJSON(before[name])) == string(value.MustJSON(after[name]))
 	})
 }

@@ -277,6 +277,15 @@ func CloneMap(m map[string]any) map[string]any {
 	return out
 }
 
+// Merge lays maps over each other in a new one; later ones win.
+func Merge(layers ...map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, layer := range layers {
+		maps.Copy(all, layer)
+	}
+	return all
+}
+
 // Keys returns the sorted keys of a map.
 func Keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
