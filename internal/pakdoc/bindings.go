@@ -10,11 +10,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// bindingWithDNS adds the entries of binding_with_dns for the addresses that a bind asks for by name: bosh.address("NAME") and
-// bosh.dns["NAME"]. Where a bind takes all that there are, or computes the name, the operator may or must add some.
-func bindingWithDNS(b *block, service *brokerpak.Service) {
-	var names []string
-	open := false
+// addresses are the names of binding_with_dns for the addresses that a bind asks for: bosh.address("NAME") and bosh.dns["NAME"]. Where a
+// bind takes all that there are, or computes the name, the operator may or must add some.
+func addresses(service *brokerpak.Service) (names []string, all bool) {
 	for _, template := range service.BindExpressions() {
 		for _, call := range template.Calls() {
 			if call.Name == "bosh.address" {
@@ -29,7 +27,7 @@ func bindingWithDNS(b *block, service *brokerpak.Service) {
 			case reference.Name == "bosh.dns" && reference.Key != "":
 				names = append(names, reference.Key)
 			case reference.Name == "bosh.dns":
-				open = true
+				all = true
 			}
 		}
 	}
@@ -38,20 +36,7 @@ func bindingWithDNS(b *block, service *brokerpak.Service) {
 	if computed := slices.Index(names, ""); computed >= 0 {
 		names[computed] = placeholder + "name"
 	}
-	if open {
-		b.comment("Bindings hold every address that binding_with_dns names:")
-		b.comment("binding_with_dns: [{name: NAME, link_provider: LINK_PROVIDER, instance_group: INSTANCE_GROUP}]")
-	}
-	var entries []*block
-	for _, name := range names {
-		entry := (&block{}).add("name", name)
-		entry.add("link_provider", placeholder+"link_provider")
-		entry.add("instance_group", placeholder+"instance_group")
-		entries = append(entries, entry)
-	}
-	if len(entries) > 0 {
-		b.addList("binding_with_dns", entries)
-	}
+	return names, all
 }
 
 // variable matches a ((variable)) and finds its name, without what is below it.
