@@ -1,8 +1,10 @@
 package brokerpak
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/cppforlife/go-semi-semantic/version"
@@ -16,6 +18,11 @@ type condition struct {
 	version  version.Version
 }
 
+// holding are the results of a comparison for which an operator holds.
+var holding = map[string][]int{ //nolint:gochecknoglobals // a constant table
+	">=": {0, 1}, "<=": {-1, 0}, ">": {1}, "<": {-1}, "!=": {-1, 1}, "=": {0}, "": {0},
+}
+
 // ParseConstraint reads conditions such as ">= 4.1, < 6"; the operators are =, !=, <, <=, > and >=, = when none is given.
 // Versions are BOSH's: "1.2.3", "3421.11", "0+dev.4".
 func ParseConstraint(text string) (Constraints, error) {
@@ -26,7 +33,7 @@ func ParseConstraint(text string) (Constraints, error) {
 			return nil, fmt.Errorf("constraint %q must have the form \">= 4.1, < 6\"", text)
 		}
 		operator, number := match[1], match[2]
-		parsed, err := version.NewVersionFromString(withoutCommit(number))
+		parsed, err := parseVersion(number)
 		if err != nil {
 			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, number)
 		}
@@ -40,54 +47,36 @@ var conditionForm = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
 
 // Match tells whether a version meets all conditions, compared as CompareVersions does; the error says that it is no version.
 func (c Constraints) Match(text string) (bool, error) {
-	parsed, err := version.NewVersionFromString(withoutCommit(text))
+	parsed, err := parseVersion(text)
 	if err != nil {
-		return false, fmt.Errorf("%q is not a version", text)
+		return false, err
 	}
 	for _, condition := range c {
-		if !condition.holds(parsed.Compare(condition.version)) {
+		if !slices.Contains(holding[condition.operator], parsed.Compare(condition.version)) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-func (c condition) holds(comparison int) bool {
-	switch c.operator {
-	case ">=":
-		return comparison >= 0
-	case "<=":
-		return comparison <= 0
-	case ">":
-		return comparison > 0
-	case "<":
-		return comparison < 0
-	case "!=":
-		return comparison != 0
-	default:
-		return comparison == 0
-	}
-}
-
-// CompareVersions compares two BOSH versions: negative when a is lower than b. The part after the first hyphen of a
-// development version's number ("0.1+dev.8-fa37909") is a commit and is ignored.
+// CompareVersions compares two BOSH versions: negative when a is lower than b.
 func CompareVersions(a, b string) (int, error) {
-	va, err := version.NewVersionFromString(withoutCommit(a))
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a version", a)
-	}
-	vb, err := version.NewVersionFromString(withoutCommit(b))
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a version", b)
-	}
-	return va.Compare(vb), nil
+	va, errA := parseVersion(a)
+	vb, errB := parseVersion(b)
+	return va.Compare(vb), errors.Join(errA, errB)
 }
 
-func withoutCommit(text string) string {
+// parseVersion reads a BOSH version. The part after the first hyphen of a development version's number ("0.1+dev.8-fa37909") is a
+// commit and is ignored.
+func parseVersion(text string) (version.Version, error) {
 	base, local, found := strings.Cut(text, "+")
-	if !found {
-		return text
+	if found {
+		local, _, _ = strings.Cut(local, "-")
+		base += "+" + local
 	}
-	local, _, _ = strings.Cut(local, "-")
-	return base + "+" + local
+	parsed, err := version.NewVersionFromString(base)
+	if err != nil {
+		return parsed, fmt.Errorf("%q is not a version", text)
+	}
+	return parsed, nil
 }

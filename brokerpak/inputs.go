@@ -1,7 +1,7 @@
 package brokerpak
 
 import (
-	"maps"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,18 +182,30 @@ func (d *definition) importMappings(what string, target *[]ImportMapping) field 
 	})
 }
 
-// InputNames returns the names of all declared inputs, sorted and without duplicates.
-func (a *Action) InputNames() []string {
-	names := map[string]bool{}
-	for _, variable := range slices.Concat(a.PlanInputs, a.UserInputs) {
-		names[variable.Name] = true
-	}
+// inputs are the names and places of all declared inputs.
+func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
+	var all []Variable
 	for _, computed := range a.ComputedInputs {
-		names[computed.Name] = true
+		all = append(all, Variable{Name: computed.Name, Pos: computed.Pos})
 	}
 	for _, input := range a.ImportInputs {
-		names[input.Name] = true
+		all = append(all, Variable{Name: input.Name, Pos: input.Pos})
 	}
-	delete(names, "") // import inputs need no name
-	return slices.Sorted(maps.Keys(names))
+	return func(yield func(string, diag.Pos) bool) {
+		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, all) {
+			if input.Name != "" && !yield(input.Name, input.Pos) { // import inputs need no name
+				return
+			}
+		}
+	}
+}
+
+// InputNames returns the names of all declared inputs, sorted and without duplicates.
+func (a *Action) InputNames() []string {
+	var names []string
+	for name := range a.inputs() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

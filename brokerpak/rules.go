@@ -25,20 +25,11 @@ func checkBosh(service *Service, diags *diag.List) {
 
 // checkInputNames refuses names with a dot: ((a.b)) in a BOSH manifest is the key b of a variable a.
 func checkInputNames(action *Action, diags *diag.List) {
-	check := func(name string, pos diag.Pos) {
+	for name, pos := range action.inputs() {
 		if strings.Contains(name, ".") {
 			diags.Errorf(pos, "input-name", "the name of input %q must not hold a dot: in a BOSH manifest ((%s)) is a part of ((%s))",
 				name, name, name[:strings.Index(name, ".")])
 		}
-	}
-	for _, variable := range slices.Concat(action.PlanInputs, action.UserInputs) {
-		check(variable.Name, variable.Pos)
-	}
-	for _, computed := range action.ComputedInputs {
-		check(computed.Name, computed.Pos)
-	}
-	for _, input := range action.ImportInputs {
-		check(input.Name, input.Pos)
 	}
 }
 

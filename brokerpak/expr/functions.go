@@ -135,13 +135,7 @@ func (e *evaluation) standardFunctions() map[string]Function {
 			String,
 			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten,
 		},
-		"rand.base64": {
-			[]Type{Int},
-			String, "Returns that many random bytes as URL encoded Base64.",
-			func(args []any) (any, error) {
-				return e.generate("rand.base64", func() (any, error) { return randomText(as[int64](args[0])) })
-			},
-		},
+		"rand.base64":    {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.", e.random},
 		"regexp.matches": {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
 		"str.queryEscape": {
 			[]Type{String},
@@ -172,6 +166,10 @@ func (e *evaluation) generate(name string, create func() (any, error)) (any, err
 	}
 	e.made[name]++
 	return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), create)
+}
+
+func (e *evaluation) random(args []any) (any, error) {
+	return e.generate("rand.base64", func() (any, error) { return randomText(as[int64](args[0])) })
 }
 
 // assert fails with an error for the cf user: the specification says that the user gets to see the message.

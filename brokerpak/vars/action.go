@@ -35,7 +35,7 @@ type Provision struct {
 
 // Resolve fills the scope with the variables of the provision action.
 func (p Provision) Resolve(s *Scope) error {
-	if err := checkParameters(p.Parameters, p.Secrets, s.guard); err != nil {
+	if err := checkParameters(p.Parameters, p.Secrets, s.options.GuardReferences); err != nil {
 		return err
 	}
 	if err := p.checkPlan(); err != nil {
@@ -172,7 +172,7 @@ type Bind struct {
 // Resolve fills the scope with the variables of the bind action. Plan inputs are read from the constant
 // request.plan_properties and cast to their type.
 func (b Bind) Resolve(s *Scope) error {
-	if err := checkParameters(b.Parameters, nil, s.guard); err != nil {
+	if err := checkParameters(b.Parameters, nil, s.options.GuardReferences); err != nil {
 		return err
 	}
 	s.Set(Layer{Name: OperatorLayer, Values: b.Defaults})
@@ -243,7 +243,7 @@ func checkNumbers(name string, item any, manifest bool) error {
 
 // planInputs sets the plan inputs of a bind action from the plan's properties, as an expression would read them.
 func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
-	properties, _ := s.constants[planProperties].(map[string]any)
+	properties, _ := s.options.Constants[planProperties].(map[string]any)
 	var failed []error
 	for _, input := range inputs {
 		if _, ok := properties[input.Name]; !ok {

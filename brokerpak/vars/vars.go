@@ -81,13 +81,9 @@ type Scope struct {
 	// Generated are the generated values that the expressions used: carried ones and new ones.
 	Generated Generated
 
-	constants   map[string]any
-	functions   map[string]expr.Function
-	environment Environment
-	carried     Generated
-	counter     int64
-	guard       bool
-	kept        []string // parameters that the deployed instance has already
+	options Options
+	counter int64
+	kept    []string // parameters that the deployed instance has already
 }
 
 // Options are what a Scope starts with.
@@ -106,10 +102,7 @@ type Options struct {
 
 // NewScope returns a scope without variables.
 func NewScope(o Options) *Scope {
-	s := &Scope{
-		Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{},
-		constants: o.Constants, functions: o.Functions, environment: o.Environment, carried: o.Carried, guard: o.GuardReferences,
-	}
+	s := &Scope{Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{}, options: o}
 	for _, calls := range o.Carried {
 		for call, made := range calls {
 			if count, ok := made.(int64); ok && strings.HasPrefix(call, "counter.next#") {
@@ -185,7 +178,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 func (s *Scope) blame(template *expr.Template, reason string, err error) error {
 	names := s.parametersOf(template)
 	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
-		_, outside := s.functions[call.Name]
+		_, outside := s.options.Functions[call.Name]
 		return outside || slices.Contains([]string{"config", "config.find", "env"}, call.Name)
 	}) {
 		return err
@@ -232,7 +225,7 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	if s.guard && s.tainted(template) && HasReference(result) {
+	if s.options.GuardReferences && s.tainted(template) && HasReference(result) {
 		return nil, &fault.UserError{
 			Message: fmt.Sprintf("the value of %q would hold \"((\", which is not allowed", owner),
 			Err:     fmt.Errorf("%s: a value from the request would become a BOSH reference", template.Pos()),
@@ -292,8 +285,8 @@ func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 // With returns a scope that sees further constants and functions besides those of s. Variables and generated values are shared.
 func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
 	extended := *s
-	extended.constants = merge(s.constants, constants)
-	extended.functions = merge(s.functions, functions)
+	extended.options.Constants = merge(s.options.Constants, constants)
+	extended.options.Functions = merge(s.options.Functions, functions)
 	return &extended
 }
 
@@ -307,9 +300,9 @@ func merge[V any](base, over map[string]V) map[string]V {
 func (s *Scope) scope(owner string, template *expr.Template) *expr.Scope {
 	return &expr.Scope{
 		Variables: s.visible(template),
-		Functions: s.functions,
-		Env:       s.environment.Env,
-		Config:    s.environment.Config,
+		Functions: s.options.Functions,
+		Env:       s.options.Environment.Env,
+		Config:    s.options.Environment.Config,
 		Counter:   func() int64 { s.counter++; return s.counter },
 		Generate:  func(call string, make func() (any, error)) (any, error) { return s.generate(owner, call, make) },
 	}
@@ -321,7 +314,7 @@ func (s *Scope) visible(template *expr.Template) map[string]any {
 	names := map[string]any{}
 	for _, ref := range template.References() {
 		for name := ref.Name; name != ""; name = parent(name) {
-			if item, ok := s.constants[name]; ok {
+			if item, ok := s.options.Constants[name]; ok {
 				names[name] = item
 			} else if item, ok := s.Values[name]; ok {
 				names[name] = item
@@ -342,7 +335,7 @@ func parent(name string) string {
 
 // generate returns the carried value of a generating call, or a new one, and remembers it.
 func (s *Scope) generate(owner, call string, make func() (any, error)) (any, error) {
-	result, ok := s.carried[owner][call]
+	result, ok := s.options.Carried[owner][call]
 	if !ok {
 		var err error
 		if result, err = make(); err != nil {
