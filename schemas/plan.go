@@ -23,12 +23,7 @@ type Hidden struct{}
 // ForPlan returns the JSON schemas of a plan, draft-04, for the parameters of creating an instance, updating it and binding
 // to it. Properties are the plan's: inputs that they set are left out. A constraint that draft-04 cannot express is left
 // out, one that is wrong is an error that names its place in the definition.
-func ForPlan(service *brokerpak.Service, properties map[string]any) (create, update, bind map[string]any, err error) {
-	return ForPlanWith(service, properties, Supplied{})
-}
-
-// ForPlanWith is ForPlan where others supply values, too.
-func ForPlanWith(service *brokerpak.Service, properties map[string]any, supplied Supplied) (create, update, bind map[string]any, err error) {
+func ForPlan(service *brokerpak.Service, properties map[string]any, supplied Supplied) (create, update, bind map[string]any, err error) {
 	open := slices.DeleteFunc(lastOfEachName(service.Provision.UserInputs), func(v brokerpak.Variable) bool {
 		return service.Provision.PlanOwned(properties, v.Name)
 	})

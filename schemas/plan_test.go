@@ -22,13 +22,13 @@ var _ = Describe("ForPlan", func() {
 	}
 	create := func(s *brokerpak.Service) map[string]any {
 		GinkgoHelper()
-		schema, _, _, err := schemas.ForPlan(s, nil)
+		schema, _, _, err := schemas.ForPlan(s, nil, schemas.Supplied{})
 		Expect(err).NotTo(HaveOccurred())
 		return schema
 	}
 	update := func(s *brokerpak.Service) map[string]any {
 		GinkgoHelper()
-		_, schema, _, err := schemas.ForPlan(s, nil)
+		_, schema, _, err := schemas.ForPlan(s, nil, schemas.Supplied{})
 		Expect(err).NotTo(HaveOccurred())
 		return schema
 	}
@@ -39,7 +39,7 @@ var _ = Describe("ForPlan", func() {
 	}
 
 	It("returns empty schemas for a service without inputs", func() {
-		first, second, third, err := schemas.ForPlan(service(), map[string]any{"a": 1})
+		first, second, third, err := schemas.ForPlan(service(), map[string]any{"a": 1}, schemas.Supplied{})
 		Expect(err).NotTo(HaveOccurred())
 		for _, schema := range []map[string]any{first, second, third} {
 			text, err := json.Marshal(schema)
@@ -101,7 +101,7 @@ var _ = Describe("ForPlan", func() {
 			s.Provision.ComputedInputs = []brokerpak.Computed{{Name: "n", Overwrite: true, Default: int64(7)}}
 			s.Bind.ComputedInputs = s.Provision.ComputedInputs
 		}
-		create, update, bind, err := schemas.ForPlanWith(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
+		create, update, bind, err := schemas.ForPlan(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
 		Expect(err).NotTo(HaveOccurred())
 		for _, schema := range []map[string]any{create, update, bind} {
 			property := schema["properties"].(map[string]any)["n"].(map[string]any)
@@ -152,7 +152,7 @@ var _ = Describe("ForPlan", func() {
 
 		properties := map[string]any{"owned": int64(1)}
 		supplied := schemas.Supplied{Provision: map[string]any{"operator": nil}, Bind: map[string]any{"operator": nil}}
-		first, second, third, err := schemas.ForPlanWith(s, properties, supplied)
+		first, second, third, err := schemas.ForPlan(s, properties, supplied)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(first["required"]).To(Equal([]string{"a", "z"}))
 		Expect(first["properties"]).NotTo(HaveKey("owned"))
@@ -162,7 +162,7 @@ var _ = Describe("ForPlan", func() {
 		Expect(third["properties"]).To(And(HaveKey("owned"), HaveKey("from_plan")))
 		Expect(supplied.Bind).To(HaveLen(1))
 
-		first, _, third, err = schemas.ForPlan(s, properties)
+		first, _, third, err = schemas.ForPlan(s, properties, schemas.Supplied{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(first["required"]).To(Equal([]string{"a", "operator", "z"}))
 		Expect(third["required"]).To(Equal([]string{"operator", "owned"}))
@@ -203,7 +203,7 @@ var _ = Describe("ForPlan", func() {
 
 	DescribeTable("constraints that the platform would refuse",
 		func(constraints, message string) {
-			_, _, _, err := schemas.ForPlan(service(brokerpak.Variable{Name: "fine"}, input("string", constraints)), nil)
+			_, _, _, err := schemas.ForPlan(service(brokerpak.Variable{Name: "fine"}, input("string", constraints)), nil, schemas.Supplied{})
 			var faults diag.Errors
 			Expect(errors.As(err, &faults)).To(BeTrue(), "%v", err)
 			Expect(faults).To(HaveLen(1))

@@ -297,6 +297,6 @@ func FuzzConstraints(f *testing.F) {
 		}
 		inputs := []brokerpak.Variable{{Name: "n", Nullable: true, Constraints: parsed}}
 		_ = schemas.CheckValues(inputs, map[string]any{"n": given}, nil) // must not panic
-		_, _, _, _ = schemas.ForPlan(&brokerpak.Service{Bind: brokerpak.Action{UserInputs: inputs}}, nil)
+		_, _, _, _ = schemas.ForPlan(&brokerpak.Service{Bind: brokerpak.Action{UserInputs: inputs}}, nil, schemas.Supplied{})
 	})
 }

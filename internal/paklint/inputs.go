@@ -30,7 +30,7 @@ func (c *serviceCheck) withoutUnknownTypes() {
 
 // inputs checks constraints, defaults and enums of inputs against each other.
 func (c *serviceCheck) inputs() {
-	_, _, _, err := schemas.ForPlan(c.service, nil)
+	_, _, _, err := schemas.ForPlan(c.service, nil, schemas.Supplied{})
 	c.constraints(err, diag.Error)
 	for _, action := range []*brokerpak.Action{&c.service.Provision, &c.service.Bind} {
 		// Other brokers never look at those of plan inputs.
@@ -191,7 +191,7 @@ func (c *serviceCheck) examples() {
 		}
 		c.parameters(example, "provision_params", &c.service.Provision, plan.Properties, example.ProvisionParams)
 		c.parameters(example, "bind_params", &c.service.Bind, nil, example.BindParams)
-		create, _, bind, err := schemas.ForPlanWith(c.service, plan.Properties,
+		create, _, bind, err := schemas.ForPlan(c.service, plan.Properties,
 			schemas.Supplied{Provision: plan.ProvisionOverrides, Bind: plan.BindOverrides})
 		if err != nil {
 			continue // which is reported where the constraints are
