@@ -149,7 +149,7 @@ func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) 
 	if err != nil {
 		return nil, err
 	}
-	create, update, bind, err := schemas.ForPlanWith(chosen.service, chosen.plan.Properties, supplied)
+	create, update, bind, err := schemas.ForPlan(chosen.service, chosen.plan.Properties, supplied)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +35,7 @@ func decodeStrict(source, root, text string, target any) (found bool, err error)
 	for _, fault := range faults {
 		checker.errorf(fault.Node, "%s", fault.Message)
 	}
+	plainDates(flat)
 	checker.check(flat, reflect.TypeOf(target).Elem(), root)
 	if err := errors.Join(checker.failed...); err != nil {
 		return true, err
@@ -73,17 +76,13 @@ func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
 }
 
 func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
-	if node.ShortTag() == "!!null" {
-		return // as if the key were not there
-	}
-	switch wanted.Kind() {
-	case reflect.Pointer:
+	switch kind := wanted.Kind(); {
+	case yamltree.IsNull(node), kind == reflect.Interface: // null is as if the key were not there
+	case kind == reflect.Pointer:
 		c.check(node, wanted.Elem(), key)
-	case reflect.Struct:
-		c.mapping(node, key, func(name *yaml.Node) (reflect.Type, bool) { return c.field(name, wanted, key) })
-	case reflect.Map:
-		c.mapping(node, key, func(*yaml.Node) (reflect.Type, bool) { return wanted.Elem(), true })
-	case reflect.Slice:
+	case kind == reflect.Struct, kind == reflect.Map:
+		c.mapping(node, wanted, key)
+	case kind == reflect.Slice:
 		if node.Kind != yaml.SequenceNode {
 			c.errorf(node, "%s must be a list", key)
 			return
@@ -91,8 +90,6 @@ func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 		for _, element := range node.Content {
 			c.check(element, wanted.Elem(), "an entry of "+key)
 		}
-	case reflect.Interface:
-		c.open(node)
 	default:
 		if node.Kind != yaml.ScalarNode || node.Decode(reflect.New(wanted).Interface()) != nil {
 			c.errorf(node, "%s must be %s", key, typeWords(wanted))
@@ -100,64 +97,42 @@ func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 	}
 }
 
-// mapping checks the keys of a mapping and the values of those that typeOf knows.
-func (c *checker) mapping(node *yaml.Node, key string, typeOf func(name *yaml.Node) (reflect.Type, bool)) {
+// mapping checks the keys of a mapping and their values.
+func (c *checker) mapping(node *yaml.Node, wanted reflect.Type, key string) {
 	if node.Kind != yaml.MappingNode {
-		if key == "" {
-			key = "the configuration"
-		}
-		c.errorf(node, "%s must be a mapping", key)
+		c.errorf(node, "%s must be a mapping", cmp.Or(key, "the configuration"))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, item := node.Content[i], node.Content[i+1]
-		if wanted, known := typeOf(name); known {
-			c.check(item, wanted, join(key, name.Value))
+		where := strings.TrimPrefix(key+"."+name.Value, ".")
+		if wanted.Kind() == reflect.Map {
+			c.check(item, wanted.Elem(), where)
+		} else if field := slices.Index(keysOf(wanted), name.Value); field >= 0 {
+			c.check(item, wanted.Field(field).Type, where)
+		} else {
+			c.unknown(name, keysOf(wanted), key)
 		}
 	}
 }
 
-func join(key, name string) string {
-	if key == "" {
-		return name
-	}
-	return key + "." + name
-}
-
-// field finds the field of a struct for a key, and reports keys that have none.
-func (c *checker) field(name *yaml.Node, wanted reflect.Type, key string) (reflect.Type, bool) {
-	known := keysOf(wanted)
-	for i, candidate := range known {
-		if candidate == name.Value {
-			return wanted.Field(i).Type, true
-		}
-	}
-	hint := string(diag.Suggest(name.Value, known))
-	if hint == "" {
-		hint = "; allowed: " + strings.Join(known, ", ")
-	}
+// unknown reports a key that is none of a mapping's.
+func (c *checker) unknown(name *yaml.Node, known []string, key string) {
 	in := ""
 	if key != "" {
 		in = " in " + key
 	}
+	hint := cmp.Or(string(diag.Suggest(name.Value, known)), "; allowed: "+strings.Join(known, ", "))
 	c.errorf(name, "unknown key %q%s%s", name.Value, in, hint)
-	return nil, false
 }
 
-// open walks through a value of any type. What looks like a date stays the text that the operator wrote.
-func (c *checker) open(node *yaml.Node) {
-	switch node.Kind {
-	case yaml.MappingNode:
-		c.mapping(node, "", func(*yaml.Node) (reflect.Type, bool) { return reflect.TypeFor[any](), true })
-	case yaml.SequenceNode:
-		for _, element := range node.Content {
-			c.open(element)
-		}
-	case yaml.ScalarNode:
-		if node.ShortTag() == "!!timestamp" {
-			node.Tag = "!!str"
-		}
-	default:
+// plainDates makes what looks like a date the text that the operator wrote.
+func plainDates(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!timestamp" {
+		node.Tag = "!!str"
+	}
+	for _, child := range node.Content {
+		plainDates(child)
 	}
 }
 

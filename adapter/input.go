@@ -185,13 +185,7 @@ func decodeBindInput(raw serviceadapter.CreateBindingJSONParams) (bindInput, err
 
 // decode reads a JSON text into a type of the SDK, which knows whether the content is valid. Numbers stay as they are written.
 func decode(what, text string, target any) error {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	err := decoder.Decode(target)
-	if _, end := decoder.Token(); err == nil && end != io.EOF {
-		err = errors.New("there is text after it")
-	}
-	if err != nil {
+	if err := value.Decode([]byte(text), target); err != nil {
 		return inputError{fmt.Errorf("[odb-sdk] unmarshalling %s: %w", what, jsonError(err))}
 	}
 	if checked, ok := target.(interface{ Validate() error }); ok {

@@ -4,10 +4,8 @@
 package record
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -98,14 +96,8 @@ func (r Record) Encode() string {
 
 // Decode reads a text that Encode made.
 func Decode(text string) (*Record, error) {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
 	var r Record
-	err := decoder.Decode(&r)
-	if _, end := decoder.Token(); err == nil && end != io.EOF {
-		err = errors.New("there is text after it")
-	}
-	if err != nil {
+	if err := value.Decode([]byte(text), &r); err != nil {
 		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, err)
 	}
 	if r.Format < 1 || r.Format > Format {
