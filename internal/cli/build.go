@@ -50,9 +50,14 @@ func newBuild(streams Streams) *cobra.Command {
 	command.Flags().StringVarP(&flags.output, "output", "o", "", "the file to write")
 	command.Flags().StringVarP(&flags.target, "target", "t", "", "build for this platform only, OS/ARCH or current")
 	command.Flags().BoolVarP(&flags.includeSource, "include-source", "s", false, "add the source code that entries name, below src/")
-	command.Flags().StringVar(&flags.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
-	command.Flags().StringArrayVar(&flags.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
+	flags.sources(command)
 	return command
+}
+
+// sources adds the flags that say where binaries come from.
+func (f *buildFlags) sources(command *cobra.Command) {
+	command.Flags().StringVar(&f.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
+	command.Flags().StringArrayVar(&f.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
 }
 
 func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) error {

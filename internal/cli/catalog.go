@@ -27,23 +27,20 @@ func newCatalog(streams Streams) *cobra.Command {
 		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak",
 		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pak, err := openPak(streams, args[0])
-			if err != nil {
-				return err
-			}
-			defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-			service, err := chosenService(pak, name)
-			if err != nil {
-				return err
-			}
-			text, err := pakdoc.Catalog(service)
-			if err != nil {
-				return err
-			}
-			if _, err := io.WriteString(streams.Out, text); err != nil {
-				return fmt.Errorf("writing the catalog: %w", err)
-			}
-			return nil
+			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
+				service, err := chosenService(pak, name)
+				if err != nil {
+					return err
+				}
+				text, err := pakdoc.Catalog(service)
+				if err != nil {
+					return err
+				}
+				if _, err := io.WriteString(streams.Out, text); err != nil {
+					return fmt.Errorf("writing the catalog: %w", err)
+				}
+				return nil
+			})
 		},
 	}
 	command.Flags().StringVar(&name, "service", "", "the service, where the pak has several: a broker serves one")

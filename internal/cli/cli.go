@@ -223,14 +223,15 @@ func say(streams Streams, text string) {
 	_, _ = fmt.Fprintln(streams.Err, text) // nobody is left to tell
 }
 
-// openPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS).
-func openPak(streams Streams, path string) (*brokerpak.Pak, error) {
+// withPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS), for some work.
+func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) error {
 	pak, err := brokerpak.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
 	if err := adapter.AddPlans(pak, streams.Getenv); err != nil {
-		return nil, errors.Join(err, pak.Close())
+		return err
 	}
-	return pak, nil
+	return work(pak)
 }

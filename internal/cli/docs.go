@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/pakdoc"
 )
@@ -59,7 +60,7 @@ func newDocs(streams Streams) *cobra.Command {
 }
 
 // render makes the reference in the format that the flags ask for.
-func (o docsOptions) render(streams Streams, path string) (string, error) {
+func (o docsOptions) render(streams Streams, path string) (text string, err error) {
 	if o.output != "" && o.check != "" {
 		return "", usageError{errors.New("--output and --check exclude each other")}
 	}
@@ -73,15 +74,15 @@ func (o docsOptions) render(streams Streams, path string) (string, error) {
 	if format != "markdown" && format != "html" {
 		return "", usageError{fmt.Errorf("--format %q must be markdown or html", format)}
 	}
-	pak, err := openPak(streams, path)
-	if err != nil {
-		return "", err
-	}
-	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	render := pakdoc.Markdown
 	if format == "html" {
-		return pakdoc.HTML(pak)
+		render = pakdoc.HTML
 	}
-	return pakdoc.Markdown(pak)
+	err = withPak(streams, path, func(pak *brokerpak.Pak) (err error) {
+		text, err = render(pak)
+		return err
+	})
+	return text, err
 }
 
 // compare refuses a file that is not what the pak gives now.

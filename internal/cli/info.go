@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"service-adapter/brokerpak"
 	"service-adapter/internal/pakdoc"
 )
 
@@ -23,26 +24,21 @@ func newInfo(streams Streams) *cobra.Command {
 		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
 		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pak, err := openPak(streams, args[0])
-			if err != nil {
-				return err
-			}
-			defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-			info, err := pakdoc.NewInfo(pak)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = writeJSON(streams, info)
-			} else {
-				err = info.WriteText(streams.Out)
-			}
-			if err != nil {
-				return fmt.Errorf("writing the summary: %w", err)
-			}
-			return nil
+			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
+				info, err := pakdoc.NewInfo(pak)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(streams, info)
+				}
+				if err := info.WriteText(streams.Out); err != nil {
+					return fmt.Errorf("writing the summary: %w", err)
+				}
+				return nil
+			})
 		},
 	}
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(command, &asJSON)
 	return command
 }

@@ -60,63 +60,57 @@ func newTest(streams Streams) *cobra.Command {
 	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
 	command.Flags().BoolVar(&options.update, "update", false, "write what the cases gave into their files")
 	command.Flags().IntVar(&options.parallel, "parallel", 1, "how many cases to play at once")
-	command.Flags().StringVar(&build.cache, "cache", "", "keep downloads in this directory (PAK_BUILD_CACHE_PATH)")
-	command.Flags().StringArrayVar(&build.binaries, "binary", nil, "NAME=FILE or NAME=URL: where an entry of terraform_binaries comes from")
+	build.sources(command)
 	return command
 }
 
 // testPak plays the cases of a pak. An author's directory without binaries is built first, in a directory that is removed.
 func testPak(
 	command *cobra.Command, streams Streams, path string, pattern *regexp.Regexp, options testOptions, build buildFlags,
-) (err error) {
-	pak, err := openPak(streams, path)
-	if err != nil {
-		return err
-	}
-	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-	cases, err := paktest.Cases(pak)
-	if err != nil {
-		return err
-	}
-	if len(cases) == 0 {
-		return &fault.UserError{Message: fmt.Sprintf("%s has nothing to play: its definitions have no examples, and there are no cases in %s",
-			path, filepath.Join(path, "tests", "*.yml"))}
-	}
-	if cases, err = selected(cases, pattern); err != nil {
-		return err
-	}
-	if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
-		return playCases(command, streams, pak, cases, options)
-	}
-	dir, err := os.MkdirTemp("", "pak-test-")
-	if err != nil {
-		return fmt.Errorf("making a directory for the binaries: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	runnable, err := buildForTest(command, streams, path, dir, build)
-	if err != nil {
-		return err
-	}
-	defer runnable.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-	return playCases(command, streams, runnable, cases, options)
+) error {
+	return withPak(streams, path, func(pak *brokerpak.Pak) (err error) {
+		cases, err := paktest.Cases(pak)
+		if err != nil {
+			return err
+		}
+		if len(cases) == 0 {
+			return &fault.UserError{Message: fmt.Sprintf("%s has nothing to play: its definitions have no examples, and there are no cases in %s",
+				path, filepath.Join(path, "tests", "*.yml"))}
+		}
+		if cases, err = selected(cases, pattern); err != nil {
+			return err
+		}
+		if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
+			return playCases(command, streams, pak, cases, options)
+		}
+		dir, err := os.MkdirTemp("", "pak-test-")
+		if err != nil {
+			return fmt.Errorf("making a directory for the binaries: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		unpacked, err := buildForTest(command, streams, path, dir, build)
+		if err != nil {
+			return err
+		}
+		return withPak(streams, unpacked, func(runnable *brokerpak.Pak) error {
+			return playCases(command, streams, runnable, cases, options)
+		})
+	})
 }
 
-// buildForTest builds the pak for this platform and unpacks it.
-func buildForTest(command *cobra.Command, streams Streams, path, dir string, build buildFlags) (*brokerpak.Pak, error) {
+// buildForTest builds the pak for this platform and unpacks it; it returns where to.
+func buildForTest(command *cobra.Command, streams Streams, path, dir string, build buildFlags) (string, error) {
 	build.target, build.output = "current", filepath.Join(dir, "test.brokerpak")
 	options, err := build.options(streams, path)
 	if err != nil {
-		return nil, usageError{err}
+		return "", usageError{err}
 	}
 	file, err := pakbuild.Build(command.Context(), options)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	unpacked := filepath.Join(dir, "pak")
-	if err := pakbuild.Unpack(command.Context(), file, unpacked, nil); err != nil {
-		return nil, err
-	}
-	return openPak(streams, unpacked)
+	return unpacked, pakbuild.Unpack(command.Context(), file, unpacked, nil)
 }
 
 type testOptions struct {

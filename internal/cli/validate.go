@@ -118,22 +118,12 @@ func errorsOf(found []diag.Diagnostic) []diag.Diagnostic {
 }
 
 // mostSevere returns as many findings as are shown, errors before warnings, sorted by place again.
-func mostSevere(found []diag.Diagnostic) []diag.Diagnostic {
-	if len(found) <= maxFindings {
-		return found
-	}
-	indices := make([]int, len(found))
-	for i := range indices {
-		indices[i] = i
-	}
-	slices.SortStableFunc(indices, func(a, b int) int { return cmp.Compare(found[a].Severity, found[b].Severity) })
-	indices = indices[:maxFindings]
-	slices.Sort(indices)
-	shown := make([]diag.Diagnostic, maxFindings)
-	for i, index := range indices {
-		shown[i] = found[index]
-	}
-	return shown
+func mostSevere(findings []diag.Diagnostic) []diag.Diagnostic {
+	severe := slices.Clone(findings)
+	slices.SortStableFunc(severe, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
+	severe = severe[:min(len(severe), maxFindings)]
+	slices.SortStableFunc(severe, diag.Compare)
+	return severe
 }
 
 func counted(count int, thing string) string {

@@ -87,6 +87,6 @@ func newVersion(streams Streams) *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(command, &asJSON)
 	return command
 }

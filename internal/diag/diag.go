@@ -120,16 +120,19 @@ func (l *List) Append(other *List) {
 // All returns the diagnostics sorted by file, line, column and rule, each once.
 func (l *List) All() []Diagnostic {
 	sorted := slices.Clone(l.items)
-	slices.SortStableFunc(sorted, func(a, b Diagnostic) int {
-		return cmp.Or(
-			strings.Compare(a.Pos.File, b.Pos.File),
-			cmp.Compare(a.Pos.Line, b.Pos.Line),
-			cmp.Compare(a.Pos.Column, b.Pos.Column),
-			strings.Compare(a.Rule, b.Rule),
-			strings.Compare(a.Message, b.Message),
-		)
-	})
+	slices.SortStableFunc(sorted, Compare)
 	return slices.Compact(sorted)
+}
+
+// Compare orders diagnostics by file, line, column, rule and message.
+func Compare(a, b Diagnostic) int {
+	return cmp.Or(
+		strings.Compare(a.Pos.File, b.Pos.File),
+		cmp.Compare(a.Pos.Line, b.Pos.Line),
+		cmp.Compare(a.Pos.Column, b.Pos.Column),
+		strings.Compare(a.Rule, b.Rule),
+		strings.Compare(a.Message, b.Message),
+	)
 }
 
 // HasErrors tells whether at least one diagnostic is an error.
