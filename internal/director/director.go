@@ -54,15 +54,10 @@ func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+"/deployments?exclude_configs=true", http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("asking the Director %s for its deployments: %w", c.address, err)
-	}
-	authorize(request)
 	var listed []struct {
 		Name string `json:"name"`
 	}
-	if err := c.ask(request, &listed, &secrets); err != nil {
+	if err := c.ask(ctx, c.address+"/deployments?exclude_configs=true", "", authorize, &listed, &secrets); err != nil {
 		return nil, fmt.Errorf("asking the Director %s for its deployments: %w", c.address, err)
 	}
 	if listed == nil {
@@ -80,10 +75,6 @@ func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 
 // login asks the Director how it authenticates, and returns what makes a request an authenticated one.
 func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize func(*http.Request), err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address+"/info", http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
-	}
 	var info struct {
 		Authentication struct {
 			Type    string `json:"type"`
@@ -92,7 +83,7 @@ func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize 
 			} `json:"options"`
 		} `json:"user_authentication"`
 	}
-	if err := c.ask(request, &info, secrets); err != nil {
+	if err := c.ask(ctx, c.address+"/info", "", func(*http.Request) {}, &info, secrets); err != nil {
 		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
 	}
 	switch kind := info.Authentication.Type; {
@@ -119,17 +110,12 @@ func (c *Client) token(ctx context.Context, uaa string, secrets *redact.Secrets)
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
 		return "", fmt.Errorf("the Director %s names %q as its UAA, which is no https URL", c.address, uaa)
 	}
-	address := strings.TrimSuffix(uaa, "/") + "/oauth/token"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("grant_type=client_credentials"))
-	if err != nil {
-		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.SetBasicAuth(c.config.ClientID, c.config.ClientSecret)
+	asClient := func(request *http.Request) { request.SetBasicAuth(c.config.ClientID, c.config.ClientSecret) }
 	var granted struct {
 		Token string `json:"access_token"`
 	}
-	if err := c.ask(request, &granted, secrets); err != nil {
+	address := strings.TrimSuffix(uaa, "/") + "/oauth/token"
+	if err := c.ask(ctx, address, "grant_type=client_credentials", asClient, &granted, secrets); err != nil {
 		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
 	}
 	if granted.Token == "" {
@@ -139,8 +125,19 @@ func (c *Client) token(ctx context.Context, uaa string, secrets *redact.Secrets)
 	return granted.Token, nil
 }
 
-// ask sends a request and decodes the answer, which must be a success with the JSON that is expected.
-func (c *Client) ask(request *http.Request, answer any, secrets *redact.Secrets) error {
+// ask sends a request, a POST where there is a form, and decodes the answer, which must be a success with the JSON that is expected.
+func (c *Client) ask(
+	ctx context.Context, address, form string, authorize func(*http.Request), answer any, secrets *redact.Secrets,
+) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, strings.NewReader(form))
+	if err != nil {
+		return err
+	}
+	if form != "" {
+		request.Method = http.MethodPost
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	authorize(request)
 	request.Header.Set("Accept", "application/json")
 	response, err := c.http.Do(request)
 	var failed *url.Error
