@@ -1,6 +1,10 @@
 package brokerpak
 
 import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 )
@@ -239,11 +243,28 @@ type Bosh struct {
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
 }
 
+// HasSecret tells whether a name is that of a secret, or of the input that is its value.
+func (b *Bosh) HasSecret(name string) bool {
+	return slices.ContainsFunc(b.Secrets, func(s Secret) bool { return s.Name == name || s.Input == name })
+}
+
+// HasReference tells whether a name is that of a reference.
+func (b *Bosh) HasReference(name string) bool {
+	return slices.ContainsFunc(b.References, func(r Reference) bool { return r.Name == name })
+}
+
 // Document is a text of the pak and where it stands.
 type Document expr.Source
 
 // At is the place of a line and a column of the text, both counted from 1.
 func (d Document) At(line, column int) diag.Pos { return expr.Source(d).At(line, column) }
+
+// AtByte is the place of a byte of the text.
+func (d Document) AtByte(offset int) diag.Pos {
+	before := d.Text[:offset]
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return d.At(strings.Count(before, "\n")+1, column)
+}
 
 // Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.
 type Ops struct {

@@ -3,8 +3,6 @@ package brokerpak
 import (
 	"regexp"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
@@ -92,7 +90,7 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	for _, document := range action.Bosh.Documents() {
 		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
 			if document.Text[at[2]:at[3]] == secret.Input {
-				diags.Errorf(place(document, at[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
+				diags.Errorf(document.AtByte(at[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
 					secret.Input, secret.Name, secret.Name)
 			}
 		}
@@ -109,13 +107,6 @@ func (b *Bosh) Documents() []Document {
 		all = append(all, b.Configs[name].Document)
 	}
 	return all
-}
-
-// place is where a byte of a document stands.
-func place(document Document, offset int) diag.Pos {
-	before := document.Text[:offset]
-	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
-	return document.At(strings.Count(before, "\n")+1, column)
 }
 
 // generates tells whether an expression makes a new value at each evaluation.

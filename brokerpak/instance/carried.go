@@ -3,7 +3,6 @@ package instance
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
@@ -40,9 +39,7 @@ const uaaPrefix = "uaa_client."
 func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
 	parameters := map[string]any{}
 	for name, item := range c {
-		isSecret := slices.ContainsFunc(bosh.Secrets, func(s brokerpak.Secret) bool { return s.Name == name || s.Input == name })
-		isReference := slices.ContainsFunc(bosh.References, func(r brokerpak.Reference) bool { return r.Name == name })
-		if !isSecret && !isReference && !strings.HasPrefix(name, uaaPrefix) {
+		if !bosh.HasSecret(name) && !bosh.HasReference(name) && !strings.HasPrefix(name, uaaPrefix) {
 			parameters[name] = item
 		}
 	}
