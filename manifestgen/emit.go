@@ -2,7 +2,9 @@ package manifestgen
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -116,21 +118,16 @@ func styleOf(s string) yaml.Style {
 
 // ordered returns the keys of a mapping as they are written.
 func ordered(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for _, key := range order {
-		if _, ok := m[key]; ok {
-			keys = append(keys, key)
+	rank := func(key string) int {
+		if key == record.Key {
+			return len(order) + 1
 		}
-	}
-	first := len(keys)
-	for key := range m {
-		if key != record.Key && !slices.Contains(keys[:first], key) {
-			keys = append(keys, key)
+		if at := slices.Index(order, key); at >= 0 {
+			return at
 		}
+		return len(order)
 	}
-	slices.Sort(keys[first:])
-	if _, ok := m[record.Key]; ok {
-		keys = append(keys, record.Key)
-	}
-	return keys
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+	})
 }

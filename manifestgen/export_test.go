@@ -7,11 +7,11 @@ func References(text string) (all []string, whole bool) {
 	return allReferences(text), instance.IsReference(text)
 }
 
-// Mentions returns the paths and texts of a value that may hold references, one after the other.
+// Mentions returns the paths of the references in a value and the references, one after the other.
 func Mentions(tree any) []string {
 	var found []string
 	for _, m := range mentions(tree) {
-		found = append(found, m.path, m.text)
+		found = append(found, m.path, m.reference)
 	}
 	return found
 }

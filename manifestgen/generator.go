@@ -9,16 +9,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
-	"service-adapter/internal/value"
 )
 
 // Generator makes manifests. It holds no state between calls.
@@ -85,154 +82,103 @@ type Result struct {
 	Labels map[string]any
 }
 
-// generation is the work on one request.
-type generation struct {
+// input is what all steps of a call start from. No step changes it.
+type input struct {
 	*Generator
 	Request
-	bosh     *brokerpak.Bosh
-	previous *record.Record // nil on create and for manifests of other adapters
-	record   record.Record
-	scope    *vars.Scope
-	secrets  map[string]decision
-	// provisioned is what the provision template gave; nil where the service has none.
-	provisioned *Provisioned
-	// variables are what ((NAME)) stands for in the templates.
-	variables documentVariables
-	old       *oldManifest
-	carried   instance.Carried // values of a foreign previous manifest; nil where there is none
-	earlier   map[string]any   // the parameters of earlier requests
-	found     map[string]any   // values of user inputs that an import found
+	bosh   *brokerpak.Bosh
+	before *previous
+}
+
+// pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
+// are: a new value is applied by the update that follows, and would block that update if the check saw it.
+func (in *input) pendingCheck() bool {
+	return in.Body != nil && len(in.Body) == 0 && in.before.exists()
+}
+
+// prepared is what is known before anything is rendered.
+type prepared struct {
+	*resolution
+	secrets decisions
 }
 
 // Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
 // the service has neither a BOSH manifest nor a provision template.
 func (g *Generator) Generate(ctx context.Context, request Request) (*Result, error) {
 	bosh := request.Service.Provision.Bosh
-	if bosh == nil {
-		if !hasTemplate(request.Service) {
-			return nil, fmt.Errorf("service %q has neither a provision.bosh section nor a provision template: %w",
-				request.Service.Name, fault.ErrNotImplemented)
-		}
-		bosh = provisionOnly(request.Service)
+	if bosh == nil && !hasTemplate(request.Service) {
+		return nil, fmt.Errorf("service %q has neither a provision.bosh section nor a provision template: %w",
+			request.Service.Name, fault.ErrNotImplemented)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := &generation{Generator: g, Request: request, bosh: bosh}
-	if err := w.prepare(ctx); err != nil {
+	if g.Secure == nil && bosh != nil && len(bosh.Secrets) > 0 {
+		return nil, fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
+			"enable_secure_manifests says", request.Service.Name)
+	}
+	in, err := g.read(request)
+	if err != nil {
 		return nil, err
 	}
-	return w.render()
-}
-
-// prepare reads the previous manifest, resolves the variables and secrets, and provisions once nothing else can be refused.
-func (w *generation) prepare(ctx context.Context) error {
-	if w.Secure == nil && len(w.bosh.Secrets) > 0 {
-		return fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
-			"enable_secure_manifests says", w.Service.Name)
+	p, err := prepare(in, nil)
+	if err != nil {
+		return nil, err
 	}
-	if err := w.resolveVariables(); err != nil {
-		return err
+	if p, err = provision(ctx, in, p); err != nil {
+		return nil, err
 	}
-	if err := w.secretsAndRules(); err != nil {
-		return err
+	variables, err := templateVariables(in, p)
+	if err != nil {
+		return nil, err
 	}
-	if err := w.provision(ctx); err != nil {
-		return err
-	}
-	var err error
-	w.variables, err = w.templateVariables()
-	return err
-}
-
-// secretsAndRules works out the secrets, and refuses what the definition's rules do not admit.
-func (w *generation) secretsAndRules() error {
-	w.secrets = map[string]decision{}
-	if err := w.resolveSecrets(w.bosh.Secrets); err != nil {
-		return err
-	}
-	return w.checkRequirements()
-}
-
-// resolveVariables checks the request and computes the variables.
-func (w *generation) resolveVariables() error {
-	if err := w.readPrevious(); err != nil {
-		return err
-	}
-	if err := w.checkRequest(); err != nil {
-		return err
-	}
-	if err := w.CheckParameters(w.Service, w.Plan.Properties, w.Parameters, len(w.PreviousManifest) > 0); err != nil {
-		return err
-	}
-	return w.resolve()
+	return render(in, p, variables)
 }
 
 // Variables returns the variables of a request. It fails as Generate would, and makes no manifest.
 func (g *Generator) Variables(request Request) (*vars.Scope, error) {
-	w := &generation{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
-	if w.bosh == nil {
-		w.bosh = &brokerpak.Bosh{}
-	}
-	if err := w.resolveVariables(); err != nil {
+	in, err := g.read(request)
+	if err != nil {
 		return nil, err
 	}
-	return w.scope, nil
+	r, err := resolve(in, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.scope, nil
 }
 
-// checkRequest refuses what would become a reference to a credential, or would not come out as it is.
-func (w *generation) checkRequest() error {
-	if strings.ContainsAny(w.Deployment.DeploymentName, "()"+maskRunes) {
-		return fmt.Errorf("the deployment name %q must not hold parentheses", w.Deployment.DeploymentName)
+// read checks a request and reads the previous manifest.
+func (g *Generator) read(request Request) (*input, error) {
+	in := &input{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
+	if in.bosh == nil {
+		in.bosh = provisionOnly(request.Service)
 	}
-	for _, name := range value.Keys(w.Parameters) {
-		if err := checkReserved(name, map[string]any{name: w.Parameters[name]}, true); err != nil {
-			return err
-		}
+	var err error
+	if in.before, err = readPrevious(in.bosh, request.PreviousManifest); err != nil {
+		return nil, err
 	}
-	return nil
+	return in, checkRequest(in)
 }
 
-// checkRequirements refuses what the definition's rules do not admit.
-func (w *generation) checkRequirements() error {
-	if err := w.checkReleases(); err != nil {
-		return err
-	}
-	if err := w.checkScaleIn(); err != nil {
-		return err
-	}
-	return w.requireChecks()
-}
-
-// render makes the texts of the result.
-func (w *generation) render() (*Result, error) {
-	manifest, used, err := w.manifest()
+// prepare resolves the variables, decides about the secrets, and refuses what the definition's rules do not admit. Found are values of
+// user inputs that an import found.
+func prepare(in *input, found map[string]any) (*prepared, error) {
+	r, err := resolve(in, found)
 	if err != nil {
 		return nil, err
 	}
-	configs, err := w.configs()
+	secrets, err := decideSecrets(in, in.bosh.Secrets, func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
+		return supplied(in, r, secret, before)
+	})
 	if err != nil {
 		return nil, err
 	}
-	labels, err := w.labels()
-	if err != nil {
+	if err := checkVersions(in.bosh.Requires, in.Deployment, in.before); err != nil {
 		return nil, err
 	}
-	if err := w.recordOutputs(); err != nil {
+	if err := checkScaleIn(in.bosh.Requires.NoScaleIn, in.PreviousPlan, &in.BrokerPlan); err != nil {
 		return nil, err
 	}
-	if outputs := w.outputReferences(); len(outputs) > 0 {
-		manifest[record.OutputsKey] = outputs
-		used = references(manifest)
-	}
-	w.finishRecord(used)
-	manifest[record.Key] = w.record.Encode()
-	text, err := encodeManifest(manifest)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.checkResult(manifest, text); err != nil {
-		return nil, err
-	}
-	return &Result{Manifest: text, Secrets: w.returnedSecrets(used), Configs: configs, Labels: labels}, nil
+	return &prepared{r, secrets}, checkConditions(in, r)
 }

@@ -10,17 +10,54 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
 
-// interpolate applies operations to a document and puts the variables in.
-func (w *generation) interpolate(document brokerpak.Document, ops patch.Ops, places places) (any, error) {
-	ops = append(ops, inspection{variables: w.variables, places: places})
-	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(w.variables, ops, template.EvaluateOpts{})
-	var placed diag.Errors
-	if errors.As(err, &placed) {
+// rendered is a template after interpolation, with the documents that it is made of.
+type rendered struct {
+	tree   map[string]any
+	places places
+}
+
+// interpolate applies ops files to a document and puts the variables in.
+func interpolate(document brokerpak.Document, files []brokerpak.Document, variables variables) (*rendered, error) {
+	if err := document.CheckYAML().Err(); err != nil {
+		return nil, err
+	}
+	var ops patch.Ops
+	for _, file := range files {
+		more, err := readOps(file, file.Text)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
+	}
+	from := append(places{document}, files...)
+	item, err := evaluate(document, ops, variables, from)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := asMapping(document, item)
+	return &rendered{tree, from}, err
+}
+
+// asMapping returns what a document gave, which must be a mapping.
+func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
+	tree, ok := item.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: the document must be a mapping, not %s", document.Pos, value.Kind(item))
+	}
+	return tree, nil
+}
+
+// evaluate applies operations to a document and puts the variables in.
+func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, from places) (any, error) {
+	ops = append(ops, inspection{variables: variables, places: from, diags: &diag.List{}})
+	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(variables, ops, template.EvaluateOpts{})
+	if errors.As(err, new(diag.Errors)) {
 		return nil, err
 	}
 	if err != nil {
@@ -30,15 +67,7 @@ func (w *generation) interpolate(document brokerpak.Document, ops patch.Ops, pla
 	if err := yaml.Unmarshal(out, &raw); err != nil {
 		return nil, fmt.Errorf("reading %s after interpolation: %w", document.Pos.File, err)
 	}
-	return unmasked(document, raw)
-}
-
-// unmasked puts the parentheses of values back, and refuses those of users that make a reference.
-func unmasked(document brokerpak.Document, raw any) (any, error) {
-	trusted := value.Normalise(raw)
-	if holdsMask(trusted) {
-		trusted = unmask(trusted, trustedOpen, trustedClose)
-	}
+	trusted := unmask(value.Normalise(raw), trustedOpen, trustedClose)
 	if !holdsMask(trusted) {
 		return trusted, nil
 	}
@@ -50,4 +79,22 @@ func unmasked(document brokerpak.Document, raw any) (any, error) {
 		}
 	}
 	return final, nil
+}
+
+// selectOps returns the ops files whose condition holds, in order: those for the template, or those for the completed manifest.
+func selectOps(ops []brokerpak.Ops, scope *vars.Scope, completed bool) ([]brokerpak.Document, error) {
+	var all []brokerpak.Document
+	for i, entry := range ops {
+		if entry.Completed != completed {
+			continue
+		}
+		applies, err := scope.Holds(fmt.Sprintf("ops.%d", i), entry.If)
+		if err != nil {
+			return nil, fmt.Errorf("evaluating the condition of ops: %w", err)
+		}
+		if applies {
+			all = append(all, entry.Document)
+		}
+	}
+	return all, nil
 }

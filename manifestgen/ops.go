@@ -76,31 +76,30 @@ func opsFault(pos diag.Pos, format string, args ...any) error {
 	return list.Err()
 }
 
-// finish applies the ops files for the completed manifest. Their variables are put in before: the manifest's own text may look like
-// a variable by now.
-func (w *generation) finish(result *rendered) error {
-	files, err := w.selectOps(true)
-	if err != nil || len(files) == 0 {
-		return err
+// applyCompleted applies the ops files for the completed manifest. Their variables are put in before: the manifest's own text may look
+// like a variable by now.
+func applyCompleted(files []brokerpak.Document, variables variables, result *rendered) (*rendered, error) {
+	if len(files) == 0 {
+		return result, nil
 	}
 	tree := value.AnyKeys(result.tree, nil)
 	for _, file := range files {
-		operations, err := w.interpolate(file, nil, places{file})
+		operations, err := evaluate(file, nil, variables, places{file})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text, err := yaml.Marshal(operations)
 		if err != nil {
-			return fmt.Errorf("encoding %s after interpolation: %w", file.Pos.File, err)
+			return nil, fmt.Errorf("encoding %s after interpolation: %w", file.Pos.File, err)
 		}
 		ops, err := readOps(file, string(text))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if tree, err = ops.Apply(tree); err != nil {
-			return err
+			return nil, err
 		}
-		result.places = append(result.places, file)
 	}
-	return result.set(w.bosh.Manifest, value.Normalise(tree))
+	changed, err := asMapping(result.places[0], value.Normalise(tree))
+	return &rendered{changed, append(result.places, files...)}, err
 }

@@ -1,66 +1,113 @@
 package manifestgen
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"sync"
 
 	"github.com/cppforlife/go-patch/patch"
 	"gopkg.in/yaml.v2"
 
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
-// oldManifest is the previous manifest. It is parsed only where something in it is needed: it may be large.
-type oldManifest struct {
-	text   string
-	tree   any
-	parsed bool
+// previous is the deployed instance, as its manifest tells.
+type previous struct {
+	// text is the manifest; empty on create.
+	text string
+	// record is nil on create and for manifests of other adapters.
+	record *record.Record
+	// carried are the values that carry_over finds in the manifest of another adapter; else nil.
+	carried instance.Carried
+	// root parses the manifest, once, where something in it is needed: it may be large.
+	root func() (any, error)
 }
 
-// yamlTree parses the manifest as the ops library wants it.
-func (o *oldManifest) yamlTree() (any, error) {
-	if !o.parsed {
-		if err := yaml.Unmarshal([]byte(o.text), &o.tree); err != nil {
+// readPrevious finds what the previous manifest remembers.
+func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
+	before := &previous{text: text, root: sync.OnceValues(func() (any, error) {
+		var raw any
+		if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
 			return nil, fmt.Errorf("reading the previous manifest: %w", err)
 		}
-		o.parsed = true
+		return value.Normalise(raw), nil
+	})}
+	if !before.exists() {
+		return before, nil
 	}
-	return o.tree, nil
-}
-
-// find returns the value at a path, nil when there is none.
-func (o *oldManifest) find(path string) (any, error) {
-	pointer, err := patch.NewPointerFromString(path)
-	if err != nil {
-		return nil, fmt.Errorf("path %q: %w", path, err)
+	var err error
+	if before.record, err = record.FromManifest(text); err != nil || before.record != nil {
+		return before, err
 	}
-	tree, err := o.yamlTree()
+	root, err := before.root()
 	if err != nil {
 		return nil, err
 	}
-	found, err := patch.FindOp{Path: pointer}.Apply(tree)
-	if err != nil {
-		return nil, nil //nolint:nilerr // the path leads nowhere
+	if tree, _ := root.(map[string]any); len(tree) == 0 {
+		return nil, errors.New("reading the previous manifest: it is no BOSH manifest")
 	}
-	return value.Normalise(found), nil
+	before.carried, err = carryOver(bosh, value.AnyKeys(root, nil))
+	return before, err
 }
 
-// root is the manifest as package value has it; nil when there is none.
-func (o *oldManifest) root() (any, error) {
-	tree, err := o.yamlTree()
+// carryOver reads what a service takes over from the manifest of another adapter.
+func carryOver(bosh *brokerpak.Bosh, root any) (instance.Carried, error) {
+	carried, err := instance.CarryOver(bosh, func(path string) (any, error) {
+		pointer, err := patch.NewPointerFromString(path)
+		if err != nil {
+			return nil, fmt.Errorf("path %q: %w", path, err)
+		}
+		found, err := patch.FindOp{Path: pointer}.Apply(root)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the path leads nowhere
+		}
+		return value.Normalise(found), nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return value.Normalise(tree), nil
+	for _, name := range value.Keys(carried) {
+		if !bosh.HasSecret(name) && !bosh.HasReference(name) && vars.HasReference(carried[name]) {
+			return nil, fmt.Errorf("carry_over of %q: the previous manifest has a reference there; make the input a secret", name)
+		}
+	}
+	return carried, nil
+}
+
+// exists tells whether the instance is deployed.
+func (p *previous) exists() bool { return len(p.text) > 0 }
+
+// remembers tells whether the manifest has outputs of the provision template.
+func (p *previous) remembers() bool { return p.record != nil && p.record.Template != nil }
+
+// list returns the entries of a list of the manifest that are mappings. A manifest that cannot be read has none.
+func (p *previous) list(key string) []map[string]any {
+	root, _ := p.root()
+	tree, _ := root.(map[string]any)
+	return mappings(tree[key])
+}
+
+// group returns an instance group of the manifest, nil where it has none of that name.
+func (p *previous) group(name string) map[string]any { return byName(p.list("instance_groups"))[name] }
+
+// refersTo tells whether the manifest refers to an absolute path.
+func (p *previous) refersTo(path string) bool {
+	return strings.Contains(p.text, "(("+path+"))") || strings.Contains(p.text, "(("+path+".")
 }
 
 var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
 
 // storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
 // deployment and name. It returns name → reference with its parentheses. Of several for one name, that of this service wins.
-func (o *oldManifest) storedReferences(deployment, serviceID string) map[string]string {
+func (p *previous) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
-	for _, found := range absoluteReference.FindAllStringSubmatch(o.text, -1) {
+	for _, found := range absoluteReference.FindAllStringSubmatch(p.text, -1) {
 		reference, name := found[0], found[3]
 		if found[2] != deployment {
 			continue

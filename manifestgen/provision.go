@@ -3,15 +3,15 @@ package manifestgen
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
-	"service-adapter/internal/value"
 )
 
 // Provisioning is a call of a service's provision template.
@@ -53,89 +53,88 @@ func provisionOnly(service *brokerpak.Service) *brokerpak.Bosh {
 // hasTemplate tells whether OpenTofu has anything to do for an instance of the service.
 func hasTemplate(service *brokerpak.Service) bool { return len(service.Provision.Templates) > 0 }
 
-// provision applies the provision template and makes its outputs known to expressions and to the manifest template.
-func (w *generation) provision(ctx context.Context) error {
-	if !hasTemplate(w.Service) {
-		return nil
+// provision applies the provision template and makes its outputs known to expressions and to the manifest template. An import may find
+// values that change what was prepared.
+func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
+	if !hasTemplate(in.Service) {
+		return p, nil
 	}
-	if err := w.checkBefore(); err != nil {
-		return err
+	if err := checkBefore(in, p); err != nil {
+		return nil, err
 	}
-	result, err := w.Provision(ctx, Provisioning{
-		Request: &w.Request, InstanceID: instance.ID(w.Deployment.DeploymentName), PlanID: w.record.PlanID,
-		Inputs: w.scope.Values, Generated: w.scope.Generated, Check: w.pendingCheck(),
-		Remembered: w.remembers(), Resolve: w.resolveFound,
+	result, err := in.Provision(ctx, Provisioning{
+		Request: &in.Request, InstanceID: instance.ID(in.Deployment.DeploymentName), PlanID: p.record.PlanID,
+		Inputs: p.scope.Values, Generated: p.scope.Generated, Check: in.pendingCheck(), Remembered: in.before.remembers(),
+		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
+			again, err := prepare(in, found)
+			if err != nil {
+				return nil, nil, err
+			}
+			p = again
+			return p.scope.Values, p.scope.Generated, nil
+		},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if w.pendingCheck() {
-		result = remembered(w.previous)
+	if in.pendingCheck() { // the outputs are those that the deployed manifest keeps; sensitive ones stay where they are
+		result = &Provisioned{}
+		if in.before.remembers() {
+			result.Outputs, result.Sensitive = in.before.record.Template.Outputs, in.before.record.Template.Sensitive
+		}
 	}
-	w.provisioned = result
-	w.record.Template = &record.Template{Sensitive: slices.Sorted(slices.Values(result.Sensitive))}
+	return withOutputs(in, p, result)
+}
+
+// withOutputs adds what a template gave. Each sensitive output becomes a secret of the output's name.
+func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error) {
 	open := map[string]any{}
 	for name, item := range result.Outputs {
 		if item != nil && !slices.Contains(result.Sensitive, name) {
 			open[name] = item
 		}
 	}
-	if len(open) > 0 {
-		w.record.Template.Outputs = open
+	sensitive := slices.Sorted(slices.Values(result.Sensitive))
+	if err := checkSensitive(in, p.secrets, sensitive); err != nil {
+		return nil, err
 	}
-	w.scope = w.scope.With(map[string]any{detailsConstant: open}, nil)
-	return w.resolveOutputSecrets()
+	var secrets []brokerpak.Secret
+	for _, name := range sensitive {
+		secrets = append(secrets, brokerpak.Secret{Name: name})
+	}
+	decided, err := decideSecrets(in, secrets, func(secret brokerpak.Secret, _ record.Secret) (candidate, error) {
+		return candidate{item: result.Outputs[secret.Name], known: true, changed: result.Changed}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(decided, p.secrets)
+	resolved := *p.resolution
+	resolved.record.Template = &record.Template{Outputs: open, Sensitive: sensitive}
+	resolved.scope = p.scope.With(map[string]any{detailsConstant: open}, nil)
+	return &prepared{&resolved, decided}, nil
 }
-
-// resolveFound resolves everything again with values that an import found.
-func (w *generation) resolveFound(found map[string]any) (map[string]any, map[string]map[string]any, error) {
-	w.found = found
-	if err := w.resolve(); err != nil {
-		return nil, nil, err
-	}
-	if err := w.secretsAndRules(); err != nil {
-		return nil, nil, err
-	}
-	return w.scope.Values, w.scope.Generated, nil
-}
-
-// remembers tells whether the previous manifest has outputs of the template.
-func (w *generation) remembers() bool { return w.previous != nil && w.previous.Template != nil }
 
 // checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.
-func (w *generation) checkBefore() error {
-	if err := w.checkTemplateInputs(); err != nil {
-		return err
-	}
-	if !w.remembers() { // else the instance may have an older template, and keep it
-		if err := w.checkSensitive(SensitiveOutputs(w.Service)); err != nil {
-			return err
-		}
-	}
-	if w.pendingCheck() {
-		return nil
-	}
-	return w.rehearse()
-}
-
-// checkTemplateInputs refuses a template that uses the value of a secret: only CredHub has it when the next request comes.
-func (w *generation) checkTemplateInputs() error {
-	var module *hclfile.Module
-	for _, secret := range w.bosh.Secrets {
-		if secret.Input == "" {
-			continue
-		}
-		if module == nil {
-			module, _ = hclfile.Inspect(w.Service.Provision.Templates) // OpenTofu reports what is wrong with it
-		}
+func checkBefore(in *input, p *prepared) error {
+	module, _ := hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
+	for _, secret := range in.bosh.Secrets {
 		_, declared := module.Variables[secret.Input]
 		_, used := module.Undeclared[secret.Input]
-		if declared || used {
+		if declared || used { // only CredHub has the value when the next request comes
 			return fmt.Errorf("%s: input %q is the value of secret %q, so the provision template cannot use var.%s: later requests do not know it",
 				secret.Pos, secret.Input, secret.Name, secret.Input)
 		}
 	}
-	return nil
+	if !in.before.remembers() { // else the instance may have an older template, and keep it
+		if err := checkSensitive(in, p.secrets, module.SensitiveOutputs); err != nil {
+			return err
+		}
+	}
+	if in.pendingCheck() {
+		return nil
+	}
+	return rehearse(in, p)
 }
 
 // SensitiveOutputs names the outputs of a service's provision template that become secrets, sorted.
@@ -144,16 +143,16 @@ func SensitiveOutputs(service *brokerpak.Service) []string {
 	return module.SensitiveOutputs
 }
 
-// checkSensitive refuses sensitive outputs that cannot become secrets.
-func (w *generation) checkSensitive(outputs []string) error {
+// checkSensitive refuses sensitive outputs that cannot become secrets besides those of the definition.
+func checkSensitive(in *input, secrets decisions, outputs []string) error {
 	for _, name := range outputs {
-		if w.Secure == nil {
+		if in.Secure == nil {
 			return fmt.Errorf("service %q has sensitive outputs: set secure_manifests in the adapter's configuration to what the broker's "+
-				"enable_secure_manifests says", w.Service.Name)
+				"enable_secure_manifests says", in.Service.Name)
 		}
-		if _, taken := w.secrets[name]; taken {
+		if _, taken := secrets[name]; taken {
 			return fmt.Errorf("service %q: the sensitive output %q of the provision template has the name of a secret; rename one of them",
-				w.Service.Name, name)
+				in.Service.Name, name)
 		}
 	}
 	return nil
@@ -161,23 +160,23 @@ func (w *generation) checkSensitive(outputs []string) error {
 
 // rehearse completes the manifest without the outputs, as far as they do not matter. What cannot be rendered without them is left to
 // the manifest itself.
-func (w *generation) rehearse() error {
-	if _, err := w.releases(nil); err != nil {
+func rehearse(in *input, p *prepared) error {
+	if _, err := releases(nil, in.Deployment.Releases); err != nil {
 		return err
 	}
-	_, alias, err := w.stemcells(nil, nil)
+	_, alias, err := stemcells(nil, nil, in.Deployment.Stemcells, in.before)
 	if err != nil {
 		return err
 	}
-	rehearsal := *w
-	if rehearsal.variables, err = w.templateVariables(); err != nil {
+	variables, err := templateVariables(in, p)
+	if err != nil {
 		return err
 	}
-	ops, err := rehearsal.selectOps(false)
+	ops, err := selectOps(in.bosh.Ops, p.scope, false)
 	if err != nil {
 		return nil //nolint:nilerr // its condition may read an output
 	}
-	result, err := rehearsal.renderDocument(w.bosh.Manifest, ops)
+	result, err := interpolate(in.bosh.Manifest, ops, variables)
 	if err != nil {
 		return nil //nolint:nilerr // a key may need an output
 	}
@@ -185,7 +184,7 @@ func (w *generation) rehearse() error {
 	if !isPlain(groups) {
 		return nil
 	}
-	_, err = rehearsal.instanceGroups(groups, alias)
+	_, err = instanceGroups(in, groups, alias)
 	return err
 }
 
@@ -201,72 +200,19 @@ func named(list any, good func(entry map[string]any) bool) bool {
 	items, ok := list.([]any)
 	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {
 		entry, ok := item.(map[string]any)
-		return !ok || hasReference(entry["name"]) || !good(entry)
+		return !ok || vars.HasReference(entry["name"]) || !good(entry)
 	})
-}
-
-func hasReference(item any) bool { return strings.Contains(value.Text(item), "((") }
-
-// remembered are the outputs that the deployed manifest keeps. Sensitive ones stay where they are.
-func remembered(previous *record.Record) *Provisioned {
-	if previous == nil || previous.Template == nil {
-		return &Provisioned{}
-	}
-	return &Provisioned{Outputs: previous.Template.Outputs, Sensitive: previous.Template.Sensitive}
-}
-
-// resolveOutputSecrets makes a secret of each sensitive output. It has the output's name.
-func (w *generation) resolveOutputSecrets() error {
-	if err := w.checkSensitive(w.record.Template.Sensitive); err != nil {
-		return err
-	}
-	var secrets []brokerpak.Secret
-	for _, name := range w.record.Template.Sensitive {
-		secrets = append(secrets, brokerpak.Secret{Name: name})
-	}
-	return w.resolveSecrets(secrets)
-}
-
-// outputCandidate is the value of a sensitive output; ok is false for other secrets.
-func (w *generation) outputCandidate(secret brokerpak.Secret) (candidate, bool) {
-	if w.provisioned == nil || !slices.Contains(w.provisioned.Sensitive, secret.Name) {
-		return candidate{}, false
-	}
-	return candidate{item: w.provisioned.Outputs[secret.Name], known: true, changed: w.provisioned.Changed}, true
-}
-
-// outputVariables are the outputs as variables of the manifest template. Inputs of the same name win.
-func (w *generation) outputVariables(values map[string]any) error {
-	if w.provisioned == nil {
-		return nil
-	}
-	for _, output := range w.Service.Provision.Outputs {
-		if _, input := values[output.Name]; !input {
-			values[output.Name] = nil
-		}
-	}
-	for name, item := range w.record.Template.Outputs {
-		if values[name] != nil {
-			continue
-		}
-		// What a provider answers may hold what a user sent.
-		if err := checkReserved(name, item, true); err != nil {
-			return err
-		}
-		values[name] = masked(item, true)
-	}
-	return nil
 }
 
 // outputReferences is what the manifest holds under record.OutputsKey: the broker stores and resolves secrets only that the
 // manifest refers to.
-func (w *generation) outputReferences() map[string]any {
-	if w.provisioned == nil {
-		return nil
-	}
+func outputReferences(p *prepared) map[string]any {
 	references := map[string]any{}
-	for _, name := range w.provisioned.Sensitive {
-		if reference := w.secrets[name].reference; reference != "" {
+	if p.record.Template == nil {
+		return references
+	}
+	for _, name := range p.record.Template.Sensitive {
+		if reference := p.secrets[name].reference; reference != "" {
 			references[name] = reference
 		}
 	}

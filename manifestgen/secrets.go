@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,13 +28,26 @@ type decision struct {
 	before, after record.Secret
 }
 
+// decisions are those of all secrets, by name.
+type decisions map[string]decision
+
 // storedPrefix opens the reference that the broker replaces by that of the stored secret.
 const storedPrefix, storedSuffix = "((odb_secret:", "))"
 
-// returnedSecrets are the values that the manifest asks the broker to store. It stores no others.
-func (w *generation) returnedSecrets(used []string) map[string]any {
+// named is the name of the secret that a reference stands for; "" for none.
+func (d decisions) named(reference string) string {
+	for name, chosen := range d {
+		if chosen.reference == reference {
+			return name
+		}
+	}
+	return ""
+}
+
+// returned are the values that the manifest asks the broker to store. It stores no others.
+func (d decisions) returned(used []string) map[string]any {
 	returned := map[string]any{}
-	for _, chosen := range w.secrets {
+	for _, chosen := range d {
 		if chosen.stored != nil && slices.Contains(used, chosen.reference) {
 			name := strings.TrimSuffix(strings.TrimPrefix(chosen.reference, storedPrefix), storedSuffix)
 			returned[name] = chosen.stored
@@ -42,11 +56,11 @@ func (w *generation) returnedSecrets(used []string) map[string]any {
 	return returned
 }
 
-// rememberedSecrets is what the record says of the secrets. One that the manifest does not use for the moment keeps its
-// reference, because no later call would find it.
-func (w *generation) rememberedSecrets(used []string) map[string]record.Secret {
+// remembered is what the record says of the secrets. One that the manifest does not use for the moment keeps its reference, because no
+// later call would find it.
+func (d decisions) remembered(used []string) map[string]record.Secret {
 	remembered := map[string]record.Secret{}
-	for name, chosen := range w.secrets {
+	for name, chosen := range d {
 		after := chosen.after
 		if chosen.lost != nil {
 			continue
@@ -64,34 +78,61 @@ func (w *generation) rememberedSecrets(used []string) map[string]record.Secret {
 	return remembered
 }
 
-// resolveSecrets decides for each secret between its stored reference, a new reference and its value.
-func (w *generation) resolveSecrets(secrets []brokerpak.Secret) error {
-	if len(secrets) == 0 {
-		return nil
-	}
-	stored := w.old.storedReferences(w.Deployment.DeploymentName, w.ServiceID)
-	for _, secret := range secrets {
-		before, err := w.rememberedSecret(secret)
-		if err != nil {
-			return err
-		}
-		reference := firstText(before.Reference, stored[before.StoredName(secret.Name)])
-		if w.secrets[secret.Name], err = w.decide(secret, before, reference); err != nil {
-			return err
-		}
-	}
-	return nil
+// candidate is the value of a secret as far as this call knows it.
+type candidate struct {
+	item any
+	// known is false where the value is unchanged and only CredHub has it.
+	known bool
+	// requested tells that this very request carries the value.
+	requested bool
+	// changed tells that it must count as a new one where the previous value is not known.
+	changed bool
 }
 
-// rememberedSecret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a
-// reference, or the value.
-func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, error) {
-	if w.previous != nil {
-		return w.previous.Secrets[secret.Name], nil
+// decideSecrets decides for each secret between its stored reference, a new reference and its value, which find looks up.
+func decideSecrets(
+	in *input, secrets []brokerpak.Secret, find func(secret brokerpak.Secret, before record.Secret) (candidate, error),
+) (decisions, error) {
+	made := decisions{}
+	if len(secrets) == 0 {
+		return made, nil
 	}
-	item, ok := w.carried[secret.Name]
+	stored := in.before.storedReferences(in.Deployment.DeploymentName, in.ServiceID)
+	for _, secret := range secrets {
+		before, err := in.before.secret(secret)
+		if err != nil {
+			return nil, err
+		}
+		reference := cmp.Or(before.Reference, stored[before.StoredName(secret.Name)])
+		keep := decision{reference: reference, before: before, after: before}
+		switch {
+		case in.pendingCheck() && reference != "":
+			made[secret.Name] = keep
+			continue
+		case in.pendingCheck() && before.Value != nil:
+			made[secret.Name] = keep.withLiteral(before.Value)
+			continue
+		}
+		current, err := find(secret, before)
+		if err != nil {
+			return nil, err
+		}
+		if made[secret.Name], err = decide(in, secret, keep, current); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// secret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a reference, or
+// the value.
+func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
+	if p.record != nil {
+		return p.record.Secrets[secret.Name], nil
+	}
+	item, ok := p.carried[secret.Name]
 	if !ok {
-		item, ok = w.carried[secret.Input]
+		item, ok = p.carried[secret.Input]
 	}
 	text, _ := item.(string)
 	switch {
@@ -106,54 +147,31 @@ func (w *generation) rememberedSecret(secret brokerpak.Secret) (record.Secret, e
 	}
 }
 
-// candidate is the value of a secret as far as this call knows it.
-type candidate struct {
-	item any
-	// known is false where the value is unchanged and only CredHub has it.
-	known bool
-	// requested tells that this very request carries the value.
-	requested bool
-	// changed tells that it must count as a new one where the previous value is not known.
-	changed bool
-}
-
-// decide makes the decision about one secret.
-func (w *generation) decide(secret brokerpak.Secret, before record.Secret, reference string) (decision, error) {
-	keep := decision{reference: reference, before: before, after: before}
-	if w.pendingCheck() {
-		switch {
-		case reference != "":
-			return keep, nil
-		case before.Value != nil:
-			return keep.withLiteral(before.Value), nil
+// decide makes the decision about one secret; keep is the one that changes nothing.
+func decide(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
+	if !current.known && keep.reference != "" {
+		taken, ok := in.PreviousSecrets[keep.reference]
+		if !*in.Secure && !ok {
+			in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
 		}
-	}
-	current, err := w.candidate(secret, before)
-	if err != nil {
-		return keep, err
-	}
-	if !current.known && reference != "" {
-		taken, ok := w.PreviousSecrets[reference]
-		if !*w.Secure && !ok {
-			w.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
-		}
-		if *w.Secure || !ok {
+		if *in.Secure || !ok {
 			return keep, nil
 		}
 		current = candidate{item: taken, known: true} // the feature was switched off
 	}
 	if !current.known {
+		var err error
 		if current.item, err = newSecret(secret); err != nil {
 			if secret.Value == nil {
 				return keep, err
 			}
-			return decision{reference: "((lost:" + secret.Name + "))", before: before, lost: err}, nil
+			return decision{reference: "((lost:" + secret.Name + "))", before: keep.before, lost: err}, nil
 		}
 	}
 	switch {
-	case !*w.Secure || current.item == nil || current.item == "": // CredHub stores no empty value
-		return keep.withLiteral(current.item), w.checkLiteral(secret, current)
-	case reference != "" && w.unchanged(current, reference):
+	case !*in.Secure || current.item == nil || current.item == "": // CredHub stores no empty value
+		return keep.withLiteral(current.item), checkLiteral(secret, current)
+	case keep.reference != "" && unchanged(current, in.PreviousSecrets, keep.reference):
 		return keep, nil
 	default:
 		return keep.withNewValue(secret.Name, current.item), nil
@@ -175,57 +193,39 @@ func (d decision) withNewValue(name string, item any) decision {
 	return d
 }
 
-// pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
-// are: a new value is applied by the update that follows, and would block that update if the check saw it.
-func (w *generation) pendingCheck() bool {
-	return w.Body != nil && len(w.Body) == 0 && len(w.PreviousManifest) > 0
-}
-
-// candidate finds the value: supplied, remembered as a literal, or unknown.
-func (w *generation) candidate(secret brokerpak.Secret, before record.Secret) (candidate, error) {
-	if output, ok := w.outputCandidate(secret); ok {
-		return output, nil
-	}
+// supplied finds the value of a secret of the definition: supplied, remembered as a literal, or unknown.
+func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	kept := candidate{item: before.Value, known: before.Value != nil}
 	if secret.Value == nil {
 		return kept, nil
 	}
-	_, requested := w.Parameters[secret.Input]
-	_, remembered := w.record.SecretParameters[secret.Input]
-	if !requested && remembered && w.scope.Origins[secret.Input].FromRequest && w.scope.Values[secret.Input] == nil {
+	_, requested := in.Parameters[secret.Input]
+	_, remembered := r.record.SecretParameters[secret.Input]
+	if !requested && remembered && r.scope.Origins[secret.Input].FromRequest && r.scope.Values[secret.Input] == nil {
 		return kept, nil
 	}
-	item, err := w.suppliedValue(secret)
-	if err != nil {
-		return kept, fmt.Errorf("evaluating secret %q: %w", secret.Name, err)
-	}
-	if item == nil && strings.HasPrefix(secret.Input, uaaPrefix) {
+	if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok {
+		if item := r.record.UAAClient[field]; item != nil {
+			return candidate{item: item, known: true, requested: requested}, nil
+		}
 		return kept, nil // the broker sends it only once
+	}
+	item, ok := r.scope.Values[secret.Input] // an input as a whole keeps its type
+	if !ok && !slices.Contains(in.Service.Provision.InputNames(), secret.Input) {
+		var err error
+		if item, err = r.scope.Eval("secrets."+secret.Name, secret.Value); err != nil {
+			return kept, fmt.Errorf("evaluating secret %q: %w", secret.Name, err)
+		}
 	}
 	return candidate{item: item, known: true, requested: requested}, nil
 }
 
-const uaaPrefix = "uaa_client."
-
-// suppliedValue evaluates a secret's value; an input as a whole keeps its type.
-func (w *generation) suppliedValue(secret brokerpak.Secret) (any, error) {
-	if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok {
-		return w.record.UAAClient[field], nil
-	}
-	if item, ok := w.scope.Values[secret.Input]; ok || slices.Contains(w.Service.Provision.InputNames(), secret.Input) {
-		return item, nil
-	}
-	return w.scope.Eval("secrets."+secret.Name, secret.Value)
-}
-
 // credential turns a value into what the broker can store: a text or an object.
 func credential(item any) any {
-	switch item.(type) {
-	case string, map[string]any:
-		return item
-	default:
-		return value.Text(item)
+	if object, ok := item.(map[string]any); ok {
+		return object
 	}
+	return value.Text(item)
 }
 
 // newSecret generates a secret, or explains why there is none.
@@ -242,7 +242,7 @@ func newSecret(secret brokerpak.Secret) (any, error) {
 }
 
 // checkLiteral refuses a value that BOSH would take for a reference.
-func (w *generation) checkLiteral(secret brokerpak.Secret, current candidate) error {
+func checkLiteral(secret brokerpak.Secret, current candidate) error {
 	switch {
 	case !vars.HasReference(current.item):
 		return nil
@@ -255,8 +255,8 @@ func (w *generation) checkLiteral(secret brokerpak.Secret, current candidate) er
 
 // unchanged tells whether the stored value is the current one. Without its previous value (the broker sends none on upgrades) only
 // a value in this very request counts as changed.
-func (w *generation) unchanged(current candidate, reference string) bool {
-	before, ok := w.PreviousSecrets[reference]
+func unchanged(current candidate, previous map[string]string, reference string) bool {
+	before, ok := previous[reference]
 	if !ok {
 		return !current.requested && !current.changed
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -14,17 +13,19 @@ import (
 // stemcells gives the deployment's stemcells the aliases of the template: that of an entry with the same operating system or
 // name, else that of an entry with neither, in order. It returns the first alias, the default of instance groups. What the deployed
 // instance runs without, and no group names, is left out.
-func (w *generation) stemcells(template, groups any) ([]any, string, error) {
-	if len(w.Deployment.Stemcells) == 0 {
+func stemcells(template, groups any, deployed []serviceadapter.Stemcell, before *previous) ([]any, string, error) {
+	if len(deployed) == 0 {
 		return nil, "", errors.New("the deployment has no stemcells")
 	}
-	aliases := stemcellAliases(mappings(template), w.Deployment.Stemcells)
+	entries := mappings(template)
+	aliases := stemcellAliases(entries, deployed)
 	var all []any
-	for i, stemcell := range w.Deployment.Stemcells {
-		if strings.HasSuffix(stemcell.Version, "latest") {
-			return nil, "", fmt.Errorf("stemcell %q has the version %q; the broker needs an exact version", stemcell.OS, stemcell.Version)
+	for i, stemcell := range deployed {
+		if err := checkExact("stemcell", stemcell.OS, stemcell.Version); err != nil {
+			return nil, "", err
 		}
-		if i > 0 && !hasAlias(template, aliases[i]) && !uses(groups, aliases[i]) && w.deployedWithout(aliases[i]) {
+		used := hasEntry(entries, "alias", aliases[i]) || hasEntry(mappings(groups), "stemcell", aliases[i])
+		if i > 0 && !used && before.exists() && !hasEntry(before.list("stemcells"), "alias", aliases[i]) {
 			continue
 		}
 		entry := map[string]any{"alias": aliases[i], "version": stemcell.Version}
@@ -39,24 +40,9 @@ func (w *generation) stemcells(template, groups any) ([]any, string, error) {
 	return all, aliases[0], nil
 }
 
-// hasAlias tells whether the template has an alias.
-func hasAlias(template any, alias string) bool {
-	return slices.ContainsFunc(mappings(template), func(entry map[string]any) bool { return entry["alias"] == alias })
-}
-
-// uses tells whether an instance group names a stemcell.
-func uses(groups any, alias string) bool {
-	return slices.ContainsFunc(mappings(groups), func(group map[string]any) bool { return group["stemcell"] == alias })
-}
-
-// deployedWithout tells whether there is a previous manifest, which lacks a stemcell.
-func (w *generation) deployedWithout(alias string) bool {
-	if len(w.PreviousManifest) == 0 {
-		return false
-	}
-	root, _ := w.old.root() // what cannot be read was refused before
-	tree, _ := root.(map[string]any)
-	return !hasAlias(tree["stemcells"], alias)
+// hasEntry tells whether one of the entries has a key with that text.
+func hasEntry(entries []map[string]any, key, text string) bool {
+	return slices.ContainsFunc(entries, func(entry map[string]any) bool { return entry[key] == text })
 }
 
 // stemcellAliases returns the alias of each stemcell. No entry of the template serves twice.

@@ -5,65 +5,64 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
 )
 
-// defaultUpdate completes an update block: the Director needs all four keys, and the broker max_in_flight.
-func defaultUpdate() map[string]any {
-	return map[string]any{
+// update is the plan's update block, else that of the definition's `update`, else the template's; what is missing comes from a
+// default, because the Director needs all four keys, and the broker max_in_flight. The broker ignores update blocks when it compares
+// manifests.
+func update(template any, expressions map[string]*expr.Template, plan *serviceadapter.Update, scope *vars.Scope) (map[string]any, error) {
+	update := map[string]any{
 		"canaries": int64(1), "max_in_flight": int64(1),
 		"canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
 	}
+	given, _ := template.(map[string]any)
+	maps.Copy(update, given)
+	for _, key := range value.Keys(expressions) {
+		text, err := scope.Text("update."+key, expressions[key])
+		if err != nil {
+			return nil, fmt.Errorf("evaluating update.%s: %w", key, err)
+		}
+		if text != "" {
+			update[key] = typed(text)
+		}
+	}
+	if plan != nil {
+		maps.Copy(update, planned(plan))
+	}
+	return update, nil
 }
 
-// update is the plan's update block, else that of the definition's `update`, else the template's; what is missing comes from
-// the default. The broker ignores update blocks when it compares manifests.
-func (w *generation) update(template any) (map[string]any, error) {
-	update := defaultUpdate()
-	if given, ok := template.(map[string]any); ok {
-		maps.Copy(update, given)
+// typed reads an integer or a boolean from a text that is one.
+func typed(text string) any {
+	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return number
 	}
-	if err := w.evaluateUpdate(update); err != nil {
-		return nil, err
+	if text == "true" || text == "false" {
+		return text == "true"
 	}
-	plan := w.BrokerPlan.Update
-	if plan == nil {
-		return update, nil
-	}
-	chosen := map[string]any{"canaries": int64(plan.Canaries), "max_in_flight": value.Normalise(plan.MaxInFlight)}
+	return text
+}
+
+// planned are the keys that a plan's update block sets.
+func planned(plan *serviceadapter.Update) map[string]any {
+	keys := map[string]any{"canaries": int64(plan.Canaries), "max_in_flight": value.Normalise(plan.MaxInFlight)}
 	for key, text := range map[string]string{
 		"canary_watch_time": plan.CanaryWatchTime, "update_watch_time": plan.UpdateWatchTime,
 		"initial_deploy_az_update_strategy": string(plan.InitialDeployAZUpdateStrategy),
 	} {
 		if text != "" {
-			chosen[key] = text
+			keys[key] = text
 		}
 	}
 	if plan.Serial != nil {
-		chosen["serial"] = *plan.Serial
+		keys["serial"] = *plan.Serial
 	}
-	maps.Copy(update, chosen)
-	return update, nil
-}
-
-func (w *generation) evaluateUpdate(update map[string]any) error {
-	scope := w.withPrevious()
-	for _, key := range value.Keys(w.bosh.Update) {
-		text, err := scope.Text("update."+key, w.bosh.Update[key])
-		if err != nil {
-			return fmt.Errorf("evaluating update.%s: %w", key, err)
-		}
-		switch number, err := strconv.ParseInt(text, 10, 64); {
-		case text == "":
-		case err == nil:
-			update[key] = number
-		case text == "true", text == "false":
-			update[key] = text == "true"
-		default:
-			update[key] = text
-		}
-	}
-	return nil
+	return keys
 }
 
 // completeUpdates gives the update blocks of instance groups the max_in_flight of the deployment where they have none: the

@@ -1,0 +1,201 @@
+package manifestgen
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// resolution is what a request resolves to.
+type resolution struct {
+	// scope has the variables.
+	scope *vars.Scope
+	// record is what the manifest will remember, as far as the request tells.
+	record record.Record
+	// earlier are the parameters of earlier requests; for a manifest of another adapter those that carry_over names.
+	earlier map[string]any
+}
+
+// resolve merges parameters and computes the variables. Found are values of user inputs that an import found: they count as parameters
+// of earlier requests.
+func resolve(in *input, found map[string]any) (*resolution, error) {
+	r := &resolution{earlier: map[string]any{}}
+	if in.before.record != nil {
+		r.record = *in.before.record
+	}
+	maps.Copy(r.earlier, r.record.Parameters)
+	if in.before.carried != nil {
+		r.earlier = in.before.carried.Parameters(in.bosh)
+	}
+	before := maps.Clone(r.earlier)
+	maps.Copy(before, found)
+	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, before, in.Parameters)
+	carried := vars.Generated(r.record.Generated)
+	r.record = startRecord(in, r.record, parameters)
+	r.scope = vars.NewScope(vars.Options{
+		Constants: constants(&r.record, in.GlobalLabels), Environment: in.Environment, Functions: functions(in),
+		Carried: carried, GuardReferences: true,
+	})
+	provision := vars.Provision{
+		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withoutSecrets(parameters, r.record.SecretParameters),
+		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: secretInputs(in.bosh),
+		Check: func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
+			// A secret's input whose value stays in CredHub counts as given.
+			present := slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
+				_, kept := r.record.SecretParameters[input.Name]
+				return kept && values[input.Name] == nil
+			})
+			return in.CheckValues(present, values, subject)
+		},
+	}
+	if err := provision.Resolve(r.scope); err != nil {
+		return nil, err
+	}
+	return r, checkPlanSecrets(in, r.record.PlanProperties)
+}
+
+// startRecord is the record after a request, as far as the request and the earlier record tell.
+func startRecord(in *input, earlier record.Record, parameters map[string]any) record.Record {
+	action := &in.Service.Provision
+	sent, _ := in.Body["context"].(map[string]any)
+	text := func(from map[string]any, key string) string {
+		text, _ := from[key].(string)
+		return text
+	}
+	var planInputs []string
+	for _, input := range in.Service.Bind.PlanInputs {
+		planInputs = append(planInputs, input.Name)
+	}
+	r := record.Record{
+		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version, Deployment: in.Deployment.DeploymentName,
+		Service: in.Service.Name, ServiceID: in.ServiceID, Plan: in.Plan.Name,
+		PlanID:           cmp.Or(text(in.Body, "plan_id"), earlier.PlanID, in.Plan.ID),
+		OrganizationGUID: cmp.Or(text(sent, "organization_guid"), text(in.Body, "organization_guid"), earlier.OrganizationGUID),
+		SpaceGUID:        cmp.Or(text(sent, "space_guid"), text(in.Body, "space_guid"), earlier.SpaceGUID),
+		Context:          pick(mergedContext(earlier.Context, sent), action, "request.context", nil),
+		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
+		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", planInputs),
+		SecretParameters: map[string]string{}, Parameters: parameters,
+	}
+	for _, secret := range in.bosh.Secrets {
+		if secret.Input == "" {
+			continue
+		}
+		_, requested := in.Parameters[secret.Input]
+		_, kept := earlier.SecretParameters[secret.Input]
+		if parameters[secret.Input] != nil || !requested && (kept || carries(in, secret)) {
+			r.SecretParameters[secret.Input] = secret.Name
+		}
+	}
+	r.Parameters = maps.Clone(parameters)
+	maps.DeleteFunc(r.Parameters, func(name string, _ any) bool { return r.SecretParameters[name] != "" })
+	return r
+}
+
+// carries tells whether the manifest of another adapter had the value of a secret that is a parameter.
+func carries(in *input, secret brokerpak.Secret) bool {
+	isParameter := slices.ContainsFunc(in.Service.Provision.UserInputs, func(v brokerpak.Variable) bool { return v.Name == secret.Input })
+	return isParameter && (in.before.carried[secret.Name] != nil || in.before.carried[secret.Input] != nil)
+}
+
+// withoutSecrets adds the parameters of earlier requests that are values of secrets. They are null, which counts as set, so that no
+// default takes their place.
+func withoutSecrets(parameters map[string]any, secrets map[string]string) map[string]any {
+	all := maps.Clone(parameters)
+	for name := range secrets {
+		all[name] = parameters[name]
+	}
+	return all
+}
+
+// keptParameters names the parameters that the deployed instance has already and that this request leaves as they are.
+func keptParameters(earlier, found, requested map[string]any) []string {
+	var names []string
+	for name, item := range earlier {
+		wanted, sent := requested[name]
+		if _, imported := found[name]; !imported && (!sent || reflect.DeepEqual(wanted, item)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// secretInputs are the inputs that are values of secrets.
+func secretInputs(bosh *brokerpak.Bosh) []string {
+	var names []string
+	for _, secret := range bosh.Secrets {
+		if secret.Input != "" {
+			names = append(names, secret.Input)
+		}
+	}
+	return names
+}
+
+// mergedContext is the request context: as sent now, else as remembered. An upgrade may send an empty one.
+func mergedContext(earlier, sent map[string]any) map[string]any {
+	merged := map[string]any{}
+	maps.Copy(merged, earlier)
+	maps.Copy(merged, sent)
+	for _, name := range vars.Annotations() {
+		delete(merged, name)
+	}
+	return merged
+}
+
+// mergedClient is the UAA client. The broker sends the client's secret only once, later it is empty: an empty field never replaces a
+// kept one.
+func mergedClient(in *input, earlier map[string]any) map[string]any {
+	merged := map[string]any{}
+	maps.Copy(merged, earlier)
+	maps.Copy(merged, in.before.carried.UAAClient())
+	for name, item := range in.UAAClient {
+		if item != nil && item != "" {
+			merged[name] = item
+		}
+	}
+	return merged
+}
+
+// pick returns the entries that an action's expressions use through a map variable, and the named ones.
+func pick(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
+	keys, whole := action.Uses(variable)
+	picked := map[string]any{}
+	for key, item := range all {
+		if whole || slices.Contains(keys, key) || slices.Contains(named, key) {
+			picked[key] = item
+		}
+	}
+	return picked
+}
+
+// checkPlanSecrets refuses a plan property that is kept for the bind action in clear and is the value of a secret.
+func checkPlanSecrets(in *input, properties map[string]any) error {
+	for _, secret := range in.bosh.Secrets {
+		if _, clear := properties[secret.Input]; clear && *in.Secure {
+			return fmt.Errorf("plan property %q is the value of secret %q, so the bind action cannot read it from the plan; "+
+				"it can read the secret with manifest.get", secret.Input, secret.Name)
+		}
+	}
+	return nil
+}
+
+// checkRequest refuses what would become a reference to a credential, or would not come out as it is.
+func checkRequest(in *input) error {
+	if strings.ContainsAny(in.Deployment.DeploymentName, "()"+maskRunes) {
+		return fmt.Errorf("the deployment name %q must not hold parentheses", in.Deployment.DeploymentName)
+	}
+	for _, name := range value.Keys(in.Parameters) {
+		if err := checkReserved(name, map[string]any{name: in.Parameters[name]}, true); err != nil {
+			return err
+		}
+	}
+	return in.CheckParameters(in.Service, in.Plan.Properties, in.Parameters, in.before.exists())
+}
