@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
@@ -186,7 +187,7 @@ var _ = Describe("a provision template", func() {
 
 	It("may give the names of instance groups", func() {
 		start(strings.Replace(provisionBosh, "- name: box\n        jobs", "- name: ((host))\n        jobs", 1))
-		w.instance.Plan["instance_groups"].([]any)[0].(map[string]any)["name"] = "h.example.com"
+		w.instance.Plan["instance_groups"].([]serviceadapter.InstanceGroup)[0].Name = "h.example.com"
 		w.must(call{})
 	})
 
