@@ -9,14 +9,9 @@
 package redact
 
 import (
-	"encoding/json"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-
-	"service-adapter/internal/value"
 )
 
 // Mask is what stands in the place of a secret.
@@ -95,56 +90,32 @@ func (s *Secrets) Any() bool {
 // Clean returns the text with every secret masked, the longest first, so that a secret that contains another one is masked as a whole.
 func (s *Secrets) Clean(text string) string {
 	secrets, words := s.known()
-	var all []string
+	var all []shape
 	for _, secret := range secrets {
 		if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, secret) }) {
-			all = append(all, forms(secret)...)
+			all = append(all, shapes(secret)...)
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	for _, secret := range all {
-		text = strings.ReplaceAll(text, secret, Mask)
+	slices.SortStableFunc(all, func(a, b shape) int { return len(b.text) - len(a.text) })
+	for _, one := range all {
+		text = one.mask(text)
 	}
 	return maskForms(text)
 }
 
-// forms are the texts by which a secret is recognised: itself and its lines, and each as it looks in a URL, in a quoted text, and in a
-// log line that quotes such a text once more.
-func forms(secret string) []string {
+// shapes are the forms in which a secret is looked for: as a whole, its lines, and in base64.
+func shapes(secret string) []shape {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < shortestSecret {
 		return nil
 	}
-	parts := []string{secret}
+	all := append(inBase64(secret), newShape(secret))
 	if strings.Contains(secret, "\n") {
 		for line := range strings.Lines(secret) {
 			if line = strings.TrimSpace(line); len(line) >= shortestLine && !strings.HasPrefix(line, "-----") {
-				parts = append(parts, line)
+				all = append(all, newShape(line))
 			}
 		}
 	}
-	var all []string
-	for _, part := range parts {
-		once := []string{part, url.QueryEscape(part), url.PathEscape(part), quoted(part), escaped(part), inside(string(value.MustJSON(part)))}
-		for _, form := range once {
-			all = append(all, form, quoted(form))
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return all
 }
-
-// quoted is a text inside Go's quotes.
-func quoted(text string) string { return inside(strconv.Quote(text)) }
-
-// escaped is a text inside JSON's quotes, with the escapes for HTML.
-func escaped(text string) string {
-	encoded, err := json.Marshal(text)
-	if err != nil {
-		return text
-	}
-	return inside(string(encoded))
-}
-
-// inside drops the quotes around a text.
-func inside(text string) string { return text[1 : len(text)-1] }

@@ -2,8 +2,11 @@ package redact_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
+	"html"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
@@ -15,6 +18,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/redact"
 )
@@ -45,6 +49,68 @@ var _ = Describe("secrets", func() {
 		Entry("several lines", "s3cret line\n\tsecond s3cret line"),
 		Entry("beyond ASCII", "s3cr\u00e9t \u2028 \u0007 %"),
 	)
+
+	It("are masked however a program writes them", func() {
+		const signs = `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~ `
+		alphabets := []string{
+			"!@#$%&*()-_=+[]{}<>:?abcxyzABCXYZ0123456789", // those of random_password
+			signs + "aZ09", signs, "'\"\\$%{&; ", "ab\n\t 'é€😀ß", "0aA%2&;5+nu",
+		}
+		source := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 4))
+		for range 1000 {
+			alphabet := []rune(alphabets[source.IntN(len(alphabets))])
+			var text strings.Builder
+			for range 6 + source.IntN(30) {
+				text.WriteRune(alphabet[source.IntN(len(alphabet))])
+			}
+			secret := strings.TrimSpace(text.String())
+			if len(secret) < 6 || strings.Trim(secret, "'\"\\") == "" || strings.Contains("before after", secret) {
+				continue
+			}
+			var secrets redact.Secrets
+			secrets.Add(secret)
+			for how, shown := range ways(secret) {
+				cleaned := secrets.Clean("(before) " + shown + " (after)")
+				// Quotes, and what escapes them, may stay.
+				plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "$", "", "%", "", " ", "", "\n", "", "|", "", ">", "").Replace(cleaned)
+				Expect(plain).To(Equal("(before)[redacted](after)"), "%s of %q: %s", how, secret, shown)
+			}
+		}
+	})
+
+	It("that repeat themselves over and over mask all of a text that does, in an endurable time", func() {
+		for _, row := range []string{"'", `\`, "+ ", "%25", "&amp;", `\'&`, `"\u0026`, "$%"} {
+			var secrets redact.Secrets
+			secret := "a" + strings.Repeat(row, 5000) + "b"
+			secrets.Add(secret)
+			cleaned := secrets.Clean("a" + strings.Repeat(row, 20000) + secret)
+			Expect(strings.Contains(cleaned, secret)).To(BeFalse(), row)
+		}
+		var secrets redact.Secrets
+		secrets.Add(strings.Repeat("&amp;", 5000) + "c")
+		Expect(secrets.Clean(strings.Repeat("&amp;", 20000))).To(Equal("[redacted]"))
+	})
+
+	It("leave the document whole that they are masked in", func() {
+		for _, secret := range []string{`"secret"`, `\secret\`, `secret\"`, `'se"c"ret'`, `&secret&`, `$secret%`, "secret\n\tsecret"} {
+			var secrets redact.Secrets
+			secrets.Add(secret)
+			text, err := json.Marshal([]string{secret, "x" + secret + "x", `"`, `\`})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(secrets.Clean(string(text))).To(MatchJSON(`["[redacted]", "x[redacted]x", "\"", "\\"]`), "%s", text)
+		}
+	})
+
+	It("are masked in what is encoded in base64 with them", func() {
+		var secrets redact.Secrets
+		secrets.Add("se?ret~~>word")
+		for _, before := range []string{"", "u", "us", "user:"} {
+			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding} {
+				shown := encoding.EncodeToString([]byte(before + "se?ret~~>word" + before))
+				Expect(secrets.Clean("data: " + shown + ", next")).To(Equal("data: [redacted], next"))
+			}
+		}
+	})
 
 	It("are masked in part where they have several parts", func() {
 		var secrets redact.Secrets
@@ -84,6 +150,37 @@ var _ = Describe("secrets", func() {
 		Expect(above.Clean("of-below, of-above")).To(Equal("of-below, [redacted]"))
 	})
 })
+
+// ways are the ways in which programs write a text.
+func ways(text string) map[string]string {
+	GinkgoHelper()
+	encode := func(html bool) string {
+		var out strings.Builder
+		encoder := json.NewEncoder(&out)
+		encoder.SetEscapeHTML(html)
+		Expect(encoder.Encode(text)).To(Succeed())
+		return strings.TrimSpace(out.String())
+	}
+	var xmlText, escaped strings.Builder
+	Expect(xml.EscapeText(&xmlText, []byte(text))).To(Succeed())
+	for _, char := range text {
+		if char < 128 && strings.ContainsRune("!\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~ ", char) {
+			escaped.WriteRune('\\')
+		}
+		escaped.WriteRune(char)
+	}
+	inYAML, err := yaml.Marshal([]string{text})
+	Expect(err).NotTo(HaveOccurred())
+	return map[string]string{
+		"text": text, "Go": fmt.Sprintf("%q", text), "Go in ASCII": fmt.Sprintf("%+q", text), "Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", text)),
+		"JSON": encode(true), "JSON without HTML": encode(false), "JSON in Go": fmt.Sprintf("%q", encode(true)),
+		"JSON in Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", encode(true))), "HCL": strings.NewReplacer("${", "$${", "%{", "%%{").Replace(encode(false)),
+		"a query": url.QueryEscape(text), "a path": url.PathEscape(text), "a query twice": url.QueryEscape(url.QueryEscape(text)),
+		"HTML": html.EscapeString(text), "XML": xmlText.String(), "YAML": strings.TrimPrefix(strings.TrimPrefix(string(inYAML), "- "), "|-"), "SQL": "'" + strings.ReplaceAll(text, "'", "''") + "'",
+		"a shell": "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", "dash -x": "'" + strings.ReplaceAll(text, "'", `'"'"'`) + "'",
+		"bash": escaped.String(), "folded": strings.Join(strings.Fields(text), " "),
+	}
+}
 
 var _ = Describe("of values", func() {
 	// masked tells which of the texts are masked where these values are known.

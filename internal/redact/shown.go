@@ -1,0 +1,308 @@
+package redact
+
+import (
+	"encoding/base64"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// shape is a secret in a form in which it is found however a program writes it: as it is, escaped once or more often for JSON, Go, HCL, SQL,
+// a shell, a URL or HTML, with its white space changed, or within a text in base64.
+type shape struct {
+	text   string
+	anchor string // its longest row of letters and digits, which all ways to write it have
+	parts  []part
+	base64 bool
+}
+
+// part is a character of a secret, or a row of characters that are doubled, folded or escaped with one another.
+type part struct {
+	char  rune // what alike returns
+	count int
+	row   bool
+}
+
+// alike are characters that programs put in the place of each other: white space with what URLs have for it, and quotes with what escapes
+// them.
+func alike(char rune) rune {
+	switch {
+	case unicode.IsSpace(char), char == '+':
+		return ' '
+	case strings.ContainsRune(`'"\`, char):
+		return '"'
+	default:
+		return char
+	}
+}
+
+// maxEdge is how many characters of a row count at the edge of a secret.
+const maxEdge = 16
+
+// isWord tells whether a character is always written as it is.
+func isWord(char rune) bool {
+	return char < utf8.RuneSelf && (unicode.IsLetter(char) || unicode.IsDigit(char))
+}
+
+func newShape(text string) shape {
+	s := shape{text: text}
+	for _, char := range text {
+		char = alike(char)
+		row := strings.ContainsRune(` "$%`, char)
+		if last := len(s.parts) - 1; row && last >= 0 && s.parts[last].char == char {
+			s.parts[last].count = min(s.parts[last].count+1, maxEdge)
+			continue
+		}
+		s.parts = append(s.parts, part{char: char, count: 1, row: row})
+	}
+	for word := range strings.FieldsFuncSeq(text, func(char rune) bool { return !isWord(char) }) {
+		if len(word) > len(s.anchor) {
+			s.anchor = word
+		}
+	}
+	return s
+}
+
+// shortestBase64 is the length in bytes from which base64 is looked for.
+const shortestBase64 = 8
+
+// inBase64 are the three ways in which base64 shows a secret, which may begin at any byte of what is encoded, without the characters that
+// depend on what is before and after it.
+func inBase64(secret string) []shape {
+	var all []shape
+	for before := range 3 {
+		encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", before) + secret))
+		whole := (before + len(secret)) / 3 * 4
+		if first := min(before, 1) * 4; whole-first >= shortestBase64 {
+			encoded = encoded[first:whole]
+			for _, text := range []string{encoded, strings.NewReplacer("+", "-", "/", "_").Replace(encoded)} {
+				all = append(all, shape{text: text, anchor: text, base64: true})
+			}
+		}
+	}
+	return all
+}
+
+// maxSteps is how many characters are compared to find a secret. It is only reached by texts and secrets that repeat themselves over and
+// over; then all of the text is masked.
+const maxSteps = 4 << 20
+
+// mask masks the secret wherever a text shows it.
+func (s *shape) mask(text string) string {
+	if s.anchor != "" && !strings.Contains(text, s.anchor) {
+		return text
+	}
+	if s.base64 {
+		return s.maskBase64(text)
+	}
+	var out strings.Builder
+	end, steps := 0, 0
+	for at := 0; at < len(text); {
+		length := shown(text[at:], s.parts, &steps)
+		if steps > maxSteps {
+			return out.String() + Mask
+		}
+		if length > 0 {
+			out.WriteString(text[end:at] + Mask)
+			at += length
+			end = at
+		} else {
+			at++
+		}
+	}
+	// What looks escaped by chance may be the secret as it is.
+	return strings.ReplaceAll(out.String()+text[end:], s.text, Mask)
+}
+
+// maskBase64 masks all of a text in base64 that holds the secret.
+func (s *shape) maskBase64(text string) string {
+	other := func(char rune) bool { return !isWord(char) && !strings.ContainsRune("+/-_=", char) }
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, s.text)
+		if !found {
+			return out.String() + text
+		}
+		out.WriteString(before[:strings.LastIndexFunc(before, other)+1] + Mask)
+		text = strings.TrimLeftFunc(after, func(char rune) bool { return !other(char) })
+	}
+}
+
+// shown returns the length of what at the beginning of a text shows the parts of a secret, 0 when nothing does. All ways to read the text
+// are followed at once, since what looks escaped need not be.
+func shown(text string, parts []part, steps *int) int {
+	ends := []int{0}
+	for i, one := range parts {
+		var next []int
+		for _, end := range ends {
+			before := len(next)
+			next = one.read(next, text, end, i == 0, i == len(parts)-1)
+			if *steps += 1 + len(next) - before; *steps > maxSteps {
+				return 0
+			}
+		}
+		slices.Sort(next)
+		if ends = slices.Compact(next); len(ends) == 0 {
+			return 0
+		}
+	}
+	return ends[len(ends)-1]
+}
+
+// read appends where a part that begins in a text may end. A row at the edge of a secret has no more characters than there, so that the
+// quotes around it stay.
+func (p part) read(ends []int, text string, at int, first, last bool) []int {
+	if !p.row {
+		for _, length := range written(text[at:], p.char) {
+			ends = append(ends, at+length)
+		}
+		return ends
+	}
+	before := len(ends)
+	for count := 1; !first && !last || count <= p.count; count++ {
+		lengths := written(text[at:], p.char)
+		if len(lengths) == 0 {
+			break
+		}
+		if first || last {
+			ends = ends[:before]
+		}
+		if last {
+			lengths = lengths[:1]
+		}
+		for _, length := range lengths {
+			ends = append(ends, at+length)
+		}
+		at += lengths[0]
+	}
+	return ends
+}
+
+// written are the lengths of the ways in which the beginning of a text may show a character, none when it does not.
+func written(text string, char rune) []int {
+	literal, length := utf8.DecodeRuneInString(text)
+	if isWord(char) || length == 0 {
+		if literal == char && length > 0 {
+			return []int{length}
+		}
+		return nil
+	}
+	var all []int
+	switch {
+	case char == '"' && strings.HasPrefix(text, `\\`):
+		all = append(all, 2)
+	case char == '%' && literal == '%':
+		for at := 1; strings.HasPrefix(text[at:], "25"); at += 2 {
+			all = slices.Insert(all, 0, at+2)
+		}
+	}
+	if decoded, size := decode(text); size > 0 && alike(decoded) == char {
+		all = append(all, size)
+	}
+	if alike(literal) == char {
+		all = append(all, length)
+	}
+	return all
+}
+
+// decode reads an escaped character at the beginning of a text. The length is 0 when there is none.
+func decode(text string) (rune, int) {
+	switch text[0] {
+	case '\\':
+		return unescape(text)
+	case '%':
+		return octets(text, func(text string) (byte, int) {
+			rest, found := strings.CutPrefix(text, "%")
+			for again := found; again; {
+				rest, again = strings.CutPrefix(rest, "25") // encoded more than once
+			}
+			code, ok := hexadecimal(rest, 2)
+			switch size := len(text) - len(rest); {
+			case !found:
+				return 0, 0
+			case ok:
+				return byte(code), size + 2 //nolint:gosec // two digits
+			default:
+				return '%', size
+			}
+		})
+	case '&':
+		if end := strings.IndexByte(text[:min(len(text), len("&#x10ffff;"))], ';'); end > 0 {
+			if char, size := utf8.DecodeRuneInString(html.UnescapeString(text[:end+1])); char != '&' || text[:end+1] == "&amp;" {
+				return char, max(end+1, size)
+			}
+		}
+	}
+	return 0, 0
+}
+
+// unescape reads a character after backslashes.
+func unescape(text string) (rune, int) {
+	rest := strings.TrimLeft(text, `\`)
+	slashes := len(text) - len(rest)
+	if rest == "" {
+		return '\\', 1
+	}
+	switch rest[0] {
+	case 'n', 'r', 't', 'v', 'f':
+		return ' ', slashes + 1
+	case 'a', 'b':
+		return '\a' + rune(rest[0]-'a'), slashes + 1
+	case 'x':
+		return octets(text, func(text string) (byte, int) {
+			rest := strings.TrimLeft(text, `\`)
+			code, ok := hexadecimal(strings.TrimPrefix(rest, "x"), 2)
+			if !ok || rest[0] != 'x' || len(rest) == len(text) {
+				return 0, 0
+			}
+			return byte(code), len(text) - len(rest) + 3 //nolint:gosec // two digits
+		})
+	case 'u', 'U':
+		digits := 4
+		if rest[0] == 'U' {
+			digits = 8
+		}
+		if code, ok := hexadecimal(rest[1:], digits); ok {
+			if low, size := rune(0), 0; utf16.IsSurrogate(rune(code)) && strings.HasPrefix(rest[1+digits:], `\`) { //nolint:gosec // four digits
+				low, size = unescape(rest[1+digits:])
+				return utf16.DecodeRune(rune(code), low), slashes + 1 + digits + size //nolint:gosec // four digits
+			}
+			return rune(code), slashes + 1 + digits //nolint:gosec // at most 8 digits
+		}
+	}
+	char, size := utf8.DecodeRuneInString(rest)
+	if isWord(char) {
+		return '\\', 1
+	}
+	return char, slashes + size
+}
+
+// octets reads the bytes of a character, each encoded by itself.
+func octets(text string, read func(string) (byte, int)) (rune, int) {
+	var bytes []byte
+	at := 0
+	for len(bytes) < utf8.UTFMax {
+		code, size := read(text[at:])
+		if size == 0 {
+			break
+		}
+		bytes, at = append(bytes, code), at+size
+		if utf8.FullRune(bytes) {
+			char, _ := utf8.DecodeRune(bytes)
+			return char, at
+		}
+	}
+	return 0, 0
+}
+
+func hexadecimal(text string, digits int) (uint64, bool) {
+	if len(text) < digits {
+		return 0, false
+	}
+	code, err := strconv.ParseUint(text[:digits], 16, 32)
+	return code, err == nil
+}
