@@ -27,20 +27,16 @@ func openArchive(name string) (*zip.Reader, io.Closer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening pak: %w", err)
 	}
-	archive, err := readArchive(file)
+	var archive *zip.Reader
+	info, err := file.Stat()
+	if err == nil {
+		archive, err = readIndex(file, info.Size())
+	}
 	if err != nil {
 		_ = file.Close() // opened for reading: closing cannot lose anything
 		return nil, nil, fmt.Errorf("opening pak %s: %w", name, err)
 	}
 	return archive, file, nil
-}
-
-func readArchive(file *os.File) (*zip.Reader, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return readIndex(file, info.Size())
 }
 
 // readIndex reads the index of a zip and judges it.

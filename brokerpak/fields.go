@@ -2,7 +2,6 @@ package brokerpak
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -36,15 +35,15 @@ func (d *document) texts(what string, target *[]string) field {
 	}}
 }
 
-// The words that other brokers take for a boolean besides true and false.
-var (
-	trueWords  = []string{"y", "Y", "yes", "Yes", "YES", "on", "On", "ON"} //nolint:gochecknoglobals // a constant table
-	falseWords = []string{"n", "N", "no", "No", "NO", "off", "Off", "OFF"} //nolint:gochecknoglobals // a constant table
-)
+// booleans are the words that other brokers take for a boolean besides true and false.
+var booleans = map[string]bool{ //nolint:gochecknoglobals // a constant table
+	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
+	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
 
 func booleanShape() schema {
 	words := []any{true, false, nil}
-	for _, word := range slices.Concat(trueWords, falseWords) {
+	for _, word := range value.Keys(booleans) {
 		words = append(words, word)
 	}
 	return schema{"enum": words}
@@ -52,15 +51,13 @@ func booleanShape() schema {
 
 func (d *document) boolean(what string, target *bool) field {
 	return field{words: "boolean", shape: booleanShape, decode: func(node *yaml.Node) {
-		isBool, isText := node.ShortTag() == "!!bool", node.ShortTag() == "!!str"
+		meant, known := booleans[node.Value]
 		switch {
 		case yamltree.IsNull(node):
-		case isBool:
+		case node.ShortTag() == "!!bool":
 			*target = strings.EqualFold(node.Value, "true")
-		case isText && slices.Contains(trueWords, node.Value):
-			*target = true
-		case isText && slices.Contains(falseWords, node.Value):
-			*target = false
+		case node.ShortTag() == "!!str" && known:
+			*target = meant
 		default:
 			d.errorf(node, "type", "%s must be true or false, not %s", what, yamltree.Kind(node))
 		}

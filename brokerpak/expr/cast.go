@@ -31,9 +31,9 @@ func Cast(v any, typ string) (any, error) {
 func castTo(v any, typ string) (any, error) {
 	switch typ {
 	case "object":
-		return object(v)
+		return collection[map[string]any](v, "an object")
 	case "array":
-		return array(v)
+		return collection[[]any](v, "an array")
 	}
 	switch v.(type) {
 	case map[string]any, []any:
@@ -95,26 +95,16 @@ func number(text string) (any, error) {
 	return value.Normalise(json.Number(text)), nil
 }
 
-func object(v any) (any, error) {
+// collection is a map or a list, or the value of a JSON text that is one; kind names it in the error.
+func collection[T map[string]any | []any](v any, kind string) (any, error) {
 	decoded, err := decodeText(v)
 	if err != nil || decoded == nil {
 		return nil, err
 	}
-	if m, ok := decoded.(map[string]any); ok {
-		return m, nil
+	if found, ok := decoded.(T); ok {
+		return found, nil
 	}
-	return nil, fmt.Errorf("expected an object, found %s", value.Kind(decoded))
-}
-
-func array(v any) (any, error) {
-	decoded, err := decodeText(v)
-	if err != nil || decoded == nil {
-		return nil, err
-	}
-	if list, ok := decoded.([]any); ok {
-		return list, nil
-	}
-	return nil, fmt.Errorf("expected an array, found %s", value.Kind(decoded))
+	return nil, fmt.Errorf("expected %s, found %s", kind, value.Kind(decoded))
 }
 
 // decodeText returns the value of a JSON text, and every other value as it is.

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,13 +32,14 @@ func (t *Template) Check(known Known) *diag.List {
 		}
 	}
 	standard := StandardFunctions()
+	functions := slices.Concat(slices.Collect(maps.Keys(standard)), slices.Collect(maps.Keys(known.Functions)))
 	for _, call := range t.calls {
 		function, ok := standard[call.Name]
 		if !ok {
 			function, ok = known.Functions[call.Name]
 		}
 		if !ok {
-			suggestion, names := hint(call.Name, functionNames(standard, known.Functions))
+			suggestion, names := hint(call.Name, functions)
 			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s%s", call.Name, suggestion, names)
 			continue
 		}
@@ -66,15 +68,4 @@ func hint(name string, known []string) (suggestion diag.Hint, names string) {
 		names = "; known are " + diag.Names(known)
 	}
 	return suggestion, names
-}
-
-func functionNames(groups ...map[string]Function) []string {
-	var names []string
-	for _, group := range groups {
-		for name := range group {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -103,18 +103,15 @@ func (v *View) Functions() map[string]expr.Function {
 	one := []expr.Type{expr.String}
 	return map[string]expr.Function{
 		"bosh.host": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
-			group := value.Text(args[0])
-			if len(v.VMs[group]) == 0 {
-				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, diag.Names(value.Keys(v.VMs)))
+			hosts, err := v.hosts(value.Text(args[0]))
+			if err != nil {
+				return nil, err
 			}
-			return v.VMs[group][0], nil
+			return hosts[0], nil
 		}},
 		"bosh.hosts": {Args: one, Result: expr.List, Call: func(args []any) (any, error) {
-			group := value.Text(args[0])
-			if len(v.VMs[group]) == 0 {
-				return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, diag.Names(value.Keys(v.VMs)))
-			}
-			return list(v.VMs[group]), nil
+			hosts, err := v.hosts(value.Text(args[0]))
+			return list(hosts), err
 		}},
 		"bosh.address": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
 			name := value.Text(args[0])
@@ -132,6 +129,14 @@ func (v *View) Functions() map[string]expr.Function {
 			return v.get(value.Text(args[0]))
 		}},
 	}
+}
+
+// hosts are the addresses of an instance group, at least one.
+func (v *View) hosts(group string) ([]string, error) {
+	if len(v.VMs[group]) == 0 {
+		return nil, fmt.Errorf("no VMs for instance group %q; there are: %s", group, diag.Names(value.Keys(v.VMs)))
+	}
+	return v.VMs[group], nil
 }
 
 // get returns the value at a path of the manifest, with references replaced by the secrets' values.

@@ -214,7 +214,7 @@ func at(err error, template *expr.Template) error {
 // Eval evaluates an expression over the constants and the variables so far. Owner names the input or output it belongs to; it
 // is the key under which generated values are carried.
 func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
-	result, err := template.Eval(s.scope(owner, template))
+	result, err := template.Eval(s.scope(owner))
 	var refused *expr.FunctionError
 	var user *fault.UserError
 	switch {
@@ -297,31 +297,15 @@ func merge[V any](base, over map[string]V) map[string]V {
 	return merged
 }
 
-func (s *Scope) scope(owner string, template *expr.Template) *expr.Scope {
+func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
-		Variables: s.visible(template),
+		Variables: merge(s.Values, s.options.Constants), // which win
 		Functions: s.options.Functions,
 		Env:       s.options.Environment.Env,
 		Config:    s.options.Environment.Config,
 		Counter:   func() int64 { s.counter++; return s.counter },
 		Generate:  func(call string, make func() (any, error)) (any, error) { return s.generate(owner, call, make) },
 	}
-}
-
-// visible returns the names that an expression refers to: constants win over variables. An expression sees nothing else, so
-// a scope with hundreds of inputs costs an expression nothing.
-func (s *Scope) visible(template *expr.Template) map[string]any {
-	names := map[string]any{}
-	for _, ref := range template.References() {
-		for name := ref.Name; name != ""; name = parent(name) {
-			if item, ok := s.options.Constants[name]; ok {
-				names[name] = item
-			} else if item, ok := s.Values[name]; ok {
-				names[name] = item
-			}
-		}
-	}
-	return names
 }
 
 // parent cuts the last segment of a dotted name: "request.context.x" → "request.context".
