@@ -226,9 +226,8 @@ var passedOn = []string{ //nolint:gochecknoglobals // a constant table
 func (s *session) tofuEnvironment(own *brokerpak.Pak) (map[string]string, error) {
 	environment := map[string]string{}
 	for _, name := range passedOn {
-		if text, ok := s.getenv(name); ok {
+		if text, ok := s.variable(name); ok {
 			environment[name] = text
-			s.secrets.AddValues(map[string]any{name: text})
 		}
 	}
 	var failed []error
@@ -253,7 +252,7 @@ func (s *session) tofuEnvironment(own *brokerpak.Pak) (map[string]string, error)
 
 // pakVariable finds a variable that a pak asks for: in the environment, which the broker's job cannot set, or in the configuration.
 func (s *session) pakVariable(name string) (string, bool) {
-	if text, ok := s.variable(name); ok {
+	if text, ok := s.variable(name); ok && text != "" {
 		return text, true
 	}
 	item, ok := lookup(normalised(s.config.Config), name)

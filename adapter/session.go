@@ -68,17 +68,11 @@ func newSession(c *call) (*session, error) {
 	return s, nil
 }
 
+// logLevel is the level of a name that the configuration was checked for.
 func logLevel(name string) slog.Level {
-	switch name {
-	case "debug":
-		return slog.LevelDebug
-	case "warn":
-		return slog.LevelWarn
-	case "error":
-		return slog.LevelError
-	default:
-		return slog.LevelInfo
-	}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(name))
+	return level
 }
 
 func (s *session) close() {
@@ -133,22 +127,18 @@ func (s *session) jsonVariable(name string) (map[string]any, error) {
 	return decoded, nil
 }
 
-// variable looks up an environment variable whose value may be a secret. An empty one counts as unset.
+// variable looks up an environment variable whose value may be a secret.
 func (s *session) variable(name string) (string, bool) {
 	text, ok := s.getenv(name)
 	s.secrets.AddValues(map[string]any{name: text})
-	return text, ok && text != ""
+	return text, ok
 }
 
 // environment is what expressions of a pak may read: environment variables, and configuration values by key. For a key the
 // variable GSB_<KEY> wins, then a variable that the pak's env_config_mapping maps to it, then the configuration.
 func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 	return vars.Environment{
-		Env: func(name string) (string, bool) {
-			text, ok := s.getenv(name)
-			s.secrets.AddValues(map[string]any{name: text})
-			return text, ok
-		},
+		Env: s.variable,
 		Config: func(key string) (any, bool) {
 			names := []string{expr.ConfigVariable(key)}
 			for _, variable := range value.Keys(pak.Manifest.EnvConfigMapping) {
@@ -157,7 +147,7 @@ func (s *session) environment(pak *brokerpak.Pak) vars.Environment {
 				}
 			}
 			for _, name := range names {
-				if text, ok := s.variable(name); ok {
+				if text, ok := s.variable(name); ok && text != "" {
 					return text, true
 				}
 			}
