@@ -101,12 +101,11 @@ func (m *Manager) newest(name string) *brokerpak.Pak {
 		if _, err := pak.Manifest.DefaultVersion(); err != nil || pak.Manifest.Name != name {
 			continue
 		}
-		better := found == nil
-		if !better {
-			order := compareTofu(pak, found)
-			better = order > 0 || order == 0 && opentofu.Older(found.Manifest.Version, pak.Manifest.Version)
+		order := 1
+		if found != nil {
+			order = compareTofu(pak, found)
 		}
-		if better {
+		if order > 0 || order == 0 && opentofu.Older(found.Manifest.Version, pak.Manifest.Version) {
 			found = pak
 		}
 	}

@@ -51,12 +51,8 @@ func Catalog(service *brokerpak.Service) (string, error) {
 			service.Name)
 	}
 	functions := template.FuncMap{"flat": oneLine, "join": strings.Join, "yaml": yamlEntry}
-	parsed, err := template.New("catalog").Funcs(functions).Parse(catalogText)
-	if err != nil {
-		return "", fmt.Errorf("reading the template of the catalog: %w", err)
-	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, newCatalog(service)); err != nil {
+	if err := execute(&out, catalogText, functions, newCatalog(service)); err != nil {
 		return "", fmt.Errorf("writing the catalog of %q: %w", service.Name, err)
 	}
 	return out.String(), nil

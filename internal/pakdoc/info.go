@@ -3,14 +3,14 @@ package pakdoc
 import (
 	"archive/zip"
 	"cmp"
+	_ "embed"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/value"
 )
 
 // Info is a summary of a pak. Lists are never nil, so that they are lists in JSON.
@@ -110,52 +110,15 @@ func readIndex(path string) (files []InfoFile, err error) {
 	return files, nil
 }
 
-// WriteText writes the summary as tables for people.
-func (i Info) WriteText(w io.Writer) error {
-	facts := [][]string{
-		{"format", strconv.Itoa(i.Format)}, {"name", i.Name}, {"version", i.Version}, {"platforms", strings.Join(i.Platforms, ", ")},
-	}
-	for _, key := range value.Keys(i.Metadata) {
-		facts = append(facts, []string{"metadata." + key, i.Metadata[key]})
-	}
-	parameters := [][]string{{"NAME", "DESCRIPTION"}}
-	for _, parameter := range i.Parameters {
-		parameters = append(parameters, []string{parameter.Name, parameter.Description})
-	}
-	dependencies := [][]string{{"NAME", "VERSION", "SOURCE"}}
-	for _, dependency := range i.Dependencies {
-		dependencies = append(dependencies, []string{dependency.Name, dependency.Version, dependency.Source})
-	}
-	services := [][]string{{"ID", "NAME", "PLANS", "DESCRIPTION"}}
-	for _, service := range i.Services {
-		services = append(services, []string{service.ID, service.Name, strconv.Itoa(len(service.Plans)), service.Description})
-	}
-	contents := [][]string{{"MODE", "SIZE", "NAME"}}
-	for _, file := range i.Contents {
-		contents = append(contents, []string{file.Mode, strconv.FormatUint(file.Size, 10), file.Name})
-	}
-	text := tableText("Information", facts)
-	if len(i.Parameters) > 0 {
-		text += "\n" + tableText("Parameters", parameters)
-	}
-	text += "\n" + tableText("Dependencies", dependencies) + "\n" + tableText("Services", services)
-	if len(i.Contents) > 0 {
-		text += "\n" + tableText("Contents", contents)
-	}
-	_, err := io.WriteString(w, text)
-	return err
-}
+//go:embed info.txt.tmpl
+var infoText string
 
-// tableText is a table under its title. A cell without content is a hyphen, so that columns stay apart.
-func tableText(title string, rows [][]string) string {
-	var out strings.Builder
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = cmp.Or(oneLine(row[i]), "-")
-		}
-		_, _ = fmt.Fprintln(table, "  "+strings.Join(row, "\t")) // a text in memory takes it
+// WriteText writes the summary as tables for people. A cell without content is a hyphen, so that columns stay apart.
+func (i Info) WriteText(w io.Writer) error {
+	functions := template.FuncMap{"join": strings.Join, "cell": func(text string) string { return cmp.Or(oneLine(text), "-") }}
+	tables := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := execute(tables, infoText, functions, i); err != nil {
+		return err
 	}
-	_ = table.Flush() // likewise
-	return title + "\n" + out.String()
+	return tables.Flush()
 }

@@ -29,9 +29,11 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 	}
 	parsed, err := htmltemplate.New("page").Funcs(functions).Parse(htmlText)
 	if err != nil {
-		return "", fmt.Errorf("reading the template of the page: %w", err)
+		return "", fmt.Errorf("reading a template: %w", err)
 	}
-	return render(pak, parsed)
+	var out strings.Builder
+	err = parsed.Execute(&out, newPage(pak))
+	return out.String(), err
 }
 
 // Markdown returns the reference of a pak for its users, as Markdown that GitHub and others render. Texts of the pak never
@@ -40,18 +42,16 @@ func Markdown(pak *brokerpak.Pak) (string, error) {
 	functions := template.FuncMap{
 		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "spans": spans, "table": table,
 	}
-	parsed, err := template.New("page").Funcs(functions).Parse(markdownText)
-	if err != nil {
-		return "", fmt.Errorf("reading the template of the page: %w", err)
-	}
-	return render(pak, parsed)
+	var out strings.Builder
+	err := execute(&out, markdownText, functions, newPage(pak))
+	return strings.TrimRight(out.String(), "\n") + "\n", err
 }
 
-// render fills in the template of one of the formats.
-func render(pak *brokerpak.Pak, parsed interface{ Execute(io.Writer, any) error }) (string, error) {
-	var out strings.Builder
-	if err := parsed.Execute(&out, newPage(pak)); err != nil {
-		return "", fmt.Errorf("making the page: %w", err)
+// execute fills in a template of plain text.
+func execute(w io.Writer, text string, functions template.FuncMap, data any) error {
+	parsed, err := template.New("").Funcs(functions).Parse(text)
+	if err != nil {
+		return fmt.Errorf("reading a template: %w", err)
 	}
-	return strings.TrimRight(out.String(), "\n") + "\n", nil
+	return parsed.Execute(w, data)
 }

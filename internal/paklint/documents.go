@@ -30,17 +30,9 @@ type templateDocument struct {
 
 // documents checks the texts of the BOSH templates without rendering them, and tells whether they can be rendered.
 func (c *serviceCheck) documents() bool {
-	bosh := c.service.Provision.Bosh
-	texts := []brokerpak.Document{bosh.Manifest}
-	for _, ops := range bosh.Ops {
-		texts = append(texts, ops.Document)
-	}
-	for _, kind := range value.Keys(bosh.Configs) {
-		texts = append(texts, bosh.Configs[kind].Document)
-	}
 	usable := true
 	var documents []templateDocument
-	for _, text := range texts {
+	for _, text := range c.service.Provision.Bosh.Documents() {
 		if text.Text == "" {
 			usable = false // reported by the parser
 			continue
@@ -79,24 +71,18 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 		}
 	}
 	for _, document := range documents {
-		content := document.root
-		if _, list := yamltree.Get(content, "variables"); list != nil {
+		if _, list := yamltree.Get(document.root, "variables"); list != nil {
 			for _, entry := range list.Content {
 				note(document, entry)
 			}
 		}
-		if content.Kind != yaml.SequenceNode {
-			continue
-		}
-		for _, operation := range content.Content {
-			_, path := yamltree.Get(operation, "path")
-			_, added := yamltree.Get(operation, "value")
-			if path == nil || added == nil || !strings.HasPrefix(path.Value, "/variables") {
+		for _, operation := range operations(document.root) {
+			if !strings.HasPrefix(operation.path, "/variables") {
 				continue
 			}
-			note(document, added)
-			if added.Kind == yaml.SequenceNode {
-				for _, entry := range added.Content {
+			note(document, operation.added)
+			if operation.added.Kind == yaml.SequenceNode {
+				for _, entry := range operation.added.Content {
 					note(document, entry)
 				}
 			}

@@ -155,26 +155,39 @@ func isGroupPath(path string) bool {
 func (c *serviceCheck) addedByOps() (jobs, groups []string) {
 	for _, ops := range c.service.Provision.Bosh.Ops {
 		root, _ := ops.Document.Tree()
-		if root == nil || root.Kind != yaml.SequenceNode {
-			continue
-		}
-		for _, operation := range root.Content {
-			_, path := yamltree.Get(operation, "path")
-			_, added := yamltree.Get(operation, "value")
-			if path == nil || added == nil {
-				continue
-			}
-			jobs = append(jobs, namesBelow(added, "jobs")...)
-			switch _, name := yamltree.Get(added, "name"); {
+		for _, operation := range operations(root) {
+			jobs = append(jobs, namesBelow(operation.added, "jobs")...)
+			switch _, name := yamltree.Get(operation.added, "name"); {
 			case name == nil:
-			case strings.Contains(path.Value, "/jobs/"):
+			case strings.Contains(operation.path, "/jobs/"):
 				jobs = append(jobs, name.Value)
-			case isGroupPath(path.Value):
+			case isGroupPath(operation.path):
 				groups = append(groups, name.Value)
 			}
 		}
 	}
 	return jobs, groups
+}
+
+// operation is one of an ops file that adds or replaces something.
+type operation struct {
+	path  string
+	added *yaml.Node
+}
+
+// operations are those of a document; none where it is no list of operations.
+func operations(root *yaml.Node) []operation {
+	if root == nil || root.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var all []operation
+	for _, entry := range root.Content {
+		_, path := yamltree.Get(entry, "path")
+		if _, added := yamltree.Get(entry, "value"); path != nil && added != nil {
+			all = append(all, operation{path.Value, added})
+		}
+	}
+	return all
 }
 
 // namesBelow are the names of the entries of every list with a key.
@@ -195,16 +208,9 @@ func namesBelow(node *yaml.Node, key string) []string {
 
 // absoluteReferences are the paths of CredHub in the templates, which an operator would have to allow.
 func absoluteReferences(bosh *brokerpak.Bosh) []string {
-	texts := []string{bosh.Manifest.Text}
-	for _, ops := range bosh.Ops {
-		texts = append(texts, ops.Document.Text)
-	}
-	for _, config := range bosh.Configs {
-		texts = append(texts, config.Document.Text)
-	}
 	var paths []string
-	for _, text := range texts {
-		for _, found := range anyVariable.FindAllString(text, -1) {
+	for _, document := range bosh.Documents() {
+		for _, found := range anyVariable.FindAllString(document.Text, -1) {
 			name := strings.TrimPrefix(strings.Trim(found, "() "), "!")
 			slash := strings.LastIndexByte(name, '/')
 			if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
