@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 // Key is the top-level key of a BOSH manifest under which the record stands.
@@ -141,16 +142,14 @@ func FromManifest(manifest string) (*Record, error) {
 		return nil, nil
 	}
 	root := document.Content[0]
-	if root.ShortTag() == "!!null" {
+	if yamltree.IsNull(root) {
 		return nil, nil
 	}
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, ErrNoManifest)
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == Key {
-			return fromNode(root.Content[i+1])
-		}
+	if _, item := yamltree.Get(root, Key); item != nil {
+		return fromNode(item)
 	}
 	return nil, nil
 }
@@ -163,21 +162,7 @@ func fromNode(item *yaml.Node) (*Record, error) {
 	}
 	if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
 		return nil, fmt.Errorf("reading the record %q of the manifest: line %d: it must be a text, as the adapter wrote it, not %s",
-			Key, item.Line, kind(item))
+			Key, item.Line, yamltree.Kind(item))
 	}
 	return Decode(item.Value)
-}
-
-// kind says what a value of YAML is.
-func kind(item *yaml.Node) string {
-	switch {
-	case item.Kind == yaml.MappingNode:
-		return "a mapping"
-	case item.Kind == yaml.SequenceNode:
-		return "a list"
-	case item.ShortTag() == "!!null":
-		return "null"
-	default:
-		return fmt.Sprintf("the value %s", item.Value)
-	}
 }
