@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// secretKeys are the names before passwords in texts. A lone "secret" is none: it comes before a secret's name as well.
+// secretKeys are the names before passwords in texts. A lone "secret" is not one of them: it comes before a secret's name as well.
 const secretKeys = `(?i)([\w.-]*(?:passw(?:or)?d|passwd|pwd|passphrase|token|api_?key|access_?key|private_?key|[a-z0-9]_secret|client_?secret))`
 
-// secretForms are how programs write secrets that nobody declared. The last group of each is masked.
+// secretForms are how programs write secrets that no definition declares. The last group of each is masked.
 var secretForms = []*regexp.Regexp{ //nolint:gochecknoglobals // a constant table
 	// postgres://user:…@host
 	regexp.MustCompile(`(://[^\s:/?#@"']*:)([^\s"'/?#]+)@`),

@@ -2,9 +2,9 @@
 // program about what a secret is; docs/operations.md tells it to operators.
 //
 // A text is masked where it shows one of three things:
-//   - a value that is a secret: one that somebody says is one (Add), one whose name says so (a setting called password), or one that
-//     looks generated (AddValues). Names, ids, addresses, paths and versions are none, and of a URL only its password is.
-//   - a word that Keep was told of is none, whatever else says so: the definition's own words must stay readable.
+//   - a value that is a secret: one that a definition or the broker says is a secret (Add), one whose name says so (a setting called password), or one that
+//     looks generated (AddValues). Names, ids, addresses, paths and versions are no secrets, and of a URL only its password is.
+//   - a word that Keep was told of is no secret, whatever else says so: the definition's own words must stay readable.
 //   - a password in a form that everybody writes it in, known or not: password=…, postgres://user:…@host, a private key (form.go).
 package redact
 
@@ -32,7 +32,7 @@ type Secrets struct {
 	words   []string // are no secrets
 }
 
-// Under returns a set that also masks what the other one knows, by then.
+// Under returns a set that also masks what the other set knows when a text is masked.
 func Under(parent *Secrets) *Secrets { return &Secrets{parent: parent} }
 
 // Add adds every text and number of the values, each a secret as a whole; those that are too short are ignored.
@@ -51,7 +51,7 @@ func (s *Secrets) AddValues(values map[string]any, named ...string) {
 		if slices.Contains(named, name) {
 			walk.value(name, item, declared)
 		} else {
-			walk.value(name, item, said(name, unsaid))
+			walk.value(name, item, certaintyOf(name, unknown))
 		}
 	}
 	s.add(walk.secrets)

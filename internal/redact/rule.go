@@ -16,7 +16,7 @@ var (
 	// consul, sas_token of azurerm, credentials of gcs.
 	secretWords = regexp.MustCompile(`(?i)passw|pwd|passphrase|secret|token|credential|conn_?str|connection_?string|http_?auth|sas_|` +
 		`(access|account|api|auth|client|customer|encryption|license|master|private|shared|signing|storage)[_-]?key`)
-	// In the names of what only is about a secret, and so is none: token_url, secret_name, use_password.
+	// In the names of what is only about a secret, and so no secret itself: token_url, secret_name, use_password.
 	plainWords = regexp.MustCompile(`(?i)^(skip|use|enable|require|allow|has|is)_|` +
 		`(^|[_-])(name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
 		`endpoint|version|type|length|count|size|ttl|policy|region|bucket|enabled|required)$`)
@@ -43,25 +43,25 @@ var (
 type certainty int
 
 const (
-	unsaid   certainty = iota // nothing: it is a secret if it looks generated
+	unknown  certainty = iota // nothing: it is a secret if it looks generated
 	plain                     // it is an id, however it looks
 	named                     // its name, or that of what it is in, says that it is one
-	declared                  // somebody declares it one
+	declared                  // a definition declares it a secret
 )
 
-// said is what a name says, or what it is in where it says nothing.
-func said(name string, around certainty) certainty {
+// certaintyOf is what a name says, or what it is in where it says nothing.
+func certaintyOf(name string, around certainty) certainty {
 	switch {
 	case around == declared || name == "":
 		return around
 	case idWords.MatchString(name):
 		return plain
 	case plainWords.MatchString(name):
-		return unsaid
+		return unknown
 	case secretWords.MatchString(name):
 		return named
 	case around == plain:
-		return unsaid
+		return unknown
 	default:
 		return around
 	}
@@ -84,12 +84,12 @@ func (w *walk) value(name string, item any, is certainty) {
 		}
 	case map[string]any:
 		for key, element := range v {
-			w.value(key, element, said(key, is))
+			w.value(key, element, certaintyOf(key, is))
 		}
 	}
 }
 
-// text collects the secrets in a text. A reference to a secret is none.
+// text collects the secrets in a text. A reference to a secret is not masked.
 func (w *walk) text(name, text string, is certainty) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasPrefix(text, "((") && strings.HasSuffix(text, "))") {
@@ -100,13 +100,13 @@ func (w *walk) text(name, text string, is certainty) {
 	}
 	if text[0] == '{' || text[0] == '[' {
 		if document, err := value.DecodeJSON([]byte(text)); err == nil {
-			// Of a credential in several parts some are none: its user, its host.
+			// Of a credential in several parts some are no secrets: its user, its host.
 			w.value(name, document, min(is, named))
 			return
 		}
 	}
 	w.secrets = append(w.secrets, passwords(text)...)
-	if is != unsaid {
+	if is != unknown {
 		return
 	}
 	text = publicKeys.ReplaceAllString(text, "")
@@ -133,7 +133,7 @@ func passwords(text string) []string {
 	}
 	if parsed, err := url.Parse(text); err == nil && parsed.Scheme != "" {
 		for name, values := range parsed.Query() {
-			if said(name, unsaid) == named {
+			if certaintyOf(name, unknown) == named {
 				all = append(all, values...)
 			}
 		}
