@@ -141,7 +141,7 @@ func (s *session) prepare(ctx context.Context) (*Preparation, error) {
 type preparer struct {
 	*session
 	done *Preparation
-	// trial is the directory of a local state that stands in for a backend that is down; "" until it is needed.
+	// trial is the directory of a local state that is used instead of a backend that is down; "" until it is needed.
 	trial string
 }
 

@@ -82,7 +82,7 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 	}
 	var recorded recording
 	if err := json.Unmarshal(text, &recorded); err != nil || !slices.Contains(Commands(), recorded.Command) {
-		return 0, fmt.Errorf("reading the recording %s: it is none that record_requests made", file)
+		return 0, fmt.Errorf("reading the recording %s: record_requests did not make it", file)
 	}
 	input, err := json.Marshal(recorded.Input)
 	if err != nil {

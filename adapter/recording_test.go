@@ -70,8 +70,8 @@ var _ = Describe("recorded requests", func() {
 		Expect(result.Stderr).To(ContainSubstring("recording the request"))
 	})
 
-	It("that are none are refused", func() {
+	It("that were not recorded are refused", func() {
 		_, err := adapter.Replay(context.Background(), adapter.Invocation{Getenv: s.getenv}, s.write("none.json", `{"command":"rm"}`))
-		Expect(err).To(MatchError(ContainSubstring("it is none that record_requests made")))
+		Expect(err).To(MatchError(ContainSubstring("record_requests did not make it")))
 	})
 })

@@ -67,7 +67,7 @@ func (p Provision) checkPlan() error {
 	}
 	err := p.Check(inputs, given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
 	if errors.As(err, new(diag.Errors)) {
-		return nil // constraints that nobody can use; validation tells their author
+		return nil // the constraints cannot be used, which validation tells their author
 	}
 	return err
 }

@@ -160,7 +160,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 	result, err := s.Eval(name, template)
 	if err == nil {
 		if result, err = expr.Cast(result, typ); err != nil {
-			err = s.blame(template, err.Error(), err)
+			err = s.userError(template, err.Error(), err)
 		}
 	}
 	if err != nil {
@@ -168,14 +168,14 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 	}
 	s.Values[name] = result
 	s.Origins[name] = Origin{
-		Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.tainted(template), Parameters: s.parametersOf(template),
+		Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.fromRequest(template), Parameters: s.parametersOf(template),
 	}
 	return nil
 }
 
-// blame makes an error about a value the user's where an expression makes that value of parameters, and of nothing else that has a say:
+// userError makes an error about a value the user's where an expression makes that value of parameters, and of nothing else that has a say:
 // what functions answer about the configuration or the instance is for the operator.
-func (s *Scope) blame(template *expr.Template, reason string, err error) error {
+func (s *Scope) userError(template *expr.Template, reason string, err error) error {
 	names := s.parametersOf(template)
 	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
 		_, outside := s.options.Functions[call.Name]
@@ -221,11 +221,11 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	case errors.As(err, &user):
 		return nil, err
 	case errors.As(err, &refused):
-		return nil, s.blame(template, refused.Err.Error(), err)
+		return nil, s.userError(template, refused.Err.Error(), err)
 	case err != nil:
 		return nil, err
 	}
-	if s.options.GuardReferences && s.tainted(template) && HasReference(result) {
+	if s.options.GuardReferences && s.fromRequest(template) && HasReference(result) {
 		return nil, &fault.UserError{
 			Message: fmt.Sprintf("the value of %q would hold \"((\", which is not allowed", owner),
 			Err:     fmt.Errorf("%s: a value from the request would become a BOSH reference", template.Pos()),
@@ -333,8 +333,8 @@ func (s *Scope) generate(owner, call string, make func() (any, error)) (any, err
 	return result, nil
 }
 
-// tainted tells whether an expression reads anything that a user controls.
-func (s *Scope) tainted(template *expr.Template) bool {
+// fromRequest tells whether an expression reads anything that a user controls.
+func (s *Scope) fromRequest(template *expr.Template) bool {
 	for _, ref := range template.References() {
 		if strings.HasPrefix(ref.Name, "request.") || ref.Name == "uaa_client" || strings.HasPrefix(ref.Name, "uaa_client.") {
 			return true
