@@ -15,7 +15,9 @@ OPENTOFU_VERSION      := 1.12.6
 OLDER_OPENTOFU        := 1.10.10
 VERSITYGW_VERSION     := 1.8.0
 BOSH_CLI_VERSION      := 7.10.1
-FUZZTIME              ?= 10s
+# What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys.
+PROGRAMS              := postgresql pgbouncer redis-server chromium ruby strace shellcheck busybox dash mksh
+FUZZTIME              ?= 5s
 
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags
 PLAIN    := '-s -w' -buildvcs=false
@@ -43,18 +45,14 @@ opentofu: ## take OpenTofu from the PATH, or build it
 	scripts/opentofu $(OPENTOFU_VERSION)
 
 .PHONY: tools
-tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, the BOSH CLI's code, and as root PostgreSQL, PgBouncer, Redis, Chromium and ruby from Debian's packages
+tools: opentofu ## make what tests use: OpenTofu, providers, an S3 server, the BOSH CLI's code, and as root PROGRAMS from Debian's packages
 	scripts/opentofu $(OLDER_OPENTOFU)
 	@mkdir -p build/providers
 	cd spec/providers && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	cd examples/postgresql/provider && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
 	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
 	@scripts/releasedir $(BOSH_CLI_VERSION) >/dev/null
-	@scripts/postgresql >/dev/null || echo "tools: specs that need a PostgreSQL database will be skipped"
-	@scripts/pgbouncer >/dev/null || echo "tools: specs that need a pooler of PostgreSQL will be skipped"
-	@scripts/redis >/dev/null || echo "tools: specs that make users of a Redis server will be skipped"
-	@scripts/chromium >/dev/null || echo "tools: specs that look at pages with Chromium will be skipped"
-	@scripts/ruby >/dev/null || echo "tools: specs of the BOSH release will be skipped"
+	@scripts/install $(PROGRAMS) || [ "$$CI" != true ]
 
 .PHONY: test
 test: unit fuzz ## run all tests and fuzzers
@@ -66,7 +64,7 @@ unit: build tools ## run all tests
 	cd examples/postgresql/provider && go test -shuffle=on -timeout 10m ./...
 
 .PHONY: fuzz
-fuzz: ## run each fuzzer for FUZZTIME (10s)
+fuzz: ## run each fuzzer for FUZZTIME (5s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: lint

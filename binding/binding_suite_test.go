@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 	"time"
@@ -42,20 +43,13 @@ const waiting = 30 * time.Second
 var shared string
 
 var _ = BeforeSuite(func() {
-	for _, file := range []string{binary("tofu/1.12.6/tofu"), binary("providers/terraform-provider-directory")} {
-		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
-	}
+	kit.OpenTofu(GinkgoT(), kit.Newest)
+	kit.Provider(GinkgoT(), "directory")
 	var err error
 	shared, err = os.MkdirTemp("", "bind-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, shared)
 })
-
-func binary(name string) string {
-	path, err := filepath.Abs(filepath.Join("..", "build", name))
-	Expect(err).NotTo(HaveOccurred())
-	return path
-}
 
 // site is where one spec works: an installed pak, an instance, and the directory of the provider "directory".
 type site struct {
@@ -120,10 +114,10 @@ func (p pak) open() *brokerpak.Pak {
 	dir := GinkgoT().TempDir()
 	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
 	Expect(os.MkdirAll(bin, 0o700)).To(Succeed())
-	Expect(os.Symlink(binary("tofu/1.12.6/tofu"), filepath.Join(bin, "tofu"))).To(Succeed())
+	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
 	provider := ""
 	if p.provider != "" && p.provider != "none" {
-		Expect(os.Symlink(binary("providers/terraform-provider-directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+		Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
 		provider = ", {name: terraform-provider-directory, version: 1.0.0, provider: " + p.provider + "}"
 	}
 	or := func(text, otherwise string) string {

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // TestOperatorsBackends plays the commands of operators against the backends that are no directory.
 func TestOperatorsBackends(t *testing.T) {
+	start := map[string]servers.Starter{"pg": servers.PostgreSQL, "s3": servers.S3}
 	for name, begin := range map[string]func(*testing.T, *servers.Server) (map[string]any, error){
 		"pg": func(t *testing.T, server *servers.Server) (map[string]any, error) {
 			return map[string]any{"conn_str": server.DSN("states")}, server.CreateDatabase(t.Context(), "states")
@@ -28,39 +25,13 @@ func TestOperatorsBackends(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := begin(t, startServer(t, name))
+			config, err := begin(t, servers.Run(t, start[name]))
 			if err != nil {
 				t.Fatal(err)
 			}
 			playOperator(t, name, config)
 		})
 	}
-}
-
-// startServer starts a server for one test.
-func startServer(t *testing.T, kind string) *servers.Server {
-	t.Helper()
-	start := servers.PostgreSQL
-	if kind == "s3" {
-		start = servers.S3
-	}
-	dir, err := os.MkdirTemp("", "op-") //nolint:usetesting // short: servers make sockets below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL does not run as root
-		t.Fatal(err)
-	}
-	server, err := start(context.WithoutCancel(t.Context()), filepath.Join(dir, kind))
-	if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop() })
-	return server
 }
 
 // playOperator has three bindings and an instance listed, shown, exported, encrypted, unlocked and removed.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"service-adapter/spec/kit"
 	"slices"
 	"strings"
 	"testing"
@@ -95,9 +96,7 @@ func readFile(t *testing.T, name string) string {
 
 // testDemo plays the demo, which needs OpenTofu: `make tools` builds it.
 func testDemo(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(repository(t), "build", "tofu")); err != nil {
-		t.Skip("there is no build/tofu: run `make tools` first")
-	}
+	kit.OpenTofu(t, kit.Newest)
 	demo := exec.CommandContext(t.Context(), "make", "demo")
 	demo.Dir = repository(t)
 	// The test may run below another make, whose flags are not for this one.

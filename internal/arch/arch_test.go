@@ -37,7 +37,8 @@ var layers = [][]string{
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
 	{"internal/cli"},
 	{"cmd"},
-	{"spec/bench/figures", "spec/broker", "spec/hold", "spec/servers"},
+	{"spec/bench/figures", "spec/kit"},
+	{"spec/kit/broker", "spec/kit/hold", "spec/kit/servers"},
 	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/meter", "spec/bench/minimal"},
 	{"spec/release"},
 }

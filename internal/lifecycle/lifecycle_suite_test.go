@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 	"time"
@@ -29,28 +30,20 @@ func TestLifecycle(t *testing.T) {
 
 // The versions of OpenTofu that the specs run.
 const (
-	oldTofu = "1.10.10"
-	newTofu = "1.12.6"
+	oldTofu = kit.Older
+	newTofu = kit.Newest
 )
 
 // shared is the cache of all specs, so that OpenTofu initialises each template once.
 var shared string
 
 var _ = BeforeSuite(func() {
-	Expect(binary(newTofu)).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
+	kit.OpenTofu(GinkgoT(), newTofu)
 	var err error
 	shared, err = os.MkdirTemp("", "life-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, shared)
 })
-
-func binary(version string) string {
-	path, err := filepath.Abs(filepath.Join("..", "..", "build", "tofu", version, "tofu"))
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
 
 // site is where one spec works: a state backend, and what one binding or instance of it is made of.
 type site struct {
@@ -90,7 +83,7 @@ func openPak(dir string, versions ...string) *brokerpak.Pak {
 		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 			panic(err)
 		}
-		if err := os.Symlink(binary(version), link); err != nil {
+		if err := os.Symlink(kit.OpenTofuPath(version), link); err != nil {
 			panic(err)
 		}
 	}

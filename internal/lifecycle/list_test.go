@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"testing"
 	"time"
 
@@ -172,7 +173,7 @@ func BenchmarkList(b *testing.B) {
 	manager := &lifecycle.Manager{
 		Engine: engine, Budget: time.Minute, Logger: slog.New(slog.DiscardHandler), Paks: []*brokerpak.Pak{openPak(b.TempDir(), newTofu)},
 		Installation: func(context.Context, *brokerpak.Pak, string) (opentofu.Installation, error) {
-			return opentofu.Installation{Binary: binary(newTofu), Version: newTofu}, nil
+			return opentofu.Installation{Binary: kit.OpenTofuPath(newTofu), Version: newTofu}, nil
 		},
 	}
 	for b.Loop() {

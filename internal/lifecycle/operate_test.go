@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"context"
 	"os"
+	"service-adapter/spec/kit"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -111,9 +112,7 @@ var _ = Describe("working on what is stored", func() {
 
 	Describe("an upgrade", func() {
 		BeforeEach(func() {
-			if _, err := os.Stat(binary(oldTofu)); err != nil {
-				Skip("there is no OpenTofu " + oldTofu + ": run `make tools` first")
-			}
+			kit.OpenTofu(GinkgoT(), oldTofu)
 		})
 
 		It("walks the pak's path with the recorded template, once", func(ctx context.Context) {

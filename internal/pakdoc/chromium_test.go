@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"sync"
 	"syscall"
 
@@ -48,7 +49,7 @@ func startBrowser() *browser {
 		}
 	}
 	if program == "" {
-		Skip("there is no Chromium; scripts/chromium installs it where it can")
+		kit.Missing(GinkgoT(), "there is no Chromium; run `scripts/install chromium`")
 	}
 	profile, err := os.MkdirTemp("", "chromium-")
 	Expect(err).NotTo(HaveOccurred())

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"service-adapter/spec/kit"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,8 +38,8 @@ type object = map[string]any
 
 // The versions of OpenTofu in the paks.
 const (
-	older  = "1.10.10"
-	newest = "1.12.6"
+	older  = kit.Older
+	newest = kit.Newest
 )
 
 const directoryProvider = "registry.terraform.io/service-adapter/directory"
@@ -47,24 +48,15 @@ const directoryProvider = "registry.terraform.io/service-adapter/directory"
 var shared string
 
 var _ = BeforeSuite(func() {
-	for _, file := range []string{binary("tofu/" + older + "/tofu"), binary("tofu/" + newest + "/tofu"), binary("providers/terraform-provider-directory")} {
-		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
-	}
 	var err error
 	shared, err = os.MkdirTemp("", "prov-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, shared)
 	for _, version := range []string{older, newest} {
-		script := fmt.Sprintf(wrapperScript, version, commandLog(), binary("tofu/"+version+"/tofu"), failing(atEnd), failing(halfway))
+		script := fmt.Sprintf(wrapperScript, version, commandLog(), kit.OpenTofu(GinkgoT(), version), failing(atEnd), failing(halfway))
 		Expect(os.WriteFile(wrapper(version), []byte(script), 0o700)).To(Succeed())
 	}
 })
-
-func binary(name string) string {
-	path, err := filepath.Abs(filepath.Join("..", "..", "build", name))
-	Expect(err).NotTo(HaveOccurred())
-	return path
-}
 
 // wrapper is an OpenTofu that writes its version and command into the log before it runs.
 func wrapper(version string) string { return filepath.Join(shared, "tofu-"+version) }
@@ -179,7 +171,7 @@ func (s *site) install(p pak) {
 		manifest += fmt.Sprintf("- {name: tofu, version: %s, default: %t}\n", version, i == len(p.tofu)-1)
 		path += "- version: " + version + "\n"
 	}
-	Expect(os.Symlink(binary("providers/terraform-provider-directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+	Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
 	service := `version: 1
 name: service
 id: 00000000-0000-4000-8000-000000000001

@@ -106,7 +106,7 @@ var _ = Describe("a store in PostgreSQL", func() {
 
 	It("keeps the password out of its errors", func(ctx context.Context) {
 		p := newPlace(ctx, "pg")
-		password := shared.server.Password
+		password := server().Password
 		failing := func(connection string) {
 			GinkgoHelper()
 			_, err := opened(place{"pg", connection}).Read(ctx, "b-1")
@@ -117,8 +117,8 @@ var _ = Describe("a store in PostgreSQL", func() {
 		failing(strings.Replace(p.where, "admin:", "nobody:", 1))
 		failing(strings.Replace(p.where, "sslmode=disable", "sslmode=require", 1))
 		failing(strings.Replace(p.where, "sslmode=disable", "sslmode=verify-full&sslrootcert=/nowhere", 1))
-		Expect(shared.server.Stop()).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(shared.server.Start(ctx)).To(Succeed()) })
+		Expect(server().Stop()).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(server().Start(ctx)).To(Succeed()) })
 		failing(p.where)
 		Expect(opened(p).Replace(ctx, "b-1", nil, one)).To(MatchError(ContainSubstring("connection refused")))
 	})
@@ -169,8 +169,8 @@ var _ = Describe("a store in PostgreSQL", func() {
 		p := newPlace(ctx, "pg")
 		home := GinkgoT().TempDir()
 		GinkgoT().Setenv("HOME", home)
-		write(home+"/.pgpass", "*:*:*:*:"+shared.server.Password)
-		_, err := opened(place{"pg", strings.Replace(p.where, ":"+shared.server.Password, "", 1)}).Read(ctx, "b-1")
+		write(home+"/.pgpass", "*:*:*:*:"+server().Password)
+		_, err := opened(place{"pg", strings.Replace(p.where, ":"+server().Password, "", 1)}).Read(ctx, "b-1")
 		Expect(err).To(MatchError(ContainSubstring("password")))
 	})
 })

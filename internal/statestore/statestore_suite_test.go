@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/statestore"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 func TestMain(m *testing.M) {
@@ -53,42 +52,18 @@ func (p place) store() (statestore.Store, error) {
 // file is a file of a workspace in a local place.
 func (p place) file(workspace, name string) string { return filepath.Join(p.where, workspace, name) }
 
-// The server of the suite; the first spec that needs it starts it.
-var shared struct {
-	dir    string
-	server *servers.Server
+// shared is the server of the suite and the number of its databases.
+var shared = struct {
+	server servers.Shared
 	places int
-}
+}{server: servers.Shared{Start: servers.PostgreSQL}}
 
-var _ = AfterSuite(func() {
-	if shared.server != nil {
-		Expect(shared.server.Kill()).To(Succeed())
-	}
-	if shared.dir != "" {
-		Expect(os.RemoveAll(shared.dir)).To(Succeed())
-	}
-})
+var _ = AfterSuite(shared.server.Close)
 
 // server returns PostgreSQL.
-func server(ctx context.Context) *servers.Server {
+func server() *servers.Server {
 	GinkgoHelper()
-	if shared.server == nil {
-		if shared.dir == "" {
-			dir, err := os.MkdirTemp("/tmp", "statestore-")
-			Expect(err).NotTo(HaveOccurred())
-			// PostgreSQL's user must get through it.
-			Expect(os.Chmod(dir, 0o711)).To(Succeed())
-			shared.dir = dir
-		}
-		// The server outlives the spec.
-		started, err := servers.PostgreSQL(context.WithoutCancel(ctx), filepath.Join(shared.dir, "postgresql"))
-		if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-			Skip(err.Error())
-		}
-		Expect(err).NotTo(HaveOccurred())
-		shared.server = started
-	}
-	return shared.server
+	return shared.server.Get(GinkgoT())
 }
 
 // newPlace returns an empty place; that of pg has its table already.
@@ -110,8 +85,8 @@ func newDatabase(ctx context.Context) place {
 	GinkgoHelper()
 	shared.places++
 	name := fmt.Sprintf("states%d", shared.places)
-	Expect(server(ctx).CreateDatabase(ctx, name)).To(Succeed())
-	return place{"pg", shared.server.DSN(name)}
+	Expect(server().CreateDatabase(ctx, name)).To(Succeed())
+	return place{"pg", server().DSN(name)}
 }
 
 // session opens a session in a database, which ends with the spec.

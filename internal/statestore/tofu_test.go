@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"strings"
 	"syscall"
 
@@ -16,11 +17,8 @@ import (
 	"service-adapter/internal/statestore"
 )
 
-// root is the repository.
-const root = "../.."
-
 // versions are the oldest OpenTofu, one from between and the newest.
-var versions = []string{"1.6.2", "1.10.10", "1.12.6"}
+var versions = []string{kit.Oldest, kit.Older, kit.Newest}
 
 // configuration has a resource that needs no provider, and takes as long to make as somebody holds a pipe.
 const configuration = `
@@ -47,11 +45,7 @@ type site struct{ binary, dir string }
 // newSite initialises the directory, and with it the place.
 func newSite(ctx context.Context, version string, p place) site {
 	GinkgoHelper()
-	binary, err := filepath.Abs(filepath.Join(root, "build", "tofu", version, "tofu"))
-	Expect(err).NotTo(HaveOccurred())
-	if _, err := os.Stat(binary); err != nil {
-		Skip("run scripts/opentofu " + version)
-	}
+	binary := kit.OpenTofu(GinkgoT(), version)
 	s := site{binary, GinkgoT().TempDir()}
 	// The index of the table is there already, and to look whether it is OpenTofu would wait for all who change the table.
 	config := map[string]any{"conn_str": p.where, "skip_index_creation": true}

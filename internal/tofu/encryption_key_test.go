@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 
@@ -83,7 +84,7 @@ var _ = Describe("the key script", func() {
 		Context("in "+name, func() {
 			BeforeEach(func() {
 				if shell == nil {
-					Skip("not installed")
+					kit.Missing(GinkgoT(), "there is no "+name+"; run `scripts/install "+name+"`")
 				}
 			})
 

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/tofu"
-	"service-adapter/spec/hold"
+	"service-adapter/spec/kit/hold"
 )
 
 // providers declares the test provider.

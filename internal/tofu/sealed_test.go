@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ const sealedFile = "terraform.tfstate"
 // bareTofu runs an OpenTofu of a version in a directory of its own, without the engine.
 func bareTofu(ctx context.Context, version, dir string, e *statestore.Encryption, args ...string) (stdout string, err error) {
 	GinkgoHelper()
-	cmd := exec.CommandContext(ctx, filepath.Join(root(), "build", "tofu", version, "tofu"), args...)
+	cmd := exec.CommandContext(ctx, kit.OpenTofuPath(version), args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "CHECKPOINT_DISABLE=1", "TF_CLI_CONFIG_FILE=/dev/null", "TF_IN_AUTOMATION=1", "TF_INPUT=0"}
 	if e != nil {

@@ -3,7 +3,6 @@ package tofu_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/tofu"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // store is a state backend that is empty when a spec begins.
@@ -26,44 +25,22 @@ type store struct {
 }
 
 // The servers of the suite; the first spec that needs one starts it.
-var shared struct {
-	dir    string
-	pg, s3 *servers.Server
-	stores int
-}
+var shared = struct {
+	servers map[string]*servers.Shared
+	stores  int
+}{servers: map[string]*servers.Shared{"pg": {Start: servers.PostgreSQL}, "s3": {Start: servers.S3}}}
 
 var _ = AfterSuite(func() {
-	for _, server := range []*servers.Server{shared.pg, shared.s3} {
-		if server != nil {
-			Expect(server.Kill()).To(Succeed())
-		}
-	}
-	if shared.dir != "" {
-		Expect(os.RemoveAll(shared.dir)).To(Succeed())
+	for _, server := range shared.servers {
+		server.Close()
 	}
 })
 
-// running returns a server of the suite and starts it when it is not there.
-func running(ctx context.Context, server **servers.Server, name string, start func(context.Context, string) (*servers.Server, error)) *servers.Server {
+// running returns the server of a kind of store.
+func running(kind string) *servers.Server {
 	GinkgoHelper()
-	if *server == nil {
-		if shared.dir == "" {
-			dir, err := os.MkdirTemp("/tmp", "tofu-servers-")
-			Expect(err).NotTo(HaveOccurred())
-			// PostgreSQL's user must get through it.
-			Expect(os.Chmod(dir, 0o711)).To(Succeed())
-			shared.dir = dir
-		}
-		// The server outlives the spec.
-		started, err := start(context.WithoutCancel(ctx), filepath.Join(shared.dir, name))
-		if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-			Skip(err.Error())
-		}
-		Expect(err).NotTo(HaveOccurred())
-		*server = started
-	}
 	shared.stores++
-	return *server
+	return shared.servers[kind].Get(GinkgoT())
 }
 
 // newStore returns an empty state backend: local, pg or s3.
@@ -71,7 +48,7 @@ func newStore(ctx context.Context, kind string) store {
 	GinkgoHelper()
 	switch kind {
 	case "pg":
-		server := running(ctx, &shared.pg, "postgresql", servers.PostgreSQL)
+		server := running("pg")
 		database := fmt.Sprintf("states%d", shared.stores)
 		Expect(server.CreateDatabase(ctx, database)).To(Succeed())
 		return store{
@@ -85,7 +62,7 @@ func newStore(ctx context.Context, kind string) store {
 			},
 		}
 	case "s3":
-		server := running(ctx, &shared.s3, "s3", servers.S3)
+		server := running("s3")
 		bucket := fmt.Sprintf("states%d", shared.stores)
 		Expect(server.CreateBucket(bucket)).To(Succeed())
 		return store{

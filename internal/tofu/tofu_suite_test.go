@@ -1,11 +1,10 @@
 package tofu_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 )
 
 // tofuVersion is the OpenTofu that the specs run.
-const tofuVersion = "1.12.6"
+const tofuVersion = kit.Newest
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(rewriteVariable); dir != "" {
@@ -44,30 +43,15 @@ func TestTofu(t *testing.T) {
 
 var _ = BeforeSuite(func() {
 	i := installation()
-	files := []string{i.Binary}
+	kit.Built(GinkgoT(), i.Binary)
 	for _, p := range i.Providers {
-		files = append(files, p.File)
-	}
-	for _, file := range files {
-		Expect(file).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu and the test providers")
+		kit.Built(GinkgoT(), p.File)
 	}
 })
 
-// root is the repository's directory.
-func root() string {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(missing, fs.ErrNotExist) {
-			return dir
-		}
-		dir = filepath.Dir(dir)
-	}
-	panic(err)
-}
-
 // installation is OpenTofu with the test providers.
 func installation() opentofu.Installation {
-	build := filepath.Join(root(), "build")
+	build := kit.Path("build")
 	return opentofu.Installation{
 		Binary:  filepath.Join(build, "tofu", tofuVersion, "tofu"),
 		Version: tofuVersion,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit"
 	"strings"
 	"time"
 
@@ -17,19 +18,15 @@ import (
 
 // The OpenTofu versions of an upgrade. The first is the oldest that the specification knows; only who wants it builds it.
 const (
-	oldestVersion = "1.6.2"
-	middleVersion = "1.10.10"
+	oldestVersion = kit.Oldest
+	middleVersion = kit.Older
 )
 
 // versioned is an installation with another OpenTofu.
 func versioned(version string) opentofu.Installation {
 	GinkgoHelper()
 	i := installation()
-	i.Binary, i.Version = filepath.Join(root(), "build", "tofu", version, "tofu"), version
-	if _, err := os.Stat(i.Binary); version == oldestVersion && err != nil {
-		Skip("OpenTofu " + version + " is not there; `scripts/opentofu " + version + "` builds it in a few minutes")
-	}
-	Expect(i.Binary).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
+	i.Binary, i.Version = kit.OpenTofu(GinkgoT(), version), version
 	return i
 }
 

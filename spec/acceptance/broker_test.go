@@ -17,7 +17,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	binary "service-adapter/spec/broker"
+	binary "service-adapter/spec/kit/broker"
 )
 
 // The commands of the protocol.

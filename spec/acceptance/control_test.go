@@ -7,7 +7,8 @@ import (
 	"strings"
 	"syscall"
 
-	"service-adapter/spec/hold"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/hold"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,9 +33,9 @@ func (s *site) controlled() {
 	Expect(os.Mkdir(s.control(), 0o700)).To(Succeed())
 	script, err := os.ReadFile(filepath.Join("testdata", "tofu.sh"))
 	Expect(err).NotTo(HaveOccurred())
-	wrapper := strings.NewReplacer("=CONTROL", "="+s.control(), "=TOFU", "="+tofuBinary()).Replace(string(script))
-	Expect(os.Remove(s.bin(tofuVersion, "tofu"))).To(Succeed())
-	Expect(os.WriteFile(s.bin(tofuVersion, "tofu"), []byte(wrapper), 0o755)).To(Succeed())
+	wrapper := strings.NewReplacer("=CONTROL", "="+s.control(), "=TOFU", "="+kit.OpenTofuPath(kit.Newest)).Replace(string(script))
+	Expect(os.Remove(s.bin(kit.Newest, "tofu"))).To(Succeed())
+	Expect(os.WriteFile(s.bin(kit.Newest, "tofu"), []byte(wrapper), 0o755)).To(Succeed())
 }
 
 func (s *site) control() string { return filepath.Join(s.dir, "control") }

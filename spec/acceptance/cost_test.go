@@ -13,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/hold"
 )
 
 // counted replaces the OpenTofu and the provider of the site's pak by scripts that note each of their starts.
@@ -23,8 +25,8 @@ func (s *site) counted() {
 		Expect(os.Remove(path)).To(Succeed())
 		Expect(os.WriteFile(path, []byte(script), 0o755)).To(Succeed())
 	}
-	wrap(s.bin(tofuVersion, "tofu"), tofuBinary(), "$1 $2")
-	wrap(s.bin("terraform-provider-directory_v1.0.0"), providerBinary("directory"), "provider")
+	wrap(s.bin(kit.Newest, "tofu"), kit.OpenTofuPath(kit.Newest), "$1 $2")
+	wrap(s.bin("terraform-provider-directory_v1.0.0"), kit.Provider(GinkgoT(), "directory"), "provider")
 }
 
 func (s *site) started() string { return filepath.Join(s.dir, "started") }
@@ -118,10 +120,7 @@ var _ = Describe("the adapter", func() {
 	// A binding must outlive a crash of the machine: its reservation with a copy, two files and their names in two directories; and
 	// what was made, again with a copy, two files and one directory. What a deletion loses is only deleted once more.
 	It("waits for the disk when it reserves and when everything was made, and else never", func(ctx context.Context) {
-		strace, err := exec.LookPath("strace")
-		if err != nil {
-			Skip("strace is not installed")
-		}
+		strace := hold.Strace()
 		b := newBroker(newSite("entries"))
 		b.deploy(ctx, nil)
 		Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
@@ -142,7 +141,7 @@ var _ = Describe("the adapter", func() {
 			command.Env, command.Dir, command.Stdin = b.site.environment(), b.site.working, strings.NewReader(input)
 			output, err := command.CombinedOutput()
 			if strings.Contains(string(output), "ptrace") {
-				Skip("strace may not trace here")
+				kit.Missing(GinkgoT(), "strace may not trace here; run the test where ptrace is allowed")
 			}
 			Expect(err).NotTo(HaveOccurred(), string(output))
 			text, err := os.ReadFile(file)

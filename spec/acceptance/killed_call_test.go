@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/hold"
+	"service-adapter/spec/kit/hold"
 )
 
 // traced is a command of the broker for strace.

@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 // zipPak makes a zip of the site's pak beside it and returns its path.
@@ -86,12 +88,12 @@ var _ = Describe("a mistake of the operator", func() {
 		Entry("the state directory is relative", func(s *site) {
 			s.set(object{"state": object{"config": object{"dir": "state"}}})
 		}, "dir, the absolute path of a durable directory"),
-		Entry("OpenTofu cannot be executed", func(s *site) { s.unexecutable(tofuVersion, "tofu") },
+		Entry("OpenTofu cannot be executed", func(s *site) { s.unexecutable(kit.Newest, "tofu") },
 			"must be an executable file on a file system that is not mounted noexec"),
 		Entry("a provider cannot be executed", func(s *site) { s.unexecutable("terraform-provider-directory_v1.0.0") },
 			"must be an executable file on a file system that is not mounted noexec"),
 		Entry("OpenTofu is missing", func(s *site) {
-			Expect(os.Remove(s.bin(tofuVersion, "tofu"))).To(Succeed())
+			Expect(os.Remove(s.bin(kit.Newest, "tofu"))).To(Succeed())
 		}, "lacks binaries for linux/"),
 		Entry("the cache directory is open to others", func(s *site) {
 			Expect(os.Mkdir(s.cache(), 0o700)).To(Succeed())

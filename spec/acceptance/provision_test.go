@@ -13,9 +13,10 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 )
 
-// olderTofu is the version before tofuVersion on the upgrade path of a spec's pak.
+// olderTofu is the version before kit.Newest on the upgrade path of a spec's pak.
 const olderTofu = "1.10.10"
 
 // newProvisionedBroker is newBroker for the pak whose provision template makes an entry.
@@ -291,21 +292,20 @@ var _ = Describe("an instance with a provision template", func() {
 	It("is upgraded where the operator wants that", func(ctx context.Context) {
 		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(repository("build", "tofu", olderTofu, "tofu")).To(BeARegularFile(), "run `make tools` first")
-		b.site.link(repository("build", "tofu", olderTofu, "tofu"), b.site.bin(olderTofu, "tofu"))
-		b.site.write("manifest.yml", strings.Replace(string(manifest), tofuVersion, olderTofu, 1))
+		b.site.link(kit.OpenTofu(GinkgoT(), kit.Older), b.site.bin(olderTofu, "tofu"))
+		b.site.write("manifest.yml", strings.Replace(string(manifest), kit.Newest, olderTofu, 1))
 		b.deploy(ctx, nil)
 		key := credentials(b.bind(ctx, "bind-1", nil))["key"]
 
 		b.site.write("manifest.yml", strings.Replace(string(manifest), "- name: tofu", "- {name: tofu, version: "+olderTofu+"}\n- name: tofu", 1)+
-			"terraform_upgrade_path: [{version: "+olderTofu+"}, {version: "+tofuVersion+"}]\n")
+			"terraform_upgrade_path: [{version: "+olderTofu+"}, {version: "+kit.Newest+"}]\n")
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 		b.deploy(ctx, object{"text": "BOSH alone"})
 		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "new"}))), "the instance must be upgraded")
 		b.site.set(object{"terraform_upgrades_enabled": true})
 		exit, changes := b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
-		Expect(changes).To(ConsistOf(HaveKeyWithValue("reason", ContainSubstring("the state is upgraded from OpenTofu "+olderTofu+" to "+tofuVersion))))
+		Expect(changes).To(ConsistOf(HaveKeyWithValue("reason", ContainSubstring("the state is upgraded from OpenTofu "+olderTofu+" to "+kit.Newest))))
 		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"))
 		b.deploy(ctx, object{"content": "new"})
 		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "new"), HaveKeyWithValue("key", key)))
@@ -315,9 +315,9 @@ var _ = Describe("an instance with a provision template", func() {
 	It("of the specification's example is made, bound and unbound", func(ctx context.Context) {
 		s := b.site
 		Expect(os.RemoveAll(s.pak)).To(Succeed())
-		Expect(os.CopyFS(s.pak, os.DirFS(repository("examples", "example-email")))).To(Succeed())
-		s.link(tofuBinary(), s.bin(tofuVersion, "tofu"))
-		s.link(providerBinary("random"), s.bin("terraform-provider-random_v3.7.2"))
+		Expect(os.CopyFS(s.pak, os.DirFS(kit.Path("examples", "example-email")))).To(Succeed())
+		s.link(kit.OpenTofuPath(kit.Newest), s.bin(kit.Newest, "tofu"))
+		s.link(kit.Provider(GinkgoT(), "random"), s.bin("terraform-provider-random_v3.7.2"))
 		s.set(object{"services": object{}})
 		b.ServiceID, b.PlanID = "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"
 		b.Plan = maps.Clone(b.Plan)

@@ -15,6 +15,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 // site is the machine of one spec. Everything of it lies below one directory.
@@ -42,11 +44,11 @@ func newSite(pak string) *site {
 	DeferCleanup(s.remove)
 	source := filepath.Join("testdata", "paks", pak)
 	if pak == "redis" {
-		source = repository("examples", pak)
+		source = kit.Path("examples", pak)
 	}
 	Expect(os.CopyFS(s.pak, os.DirFS(source))).To(Succeed())
-	s.link(tofuBinary(), s.bin(tofuVersion, "tofu"))
-	s.link(providerBinary("directory"), s.bin("terraform-provider-directory_v1.0.0"))
+	s.link(kit.OpenTofuPath(kit.Newest), s.bin(kit.Newest, "tofu"))
+	s.link(kit.Provider(GinkgoT(), "directory"), s.bin("terraform-provider-directory_v1.0.0"))
 	Expect(os.Mkdir(s.entries, 0o700)).To(Succeed())
 	s.config = map[string]any{
 		"paks": []string{s.pak}, "secure_manifests": true, "cache_dir": s.cache(),

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"service-adapter/spec/hold"
+	"service-adapter/spec/kit/hold"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

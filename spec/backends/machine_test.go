@@ -19,8 +19,8 @@ import (
 	"github.com/onsi/gomega/gbytes"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/broker"
-	"service-adapter/spec/hold"
+	"service-adapter/spec/kit/broker"
+	"service-adapter/spec/kit/hold"
 )
 
 // The commands of the protocol.

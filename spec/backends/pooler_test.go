@@ -2,7 +2,6 @@ package backends_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,18 +9,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // pooled makes a machine that reaches the database through PgBouncer.
 func (w *world) pooled(ctx context.Context, mode string) *machine {
 	GinkgoHelper()
-	pooler, err := servers.PgBouncer(context.WithoutCancel(ctx), filepath.Join(w.dir, "pooler-"+mode), w.server, mode)
-	if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-		Skip(err.Error())
-	}
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(pooler.Kill)
+	pooler := servers.Run(GinkgoT(), func(ctx context.Context, dir string) (*servers.Server, error) {
+		return servers.PgBouncer(ctx, dir, w.server, mode)
+	})
 	m := w.bareMachine()
 	state := w.state()
 	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), pooler.Address(), 1)}
@@ -34,7 +30,6 @@ var _ = Describe("PgBouncer before the database", func() {
 	for _, mode := range []string{"transaction", "statement"} {
 		It("is refused before anything is made where it shares sessions: "+mode, func(ctx context.Context) {
 			w := newWorld(ctx, pg)
-			Expect(os.Chmod(w.dir, 0o711)).To(Succeed(), "PgBouncer's user must get through it")
 			m := w.pooled(ctx, mode)
 			for range 2 {
 				got := m.bind(ctx, "bind-1")
@@ -58,7 +53,6 @@ var _ = Describe("PgBouncer before the database", func() {
 
 	It("is fine where each client has its session", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
-		Expect(os.Chmod(w.dir, 0o711)).To(Succeed())
 		m := w.pooled(ctx, "session")
 		w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))

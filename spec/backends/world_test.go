@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 type object = map[string]any
@@ -58,10 +57,9 @@ func newWorld(ctx context.Context, kind string) *world {
 	switch kind {
 	case local:
 		w.place = filepath.Join(suite.dir, "states")
-	case pg:
-		w.server = running(ctx, &suite.pg, pg, servers.PostgreSQL)
-	case s3:
-		w.server = running(ctx, &suite.s3, s3, servers.S3)
+	default:
+		w.server = suite.servers[kind].Get(GinkgoT())
+		w.makePlace(ctx)
 	}
 	if w.server != nil {
 		w.secrets = append(w.secrets, w.server.Password)
@@ -70,24 +68,18 @@ func newWorld(ctx context.Context, kind string) *world {
 	return w
 }
 
-// running returns a server of the suite and starts it when it is not there.
-func running(ctx context.Context, server **servers.Server, kind string, start func(context.Context, string) (*servers.Server, error)) *servers.Server {
+// makePlace makes the database or bucket of the states where it is not there.
+func (w *world) makePlace(ctx context.Context) {
 	GinkgoHelper()
-	if *server != nil {
-		return *server
+	if suite.made[w.kind] {
+		return
 	}
-	started, err := start(context.WithoutCancel(ctx), filepath.Join(suite.dir, kind)) // it outlives the spec
-	if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-		Skip(err.Error())
-	}
-	Expect(err).NotTo(HaveOccurred())
-	*server = started
-	if kind == pg {
-		Expect(started.CreateDatabase(ctx, "states")).To(Succeed())
+	if w.kind == pg {
+		Expect(w.server.CreateDatabase(ctx, w.place)).To(Succeed())
 	} else {
-		Expect(started.CreateBucket("states")).To(Succeed())
+		Expect(w.server.CreateBucket(w.place)).To(Succeed())
 	}
-	return started
+	suite.made[w.kind] = true
 }
 
 // encrypt makes the machines of the world encrypt their states.

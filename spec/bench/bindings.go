@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"service-adapter/spec/bench/figures"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // The state backends.

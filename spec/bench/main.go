@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 
 	"service-adapter/spec/bench/figures"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // measure measures one thing after the other.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"service-adapter/spec/bench/figures"
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
 // flat is the goal that bindings that exist cost others nothing; the tenth is for the noise.

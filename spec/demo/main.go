@@ -16,7 +16,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/broker"
+	"service-adapter/spec/kit/broker"
 )
 
 func main() {

@@ -15,7 +15,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/odb"
-	binary "service-adapter/spec/broker"
+	"service-adapter/spec/kit"
+	binary "service-adapter/spec/kit/broker"
 )
 
 type (
@@ -43,10 +44,10 @@ func newBroker(example string) *broker {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
 	pak := filepath.Join(dir, "pak")
-	Expect(os.CopyFS(pak, os.DirFS(repository("examples", example)))).To(Succeed())
-	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, tofuVersion)
+	Expect(os.CopyFS(pak, os.DirFS(kit.Path("examples", example)))).To(Succeed())
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, kit.Newest)
 	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
-	Expect(os.Symlink(tofuBinary(), filepath.Join(bin, "tofu"))).To(Succeed())
+	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
 	b := &broker{dir: dir, Instance: &odb.Instance{ID: "some-instance-id"}, uaa: "null"}
 	b.config = object{
 		"paks": []string{pak}, "secure_manifests": true, "cache_dir": filepath.Join(dir, "cache"),

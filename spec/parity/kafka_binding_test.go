@@ -10,6 +10,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 // installCommands installs testdata/topic-command as both commands. There is no Kafka here: the specs see how it is called.
@@ -65,7 +67,7 @@ func bindVariables(ctx context.Context, env ...string) object {
 	GinkgoHelper()
 	instance := filepath.Join(GinkgoT().TempDir(), "instance.yml")
 	Expect(os.WriteFile(instance, []byte("vms: {kafka_server: [a], zookeeper_server: [b]}\n"), 0o600)).To(Succeed())
-	evaluate := exec.CommandContext(ctx, adapterBinary, "pak", "evaluate", repository("examples", "kafka"),
+	evaluate := exec.CommandContext(ctx, adapterBinary, "pak", "evaluate", kit.Path("examples", "kafka"),
 		"--action", "bind", "--request", "-", "--instance", instance)
 	evaluate.Env, evaluate.Stdin = append([]string{}, env...), strings.NewReader("{}")
 	output, err := evaluate.CombinedOutput()

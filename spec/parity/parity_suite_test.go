@@ -8,8 +8,6 @@ package parity_test
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -18,13 +16,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	// The suite builds the program: go test must not take the result of an older one from its cache.
-	_ "service-adapter/adapter"
-	_ "service-adapter/internal/cli"
+	"service-adapter/spec/kit"
+	binary "service-adapter/spec/kit/broker"
 )
-
-// tofuVersion is the OpenTofu of the paks; `make tools` builds it.
-const tofuVersion = "1.12.6"
 
 // startUp is how long a server may take to start.
 const startUp = 30 * time.Second
@@ -39,28 +33,10 @@ func TestParity(t *testing.T) {
 	RunSpecs(t, "Parity", suite, reporter)
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	Expect(tofuBinary()).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
-	dir, err := os.MkdirTemp("", "parity-")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, dir)
-	adapterBinary = filepath.Join(dir, "service-adapter")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", adapterBinary, "./cmd/service-adapter")
-	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
-	output, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "%s", output)
+var _ = BeforeSuite(func() {
+	kit.OpenTofu(GinkgoT(), kit.Newest)
+	adapterBinary = binary.Binary(GinkgoT())
 })
-
-// repository is the absolute path of a file of the repository.
-func repository(elements ...string) string {
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", ".."}, elements...)...))
-	if err != nil {
-		panic(err) // there is no working directory
-	}
-	return path
-}
-
-func tofuBinary() string { return repository("build", "tofu", tofuVersion, "tofu") }
 
 // behaviour is one of a hand-written adapter.
 type behaviour struct {
@@ -101,7 +77,7 @@ var differenceRow = regexp.MustCompile(`(?m)^\| (redis|kafka) \| (.+?) \| (.+?) 
 
 var _ = Describe("docs/migrating.md", func() {
 	It("has the reason of each difference, and of no other", func() {
-		text, err := os.ReadFile(repository("docs", "migrating.md"))
+		text, err := os.ReadFile(kit.Path("docs", "migrating.md"))
 		Expect(err).NotTo(HaveOccurred())
 		var documented, wanted []string
 		for _, row := range differenceRow.FindAllStringSubmatch(string(text), -1) {

@@ -12,6 +12,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 // redisServer is a real server of Debian's package, with an ACL file, on an address of its own: the pak knows one port only.
@@ -23,8 +25,7 @@ type redisServer struct {
 // startRedis starts a server whose default user has a password.
 func startRedis(password string) *redisServer {
 	GinkgoHelper()
-	path, err := exec.LookPath("redis-server")
-	Expect(err).NotTo(HaveOccurred(), "run `make tools` as root first: it installs redis-server")
+	path := kit.Program(GinkgoT(), "redis-server", "scripts/install redis-server")
 	dir, err := os.MkdirTemp("", "redis-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)

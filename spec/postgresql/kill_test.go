@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 )
 
 // heldPak is a pak of the suite, in which the template of an action has one more resource, which is made after another one and can be
@@ -34,7 +35,7 @@ func heldPak(dir, source, action, after string) string {
 	change(filepath.Join(template, "outputs.tf"), "output ",
 		fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [%s]\n}\n\noutput ", dir, after))
 	provider := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, "terraform-provider-directory_v1.0.0")
-	Expect(os.Symlink(repository("build", "providers", "terraform-provider-directory"), provider)).To(Succeed())
+	Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"), provider)).To(Succeed())
 	return pak
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/broker"
+	"service-adapter/spec/kit/broker"
 )
 
 // The plans of the pak postgresql-database, and what their instances may have connections.

@@ -17,7 +17,8 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/broker"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
 	"service-adapter/spec/release/maker"
 )
 
@@ -38,10 +39,8 @@ type vm struct {
 // bareVM makes a VM on which nothing is installed.
 func bareVM() *vm {
 	GinkgoHelper()
-	if os.Geteuid() != 0 {
-		skip("only root can make containers")
-	}
-	v := &vm{vcap: filepath.Join(temporary(), "vcap")}
+	kit.Root(GinkgoT(), "make containers")
+	v := &vm{vcap: filepath.Join(kit.Directory(GinkgoT()), "vcap")}
 	for _, name := range []string{"data/packages", "packages", "jobs", "store"} {
 		Expect(os.MkdirAll(filepath.Join(v.vcap, name), 0o755)).To(Succeed())
 	}
@@ -150,8 +149,8 @@ func instance() *odb.Instance {
 
 var _ = Describe("A release of the source", func() {
 	It("is compiled with vendored modules and the operator's Go, without network", func(ctx context.Context) {
-		dir := filepath.Join(temporary(), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: repository(), Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH}, dir)).To(Succeed())
+		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
+		Expect(maker.Stage(ctx, maker.Content{Repository: kit.Path(), Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
 		writeFile("", dir, "packages", "golang-1-linux", "packaging")
 		tarball := filepath.Join(filepath.Dir(dir), "release.tgz")
@@ -186,11 +185,11 @@ var _ = Describe("The deployed release", Ordered, func() {
 	}
 
 	BeforeAll(func(ctx context.Context) {
-		pak := filepath.Join(temporary(), "entries.brokerpak")
+		pak := filepath.Join(kit.Directory(GinkgoT()), "entries.brokerpak")
 		bin := "bin/" + runtime.GOOS + "/" + runtime.GOARCH
 		makePak(filepath.Join("testdata", "pak"), pak, map[string]string{
-			bin + "/" + tofuVersion + "/tofu":            repository("build", "tofu", tofuVersion, "tofu"),
-			bin + "/terraform-provider-directory_v1.0.0": repository("build", "providers", "terraform-provider-directory"),
+			bin + "/" + kit.Newest + "/tofu":             kit.OpenTofu(GinkgoT(), kit.Newest),
+			bin + "/terraform-provider-directory_v1.0.0": kit.Provider(GinkgoT(), "directory"),
 		})
 		tarball, _ := makeRelease(ctx, maker.Content{Binary: adapterBinary, Paks: []string{pak}})
 		site = newVM(ctx, tarball)

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/director"
+	"service-adapter/spec/kit"
 )
 
 // stand is a program in the place of the adapter that shows who runs it, and how.
@@ -74,7 +75,7 @@ var _ = Describe("The job destroy-instances", func() {
 		for _, text := range hostile() {
 			given := directorProperties()
 			given["client_secret"] = text
-			path := filepath.Join(temporary(), "director.yml")
+			path := filepath.Join(kit.Directory(GinkgoT()), "director.yml")
 			writeFile(render(ctx, "destroy-instances", properties{"director": given})[file], path)
 			Expect(os.Chmod(path, 0o640)).To(Succeed())
 			Expect(director.ReadConfig(path)).To(Equal(&director.Config{

@@ -19,6 +19,7 @@ import (
 
 	"service-adapter/internal/value"
 	"service-adapter/schemas"
+	"service-adapter/spec/kit"
 )
 
 // interpolated is the example manifest with ops files, as `bosh interpolate` makes it.
@@ -27,12 +28,12 @@ func interpolated(ops ...string) map[string]any {
 	var all patch.Ops
 	for _, name := range ops {
 		var definitions []patch.OpDefinition
-		Expect(yamlv2.Unmarshal([]byte(readFile(repository("manifests", "operations", name))), &definitions)).To(Succeed())
+		Expect(yamlv2.Unmarshal([]byte(readFile(kit.Path("manifests", "operations", name))), &definitions)).To(Succeed())
 		made, err := patch.NewOpsFromDefinitions(definitions)
 		Expect(err).NotTo(HaveOccurred())
 		all = append(all, made)
 	}
-	text, err := template.NewTemplate([]byte(readFile(repository("manifests", "broker.yml")))).Evaluate(template.StaticVariables{
+	text, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(template.StaticVariables{
 		"pak_name": "redis", "instances_to_destroy": []any{"i1"}, "service_adapter_state_key": "old", "new_service_adapter_state_key": "new",
 		"service_adapter_state_database": "postgres://", "service_adapter_version": "1.0.0",
 	}, all, template.EvaluateOpts{})
@@ -91,7 +92,7 @@ var _ = Describe("The example manifest", func() {
 
 var _ = Describe("The scripts", func() {
 	It("please shellcheck when they are rendered", func(ctx context.Context) {
-		dir := temporary()
+		dir := kit.Directory(GinkgoT())
 		scripts := []string{}
 		add := func(name, text string) {
 			if strings.HasPrefix(text, "#!") {
@@ -112,9 +113,9 @@ var _ = Describe("The scripts", func() {
 		}
 		add("destroy-gone", render(ctx, "destroy-instances", properties{"director": directorProperties()})["bin/run"])
 		Expect(scripts).To(HaveLen(8))
-		shellcheck := repository("build", "tools", "shellcheck")
+		shellcheck := kit.Path("build", "tools", "shellcheck")
 		if _, err := os.Stat(shellcheck); err != nil {
-			shellcheck = "shellcheck"
+			shellcheck = kit.Program(GinkgoT(), "shellcheck", "scripts/lint-shell")
 		}
 		run(ctx, dir, shellcheck, scripts...)
 	})
@@ -122,7 +123,7 @@ var _ = Describe("The scripts", func() {
 
 var _ = Describe("docs/deploying.md", func() {
 	It("has properties that the job takes", func(ctx context.Context) {
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(readFile(repository("docs", "deploying.md")), -1)
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(readFile(kit.Path("docs", "deploying.md")), -1)
 		Expect(blocks).NotTo(BeEmpty())
 		for _, block := range blocks {
 			var example struct{ Properties properties }
@@ -132,11 +133,11 @@ var _ = Describe("docs/deploying.md", func() {
 	})
 
 	It("names every variable of the manifest and the ops files, every job and every ops file", func() {
-		text := readFile(repository("docs", "deploying.md"))
-		files, err := filepath.Glob(repository("manifests", "operations", "*.yml"))
+		text := readFile(kit.Path("docs", "deploying.md"))
+		files, err := filepath.Glob(kit.Path("manifests", "operations", "*.yml"))
 		Expect(err).NotTo(HaveOccurred())
-		for _, file := range append(files, repository("manifests", "broker.yml")) {
-			Expect(text).To(ContainSubstring(strings.TrimPrefix(file, repository()+"/")))
+		for _, file := range append(files, kit.Path("manifests", "broker.yml")) {
+			Expect(text).To(ContainSubstring(strings.TrimPrefix(file, kit.Path()+"/")))
 			for _, found := range regexp.MustCompile(`\(\(([a-z_]+)`).FindAllStringSubmatch(readFile(file), -1) {
 				if found[1] != "broker_password" { // BOSH makes it
 					Expect(text).To(MatchRegexp(`\b` + found[1] + `\b`))

@@ -15,7 +15,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/value"
-	"service-adapter/spec/broker"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
 )
 
 // psych reads YAML documents as the Director does, which is written in ruby.
@@ -52,7 +53,7 @@ var aside = regexp.MustCompile(`(?m)^(# |--- |error: |user error: |no pending ch
 
 var _ = Describe("The Director", func() {
 	It("reads the manifests of manifestgen's cases as we do", func(ctx context.Context) {
-		names, err := filepath.Glob(repository("manifestgen", "testdata", "*.txtar"))
+		names, err := filepath.Glob(kit.Path("manifestgen", "testdata", "*.txtar"))
 		Expect(err).NotTo(HaveOccurred())
 		documents := []string{}
 		for _, name := range names {
@@ -74,7 +75,7 @@ var _ = Describe("The Director", func() {
 	It("reads every text of a user as we do", func(ctx context.Context) {
 		pak, err := filepath.Abs(filepath.Join("testdata", "pak"))
 		Expect(err).NotTo(HaveOccurred())
-		file := filepath.Join(temporary(), "service-adapter.yml")
+		file := filepath.Join(kit.Directory(GinkgoT()), "service-adapter.yml")
 		writeFile("paks: ["+pak+"]\nsecure_manifests: true\n", file)
 		adapter := broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + file}}
 		documents, wanted := []string{}, []any{}

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/release/maker"
 )
 
@@ -23,13 +24,13 @@ type bosh struct{ home string }
 
 func newBOSH() bosh {
 	GinkgoHelper()
-	Expect(repository("build", "releasedir", boshVersion, "releasedir")).To(BeARegularFile(), "run `make tools` first: it builds the BOSH CLI's code")
-	return bosh{temporary()}
+	kit.Built(GinkgoT(), kit.Path("build", "releasedir", boshVersion, "releasedir"))
+	return bosh{kit.Directory(GinkgoT())}
 }
 
 func (b bosh) run(ctx context.Context, args ...string) {
 	GinkgoHelper()
-	command := exec.CommandContext(ctx, repository("build", "releasedir", boshVersion, "releasedir"), args...)
+	command := exec.CommandContext(ctx, kit.Path("build", "releasedir", boshVersion, "releasedir"), args...)
 	command.Env = append(os.Environ(), "HOME="+b.home)
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s", output)
@@ -38,7 +39,7 @@ func (b bosh) run(ctx context.Context, args ...string) {
 // create is bosh create-release --force; it returns the unpacked tarball.
 func (b bosh) create(ctx context.Context, dir, version string) string {
 	GinkgoHelper()
-	tarball := filepath.Join(temporary(), "release.tgz")
+	tarball := filepath.Join(kit.Directory(GinkgoT()), "release.tgz")
 	b.run(ctx, "create-release", dir, version, tarball)
 	return unpack(ctx, tarball)
 }
@@ -46,8 +47,8 @@ func (b bosh) create(ctx context.Context, dir, version string) string {
 // vendorGo is bosh vendor-package of a release that has a small golang-1-linux.
 func (b bosh) vendorGo(ctx context.Context, dir string) {
 	GinkgoHelper()
-	source := temporary()
-	writeFile("name: golang\nblobstore: {provider: local, options: {blobstore_path: "+temporary()+"}}\n", source, "config", "final.yml")
+	source := kit.Directory(GinkgoT())
+	writeFile("name: golang\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+"}}\n", source, "config", "final.yml")
 	writeFile("--- {}\n", source, "config", "blobs.yml")
 	writeFile("name: golang-1-linux\nfiles: [bosh/*]\n", source, "packages", "golang-1-linux", "spec")
 	writeFile("cp -r bosh ${BOSH_INSTALL_TARGET}\n", source, "packages", "golang-1-linux", "packaging")
@@ -60,15 +61,15 @@ func (b bosh) vendorGo(ctx context.Context, dir string) {
 // operatorsCopy is a copy of what of this repository a release is made of. Its blobstore is a directory.
 func operatorsCopy() string {
 	GinkgoHelper()
-	root := temporary()
+	root := kit.Directory(GinkgoT())
 	for _, name := range []string{"go.mod", "go.sum", "config", "jobs", "packages", "cmd", "adapter", "binding", "brokerpak", "internal", "manifestgen", "schemas"} {
-		if info, err := os.Stat(repository(name)); err == nil && info.IsDir() {
-			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(repository(name)))).To(Succeed())
+		if info, err := os.Stat(kit.Path(name)); err == nil && info.IsDir() {
+			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(kit.Path(name)))).To(Succeed())
 		} else {
-			writeFile(readFile(repository(name)), root, name)
+			writeFile(readFile(kit.Path(name)), root, name)
 		}
 	}
-	writeFile("name: service-adapter\nblobstore: {provider: local, options: {blobstore_path: "+temporary()+"}}\n", root, "config", "final.yml")
+	writeFile("name: service-adapter\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+"}}\n", root, "config", "final.yml")
 	return root
 }
 
@@ -92,7 +93,7 @@ func packaged(ctx context.Context, dir, name, file string) string {
 
 var _ = Describe("The release directory", func() {
 	It("gives the BOSH CLI the release that make release makes, and again", func(ctx context.Context) {
-		cli, pak, program := newBOSH(), smallPak("redis.brokerpak"), filepath.Join(temporary(), "program")
+		cli, pak, program := newBOSH(), smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program")
 		writeFile("#!/bin/sh\n", program)
 		tarball, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		for _, version := range []string{"1.2.3", "1.2.4"} {
@@ -105,7 +106,7 @@ var _ = Describe("The release directory", func() {
 	It("gives the BOSH CLI a release of the source with the operator's Go", func(ctx context.Context) {
 		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
 		cli.vendorGo(ctx, root)
-		dir := filepath.Join(temporary(), "dir")
+		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		made := cli.create(ctx, dir, "1.2.3")
 		Expect(fingerprints(made)).To(And(HaveLen(7), HaveKey("golang-1-linux"), HaveKey("service-adapter")))
@@ -118,16 +119,16 @@ var _ = Describe("The release directory", func() {
 		var root, blob, dir string
 
 		stage := func(ctx context.Context, paks ...string) error {
-			program := filepath.Join(temporary(), "program")
+			program := filepath.Join(kit.Directory(GinkgoT()), "program")
 			writeFile("#!/bin/sh\n", program)
 			return maker.Stage(ctx, maker.Content{Repository: root, Binary: program, Paks: paks, Arch: runtime.GOARCH}, dir)
 		}
 		listed := func() string { return readFile(dir, "config", "blobs.yml") }
 
 		BeforeEach(func(ctx context.Context) {
-			root, dir = temporary(), filepath.Join(temporary(), "dir")
+			root, dir = kit.Directory(GinkgoT()), filepath.Join(kit.Directory(GinkgoT()), "dir")
 			for _, name := range []string{"jobs", "packages", "config"} {
-				Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(repository(name)))).To(Succeed())
+				Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(kit.Path(name)))).To(Succeed())
 			}
 			blob = filepath.Join(root, "blobs", "brokerpaks", "redis.brokerpak")
 			writeFile(readFile(smallPak("redis.brokerpak")), blob)
@@ -142,7 +143,7 @@ var _ = Describe("The release directory", func() {
 		})
 
 		It("lists the pak that replaces it", func(ctx context.Context) {
-			pak := filepath.Join(temporary(), "redis.brokerpak")
+			pak := filepath.Join(kit.Directory(GinkgoT()), "redis.brokerpak")
 			makePak(filepath.Join("testdata", "pak"), pak, map[string]string{"bin/linux/" + runtime.GOARCH + "/other": filepath.Join("testdata", "pak", "manifest.yml")})
 			Expect(stage(ctx, pak)).To(Succeed())
 			Expect(listed()).NotTo(ContainSubstring("object_id"))

@@ -20,6 +20,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/adapter"
+	"service-adapter/spec/kit"
 )
 
 // properties are those of a job, as in a deployment manifest.
@@ -31,7 +32,7 @@ func ruby(ctx context.Context, job string, given properties, env ...string) (std
 	input, err := json.Marshal(map[string]any{"properties": given})
 	Expect(err).NotTo(HaveOccurred())
 	var out, complaints bytes.Buffer
-	command := exec.CommandContext(ctx, "ruby", "render.rb", repository("jobs", job))
+	command := exec.CommandContext(ctx, "ruby", "render.rb", kit.Path("jobs", job))
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &out, &complaints
 	command.Env = append(os.Environ(), env...)
 	var exit *exec.ExitError
@@ -54,7 +55,7 @@ func render(ctx context.Context, job string, given properties) map[string]string
 // load has the adapter read a configuration file.
 func load(text string) (adapter.Config, error) {
 	GinkgoHelper()
-	file := filepath.Join(temporary(), "service-adapter.yml")
+	file := filepath.Join(kit.Directory(GinkgoT()), "service-adapter.yml")
 	writeFile(text, file)
 	return adapter.LoadConfig(func(name string) (string, bool) { return file, name == adapter.ConfigVariable })
 }
@@ -203,7 +204,7 @@ func jobs() []string {
 func readSpec(job string) declared {
 	GinkgoHelper()
 	var spec declared
-	decoder := yaml.NewDecoder(strings.NewReader(readFile(repository("jobs", job, "spec"))))
+	decoder := yaml.NewDecoder(strings.NewReader(readFile(kit.Path("jobs", job, "spec"))))
 	Expect(decoder.Decode(&spec)).To(Succeed())
 	return spec
 }
@@ -212,7 +213,7 @@ var _ = Describe("Every job", func() {
 	It("has no process, and describes its properties with a default or an example", func() {
 		Expect(jobs()).To(ContainElement("service-adapter"))
 		for _, job := range jobs() {
-			Expect(readFile(repository("jobs", job, "monit"))).To(BeEmpty(), job)
+			Expect(readFile(kit.Path("jobs", job, "monit"))).To(BeEmpty(), job)
 			for name, property := range readSpec(job).Properties {
 				Expect(property.Description).NotTo(BeEmpty(), job+" "+name)
 				Expect(property.Default != nil || property.Example != nil).To(BeTrue(), job+" "+name)
@@ -246,7 +247,7 @@ func complaints(ctx context.Context, job string, given properties) []string {
 	GinkgoHelper()
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	schema, err := compiler.Compile(repository("jobs", job, "properties_schema.json"))
+	schema, err := compiler.Compile(kit.Path("jobs", job, "properties_schema.json"))
 	Expect(err).NotTo(HaveOccurred())
 	merged, stderr := ruby(ctx, job, given, "SHOW_PROPERTIES=1")
 	Expect(stderr).To(BeEmpty())
@@ -276,7 +277,7 @@ var _ = Describe("The schema of the properties", func() {
 	It("is of the one draft that the Director knows", func() {
 		for _, job := range jobs() {
 			var schema map[string]any
-			Expect(json.Unmarshal([]byte(readFile(repository("jobs", job, "properties_schema.json"))), &schema)).To(Succeed())
+			Expect(json.Unmarshal([]byte(readFile(kit.Path("jobs", job, "properties_schema.json"))), &schema)).To(Succeed())
 			Expect(schema).To(HaveKeyWithValue("$schema", "https://json-schema.org/draft/2020-12/schema"), job)
 		}
 	})

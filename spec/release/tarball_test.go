@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/release/maker"
 )
 
@@ -54,7 +55,7 @@ func makePak(source, target string, binaries map[string]string) {
 // smallPak is a .brokerpak with a small file in the place of its binaries.
 func smallPak(name string) string {
 	GinkgoHelper()
-	path := filepath.Join(temporary(), name)
+	path := filepath.Join(kit.Directory(GinkgoT()), name)
 	makePak(filepath.Join("testdata", "pak"), path, map[string]string{
 		"bin/linux/" + runtime.GOARCH + "/small": filepath.Join("testdata", "pak", "bind.tf"),
 	})
@@ -68,9 +69,9 @@ func label() maker.Label {
 // makeRelease stages and writes a release; dir is the release directory.
 func makeRelease(ctx context.Context, content maker.Content) (tarball, dir string) {
 	GinkgoHelper()
-	place := temporary()
+	place := kit.Directory(GinkgoT())
 	tarball, dir = filepath.Join(place, "release.tgz"), filepath.Join(place, "dir")
-	content.Repository, content.Arch = repository(), runtime.GOARCH
+	content.Repository, content.Arch = kit.Path(), runtime.GOARCH
 	Expect(maker.Stage(ctx, content, dir)).To(Succeed())
 	Expect(maker.Write(dir, label(), tarball)).To(Succeed())
 	return tarball, dir
@@ -88,7 +89,7 @@ func run(ctx context.Context, dir, name string, args ...string) string {
 // unpack unpacks a tarball into a new directory.
 func unpack(ctx context.Context, tarball string) string {
 	GinkgoHelper()
-	dir := temporary()
+	dir := kit.Directory(GinkgoT())
 	run(ctx, dir, "tar", "-xzf", tarball)
 	return dir
 }
@@ -139,7 +140,7 @@ var _ = Describe("make release", func() {
 	})
 
 	It("makes the same bytes again, elsewhere and later", func(ctx context.Context) {
-		pak, program := smallPak("redis.brokerpak"), filepath.Join(temporary(), "program") // not the large one
+		pak, program := smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program") // not the large one
 		writeFile("#!/bin/sh\n", program)
 		first, _ := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		second, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
@@ -148,7 +149,7 @@ var _ = Describe("make release", func() {
 		touched := filepath.Join(dir, "jobs", "service-adapter", "spec")
 		Expect(os.Chmod(filepath.Dir(touched), 0o700)).To(Succeed())
 		Expect(os.Chmod(touched, 0o600)).To(Succeed())
-		third := filepath.Join(temporary(), "release.tgz")
+		third := filepath.Join(kit.Directory(GinkgoT()), "release.tgz")
 		Expect(maker.Write(dir, label(), third)).To(Succeed())
 		Expect(readFile(first) == readFile(third)).To(BeTrue(), "the tarballs differ")
 		writeFile("# changed\n", touched)
@@ -156,23 +157,23 @@ var _ = Describe("make release", func() {
 	})
 
 	It("takes blobs of the repository", func(ctx context.Context) {
-		root := temporary()
+		root := kit.Directory(GinkgoT())
 		for _, name := range []string{"jobs", "packages", "config"} {
-			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(repository(name)))).To(Succeed())
+			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(kit.Path(name)))).To(Succeed())
 		}
 		pak := smallPak("x.brokerpak")
 		Expect(os.MkdirAll(filepath.Join(root, "blobs", "brokerpaks"), 0o755)).To(Succeed())
 		Expect(os.Rename(pak, filepath.Join(root, "blobs", "brokerpaks", "blob.brokerpak"))).To(Succeed())
-		dir := filepath.Join(temporary(), "dir")
+		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		Expect(filepath.Join(dir, "blobs", "brokerpaks", "blob.brokerpak")).To(BeARegularFile())
 	})
 
 	DescribeTable("refuses", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
-		content := maker.Content{Repository: repository(), Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH}
+		content := maker.Content{Repository: kit.Path(), Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH}
 		named := label()
 		change(&content, &named)
-		dir := filepath.Join(temporary(), "dir")
+		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 		err := maker.Stage(ctx, content, dir)
 		if err == nil {
 			err = maker.Write(dir, named, filepath.Join(dir, "release.tgz"))
@@ -183,7 +184,7 @@ var _ = Describe("make release", func() {
 		Entry("a release without a pak", func(c *maker.Content, _ *maker.Label) { c.Paks = nil }, "the release has no pak: add one with `bosh add-blob"),
 		Entry("a pak that is no .brokerpak", func(c *maker.Content, _ *maker.Label) { c.Paks = []string{"redis"} }, "must be a .brokerpak file"),
 		Entry("a file that is no pak", func(c *maker.Content, _ *maker.Label) {
-			c.Paks = []string{filepath.Join(temporary(), "text.brokerpak")}
+			c.Paks = []string{filepath.Join(kit.Directory(GinkgoT()), "text.brokerpak")}
 			Expect(os.WriteFile(c.Paks[0], []byte("text"), 0o600)).To(Succeed())
 		}, "checking the pak text.brokerpak: "),
 		Entry("a pak for other stemcells", func(c *maker.Content, _ *maker.Label) { c.Arch = "riscv64" },

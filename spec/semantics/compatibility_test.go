@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 // leftOut are operations of the recorded cases of which an adapter never hears.
@@ -33,7 +35,7 @@ func documentedRows() map[string][]string {
 }
 
 func compatibility() string {
-	text, err := os.ReadFile(repository("docs", "compatibility.md"))
+	text, err := os.ReadFile(kit.Path("docs", "compatibility.md"))
 	Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }

@@ -17,7 +17,8 @@ import (
 
 	"service-adapter/internal/odb"
 	"service-adapter/internal/value"
-	"service-adapter/spec/broker"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
 )
 
 // operatorEnv is the environment in which the reference broker ran, for the sake of env() and config().
@@ -98,7 +99,7 @@ func (p player) play(ctx context.Context, c recorded) []outcome {
 func (p player) start(c recorded) (*game, error) {
 	dir := filepath.Join(p.root, "cases", c.ID)
 	pak, config := filepath.Join(dir, "pak"), filepath.Join(dir, "service-adapter.yml")
-	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, tofuVersion)
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, kit.Newest)
 	var service struct {
 		ID    string
 		Plans []struct{ ID string }
@@ -106,8 +107,8 @@ func (p player) start(c recorded) (*game, error) {
 	_ = yaml.Unmarshal([]byte(c.Definition), &service) // the adapter reports what is wrong
 	err := errors.Join(
 		os.MkdirAll(bin, 0o700),
-		os.Symlink(tofuBinary(), filepath.Join(bin, "tofu")),
-		os.WriteFile(filepath.Join(pak, "manifest.yml"), fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, tofuVersion), 0o600),
+		os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu")),
+		os.WriteFile(filepath.Join(pak, "manifest.yml"), fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, kit.Newest), 0o600),
 		os.WriteFile(filepath.Join(pak, "service.yml"), deployable(c.Definition), 0o600),
 		os.WriteFile(config, fmt.Appendf(nil, configuration, pak, filepath.Join(dir, "state"), filepath.Join(p.root, "cache")), 0o600),
 	)

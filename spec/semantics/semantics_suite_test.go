@@ -10,9 +10,6 @@ package semantics_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -23,12 +20,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	// The suite builds the program: go test must not take the result of an older one from its cache.
-	_ "service-adapter/adapter"
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
 )
-
-// tofuVersion is the OpenTofu that the cases run; `make tools` builds it.
-const tofuVersion = "1.12.6"
 
 func TestSemantics(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -39,11 +33,8 @@ func TestSemantics(t *testing.T) {
 var outcomes map[string][]outcome
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	Expect(tofuBinary()).To(BeARegularFile(), "run `make tools` first: it builds OpenTofu")
-	root, err := os.MkdirTemp("", "semantics-") // short: OpenTofu makes sockets below it
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, root)
-	outcomes = playAll(ctx, player{binary: adapterBinary(ctx, root), root: root}, focused(append(readRecorded(), readDecisions()...)))
+	kit.OpenTofu(GinkgoT(), kit.Newest)
+	outcomes = playAll(ctx, player{binary: broker.Binary(GinkgoT()), root: kit.Directory(GinkgoT())}, focused(append(readRecorded(), readDecisions()...)))
 })
 
 // wholeSuite is the text of the specs that need the outcome of every case.
@@ -87,36 +78,4 @@ func playAll(ctx context.Context, p player, cases []recorded) map[string][]outco
 	close(queue)
 	workers.Wait()
 	return results
-}
-
-// binaryVariable names a built adapter to test instead of one that is built from this source.
-const binaryVariable = "SERVICE_ADAPTER_BINARY"
-
-// adapterBinary returns the absolute path of the adapter under test.
-func adapterBinary(ctx context.Context, dir string) string {
-	GinkgoHelper()
-	if given := os.Getenv(binaryVariable); given != "" {
-		path, err := filepath.Abs(given)
-		Expect(err).NotTo(HaveOccurred())
-		return path
-	}
-	path := filepath.Join(dir, "service-adapter")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/service-adapter")
-	build.Dir, build.Env = repository(), append(os.Environ(), "CGO_ENABLED=0")
-	output, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "%s", output)
-	return path
-}
-
-// repository is the path of a file of the repository.
-func repository(elements ...string) string {
-	return filepath.Join(append([]string{"..", ".."}, elements...)...)
-}
-
-// tofuBinary is the absolute path of OpenTofu.
-func tofuBinary() string {
-	GinkgoHelper()
-	path, err := filepath.Abs(repository("build", "tofu", tofuVersion, "tofu"))
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }

@@ -1,7 +1,7 @@
 // Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL cluster and an
 // S3 server. They hold throw-away data, can be stopped and started again, and are killed when the test's process ends.
 //
-//	database, err := servers.PostgreSQL(ctx, dir)   // ErrMissing: run scripts/postgresql
+//	database, err := servers.PostgreSQL(ctx, dir)   // ErrMissing: run scripts/install postgresql
 //	defer database.Stop()
 //	err = database.CreateDatabase(ctx, "states")
 //	… database.DSN("states") …
@@ -14,7 +14,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -145,19 +144,4 @@ func tail(path string) string {
 		return err.Error()
 	}
 	return string(text[max(0, len(text)-1000):])
-}
-
-// repository is the directory above the working directory that has the tools in it: that of the module service-adapter.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, missing := os.Stat(filepath.Join(dir, "scripts", "versitygw")); missing == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("the working directory is not in the repository")
-		}
-		dir = filepath.Dir(dir)
-	}
-	return "", err
 }

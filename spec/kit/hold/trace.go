@@ -13,6 +13,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2" //nolint:staticcheck // ginkgo and gomega are made for it
 	. "github.com/onsi/gomega"    //nolint:staticcheck // ginkgo and gomega are made for it
+
+	"service-adapter/spec/kit"
 )
 
 // Traced is a program with what it needs to run under strace.
@@ -43,11 +45,7 @@ var traced = regexp.MustCompile(`^(\d+) +(\w+)\((.*)`)
 // Strace is where strace is; the spec is skipped where there is none.
 func Strace() string {
 	GinkgoHelper()
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		Skip("strace is not installed")
-	}
-	return path
+	return kit.Program(GinkgoT(), "strace", "scripts/install strace")
 }
 
 // Changes runs the program to its end and returns the calls, in their order, by which it itself changed files and directories whose paths
@@ -81,7 +79,7 @@ func (t Traced) run(ctx context.Context, prefix string, options ...string) (call
 	strace.Env = append([]string{"GOMAXPROCS=16", "GODEBUG=asyncpreemptoff=1"}, t.Env...)
 	output, err := strace.CombinedOutput()
 	if strings.Contains(string(output), "ptrace") {
-		Skip("strace may not trace here")
+		kit.Missing(GinkgoT(), "strace may not trace here; run the test where ptrace is allowed")
 	}
 	GinkgoWriter.Printf("%v: %v\n%.2000s\n", t.Args, err, output)
 	var exit *exec.ExitError

@@ -21,7 +21,7 @@ import (
 func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(programs) == 0 {
-		return nil, fmt.Errorf("looking for PostgreSQL: %w: run scripts/postgresql", ErrMissing)
+		return nil, fmt.Errorf("looking for PostgreSQL: %w: run scripts/install postgresql", ErrMissing)
 	}
 	bin := filepath.Dir(programs[len(programs)-1])
 	as, err := unprivileged()

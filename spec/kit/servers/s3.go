@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"service-adapter/spec/kit"
 )
 
 // S3Version is the version of versitygw, the S3 server.
@@ -16,11 +18,7 @@ const S3Version = "1.8.0"
 
 // S3 starts an S3 server that keeps its buckets as directories below dir/buckets, and their objects as files there.
 func S3(ctx context.Context, dir string) (*Server, error) {
-	root, err := repository()
-	if err != nil {
-		return nil, err
-	}
-	binary := filepath.Join(root, "build", "versitygw", S3Version, "versitygw")
+	binary := kit.Path("build", "versitygw", S3Version, "versitygw")
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("looking for versitygw: %w: run scripts/versitygw %s", ErrMissing, S3Version)
 	}

@@ -2,46 +2,16 @@ package servers_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"service-adapter/spec/servers"
+	"service-adapter/spec/kit/servers"
 )
 
-// reachable is a directory that PostgreSQL's user can reach, too: those of testing.T are for one's own.
-func reachable(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "servers-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// skipMissing skips the test where a program cannot be installed and fails it elsewhere.
-func skipMissing(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, servers.ErrMissing) && os.Geteuid() != 0 {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestPostgreSQLKeepsItsDataAndWantsAPassword(t *testing.T) {
-	s, err := servers.PostgreSQL(t.Context(), filepath.Join(reachable(t), "postgresql"))
-	skipMissing(t, err)
-	t.Cleanup(func() { _ = s.Kill() })
+	s := servers.Run(t, servers.PostgreSQL)
 	query := func(statements string) string {
 		t.Helper()
 		rows, err := s.Query(context.WithoutCancel(t.Context()), "things", statements)
@@ -73,9 +43,7 @@ func TestPostgreSQLKeepsItsDataAndWantsAPassword(t *testing.T) {
 }
 
 func TestS3AnswersAndStops(t *testing.T) {
-	s, err := servers.S3(t.Context(), reachable(t))
-	skipMissing(t, err)
-	t.Cleanup(func() { _ = s.Kill() })
+	s := servers.Run(t, servers.S3)
 	if err := s.CreateBucket("states"); err != nil {
 		t.Fatal(err)
 	}

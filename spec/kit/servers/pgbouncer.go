@@ -17,7 +17,7 @@ const pgbouncer = "/usr/sbin/pgbouncer"
 // session, transaction or statement. Users, passwords and databases are those of the cluster.
 func PgBouncer(ctx context.Context, dir string, cluster *Server, mode string) (*Server, error) {
 	if _, err := os.Stat(pgbouncer); err != nil {
-		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/pgbouncer", ErrMissing)
+		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)
 	}
 	as, err := unprivileged()
 	if err != nil {

@@ -1,0 +1,77 @@
+package kit_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"service-adapter/spec/kit"
+)
+
+// recorder is a test that records how it ended.
+type recorder struct {
+	testing.TB
+
+	failed, skipped string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, arguments ...any) {
+	r.failed = fmt.Sprintf(format, arguments...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Skipf(format string, arguments ...any) {
+	r.skipped = fmt.Sprintf(format, arguments...)
+	runtime.Goexit()
+}
+
+// run runs a test to its end.
+func run(test func(t kit.T)) *recorder {
+	r, ended := &recorder{}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		test(r)
+	}()
+	<-ended
+	return r
+}
+
+func TestWhatIsMissingFailsOnlyInContinuousIntegration(t *testing.T) {
+	missing := map[string]func(kit.T){
+		"there is no " + kit.Path("build", "tofu", "0.0.1", "tofu") + "; run `make tools`": func(t kit.T) { kit.OpenTofu(t, "0.0.1") },
+		"there is no no-such-program; run `scripts/nothing`":                               func(t kit.T) { kit.Program(t, "no-such-program", "scripts/nothing") },
+	}
+	for text, test := range missing {
+		t.Setenv("CI", "true")
+		if got := run(test); got.failed != "with CI=true nothing is skipped: "+text || got.skipped != "" {
+			t.Errorf("with CI=true: failed %q, skipped %q", got.failed, got.skipped)
+		}
+		t.Setenv("CI", "")
+		if got := run(test); got.skipped != text || got.failed != "" {
+			t.Errorf("without CI: failed %q, skipped %q", got.failed, got.skipped)
+		}
+	}
+}
+
+func TestPathFindsTheRepositoryFromBelow(t *testing.T) {
+	t.Chdir("servers")
+	if _, err := os.Stat(kit.Path("go.mod")); err != nil {
+		t.Error(err)
+	}
+	if got := filepath.Join(kit.Path(), "spec", "kit", "servers"); got != mustGetwd(t) {
+		t.Errorf("%s is not the working directory", got)
+	}
+}
+
+func mustGetwd(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
