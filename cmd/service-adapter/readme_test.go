@@ -114,8 +114,8 @@ func testDemo(t *testing.T) {
 
 // testContinuousIntegration sees that .ci/run makes the targets, and that `make` alone is a part of them.
 func testContinuousIntegration(t *testing.T) {
-	if script := readFile(t, ".ci/run"); !regexp.MustCompile(`(?m)^exec make lint test$`).MatchString(script) {
-		t.Errorf(".ci/run must make lint and test, it is:\n%s", script)
+	if script := readFile(t, ".ci/run"); !regexp.MustCompile(`(?m)^make --jobs=2 lint tools\nexec make test$`).MatchString(script) {
+		t.Errorf(".ci/run must make lint, tools and test, it is:\n%s", script)
 	}
 	makefile := readFile(t, "Makefile")
 	for _, line := range []string{".DEFAULT_GOAL := build", "test: unit", "unit: build"} {
