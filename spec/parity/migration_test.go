@@ -152,7 +152,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 	},
 		Entry(nil, "null", "it must be a text, as the adapter wrote it, not null"),
 		Entry(nil, "7", "not the value 7"),
-		Entry(nil, "''", `reading the record "brokerpak" of the manifest: EOF`),
+		Entry(nil, "''", `reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
 		Entry(nil, "{format: 1}", "not a mapping"),
 		Entry(nil, `'"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
 	)
