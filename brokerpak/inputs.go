@@ -19,9 +19,9 @@ var types = []string{"", "object", "boolean", "array", "number", "string", "inte
 // attributeForm is how a tf_attribute begins.
 var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 
-func (d *definition) variables(what string, target *[]Variable) field {
+func (d *document) variables(what string, target *[]Variable) field {
 	keys := func(variable *Variable) fields { return d.variableKeys(what, variable) }
-	return entries(d.document, what, false, target, keys, func(node *yaml.Node, at places, variable *Variable) bool {
+	return entries(d, what, false, target, keys, func(node *yaml.Node, at places, variable *Variable) bool {
 		variable.Pos = d.pos(node)
 		if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
 			d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
@@ -30,7 +30,7 @@ func (d *definition) variables(what string, target *[]Variable) field {
 	})
 }
 
-func (d *definition) variableKeys(what string, variable *Variable) fields {
+func (d *document) variableKeys(what string, variable *Variable) fields {
 	return fields{
 		{"field_name", "The name.", required(d.text("field_name", &variable.Name))},
 		{"type", "The JSON type; any when it is left out.", d.typeName(&variable.Type)},
@@ -68,7 +68,7 @@ func constraintsSchema() schema {
 	return properties
 }
 
-func (d *definition) variableDefault(what string, variable *Variable) field {
+func (d *document) variableDefault(what string, variable *Variable) field {
 	return field{words: "any", shape: anything, decode: func(node *yaml.Node) {
 		variable.HasDefault = !yamltree.IsNull(node)
 		if what == "user_inputs" {
@@ -86,7 +86,7 @@ func (d *definition) variableDefault(what string, variable *Variable) field {
 func anything() schema { return schema{} }
 
 // defaultValue decodes a default: a string is parsed as an expression, anything else is a literal.
-func (d *definition) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
+func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
 	literal = d.value(node)
 	if _, ok := literal.(string); ok {
 		d.expression("default", &template).decode(node)
@@ -94,7 +94,7 @@ func (d *definition) defaultValue(node *yaml.Node) (literal any, template *expr.
 	return literal, template
 }
 
-func (d *definition) typeName(target *string) field {
+func (d *document) typeName(target *string) field {
 	f := d.text("type", target)
 	decode := f.decode
 	f.decode = func(node *yaml.Node) {
@@ -116,7 +116,7 @@ func typesSchema() schema {
 }
 
 // enum keeps the YAML type of the values: an integer field needs integer keys.
-func (d *definition) enum(target *[]EnumValue) field {
+func (d *document) enum(target *[]EnumValue) field {
 	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		for _, p := range d.pairs(node, "enum") {
 			var description string

@@ -140,51 +140,59 @@ func nativeSyntax(name string) bool {
 		!strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
 }
 
+// labels are how many labels each kind of block has. OpenTofu refuses a block with another number.
+var labels = map[string]int{ //nolint:gochecknoglobals // a constant table
+	"variable": 1, "output": 1, "resource": 2, "data": 2, "ephemeral": 2, "check": 1, "provider": 1, "module": 1, "terraform": 0,
+}
+
 // block records one top-level block.
 func (in *inspector) block(block *hclsyntax.Block) {
-	m := in.module
-	switch labels := block.Labels; {
-	case block.Type == "variable" && len(labels) == 1:
-		in.reserved(labels[0], block)
-		m.Variables[labels[0]] = merge(m.Variables[labels[0]], variable(block))
-	case block.Type == "output" && len(labels) == 1:
-		in.reserved(labels[0], block)
-		m.Outputs = append(m.Outputs, labels[0])
-		if sensitive, ok := block.Body.Attributes["sensitive"]; ok && isTrue(sensitive.Expr) {
-			m.SensitiveOutputs = append(m.SensitiveOutputs, labels[0])
-		}
-		first(m.OutputPlaces, labels[0], position(block.DefRange().Ptr(), ""))
-	case block.Type == "resource" && len(labels) == 2:
-		in.reserved(labels[1], block)
-		m.Resources = append(m.Resources, labels[0]+"."+labels[1])
+	if wanted, known := labels[block.Type]; !known || len(block.Labels) != wanted {
+		return
+	}
+	m, address := in.module, strings.Join(block.Labels, ".")
+	switch block.Type {
+	case "variable":
+		in.reserved(address, block)
+		m.Variables[address] = merge(m.Variables[address], variable(block))
+	case "output":
+		in.output(address, block)
+	case "resource":
+		in.reserved(block.Labels[1], block)
+		m.Resources = append(m.Resources, address)
 		in.provider(block)
 		if protected(block.Body) {
-			m.Protected = append(m.Protected, labels[0]+"."+labels[1])
+			m.Protected = append(m.Protected, address)
 		}
-	case block.Type == "data" && len(labels) == 2:
-		m.Data = append(m.Data, "data."+labels[0]+"."+labels[1])
+	case "data":
+		m.Data = append(m.Data, "data."+address)
 		in.provider(block)
-	case block.Type == "ephemeral" && len(labels) == 2:
+	case "ephemeral":
 		in.provider(block)
-	case block.Type == "check":
+	case "check":
 		for _, nested := range block.Body.Blocks {
-			if nested.Type == "data" && len(nested.Labels) == 2 {
+			if nested.Type == "data" && len(nested.Labels) == labels["data"] {
 				in.provider(nested)
 			}
 		}
-	case block.Type == "provider" && len(labels) == 1:
-		first(m.Providers, labels[0], position(block.DefRange().Ptr(), ""))
-		for _, argument := range []string{"alias", "for_each"} {
-			if _, set := block.Body.Attributes[argument]; set {
-				m.Aliases = true
-			}
-		}
-	case block.Type == "module" && len(labels) == 1:
-		m.Modules = append(m.Modules, "module."+labels[0])
-		m.Calls[labels[0]] = call(block)
-	case block.Type == "terraform":
+	case "provider":
+		first(m.Providers, address, position(block.DefRange().Ptr(), ""))
+		m.Aliases = m.Aliases || block.Body.Attributes["alias"] != nil || block.Body.Attributes["for_each"] != nil
+	case "module":
+		m.Modules = append(m.Modules, "module."+address)
+		m.Calls[address] = call(block)
+	case "terraform":
 		in.providers(block.Body)
 	}
+}
+
+func (in *inspector) output(name string, block *hclsyntax.Block) {
+	in.reserved(name, block)
+	in.module.Outputs = append(in.module.Outputs, name)
+	if sensitive, ok := block.Body.Attributes["sensitive"]; ok && isTrue(sensitive.Expr) {
+		in.module.SensitiveOutputs = append(in.module.SensitiveOutputs, name)
+	}
+	first(in.module.OutputPlaces, name, position(block.DefRange().Ptr(), ""))
 }
 
 func (in *inspector) reserved(name string, block *hclsyntax.Block) {
