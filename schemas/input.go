@@ -103,33 +103,51 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// compileFunc compiles the schema of one input, for the sake of its error.
-type compileFunc func(v brokerpak.Variable) error
-
-// faultyConstraints explains why the schema of some of the inputs cannot be compiled: an error at the place of each
-// input at fault, with the keyword. The cause is the error that compiling all of them gave.
-func faultyConstraints(inputs []brokerpak.Variable, compile compileFunc, cause error) error {
+// propertiesOf makes the schemas of inputs and compiles them together. Where that fails, each is compiled alone: the error names the
+// place of each input at fault, with the keyword.
+func propertiesOf(
+	inputs []brokerpak.Variable, schemaOf func(brokerpak.Variable) (map[string]any, error), compile func(properties map[string]any) error,
+) (map[string]any, error) {
+	together := func(inputs ...brokerpak.Variable) (map[string]any, error) {
+		properties := make(map[string]any, len(inputs))
+		for _, input := range inputs {
+			property, err := schemaOf(input)
+			if err != nil {
+				return nil, err
+			}
+			properties[input.Name] = property
+		}
+		return properties, compile(properties)
+	}
+	properties, cause := together(inputs...)
+	if cause == nil {
+		return properties, nil
+	}
+	alone := func(input brokerpak.Variable) error {
+		_, err := together(input)
+		return err
+	}
 	var faults diag.List
 	for _, input := range inputs {
-		err := compile(input)
+		err := alone(input)
 		if err == nil {
 			continue
 		}
 		subject := "the constraints"
-		if keyword, reason := faultyKeyword(input, compile); keyword != "" {
+		if keyword, reason := faultyKeyword(input, alone); keyword != "" {
 			subject, err = "constraint "+keyword, reason
 		}
 		faults.Errorf(input.Pos, "constraint", "%s of input %q cannot be used: %s", subject, input.Name,
 			strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if !faults.HasErrors() {
-		return cause
+		return nil, cause
 	}
-	return faults.Err()
+	return nil, faults.Err()
 }
 
 // faultyKeyword returns the first keyword that is at fault by itself.
-func faultyKeyword(input brokerpak.Variable, compile compileFunc) (string, error) {
+func faultyKeyword(input brokerpak.Variable, compile func(brokerpak.Variable) error) (string, error) {
 	for _, keyword := range slices.Sorted(maps.Keys(input.Constraints)) {
 		alone := input
 		alone.Constraints = map[string]any{keyword: input.Constraints[keyword]}

@@ -60,15 +60,12 @@ type section struct {
 }
 
 func (s section) schema() (map[string]any, error) {
-	properties := make(map[string]any, len(s.inputs))
+	properties, err := propertiesOf(s.inputs, s.property, func(properties map[string]any) error { return compilePublished(object(properties)) })
+	if err != nil {
+		return nil, err
+	}
 	var required []string
-	var failed error
 	for _, input := range s.inputs {
-		property, err := s.property(input)
-		if err != nil {
-			failed = err
-		}
-		properties[input.Name] = property
 		if s.userMustGive(input) && !s.update {
 			required = append(required, input.Name)
 		}
@@ -77,12 +74,6 @@ func (s section) schema() (map[string]any, error) {
 	if len(required) > 0 {
 		slices.Sort(required)
 		schema["required"] = required
-	}
-	if failed == nil {
-		failed = compilePublished(schema)
-	}
-	if failed != nil {
-		return nil, faultyConstraints(s.inputs, s.compileAlone, failed)
 	}
 	return schema, nil
 }
@@ -107,14 +98,6 @@ func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 	}
 	input.Default, input.DefaultExpr, input.HasDefault = supplied, nil, supplied != nil
 	return input
-}
-
-func (s section) compileAlone(input brokerpak.Variable) error {
-	property, err := s.property(input)
-	if err != nil {
-		return err
-	}
-	return compilePublished(object(map[string]any{input.Name: property}))
 }
 
 // userMustGive tells whether nothing but the user can supply a required input.

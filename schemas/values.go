@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +21,11 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	if len(inputs) == 0 {
 		return nil
 	}
-	schema, err := compileInputs(inputs)
+	var schema *gojsonschema.Schema
+	_, err := propertiesOf(inputs, validationSchema, func(properties map[string]any) (err error) {
+		schema, err = compileOwn(map[string]any{"properties": properties})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("reading the constraints of inputs: %w", err)
 	}
@@ -80,21 +83,6 @@ func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	return kept
 }
 
-func compileInputs(inputs []brokerpak.Variable) (*gojsonschema.Schema, error) {
-	properties := make(map[string]any, len(inputs))
-	var failed error
-	for _, input := range inputs {
-		property, err := validationSchema(input)
-		failed = errors.Join(failed, err)
-		properties[input.Name] = property
-	}
-	schema, err := compileOwn(map[string]any{"properties": properties})
-	if failed = errors.Join(failed, err); failed != nil {
-		return nil, faultyConstraints(inputs, compileAlone, failed)
-	}
-	return schema, nil
-}
-
 // validationSchema is the schema of an input without its enum, which enumFault checks.
 func validationSchema(input brokerpak.Variable) (map[string]any, error) {
 	t := &translator{validating: true}
@@ -103,15 +91,6 @@ func validationSchema(input brokerpak.Variable) (map[string]any, error) {
 		delete(schema, "enum")
 	}
 	return schema, t.err
-}
-
-func compileAlone(input brokerpak.Variable) error {
-	schema, err := validationSchema(input)
-	if err != nil {
-		return err
-	}
-	_, err = compileOwn(schema)
-	return err
 }
 
 // enumFault compares with the enum of an input. The library would compare numbers as floats, where 2⁵³+1 is 2⁵³.
