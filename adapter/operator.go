@@ -86,7 +86,7 @@ func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecyc
 
 // deleteNamed deletes a binding that the name of its workspace was given for; missing is the error when it was not.
 func (o *Operator) deleteNamed(ctx context.Context, name string, missing error, only []lifecycle.Condition) error {
-	stored, err := o.Look(ctx, lifecycle.Binding, name)
+	stored, err := o.Read(ctx, lifecycle.Binding, name)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotStored):
 		return missing

@@ -60,7 +60,7 @@ func newDelete(streams Streams) *cobra.Command {
 // rehearse tells what would become of something without --dry-run: success, unless it would only be forgotten, or there is none.
 func (r *removal) rehearse(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, success string) result {
 	if stored.Condition == "" { // its id was given, so that it was not read
-		if _, err := operator.Look(ctx, stored.Kind, stored.ID); err != nil {
+		if _, err := operator.Read(ctx, stored.Kind, stored.ID); err != nil {
 			return outcome(err, success)
 		}
 	}
@@ -110,7 +110,7 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		err := operator.Unlock(ctx, kind, stored.ID, lock)
 		if err == nil {
 			// Only now: a run that died early leaves a lock where nothing is stored yet.
-			if _, missing := operator.Look(ctx, kind, stored.ID); errors.Is(missing, lifecycle.ErrNotStored) {
+			if _, missing := operator.Read(ctx, kind, stored.ID); errors.Is(missing, lifecycle.ErrNotStored) {
 				err = missing
 			}
 		}

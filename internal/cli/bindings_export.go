@@ -104,7 +104,7 @@ func (f *exportFlags) find(
 		return chosen, 0, err
 	}
 	for _, id := range ids {
-		stored, err := operator.Look(ctx, lifecycle.Binding, id)
+		stored, err := operator.Read(ctx, lifecycle.Binding, id)
 		switch {
 		case errors.Is(err, lifecycle.ErrNotStored):
 			missing++

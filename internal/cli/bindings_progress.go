@@ -30,14 +30,14 @@ func (p *progress) report(done, total int) {
 	}
 	if percent := done * whole / total; percent != p.shown {
 		p.shown = percent
-		_, _ = fmt.Fprintf(p.streams.Err, "\r%s: %d of %d", p.doing, done, total) // nobody is left to tell
+		_, _ = fmt.Fprintf(p.streams.Err, "\r%s: %d of %d", p.doing, done, total) // there is nowhere else to report it
 	}
 }
 
 // end takes what a terminal shows away.
 func (p *progress) end() {
 	if p.shown >= 0 {
-		_, _ = fmt.Fprint(p.streams.Err, "\r\x1b[K") // nobody is left to tell
+		_, _ = fmt.Fprint(p.streams.Err, "\r\x1b[K") // there is nowhere else to report it
 	}
 	p.shown = -1
 }

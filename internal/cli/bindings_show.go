@@ -40,7 +40,7 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command.Flags().BoolVar(&flags.outputs, outputs, false, "show the outputs of its template, secrets too")
 	jsonFlag(command, &flags.asJSON)
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
-		stored, err := operator.Look(ctx, kind, args[0])
+		stored, err := operator.Read(ctx, kind, args[0])
 		if errors.Is(err, lifecycle.ErrNotStored) {
 			say(streams, err.Error()+otherKind(ctx, operator, kind, args[0]))
 			return errFindings
@@ -58,7 +58,7 @@ func otherKind(ctx context.Context, operator *adapter.Operator, kind lifecycle.K
 	if kind == lifecycle.Binding {
 		other = lifecycle.Instance
 	}
-	if _, err := operator.Look(ctx, other, id); err != nil {
+	if _, err := operator.Read(ctx, other, id); err != nil {
 		return "" // that there is none of this kind has been said
 	}
 	if strings.ContainsAny(id, " '\"$`\\") {

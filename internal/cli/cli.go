@@ -220,7 +220,7 @@ func ofPak(command *cobra.Command) bool {
 }
 
 func say(streams Streams, text string) {
-	_, _ = fmt.Fprintln(streams.Err, text) // nobody is left to tell
+	_, _ = fmt.Fprintln(streams.Err, text) // there is nowhere else to report it
 }
 
 // withPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS), for some work.

@@ -46,7 +46,7 @@ var _ = Describe("rolling back", func() {
 			}
 			return space.TakeOver(ctx, installation)
 		})
-		stored, err := s.Look(ctx, lifecycle.Binding, "b1")
+		stored, err := s.Read(ctx, lifecycle.Binding, "b1")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Complete))
 		Expect(stored.Resources).To(HaveLen(2))

@@ -85,7 +85,7 @@ func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Sto
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			all[i] = m.read(ctx, reader, names[i])
+			all[i] = m.readWorkspace(ctx, reader, names[i])
 			lock.Lock()
 			defer lock.Unlock()
 			done++
@@ -123,8 +123,8 @@ func (m *Manager) names(ctx context.Context, reader opentofu.Installation, kind 
 	return wanted, nil
 }
 
-// read reads a workspace; the zero Stored when it was removed since.
-func (m *Manager) read(ctx context.Context, reader opentofu.Installation, name string) Stored {
+// readWorkspace reads one workspace; the zero Stored when it was removed since.
+func (m *Manager) readWorkspace(ctx context.Context, reader opentofu.Installation, name string) Stored {
 	state, err := m.Engine.Peek(ctx, reader, name)
 	if err == nil && state == nil {
 		return Stored{}
@@ -223,8 +223,8 @@ func (m *Manager) Take(ctx context.Context, kind Kind, id string) (*tofu.Workspa
 	return space, &stored, nil
 }
 
-// Look reads a binding or instance without waiting for runs that are under way: the error is ErrNotStored when there is none.
-func (m *Manager) Look(ctx context.Context, kind Kind, id string) (*Stored, error) {
+// Read reads a binding or instance without waiting for runs that are under way: the error is ErrNotStored when there is none.
+func (m *Manager) Read(ctx context.Context, kind Kind, id string) (*Stored, error) {
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (m *Manager) Look(ctx context.Context, kind Kind, id string) (*Stored, erro
 		return nil, err
 	}
 	if name := workspaceOf(kind, id); slices.Contains(names, name) {
-		if stored := m.read(ctx, reader, name); stored.Workspace != "" {
+		if stored := m.readWorkspace(ctx, reader, name); stored.Workspace != "" {
 			return &stored, nil
 		}
 	}

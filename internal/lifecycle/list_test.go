@@ -67,11 +67,11 @@ var _ = Describe("the list", func() {
 
 		hash := lifecycle.Workspace(lifecycle.Binding, "an id with blanks")
 		for _, name := range []string{"an id with blanks", hash} {
-			stored, err := s.Look(ctx, lifecycle.Binding, name)
+			stored, err := s.Read(ctx, lifecycle.Binding, name)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(stored.ID).To(Equal("an id with blanks"))
 		}
-		_, err := s.Look(ctx, lifecycle.Instance, "b1")
+		_, err := s.Read(ctx, lifecycle.Instance, "b1")
 		Expect(err).To(MatchError(lifecycle.ErrNotStored))
 	})
 

@@ -94,7 +94,7 @@ type Upgraded struct {
 	From, To string // versions of OpenTofu; equal when there was nothing to do
 }
 
-// Current tells of what List or Look read whether an upgrade would have nothing to do. What cannot be read is not current.
+// Current tells of what List or Read returned whether an upgrade would have nothing to do. What cannot be read is not current.
 func (m *Manager) Current(stored *Stored) bool {
 	if stored.Record == nil {
 		return false

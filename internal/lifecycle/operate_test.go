@@ -29,7 +29,7 @@ const storedState = `{"version":4,"terraform_version":"1.12.6","serial":3,"linea
 var _ = Describe("working on what is stored", func() {
 	conditionOf := func(ctx context.Context, s *site, kind lifecycle.Kind, id string) lifecycle.Condition {
 		GinkgoHelper()
-		stored, err := s.Look(ctx, kind, id)
+		stored, err := s.Read(ctx, kind, id)
 		Expect(err).NotTo(HaveOccurred())
 		return stored.Condition
 	}
@@ -78,7 +78,7 @@ var _ = Describe("working on what is stored", func() {
 		Expect(s.DestroyStored(ctx, lifecycle.Instance, "i1")).NotTo(Succeed())
 		s.unblock()
 		Expect(s.ApplyStored(ctx, lifecycle.Instance, "i1")).To(Succeed())
-		stored, err := s.Look(ctx, lifecycle.Instance, "i1")
+		stored, err := s.Read(ctx, lifecycle.Instance, "i1")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Complete))
 		Expect(stored.Resources).To(HaveLen(2))
@@ -119,14 +119,14 @@ var _ = Describe("working on what is stored", func() {
 			s := newSite(oldTofu)
 			s.made(ctx, s.record("b1"))
 			s.install(oldTofu, newTofu)
-			stored, err := s.Look(ctx, lifecycle.Binding, "b1")
+			stored, err := s.Read(ctx, lifecycle.Binding, "b1")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(stored.Tofu).To(Equal(oldTofu))
 			Expect(s.Current(stored)).To(BeFalse())
 
 			Expect(s.ApplyStored(ctx, lifecycle.Binding, "b1")).To(MatchError(ContainSubstring("upgrade it first")))
 			Expect(s.UpgradeStored(ctx, lifecycle.Binding, "b1")).To(Equal(&lifecycle.Upgraded{From: oldTofu, To: newTofu}))
-			stored, err = s.Look(ctx, lifecycle.Binding, "b1")
+			stored, err = s.Read(ctx, lifecycle.Binding, "b1")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(stored.Tofu).To(Equal(newTofu))
 			Expect(stored.Record.Tofu).To(Equal(newTofu))

@@ -201,7 +201,7 @@ output "checked" {
 	DescribeTable("that was interrupted is begun again, and never destroys", func(ctx context.Context, point string) {
 		_ = s.killed(ctx, point, object{"data_id": id})
 		Expect(s.entry("data")).To(HaveKeyWithValue("secret", "made by hand"))
-		stored, err := s.Look(ctx, lifecycle.Instance, s.id)
+		stored, err := s.Read(ctx, lifecycle.Instance, s.id)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Importing))
 		Expect(s.must(ctx, object{"data_id": id}).Outputs).To(HaveKeyWithValue("secret", "made by hand"))

@@ -77,9 +77,9 @@ func actions(summary *tofu.PlanSummary) map[string]Action {
 	return all
 }
 
-// compare holds an instance against what is wanted, and returns why OpenTofu would run. Where it would, look is called with the
+// compare compares an instance with what is wanted, and returns why OpenTofu would run. Where it would, then is called with the
 // workspace and the prepared template. Errors are those that Apply would have.
-func (p *Provisioner) compare(ctx context.Context, r Request, look func(w *run, prepared *tofu.Prepared) error) ([]string, error) {
+func (p *Provisioner) compare(ctx context.Context, r Request, then func(w *run, prepared *tofu.Prepared) error) ([]string, error) {
 	w := &run{Provisioner: p, Request: r}
 	var err error
 	if w.installation, err = p.Installation(ctx, r.Pak, ""); err != nil {
@@ -111,7 +111,7 @@ func (p *Provisioner) compare(ctx context.Context, r Request, look func(w *run, 
 	}
 	reasons, err := w.reasons(state, record)
 	if err == nil && len(reasons) > 0 {
-		err = look(w, prepared)
+		err = then(w, prepared)
 	}
 	return reasons, err
 }

@@ -311,7 +311,7 @@ func (s *site) stored() string {
 // record is what the instance's state remembers.
 func (s *site) record(ctx context.Context) *lifecycle.Record {
 	GinkgoHelper()
-	stored, err := s.Look(ctx, lifecycle.Instance, s.id)
+	stored, err := s.Read(ctx, lifecycle.Instance, s.id)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(stored.Record).NotTo(BeNil(), stored.Error)
 	return stored.Record
