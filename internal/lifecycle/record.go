@@ -114,6 +114,15 @@ func (r *Record) Encode() ([]byte, error) {
 	return text, nil
 }
 
+// StoreWith has the next operation of a workspace store the record.
+func (r *Record) StoreWith(space *tofu.Workspace) error {
+	text, err := r.Encode()
+	if err == nil {
+		space.SetRecord(text)
+	}
+	return err
+}
+
 // DecodeRecord reads a record from the state.
 func DecodeRecord(data []byte) (*Record, error) {
 	if len(data) == 0 {

@@ -55,11 +55,9 @@ func (m *Manager) upgradeTo(ctx context.Context, u Upgrading, version string) er
 	}
 	record := *u.Record
 	record.MadeBy(u.Pak, installation)
-	encoded, err := record.Encode()
-	if err != nil {
+	if err := record.StoreWith(u.Space); err != nil {
 		return err
 	}
-	u.Space.SetRecord(encoded)
 	return u.Space.Apply(ctx, prepared, u.Record.Inputs)
 }
 

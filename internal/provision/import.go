@@ -56,11 +56,9 @@ func (w *run) take(ctx context.Context, prepared *tofu.Prepared) (*tofu.Prepared
 	if err != nil {
 		return prepared, err
 	}
-	encoded, err := w.wanted.Encode()
-	if err != nil {
+	if err := w.wanted.StoreWith(w.space); err != nil {
 		return regenerated, err
 	}
-	w.space.SetRecord(encoded)
 	plan, err := w.space.Plan(ctx, regenerated, w.wanted.Inputs)
 	if err == nil && len(plan.Destroy) > 0 {
 		err = fault.Userf("the plan would destroy %s; the import is cancelled", strings.Join(plan.Destroy, ", "))

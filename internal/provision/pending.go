@@ -44,11 +44,10 @@ func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
 func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
 	var summary *tofu.PlanSummary
 	reasons, err := p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
-		encoded, err := w.wanted.Encode()
+		err := w.wanted.StoreWith(w.space)
 		if err != nil {
 			return err
 		}
-		w.space.SetRecord(encoded)
 		summary, err = w.space.Plan(ctx, prepared, w.wanted.Inputs)
 		return err
 	})

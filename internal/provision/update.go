@@ -63,11 +63,9 @@ func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
 	if err := w.space.ReplaceProviders(ctx, w.installation, w.Pak.Manifest.ProviderReplacements); err != nil {
 		return err
 	}
-	encoded, err := w.wanted.Encode()
-	if err != nil {
+	if err := w.wanted.StoreWith(w.space); err != nil {
 		return err
 	}
-	w.space.SetRecord(encoded)
 	return w.space.Apply(ctx, prepared, w.wanted.Inputs)
 }
 
