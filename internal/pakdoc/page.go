@@ -10,9 +10,7 @@ import (
 
 // page is what the reference of a pak says. Both formats are made from it, so that they agree.
 type page struct {
-	Name     string
-	Version  string
-	Metadata []pair
+	brokerpak.Manifest
 	Services []service
 	// Environment are the variables that an operator may or must set.
 	Environment []parameter
@@ -20,13 +18,8 @@ type page struct {
 
 // service is one service with all that a user or an operator may say about it.
 type service struct {
-	ID          string
-	Name        string
-	Title       string
-	Description string
-	Provider    string
+	*brokerpak.Service
 	Image       string // a data URL; "" when the image is elsewhere
-	Tags        []string
 	Links       []link
 	Plans       []plan
 	Create      []parameter // parameters of creating and updating an instance
@@ -46,14 +39,10 @@ type link struct{ Title, URL string }
 // pair is a name and its value, as JSON where it is no text.
 type pair struct{ Name, Value string }
 
+// plan is a plan with all that it sets.
 type plan struct {
-	ID          string
-	Name        string
-	Title       string
-	Description string
-	Free        bool
-	Bullets     []string
-	Properties  []pair
+	brokerpak.Plan
+	Sets map[string]any
 }
 
 // parameter is an input, an output or an environment variable.
@@ -92,11 +81,7 @@ func text(words string) span   { return span{Text: words} }
 func code(literal string) span { return span{Text: literal, Code: true} }
 
 func newPage(pak *brokerpak.Pak) page {
-	manifest := pak.Manifest
-	p := page{Name: manifest.Name, Version: manifest.Version, Environment: environment(manifest)}
-	for _, key := range value.Keys(manifest.Metadata) {
-		p.Metadata = append(p.Metadata, pair{key, manifest.Metadata[key]})
-	}
+	p := page{Manifest: pak.Manifest, Environment: environment(pak.Manifest)}
 	for _, service := range pak.Services {
 		p.Services = append(p.Services, newService(service))
 	}
@@ -130,8 +115,7 @@ func environment(manifest brokerpak.Manifest) []parameter {
 
 func newService(s *brokerpak.Service) service {
 	page := service{
-		ID: s.ID, Name: s.Name, Title: s.DisplayName, Description: s.Description, Provider: s.ProviderDisplayName, Tags: s.Tags,
-		Image: dataImage(s.ImageURL), Links: links(s),
+		Service: s, Image: dataImage(s.ImageURL), Links: links(s),
 		Create: inputs(s, s.Provision, func(p brokerpak.Plan) map[string]any {
 			return value.Merge(p.Properties, p.ProvisionOverrides)
 		}),
@@ -140,21 +124,12 @@ func newService(s *brokerpak.Service) service {
 		PlanProperties: planProperties(s),
 	}
 	for _, p := range s.Plans {
-		page.Plans = append(page.Plans, newPlan(p))
+		page.Plans = append(page.Plans, plan{Plan: p, Sets: value.Merge(p.Properties, p.ProvisionOverrides, p.BindOverrides)})
 	}
 	page.Credentials, page.Fields = outputs(s)
 	page.Examples, page.Commands = examples(s)
 	if s.Provision.Bosh != nil {
 		page.Groups = groups(s.Provision.Bosh)
-	}
-	return page
-}
-
-func newPlan(p brokerpak.Plan) plan {
-	page := plan{ID: p.ID, Name: p.Name, Title: p.DisplayName, Description: p.Description, Free: p.Free, Bullets: p.Bullets}
-	fixed := value.Merge(p.Properties, p.ProvisionOverrides, p.BindOverrides)
-	for _, name := range value.Keys(fixed) {
-		page.Properties = append(page.Properties, pair{name, literal(fixed[name])})
 	}
 	return page
 }

@@ -26,6 +26,7 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 		// image passes a data URL, of which newPage has checked the type, where html/template would refuse any.
 		"image": func(url string) htmltemplate.URL { return htmltemplate.URL(url) }, //nolint:gosec // checked
 		"flat":  oneLine,
+		"json":  literal,
 	}
 	parsed, err := htmltemplate.New("page").Funcs(functions).Parse(htmlText)
 	if err != nil {
@@ -40,7 +41,7 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 // become markup. The same pak gives the same bytes.
 func Markdown(pak *brokerpak.Pak) (string, error) {
 	functions := template.FuncMap{
-		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "spans": spans, "table": table,
+		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "json": literal, "spans": spans, "table": table,
 	}
 	var out strings.Builder
 	err := execute(&out, markdownText, functions, newPage(pak))
