@@ -78,9 +78,17 @@ func (s section) schema() (map[string]any, error) {
 	return schema, nil
 }
 
-// property is the schema of one input. In an update, null resets an input to what supplies it otherwise.
+// property is the schema of one input. In an update, what is left out keeps its value, so no default is shown, and null resets an input to
+// what supplies it otherwise.
 func (s section) property(input brokerpak.Variable) (map[string]any, error) {
-	return described(s.effective(input), s.update && !s.userMustGive(input))
+	if !s.update {
+		return described(s.effective(input), false)
+	}
+	null := !s.userMustGive(input)
+	input.Default, input.DefaultExpr, input.HasDefault = nil, nil, false
+	schema, err := described(input, null)
+	delete(schema, "default")
+	return schema, err
 }
 
 // effective gives an input the default that counts. One that is computed in any case has none.

@@ -103,7 +103,10 @@ var _ = Describe("ForPlan", func() {
 		}
 		create, update, bind, err := schemas.ForPlan(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
 		Expect(err).NotTo(HaveOccurred())
-		for _, schema := range []map[string]any{create, update, bind} {
+		kept := update["properties"].(map[string]any)["n"].(map[string]any)
+		Expect(kept).NotTo(HaveKey("default"), "an update keeps what is left out")
+		Expect(kept["description"]).To(Equal("the details"))
+		for _, schema := range []map[string]any{create, bind} {
 			property := schema["properties"].(map[string]any)["n"].(map[string]any)
 			if defaultValue == nil {
 				Expect(property).NotTo(HaveKey("default"))

@@ -246,19 +246,18 @@ func kafkaSchemas() []behaviour {
 		differs("schemas", func(ctx context.Context) {
 			all := schemas(ctx, newKafka())
 			for _, action := range []string{"create", "update"} {
-				boolean, integer := any("boolean"), any("integer")
-				if action == "update" {
-					boolean, integer = []any{boolean, "null"}, []any{integer, "null"}
+				auto := object{"type": "boolean", "description": "Auto create topics", "title": "Auto Create Topics", "default": true}
+				replication := object{
+					"type": "integer", "description": "Replication factor", "title": "Default Replication Factor", "default": 3, "minimum": 1,
+				}
+				if action == "update" { // what is left out keeps its value
+					auto["type"], replication["type"] = []any{"boolean", "null"}, []any{"integer", "null"}
+					delete(auto, "default")
+					delete(replication, "default")
 				}
 				Expect(schema(all, "service_instance", action)).To(Equal(object{
-					"$schema": draft, "type": "object", "additionalProperties": false, "properties": object{
-						"auto_create_topics": object{
-							"type": boolean, "description": "Auto create topics", "title": "Auto Create Topics", "default": true,
-						},
-						"default_replication_factor": object{
-							"type": integer, "description": "Replication factor", "title": "Default Replication Factor", "default": 3, "minimum": 1,
-						},
-					},
+					"$schema": draft, "type": "object", "additionalProperties": false,
+					"properties": object{"auto_create_topics": auto, "default_replication_factor": replication},
 				}), action)
 			}
 			Expect(schema(all, "service_binding", "create")).To(Equal(object{
