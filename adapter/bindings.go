@@ -43,6 +43,9 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkUsed(request); err != nil {
+		return err
+	}
 	binder, err := s.binder(request.Pak)
 	if err != nil {
 		return err
@@ -53,6 +56,18 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 		return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
 	}
 	return err
+}
+
+// checkUsed refuses to look for a binding of an instance that this adapter made in a state directory that was never used: it may be the
+// wrong one, and the broker would forget the binding. Those of other adapters have no state.
+func (s *session) checkUsed(r *binding.Request) error {
+	if r.Instance.Record == nil || r.Service != nil && (!r.Service.Binds() || r.Service.Bind.Adopt != nil) {
+		return nil
+	}
+	if err := s.config.backend().CheckUsed(); err != nil {
+		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)
+	}
+	return nil
 }
 
 // bindRequest chooses service and plan of a create-binding.

@@ -101,7 +101,8 @@ func (b Backend) CheckUsed() error {
 		return nil
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("using state directory %q: it was never used, or was not restored: %w; state.config.dir must be a writable, durable directory",
+		return fmt.Errorf("using state directory %q: it was never used, or was not restored: %w; set state.config.dir to the directory that has the states; "+
+			"`service-adapter prepare` makes a new one",
 			filepath.Dir(dir), err)
 	}
 	return nil
