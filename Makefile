@@ -20,8 +20,8 @@ BOSH_CLI_VERSION      := 7.10.1
 PROGRAMS              := postgresql pgbouncer redis-server chromium ruby strace shellcheck busybox dash mksh
 FUZZTIME              ?= 5s
 
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags
-PLAIN    := '-s -w' -buildvcs=false
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags
+COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
 BINARY   := build/bin/service-adapter
 LINTER   := build/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 # The race detector needs a C compiler. It is for the packages that do things side by side; the others would only take longer.
@@ -39,7 +39,7 @@ help: ## print this list
 
 .PHONY: build
 build: ## build the program, build/bin/service-adapter (the default)
-	$(GO_BUILD) '-s -w' -o $(BINARY) ./cmd/service-adapter
+	$(GO_BUILD) '-s -w -X main.commit=$(COMMIT)' -o $(BINARY) ./cmd/service-adapter
 
 .PHONY: opentofu
 opentofu: ## take OpenTofu from the PATH, or build it
@@ -56,8 +56,8 @@ older-opentofu:
 .PHONY: providers
 providers:
 	@mkdir -p build/providers
-	cd spec/providers && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
-	cd examples/postgresql/provider && $(GO_BUILD) $(PLAIN) -o $(CURDIR)/build/providers/ ./cmd/...
+	cd spec/providers && $(GO_BUILD) '-s -w' -o $(CURDIR)/build/providers/ ./cmd/...
+	cd examples/postgresql/provider && $(GO_BUILD) '-s -w' -o $(CURDIR)/build/providers/ ./cmd/...
 
 .PHONY: servers
 servers:
@@ -105,7 +105,7 @@ RELEASE_BINARY := $(if $(SOURCE),,build/release/service-adapter)
 
 .PHONY: release
 release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
-	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) '-s -w -X main.release=$(VERSION)' -o $(RELEASE_BINARY) ./cmd/service-adapter)
+	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) '-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)' -o $(RELEASE_BINARY) ./cmd/service-adapter)
 	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -arch "$(RELEASE_GOARCH)" -paks "$(PAKS)"
 
 .PHONY: demo

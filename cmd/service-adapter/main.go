@@ -18,8 +18,8 @@ import (
 // much: with Go's 100 it collects several times, which is a fifth of the time of generate-manifest, and is no smaller.
 const garbage = 400
 
-// release is the version of the release that this program is part of.
-var release string //nolint:gochecknoglobals // the linker sets it
+// release is the version of the release that this program is part of, commit that of its sources.
+var release, commit string //nolint:gochecknoglobals // the linker sets them
 
 func main() {
 	debug.SetGCPercent(garbage)
@@ -34,7 +34,7 @@ func run() int {
 	signal.Ignore(syscall.SIGPIPE)
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
 		return cli.Run(interruptible(context.Background()), cli.Streams{
-			Release: release, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv,
+			Release: release, Commit: commit, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
 	}

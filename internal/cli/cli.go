@@ -39,8 +39,8 @@ type Streams struct {
 	Getenv func(name string) (string, bool)
 	// Terminal tells whether Out is one, so that colours help.
 	Terminal bool
-	// Release is the version that the build set; "" for a development build.
-	Release string
+	// Release is the version that the build set, "" for a development build, and Commit that of the sources, "" when it is not known.
+	Release, Commit string
 	// ErrTerminal tells whether Err is one, so that progress can be shown in place.
 	ErrTerminal bool
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,28 +23,16 @@ type version struct {
 	Formats  map[string]int `json:"formats"`
 }
 
-// programVersion describes this program. release is the version that the build set, "" for a development build.
-func programVersion(release string) version {
+// programVersion describes this program by what the build set.
+func programVersion(streams Streams) version {
 	v := version{
-		Program: release, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
+		Program: streams.Release, Commit: streams.Commit, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
 		Formats: map[string]int{
 			"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format, "state_record": lifecycle.RecordFormat,
 		},
 	}
 	if v.Program == "" {
 		v.Program = "development"
-	}
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return v
-	}
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			v.Commit = setting.Value
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			v.Commit += " with changes"
-		}
 	}
 	return v
 }
@@ -79,7 +66,7 @@ func newVersion(streams Streams) *cobra.Command {
 		Example: "  service-adapter version --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			found := programVersion(streams.Release)
+			found := programVersion(streams)
 			if asJSON {
 				return writeJSON(streams, found)
 			}
