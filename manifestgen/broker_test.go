@@ -78,6 +78,12 @@ func (w *world) secure(on bool) { w.generator.Secure = &on }
 // generate makes the manifest as the adapter does, from what the broker sends.
 func (w *world) generate(c call) (*manifestgen.Result, error) {
 	GinkgoHelper()
+	return w.generator.Generate(context.Background(), w.request(c))
+}
+
+// request is what the adapter makes of a call.
+func (w *world) request(c call) manifestgen.Request {
+	GinkgoHelper()
 	if c.Plan == "" {
 		c.Plan = w.plan
 	}
@@ -101,7 +107,7 @@ func (w *world) generate(c call) (*manifestgen.Result, error) {
 			request.PreviousSecrets = w.instance.Secrets
 		}
 	}
-	return w.generator.Generate(context.Background(), request)
+	return request
 }
 
 func (c call) body(w *world) map[string]any {

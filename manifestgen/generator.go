@@ -96,6 +96,9 @@ func (in *input) pendingCheck() bool {
 	return in.Body != nil && len(in.Body) == 0 && in.before.exists()
 }
 
+// storesSecrets tells whether the broker stores secrets. Where the operator has not said, no manifest with secrets is made.
+func (in *input) storesSecrets() bool { return in.Secure != nil && *in.Secure }
+
 // prepared is what is known before anything is rendered.
 type prepared struct {
 	*resolution

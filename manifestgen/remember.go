@@ -25,7 +25,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 	r.Secrets = p.secrets.remembered(used)
 	r.UAAClient = maps.Clone(r.UAAClient)
 	for _, secret := range in.bosh.Secrets {
-		if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok && *in.Secure {
+		if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok && in.storesSecrets() {
 			delete(r.UAAClient, field)
 		}
 	}

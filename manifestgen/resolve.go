@@ -45,7 +45,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 		Carried: carried, GuardReferences: true,
 	})
 	provision := vars.Provision{
-		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withoutSecrets(parameters, r.record.SecretParameters),
+		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),
 		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: secretInputs(in.bosh),
 		Check: func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 			// A secret's input whose value stays in CredHub counts as given.
@@ -83,7 +83,7 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 		Context:          pick(mergedContext(earlier.Context, sent), action, "request.context", nil),
 		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
 		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", planInputs),
-		SecretParameters: map[string]string{}, Parameters: parameters,
+		SecretParameters: map[string]string{}, Parameters: maps.Clone(parameters),
 	}
 	for _, secret := range in.bosh.Secrets {
 		if secret.Input == "" {
@@ -95,7 +95,6 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 			r.SecretParameters[secret.Input] = secret.Name
 		}
 	}
-	r.Parameters = maps.Clone(parameters)
 	maps.DeleteFunc(r.Parameters, func(name string, _ any) bool { return r.SecretParameters[name] != "" })
 	return r
 }
@@ -106,9 +105,9 @@ func carries(in *input, secret brokerpak.Secret) bool {
 	return isParameter && (in.before.carried[secret.Name] != nil || in.before.carried[secret.Input] != nil)
 }
 
-// withoutSecrets adds the parameters of earlier requests that are values of secrets. They are null, which counts as set, so that no
+// withSecrets adds the parameters of earlier requests that are values of secrets. They are null, which counts as set, so that no
 // default takes their place.
-func withoutSecrets(parameters map[string]any, secrets map[string]string) map[string]any {
+func withSecrets(parameters map[string]any, secrets map[string]string) map[string]any {
 	all := maps.Clone(parameters)
 	for name := range secrets {
 		all[name] = parameters[name]
@@ -179,7 +178,7 @@ func pick(all map[string]any, action *brokerpak.Action, variable string, named [
 // checkPlanSecrets refuses a plan property that is kept for the bind action in clear and is the value of a secret.
 func checkPlanSecrets(in *input, properties map[string]any) error {
 	for _, secret := range in.bosh.Secrets {
-		if _, clear := properties[secret.Input]; clear && *in.Secure {
+		if _, clear := properties[secret.Input]; clear && in.storesSecrets() {
 			return fmt.Errorf("plan property %q is the value of secret %q, so the bind action cannot read it from the plan; "+
 				"it can read the secret with manifest.get", secret.Input, secret.Name)
 		}

@@ -151,10 +151,10 @@ func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
 func decide(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
 	if !current.known && keep.reference != "" {
 		taken, ok := in.PreviousSecrets[keep.reference]
-		if !*in.Secure && !ok {
+		if !in.storesSecrets() && !ok {
 			in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
 		}
-		if *in.Secure || !ok {
+		if in.storesSecrets() || !ok {
 			return keep, nil
 		}
 		current = candidate{item: taken, known: true} // the feature was switched off
@@ -169,7 +169,7 @@ func decide(in *input, secret brokerpak.Secret, keep decision, current candidate
 		}
 	}
 	switch {
-	case !*in.Secure || current.item == nil || current.item == "": // CredHub stores no empty value
+	case !in.storesSecrets() || current.item == nil || current.item == "": // CredHub stores no empty value
 		return keep.withLiteral(current.item), checkLiteral(secret, current)
 	case keep.reference != "" && unchanged(current, in.PreviousSecrets, keep.reference):
 		return keep, nil
