@@ -39,14 +39,14 @@ func checkNames(manifest map[string]any) error {
 		failed = append(failed, err)
 	}
 	for _, owner := range []string{"instance_groups", "addons"} {
-		for _, entry := range mappings(manifest[owner]) {
+		for _, entry := range value.Mappings(manifest[owner]) {
 			where := owner + "/" + value.Text(entry["name"])
 			if alias, ok := entry["stemcell"]; ok && !stemcells[value.Text(alias)] {
 				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s", where, alias, diag.Names(value.Keys(stemcells))))
 			}
 			_, err := uniqueNames(where+"/jobs", entry["jobs"], "name")
 			failed = append(failed, err)
-			for _, job := range mappings(entry["jobs"]) {
+			for _, job := range value.Mappings(entry["jobs"]) {
 				if !releases[value.Text(job["release"])] {
 					failed = append(failed, fmt.Errorf("%s/jobs/%s names the release %q; the deployment has: %s",
 						where, value.Text(job["name"]), job["release"], diag.Names(value.Keys(releases))))
@@ -61,7 +61,7 @@ func checkNames(manifest map[string]any) error {
 func uniqueNames(where string, list any, key string) (map[string]bool, error) {
 	names := map[string]bool{}
 	var failed []error
-	for _, entry := range mappings(list) {
+	for _, entry := range value.Mappings(list) {
 		name := value.Text(entry[key])
 		if names[name] {
 			failed = append(failed, fmt.Errorf("%s has %q twice", where, name))

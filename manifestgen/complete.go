@@ -21,11 +21,11 @@ func complete(in *input, scope *vars.Scope, tree map[string]any) (map[string]any
 	if tree["releases"], err = releases(tree["releases"], in.Deployment.Releases); err != nil {
 		return nil, err
 	}
-	stemcells, alias, err := stemcells(tree["stemcells"], tree["instance_groups"], in.Deployment.Stemcells, in.before)
+	listed, alias, err := stemcells(tree["stemcells"], tree["instance_groups"], in.Deployment.Stemcells, in.before)
 	if err != nil {
 		return nil, err
 	}
-	tree["stemcells"] = stemcells
+	tree["stemcells"] = listed
 	if tree["instance_groups"], err = instanceGroups(in, tree["instance_groups"], alias); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func releases(template any, deployed []serviceadapter.ServiceRelease) ([]any, er
 	}
 	all := listed(template, names)
 	var failed []error
-	for i, entry := range mappings(all) {
+	for i, entry := range value.Mappings(all) {
 		entry["version"] = deployed[i].Version
 		failed = append(failed, checkExact("release", names[i], deployed[i].Version))
 	}
@@ -83,29 +83,17 @@ func listed(template any, names []string) []any {
 // byName indexes a list of mappings.
 func byName(list any) map[string]map[string]any {
 	index := map[string]map[string]any{}
-	for _, entry := range mappings(list) {
+	for _, entry := range value.Mappings(list) {
 		index[value.Text(entry["name"])] = entry
 	}
 	return index
-}
-
-// mappings returns the entries of a list that are mappings.
-func mappings(list any) []map[string]any {
-	items, _ := list.([]any)
-	var entries []map[string]any
-	for _, item := range items {
-		if entry, ok := item.(map[string]any); ok {
-			entries = append(entries, entry)
-		}
-	}
-	return entries
 }
 
 // fillJobs sets the release of each job of instance groups or addons: the one of the deployment that provides it, unless the template
 // names one.
 func fillJobs(what string, owners any, releases []serviceadapter.ServiceRelease) error {
 	var failed []error
-	for _, owner := range mappings(owners) {
+	for _, owner := range value.Mappings(owners) {
 		jobs, _ := owner["jobs"].([]any)
 		for _, item := range jobs {
 			if err := fillJob(item, releases); err != nil {

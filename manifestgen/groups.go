@@ -71,7 +71,7 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	entry["azs"] = texts(group.AZs)
 	networks := listed(entry["networks"], group.Networks)
 	if len(networks) > 1 && !leftToBosh(before.group(group.Name)["networks"], group.Networks) {
-		chooseDefaults(mappings(networks))
+		chooseDefaults(value.Mappings(networks))
 	}
 	entry["networks"] = networks
 	if extensions := vmExtensions(entry["vm_extensions"], group.VMExtensions); len(extensions) > 0 {
@@ -138,7 +138,7 @@ func defaults(network map[string]any) []any {
 // leftToBosh tells whether a group runs with these several networks already, and another adapter left the choice of defaults to BOSH.
 func leftToBosh(deployed any, planned []string) bool {
 	var names []string
-	for _, network := range mappings(deployed) {
+	for _, network := range value.Mappings(deployed) {
 		if network["default"] != nil {
 			return false
 		}
@@ -156,7 +156,7 @@ func colocateErrands(in *input, groups []any, templates map[string]map[string]an
 		switch {
 		case len(errand.Instances) > 0:
 			failed = append(failed, placeErrand(errand, index, templates))
-		case index[errand.Name] != nil || slices.ContainsFunc(mappings(groups), func(group map[string]any) bool {
+		case index[errand.Name] != nil || slices.ContainsFunc(value.Mappings(groups), func(group map[string]any) bool {
 			return byName(group["jobs"])[errand.Name] != nil
 		}):
 		case in.before.exists() && hasErrand(in.PreviousPlan, errand.Name):

@@ -26,17 +26,18 @@ type previous struct {
 	// carried are the values that carry_over finds in the manifest of another adapter; else nil.
 	carried instance.Carried
 	// root parses the manifest, once, where something in it is needed: it may be large.
-	root func() (any, error)
+	root func() (map[string]any, error)
 }
 
 // readPrevious finds what the previous manifest remembers.
 func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
-	before := &previous{text: text, root: sync.OnceValues(func() (any, error) {
+	before := &previous{text: text, root: sync.OnceValues(func() (map[string]any, error) {
 		var raw any
 		if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
 			return nil, fmt.Errorf("reading the previous manifest: %w", err)
 		}
-		return value.Normalise(raw), nil
+		root, _ := value.Normalise(raw).(map[string]any)
+		return root, nil
 	})}
 	if !before.exists() {
 		return before, nil
@@ -49,7 +50,7 @@ func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tree, _ := root.(map[string]any); len(tree) == 0 {
+	if len(root) == 0 {
 		return nil, errors.New("reading the previous manifest: it is no BOSH manifest")
 	}
 	before.carried, err = carryOver(bosh, value.AnyKeys(root, nil))
@@ -89,8 +90,7 @@ func (p *previous) remembers() bool { return p.record != nil && p.record.Templat
 // list returns the entries of a list of the manifest that are mappings. A manifest that cannot be read has none.
 func (p *previous) list(key string) []map[string]any {
 	root, _ := p.root()
-	tree, _ := root.(map[string]any)
-	return mappings(tree[key])
+	return value.Mappings(root[key])
 }
 
 // group returns an instance group of the manifest, nil where it has none of that name.

@@ -46,41 +46,27 @@ func references(tree any) []string {
 func declaredVariables(tree any) []string {
 	var names []string
 	root, _ := tree.(map[string]any)
-	for _, entry := range mappings(root["variables"]) {
+	for _, entry := range value.Mappings(root["variables"]) {
 		names = append(names, value.Text(entry["name"]))
 	}
 	return names
 }
 
-// checkReferences refuses every ((reference)) of the manifest that nothing will resolve, or that would resolve to another's
-// credential. The error is a diag.Errors.
-func checkReferences(in *input, secrets decisions, variables variables, result *rendered) error {
-	for _, found := range references(result.tree) {
-		if lost := secrets[secrets.named(found)].lost; lost != nil {
-			return lost
-		}
-	}
-	return eachReference(in, variables, result, func(found string) (bool, string) { return secrets.named(found) != "", "" })
-}
-
-// checkConfig does the same for a BOSH config. It cannot refer to a secret, because the broker stores those that the manifest
-// refers to, and replaces references only there.
-func checkConfig(in *input, secrets decisions, variables variables, kind string, result *rendered) error {
-	return eachReference(in, variables, result, func(found string) (bool, string) {
-		name := secrets.named(found)
-		return name != "", fmt.Sprintf("is secret %q, which the %s config cannot refer to: the broker manages secrets of the manifest only", name, kind)
-	})
-}
-
-// eachReference collects what is wrong with the references, as ends of sentences. Of those to secrets, which secret recognises, it says
-// whether they are wrong.
-func eachReference(in *input, variables variables, result *rendered, secret func(found string) (is bool, wrong string)) error {
+// checkReferences refuses every ((reference)) of a manifest that nothing will resolve, or that would resolve to another's credential.
+// A BOSH config, named by its kind, cannot refer to a secret either, because the broker stores those that the manifest refers to, and
+// replaces references only there. The error is a diag.Errors, or that of a secret that is lost.
+func checkReferences(in *input, secrets decisions, variables variables, result *rendered, config string) error {
 	diags := &diag.List{}
 	declared := declaredVariables(result.tree)
 	for _, m := range mentions(result.tree) {
-		is, wrong := secret(m.reference)
-		if !is {
+		wrong, name := "", secrets.named(m.reference)
+		switch {
+		case name == "":
 			wrong = unresolved(in, variables, m.reference, declared)
+		case config != "":
+			wrong = fmt.Sprintf("is secret %q, which the %s config cannot refer to: the broker manages secrets of the manifest only", name, config)
+		case secrets[name].lost != nil:
+			return secrets[name].lost
 		}
 		if wrong != "" {
 			diags.Errorf(result.places.of(m.reference), "bosh-variable", "%s at /%s %s", m.reference, m.path, wrong)

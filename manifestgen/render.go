@@ -64,7 +64,7 @@ func renderManifest(in *input, p *prepared, variables variables) (map[string]any
 	if result, err = applyCompleted(ops, variables, result); err != nil {
 		return nil, err
 	}
-	return result.tree, checkReferences(in, p.secrets, variables, result)
+	return result.tree, checkReferences(in, p.secrets, variables, result, "")
 }
 
 // renderConfigs interpolates the BOSH configs whose condition holds.
@@ -83,7 +83,7 @@ func renderConfigs(in *input, p *prepared, variables variables) (map[string]stri
 		if err != nil {
 			return nil, err
 		}
-		if err := checkConfig(in, p.secrets, variables, kind, result); err != nil {
+		if err := checkReferences(in, p.secrets, variables, result, kind); err != nil {
 			return nil, err
 		}
 		if configs[kind], err = encodeManifest(result.tree); err != nil {

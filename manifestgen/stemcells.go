@@ -17,14 +17,14 @@ func stemcells(template, groups any, deployed []serviceadapter.Stemcell, before 
 	if len(deployed) == 0 {
 		return nil, "", errors.New("the deployment has no stemcells")
 	}
-	entries := mappings(template)
+	entries := value.Mappings(template)
 	aliases := stemcellAliases(entries, deployed)
 	var all []any
 	for i, stemcell := range deployed {
 		if err := checkExact("stemcell", stemcell.OS, stemcell.Version); err != nil {
 			return nil, "", err
 		}
-		used := hasEntry(entries, "alias", aliases[i]) || hasEntry(mappings(groups), "stemcell", aliases[i])
+		used := hasEntry(entries, "alias", aliases[i]) || hasEntry(value.Mappings(groups), "stemcell", aliases[i])
 		if i > 0 && !used && before.exists() && !hasEntry(before.list("stemcells"), "alias", aliases[i]) {
 			continue
 		}

@@ -69,7 +69,7 @@ func planned(plan *serviceadapter.Update) map[string]any {
 // Director takes that anyway, but the broker cannot read such a block.
 func completeUpdates(tree map[string]any) {
 	general, _ := tree["update"].(map[string]any)
-	for _, group := range mappings(tree["instance_groups"]) {
+	for _, group := range value.Mappings(tree["instance_groups"]) {
 		if update, ok := group["update"].(map[string]any); ok && update["max_in_flight"] == nil {
 			update["max_in_flight"] = general["max_in_flight"]
 		}

@@ -9,14 +9,14 @@ import (
 	"service-adapter/internal/value"
 )
 
-// DeployedPlan is what a deployed manifest tells of the plan that it was made for. Root is the manifest as package value has it.
-func DeployedPlan(root any) *serviceadapter.Plan {
+// DeployedPlan is what a deployed manifest tells of the plan that it was made for.
+func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
 	plan := &serviceadapter.Plan{}
-	for _, group := range mappings(root, "instance_groups") {
+	for _, group := range value.Mappings(manifest["instance_groups"]) {
 		instances, _ := group["instances"].(int64)
 		disk, _ := group["persistent_disk_type"].(string)
 		deployed := serviceadapter.InstanceGroup{Name: value.Text(group["name"]), Instances: int(instances), PersistentDiskType: disk}
-		for _, network := range mappings(group, "networks") {
+		for _, network := range value.Mappings(group["networks"]) {
 			deployed.Networks = append(deployed.Networks, value.Text(network["name"]))
 		}
 		plan.InstanceGroups = append(plan.InstanceGroups, deployed)
@@ -25,25 +25,12 @@ func DeployedPlan(root any) *serviceadapter.Plan {
 }
 
 // DeployedReleases are the versions of the releases of a deployed manifest.
-func DeployedReleases(root any) map[string]string {
+func DeployedReleases(manifest map[string]any) map[string]string {
 	versions := map[string]string{}
-	for _, release := range mappings(root, "releases") {
+	for _, release := range value.Mappings(manifest["releases"]) {
 		versions[value.Text(release["name"])] = value.Text(release["version"])
 	}
 	return versions
-}
-
-// mappings are the entries of a list of mappings below a key.
-func mappings(parent any, key string) []map[string]any {
-	root, _ := parent.(map[string]any)
-	items, _ := root[key].([]any)
-	var all []map[string]any
-	for _, item := range items {
-		if entry, ok := item.(map[string]any); ok {
-			all = append(all, entry)
-		}
-	}
-	return all
 }
 
 // ProvisionFunctions are what provision expressions can ask besides the standard library: about the plan, whose properties and

@@ -20,11 +20,11 @@ type Unrecorded struct {
 // parameters, and the manifest tells what the plan and the releases were.
 func (v *View) unrecordedScope(service *brokerpak.Service, environment vars.Environment) (scope *vars.Scope, unresolved, err error) {
 	bosh := service.Provision.Bosh
-	root, err := v.yamlTree()
+	tree, err := v.yamlTree()
 	if err != nil {
 		return nil, nil, err
 	}
-	root = value.Normalise(root)
+	root, _ := value.Normalise(tree).(map[string]any)
 	carried, err := CarryOver(bosh, func(path string) (any, error) {
 		found, err := v.Find(path)
 		if err != nil {

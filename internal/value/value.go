@@ -291,6 +291,18 @@ func Keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
+// Mappings returns the entries of a list that are maps; none for what is no list.
+func Mappings(list any) []map[string]any {
+	items, _ := list.([]any)
+	var entries []map[string]any
+	for _, item := range items {
+		if entry, ok := item.(map[string]any); ok {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
 // Depth is the number of lists and maps around the innermost value.
 func Depth(v any) int {
 	deepest := 0

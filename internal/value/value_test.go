@@ -198,6 +198,14 @@ var _ = Describe("a copy", func() {
 	})
 })
 
+var _ = DescribeTable("the maps of a list", func(list any, want ...object) {
+	Expect(value.Mappings(list)).To(HaveExactElements(want))
+},
+	Entry("in order, without other entries", []any{object{"a": 1}, "b", nil, object{}}, object{"a": 1}, object{}),
+	Entry("of what is none", object{"a": object{}}),
+	Entry("of nothing", nil),
+)
+
 var _ = It("lists keys in order", func() {
 	Expect(value.Keys(map[string]int{"b": 1, "a": 2, "ä": 3})).To(Equal([]string{"a", "b", "ä"}))
 })
