@@ -39,6 +39,7 @@ var layers = [][]string{
 	{"cmd"},
 	{"spec/bench/figures", "spec/kit"},
 	{"spec/kit/broker", "spec/kit/hold", "spec/kit/servers"},
+	{"spec/kit/process"},
 	{"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/bench/meter", "spec/bench/minimal"},
 	{"spec/release"},
 }

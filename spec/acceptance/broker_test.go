@@ -1,15 +1,12 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 	"strings"
-	"sync"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -132,19 +129,17 @@ func (b *broker) call(ctx context.Context, command string, parameters object) an
 	return b.run(ctx, stdin(command, parameters), command)
 }
 
+func (b *broker) adapter() binary.Adapter {
+	return binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
+}
+
 // run runs a command with a text on standard input, and arguments.
 func (b *broker) run(ctx context.Context, stdin string, arguments ...string) answer {
 	GinkgoHelper()
-	adapter := binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
-	got, err := adapter.Run(ctx, stdin, arguments...)
+	got, err := b.adapter().Run(ctx, stdin, arguments...)
 	Expect(err).NotTo(HaveOccurred())
-	report(append(arguments, "no command")[0], got)
+	process.Show(append(arguments, "no command")[0], got)
 	return got
-}
-
-// report shows an answer when the spec fails.
-func report(command string, got answer) {
-	GinkgoWriter.Printf("%s: exit %d\nstdout: %.2000s\nstderr: %.2000s\n", command, got.Exit, got.Stdout, got.Stderr)
 }
 
 // body is the request of a creation or update with these parameters.
@@ -221,57 +216,20 @@ func credentials(got answer) object {
 	return found
 }
 
-// running is a command in the background.
-type running struct {
-	*exec.Cmd
-	stdout, stderr bytes.Buffer
-	ended          chan struct{}
-}
-
-// start starts a command. In the kernel's eyes it is as independent of the spec as an adapter is of its broker.
-func (b *broker) start(command string, parameters object) *running {
+// start starts a command in the background.
+func (b *broker) start(command string, parameters object) *process.Running {
 	GinkgoHelper()
-	r := &running{Cmd: exec.Command(adapterBinary, command), ended: make(chan struct{})}
-	return b.launch(r, &r.stdout, command, parameters)
+	return b.startInto(nil, command, parameters)
 }
 
 // startInto starts a command that writes its product into a file.
-func (b *broker) startInto(file *os.File, command string, parameters object) *running {
+func (b *broker) startInto(file *os.File, command string, parameters object) *process.Running {
 	GinkgoHelper()
-	return b.launch(&running{Cmd: exec.Command(adapterBinary, command), ended: make(chan struct{})}, file, command, parameters)
-}
-
-func (b *broker) launch(r *running, stdout io.Writer, command string, parameters object) *running {
-	GinkgoHelper()
-	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(stdin(command, parameters)), stdout, &r.stderr
-	r.Env, r.Dir = b.site.environment(), b.site.working
-	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	Expect(r.Start()).To(Succeed())
-	go func() {
-		defer close(r.ended)
-		_ = r.Wait() // the exit code tells
-	}()
-	return r
-}
-
-// wait waits for the end and returns the answer; after a signal its exit code is -1.
-func (r *running) wait() answer {
-	GinkgoHelper()
-	Eventually(r.ended).Should(BeClosed())
-	got := answer{Exit: r.ProcessState.ExitCode(), Stdout: r.stdout.String(), Stderr: r.stderr.String()}
-	report(r.Args[1], got)
-	return got
+	return process.Start(b.adapter(), file, stdin(command, parameters), command)
 }
 
 // together does several things at the same time and waits for all of them.
 func together(things ...func()) {
 	GinkgoHelper()
-	var wait sync.WaitGroup
-	for _, thing := range things {
-		wait.Go(func() {
-			defer GinkgoRecover()
-			thing()
-		})
-	}
-	wait.Wait()
+	process.Together(len(things), things...)
 }

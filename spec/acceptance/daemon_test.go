@@ -66,7 +66,7 @@ var _ = Describe("a template that starts a process which stays", func() {
 			kill(tofu)
 		}
 		at.Release()
-		creation.wait()
+		creation.Wait()
 		together(func() {
 			got := b.bind(ctx, "bind-1", nil)
 			Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)

@@ -52,7 +52,7 @@ func (k killing) play(b *broker) {
 		kill(tofu)
 	}
 	at.Release()
-	got := creation.wait()
+	got := creation.Wait()
 	Expect(got.Stdout).To(BeEmpty())
 	if k.victim == theTofu {
 		Expect(got.Exit).To(Equal(1), got.Stderr)
@@ -138,7 +138,7 @@ var _ = Describe("a deletion that is killed", func() {
 			kill(tofu)
 		}
 		at.Release()
-		Expect(deletion.wait().Exit).To(Equal(code))
+		Expect(deletion.Wait().Exit).To(Equal(code))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
 	},
@@ -181,7 +181,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 			return string(text), err
 		}).Should(ContainSubstring("Interrupt received"))
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 		Expect(b.site.resources()).To(Equal([]string{"bind-1-account"}))
@@ -206,7 +206,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		told, err := io.ReadAll(out)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(creation.wait().Exit).To(Equal(0))
+		Expect(creation.Wait().Exit).To(Equal(0))
 		Expect(string(told[full:])).To(ContainSubstring("credentials"))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
@@ -229,7 +229,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 		Expect(os.Rename(entry, entry+".kept")).To(Succeed())
 		Expect(os.MkdirAll(filepath.Join(entry, "full"), 0o700)).To(Succeed())
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(BeEmpty())
 		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"), ContainSubstring("the deletion will try again")))

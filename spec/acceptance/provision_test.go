@@ -74,8 +74,8 @@ func (b *broker) pendingChanges(ctx context.Context) (exit int, changes []any) {
 func (s *site) applying() int {
 	GinkgoHelper()
 	for _, p := range s.processes() {
-		if strings.Contains(p.command, "tofu apply ") {
-			return p.pid
+		if strings.Contains(p.Command, "tofu apply ") {
+			return p.PID
 		}
 	}
 	Fail("no OpenTofu is running")
@@ -226,7 +226,7 @@ var _ = Describe("an instance with a provision template", func() {
 			kill(tofu)
 		}
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		Expect(got.Stdout).To(BeEmpty())
 		Expect(got.Exit).NotTo(Equal(0))
 		b.deploy(ctx, nil)
@@ -281,7 +281,7 @@ var _ = Describe("an instance with a provision template", func() {
 		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", at.Reached()))
 		Expect(err).NotTo(HaveOccurred())
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		Expect(string(environment)).To(ContainSubstring("CLOUD_TOKEN=the-token-of-the-cloud\x00"))
 		Expect(string(environment)).NotTo(ContainSubstring("of-no-concern"))

@@ -103,7 +103,7 @@ var _ = Describe("a secret", func() {
 		Expect(modes(b.site.cache())).To(BeEmpty())
 		Expect(modes(b.site.state())).To(BeEmpty())
 		at.Release()
-		Expect(credentials(creation.wait())["admin_password"]).To(Equal(planted("secrets")))
+		Expect(credentials(creation.Wait())["admin_password"]).To(Equal(planted("secrets")))
 		Expect(modes(b.site.cache())).To(BeEmpty())
 		Expect(modes(b.site.state())).To(BeEmpty())
 	})
@@ -119,7 +119,7 @@ var _ = Describe("a secret", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring("DB_PASSWORD=" + planted("environment") + "\x00"))
 		at.Release()
-		expectUnseen(creation.wait())
+		expectUnseen(creation.Wait())
 
 		b.site.env = nil
 		expectBroken(b.bind(ctx, "bind-2", nil), "requires DB_PASSWORD, which is neither an environment variable nor a key of `config`")

@@ -9,9 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
+	"service-adapter/spec/kit/process"
 	"strings"
-	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -150,60 +149,19 @@ func (s *site) expectNoProcesses() {
 	Eventually(s.processes).Should(BeEmpty(), "processes")
 }
 
-// process is one that works in a site.
-type process struct {
-	pid     int
-	command string
-}
-
 // processes are those whose working directory lies in the site.
-func (s *site) processes() []process {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var found []process
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
-		if err != nil || cwd != s.dir && !strings.HasPrefix(cwd, s.dir+"/") {
-			continue
-		}
-		command, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if err != nil || len(command) == 0 { // ended meanwhile
-			continue
-		}
-		found = append(found, process{pid: pid, command: string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))})
-	}
-	return found
-}
+func (s *site) processes() []process.Process { return process.Below(s.dir) }
 
 // remove removes the site.
 func (s *site) remove() error {
-	s.end()
+	process.End(s.dir)
 	return os.RemoveAll(s.dir)
-}
-
-// end ends what a failed spec may have left running.
-func (s *site) end() {
-	for range 100 { // what is killed may have just started something
-		running := s.processes()
-		if len(running) == 0 {
-			return
-		}
-		for _, p := range running {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended
-		}
-	}
 }
 
 // clear removes what a failed spec left, for the next one on the same site.
 func (s *site) clear() {
 	GinkgoHelper()
-	s.end()
+	process.End(s.dir)
 	for _, dir := range []string{s.entries, s.control(), filepath.Join(s.state(), "workspaces"), filepath.Join(s.cache(), "runs")} {
 		for _, name := range list(dir) {
 			Expect(os.RemoveAll(filepath.Join(dir, name))).To(Succeed())

@@ -75,7 +75,7 @@ var _ = Describe("a disk that is full", func() {
 			at.Reached()
 			empty := fill(m.cache)
 			at.Release()
-			got := creation.wait()
+			got := creation.Wait()
 			if got.Exit == 0 { // where the states have room
 				w.works("bind-1", m.credentials(got))
 			} else {
@@ -122,7 +122,7 @@ var _ = Describe("a disk that is full", func() {
 		at.Reached()
 		empty := fill(disk)
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 		empty()
@@ -136,7 +136,7 @@ var _ = Describe("a disk that is full", func() {
 		at.Reached()
 		empty = fill(disk)
 		at.Release()
-		got = deletion.wait()
+		got = deletion.Wait()
 		empty()
 		if got.Exit != 0 { // what is left of the state may have room where more of it was
 			Expect(got.Exit).To(Equal(1), got.Stderr)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -42,7 +43,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 				contests = append(contests, func() {
 					By("both create " + id)
 					var got [2]answer
-					together(2, func() { got[0] = first.bind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
+					process.Together(2, func() { got[0] = first.bind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
 					owner, other := got[0], got[1]
 					if owner.Exit != 0 {
 						owner, other = other, owner
@@ -51,7 +52,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					w.works(id, first.credentials(owner))
 
 					By("one creates and one deletes " + id)
-					together(2, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
+					process.Together(2, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
 					ended(got[0], 0, 1, 41) // the creation may clear up what the deletion is about to remove
 					ended(got[1], 0, 1, 49)
 					if got[1].Exit == 0 {
@@ -59,7 +60,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					}
 
 					By("one creates and both delete " + id)
-					together(3, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = first.bind(ctx, id) }, func() {
+					process.Together(3, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = first.bind(ctx, id) }, func() {
 						ended(second.unbind(ctx, id), 0, 1, 41)
 					})
 					ended(got[0], 0, 1, 41)
@@ -70,7 +71,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					ended(second.unbind(ctx, id), 0, 41)
 				})
 			}
-			together(len(contests), contests...)
+			process.Together(len(contests), contests...)
 			Expect(w.resources()).To(BeEmpty(), "resources outside")
 			Expect(w.stored()).To(BeEmpty(), "the store")
 		}

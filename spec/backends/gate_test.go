@@ -190,7 +190,7 @@ func (m *machine) cut(g *gate, nth int, answered bool, name string, parameters o
 	g.arm(nth, answered)
 	begun := m.begin(name, parameters)
 	g.victim <- begun.Process.Pid
-	begun.wait()
+	begun.Wait()
 	return g.disarm()
 }
 

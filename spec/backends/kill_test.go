@@ -3,6 +3,7 @@ package backends_test
 import (
 	"context"
 	"encoding/json"
+	"service-adapter/spec/kit/process"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -33,10 +34,10 @@ func (m *machine) killed(ctx context.Context, name string, parameters object, wh
 	case theProvider:
 		kill(waiting)
 	case theMachine:
-		m.end()
+		process.End(m.dir)
 	}
 	at.Release()
-	got := begun.wait()
+	got := begun.Wait()
 	Expect(got.Stdout).To(BeEmpty())
 	return got
 }
@@ -115,9 +116,9 @@ var _ = Describe("a creation that is killed", func() {
 		at.Reached()
 		kill(creation.Process.Pid)
 		deletion := second.begin(deleteBinding, second.unbindParameters("bind-1"))
-		Eventually(deletion.stderr).Should(gbytes.Say("waiting for a lock of the state"))
+		Eventually(deletion.Stderr).Should(gbytes.Say("waiting for a lock of the state"))
 		at.Release()
-		Expect(deletion.wait().Exit).To(Equal(0))
+		Expect(deletion.Wait().Exit).To(Equal(0))
 		Eventually(first.processes).Should(BeEmpty())
 		first.cleanUp(ctx)
 		w.expectNothingLeft()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 	"slices"
 	"strings"
 	"sync"
@@ -52,12 +53,12 @@ var _ = Describe("fifty bindings of ten instances", func() {
 				second = append(second, func() { make(); remove() })
 			}
 		}
-		together(atOnce, first...)
+		process.Together(atOnce, first...)
 		for id, secret := range secrets {
 			w.works(id, secret)
 		}
 		Expect(w.resources()).To(HaveLen(2 * 25))
-		together(atOnce, second...)
+		process.Together(atOnce, second...)
 		Expect(secrets).To(HaveLen(50))
 		w.expectNothingLeft()
 	}, Entry("on pg", pg), Entry("on s3", s3))

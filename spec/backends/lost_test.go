@@ -78,7 +78,7 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 		at.Reached()
 		w.removeState(ctx, "bind-1")
 		at.Release()
-		expectTold(ctx, creation.wait())
+		expectTold(ctx, creation.Wait())
 		w.expectNothingLeft()
 	})
 
@@ -91,7 +91,7 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 		w.removeState(ctx, "bind-1")
 		w.refuseOnce(ctx)
 		at.Release()
-		expectTold(ctx, creation.wait())
+		expectTold(ctx, creation.Wait())
 		aside, err := filepath.Glob(filepath.Join(m.cache, "superseded-b-bind-1-*.tfstate"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(aside).To(HaveLen(1))
@@ -107,7 +107,7 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 		w.loseLocks(ctx)
 		w.removeState(ctx, "bind-1")
 		at.Release()
-		got := creation.wait()
+		got := creation.Wait()
 		if got.Exit == 0 { // OpenTofu stored the state once more
 			w.works("bind-1", m.credentials(got))
 			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))

@@ -6,21 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gbytes"
 
 	"service-adapter/internal/odb"
 	"service-adapter/spec/kit/broker"
-	"service-adapter/spec/kit/hold"
 )
 
 // The commands of the protocol.
@@ -123,17 +118,16 @@ func (m *machine) call(ctx context.Context, command string, parameters object) a
 	return m.run(ctx, input, command)
 }
 
-func (m *machine) run(ctx context.Context, stdin string, arguments ...string) answer {
-	GinkgoHelper()
-	got, err := broker.Adapter{Path: suite.adapter, Env: m.environment(), Dir: m.dir}.Run(ctx, stdin, arguments...)
-	Expect(err).NotTo(HaveOccurred())
-	report(arguments[0], got)
-	return got
+func (m *machine) adapter() broker.Adapter {
+	return broker.Adapter{Path: suite.adapter, Env: m.environment(), Dir: m.dir}
 }
 
-// report shows an answer when the spec fails.
-func report(command string, got answer) {
-	GinkgoWriter.Printf("%s: exit %d\nstdout: %.2000s\nstderr: %.2000s\n", command, got.Exit, got.Stdout, got.Stderr)
+func (m *machine) run(ctx context.Context, stdin string, arguments ...string) answer {
+	GinkgoHelper()
+	got, err := m.adapter().Run(ctx, stdin, arguments...)
+	Expect(err).NotTo(HaveOccurred())
+	process.Show(arguments[0], got)
+	return got
 }
 
 // bindParameters are those of create-binding; further parameters of the request may be given.
@@ -201,81 +195,12 @@ func (m *machine) expectTidy() {
 	}
 }
 
-// command is one in the background.
-type command struct {
-	*exec.Cmd
-	stdout, stderr *gbytes.Buffer // to be read at any time
-	ended          chan struct{}
-}
-
-// begin starts a command. In the kernel's eyes it is as independent of the spec as an adapter is of its broker.
-func (m *machine) begin(name string, parameters object) *command {
+// begin starts a command in the background.
+func (m *machine) begin(command string, parameters object) *process.Running {
 	GinkgoHelper()
-	input, err := odb.Input(name, parameters)
+	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
-	r := &command{Cmd: exec.Command(suite.adapter, name), stdout: gbytes.NewBuffer(), stderr: gbytes.NewBuffer(), ended: make(chan struct{})}
-	r.Stdin, r.Stdout, r.Stderr = strings.NewReader(input), r.stdout, r.stderr
-	r.Env, r.Dir = m.environment(), m.dir
-	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	Expect(r.Start()).To(Succeed())
-	go func() {
-		defer close(r.ended)
-		_ = r.Wait() // the exit code tells
-	}()
-	return r
+	return process.Start(m.adapter(), nil, input, command)
 }
 
-// wait waits for the end and returns the answer; after a signal its exit code is -1.
-func (r *command) wait() answer {
-	GinkgoHelper()
-	Eventually(r.ended).Should(BeClosed())
-	got := answer{Exit: r.ProcessState.ExitCode(), Stdout: string(r.stdout.Contents()), Stderr: string(r.stderr.Contents())}
-	report(r.Args[1], got)
-	return got
-}
-
-// processes are the ids of those whose working directory lies on the machine.
-func (m *machine) processes() []int {
-	var found []int
-	for _, name := range list("/proc") {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		cwd, err := os.Readlink(filepath.Join("/proc", name, "cwd"))
-		if err == nil && (cwd == m.dir || strings.HasPrefix(cwd, m.dir+"/")) && !hold.Gone(pid) {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
-// end ends whatever runs on the machine, as the loss of its power does: all of it is stopped before the first one dies, so that none
-// does anything about the death of another.
-func (m *machine) end() {
-	GinkgoHelper()
-	Eventually(func() []int { // what is killed may have just started something
-		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-			for _, pid := range m.processes() {
-				_ = syscall.Kill(pid, signal) // it may have ended
-			}
-		}
-		return m.processes()
-	}).Should(BeEmpty())
-}
-
-// together does several things at the same time, some of them at once, and waits for all of them.
-func together(atOnce int, things ...func()) {
-	GinkgoHelper()
-	var group sync.WaitGroup
-	room := make(chan struct{}, atOnce)
-	for _, thing := range things {
-		room <- struct{}{}
-		group.Go(func() {
-			defer func() { <-room }()
-			defer GinkgoRecover()
-			thing()
-		})
-	}
-	group.Wait()
-}
+func (m *machine) processes() []process.Process { return process.Below(m.dir) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ var _ = Describe("a binding", func() {
 					}
 				}
 				at.Release()
-				secret := m.credentials(creation.wait())
+				secret := m.credentials(creation.Wait())
 				w.works("bind-1", secret)
 				Expect(w.stored()).To(HaveLen(1))
 				if encrypted {
@@ -113,7 +114,7 @@ var _ = Describe("two machines that create one binding", func() {
 		for round := range 2 {
 			id := fmt.Sprintf("bind-%d", round)
 			var got [2]answer
-			together(2, func() { got[0] = machines[0].bind(ctx, id) }, func() { got[1] = machines[1].bind(ctx, id) })
+			process.Together(2, func() { got[0] = machines[0].bind(ctx, id) }, func() { got[1] = machines[1].bind(ctx, id) })
 			winner, loser := got[0], got[1]
 			if winner.Exit != 0 {
 				winner, loser = loser, winner
@@ -141,7 +142,7 @@ var _ = Describe("two machines that create one binding", func() {
 		expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
 		expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
 		at.Release()
-		w.works("bind-1", first.credentials(creation.wait()))
+		w.works("bind-1", first.credentials(creation.Wait()))
 		second.set(object{"budget": "45s"})
 		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		w.expectNothingLeft()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"service-adapter/spec/kit/process"
 	"strings"
 	"time"
 
@@ -229,7 +230,7 @@ func (w *world) expectNothingLeft() {
 func (w *world) remove(ctx context.Context) {
 	GinkgoHelper()
 	for _, m := range w.machines {
-		m.end()
+		process.End(m.dir)
 	}
 	switch w.kind {
 	case pg:

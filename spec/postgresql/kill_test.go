@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"service-adapter/spec/kit/process"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -68,7 +69,7 @@ func (s *site) killed(dir, command string, parameters object, whom victims) {
 	if whom == theAdapter {
 		Expect(creation.Process.Kill()).To(Succeed())
 	} else {
-		Eventually(func() []int { s.kill(); return s.processes() }).Should(BeEmpty())
+		process.End(s.dir)
 	}
 	Eventually(ended).Should(BeClosed())
 	Expect(os.Remove(hold)).To(Succeed())

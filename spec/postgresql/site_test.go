@@ -1,7 +1,6 @@
 package postgresql_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,9 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"service-adapter/spec/kit/process"
 	"strings"
-	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -192,37 +190,7 @@ func sql(ctx context.Context, uri any, statements string) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// processes are those whose working directory lies in the site.
-func (s *site) processes() []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var found []int
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
-		if err != nil || cwd != s.dir && !strings.HasPrefix(cwd, s.dir+"/") {
-			continue
-		}
-		if command, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")); err == nil && len(bytes.TrimSpace(command)) > 0 {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
-// kill ends all processes of the site at once, as a crash of the machine does.
-func (s *site) kill() {
-	for _, pid := range s.processes() {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	}
-}
-
 func (s *site) remove() error {
-	s.kill()
+	process.End(s.dir)
 	return os.RemoveAll(s.dir)
 }
