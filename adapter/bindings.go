@@ -111,8 +111,8 @@ func (s *session) requestFor(chosen *selection, view *instance.View, in bindInpu
 	}
 }
 
-// unbindRequest chooses service and plan of a delete-binding as far as they are known. The binding's own state has all that a deletion needs, so what the
-// configuration and the paks say about the service by now cannot stop it.
+// unbindRequest chooses service and plan of a delete-binding as far as they are known. The binding's own state has all that a
+// deletion needs, so what the configuration and the paks say about the service by now cannot stop it.
 func (s *session) unbindRequest(in bindInput) (*binding.Request, error) {
 	view, err := s.view(in)
 	if errors.Is(err, record.ErrNoManifest) {
@@ -220,9 +220,7 @@ func (s *session) installation(ctx context.Context, pak *brokerpak.Pak, version 
 	}
 	installation := opentofu.Installation{Binary: files.Tofu[version], Version: version}
 	for _, provider := range files.Providers {
-		installation.Providers = append(installation.Providers, opentofu.Provider{
-			FQN: provider.FQN, Version: provider.Version, File: provider.File,
-		})
+		installation.Providers = append(installation.Providers, opentofu.Provider(provider))
 	}
 	if files.Path != "" {
 		installation.Path = []string{filepath.Clean(files.Path)}
