@@ -14,6 +14,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/ctxio"
+	"service-adapter/internal/value"
 )
 
 // tree is a directory that is filled from archives of strangers: every file once, none outside of it, and not too much.
@@ -78,14 +79,7 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 }
 
 // names are the paths of the files, sorted.
-func (t *tree) names() []string {
-	names := make([]string, 0, len(t.files))
-	for name := range t.files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (t *tree) names() []string { return value.Keys(t.files) }
 
 // cleanName is a path of an archive with slashes and without dots. It must not lead out of the archive.
 func cleanName(name string) (string, error) {
