@@ -110,40 +110,30 @@ func planProperties(s *brokerpak.Service) []parameter {
 // outputs returns the credentials of a binding, and its other fields: the outputs of the instance, and those of the bind
 // action, which win.
 func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
-	all := map[string]parameter{}
-	var order []string
-	add := func(p parameter) {
-		if _, ok := all[p.Name]; !ok {
-			order = append(order, p.Name)
-		}
-		p.Required, p.Default = false, nil
-		all[p.Name] = p
-	}
-	for _, output := range s.Bind.Outputs {
-		add(describe(output))
-	}
 	instance := map[string]parameter{}
+	if s.Provision.Bosh != nil {
+		for name := range s.Provision.Bosh.Outputs {
+			instance[name] = parameter{Name: name}
+		}
+	}
 	for _, output := range s.Provision.Outputs {
 		instance[output.Name] = describe(output)
 	}
-	if s.Provision.Bosh != nil {
-		for _, name := range value.Keys(s.Provision.Bosh.Outputs) {
-			if _, ok := instance[name]; !ok {
-				instance[name] = parameter{Name: name}
-			}
-		}
+	var all []parameter
+	for _, output := range s.Bind.Outputs {
+		all = append(all, describe(output))
+		delete(instance, output.Name)
 	}
 	for _, name := range value.Keys(instance) {
-		if _, ok := all[name]; !ok {
-			add(instance[name])
-		}
+		all = append(all, instance[name])
 	}
-	for _, name := range order {
-		switch name {
+	for _, p := range all {
+		p.Required, p.Default = false, nil
+		switch p.Name {
 		case "syslog_drain_url", "route_service_url", "backup_agent_url":
-			fields = append(fields, all[name])
+			fields = append(fields, p)
 		default:
-			credentials = append(credentials, all[name])
+			credentials = append(credentials, p)
 		}
 	}
 	return credentials, fields
