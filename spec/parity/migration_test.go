@@ -151,7 +151,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		expectRefused(b.bind(ctx, "one", nil), message)
 	},
 		Entry(nil, "null", "it must be a text, as the adapter wrote it, not null"),
-		Entry(nil, "7", "not the value 7"),
+		Entry(nil, "7", `not "7"`),
 		Entry(nil, "''", `reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
 		Entry(nil, "{format: 1}", "not a mapping"),
 		Entry(nil, `'"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
