@@ -6,10 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"service-adapter/spec/kit"
 	"slices"
 	"strings"
 	"testing"
+
+	"service-adapter/spec/kit"
 )
 
 // readmeCommands are the commands of the README and how a test of this package sees that they work.

@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 	"time"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

@@ -3,8 +3,9 @@ package lifecycle_test
 import (
 	"context"
 	"os"
-	"service-adapter/spec/kit"
 	"strings"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

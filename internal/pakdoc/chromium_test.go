@@ -9,9 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"sync"
 	"syscall"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

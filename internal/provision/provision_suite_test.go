@@ -9,12 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"service-adapter/spec/kit"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

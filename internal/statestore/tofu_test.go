@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"strings"
 	"syscall"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

@@ -8,9 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"service-adapter/spec/kit"
 	"strings"
 	"testing"
+
+	"service-adapter/spec/kit"
 
 	"service-adapter/internal/statestore"
 

@@ -5,9 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"strings"
 	"syscall"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

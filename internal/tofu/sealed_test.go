@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"strings"
 	"testing"
+
+	"service-adapter/spec/kit"
 
 	"service-adapter/internal/statestore"
 

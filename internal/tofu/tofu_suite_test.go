@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"strings"
 	"testing"
 	"time"
+
+	"service-adapter/spec/kit"
 
 	"service-adapter/internal/opentofu"
 

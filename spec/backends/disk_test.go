@@ -6,9 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"service-adapter/spec/kit"
 	"strings"
 	"syscall"
+
+	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

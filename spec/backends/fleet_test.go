@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"

@@ -3,8 +3,9 @@ package backends_test
 import (
 	"context"
 	"encoding/json"
-	"service-adapter/spec/kit/process"
 	"time"
+
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

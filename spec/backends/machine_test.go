@@ -7,9 +7,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"service-adapter/spec/kit/process"
 	"slices"
 	"strings"
+
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"service-adapter/spec/kit/process"
 	"strings"
 	"time"
+
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"service-adapter/spec/kit/process"
 	"strings"
 	"time"
+
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"

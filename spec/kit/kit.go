@@ -61,7 +61,7 @@ func OpenTofuPath(version string) string { return Path("build", "tofu", version,
 // OpenTofu is the path of the OpenTofu of a version.
 func OpenTofu(t T, version string) string {
 	t.Helper()
-	return Built(t, OpenTofuPath(version))
+	return built(t, OpenTofuPath(version), "scripts/opentofu "+version)
 }
 
 // Provider is the path of a provider of this repository.
@@ -73,8 +73,13 @@ func Provider(t T, name string) string {
 // Built is the path of a program that `make tools` builds.
 func Built(t T, path string) string {
 	t.Helper()
+	return built(t, path, "make tools")
+}
+
+func built(t T, path, run string) string {
+	t.Helper()
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		Missing(t, "there is no "+path+"; run `make tools`")
+		Missing(t, "there is no "+path+"; run `"+run+"`")
 	}
 	return path
 }

@@ -6,8 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"service-adapter/spec/kit/process"
 	"strings"
+
+	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
