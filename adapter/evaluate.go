@@ -78,13 +78,16 @@ func Evaluate(invocation Invocation, question Question) (map[string]Variable, er
 	})
 	var variables map[string]Variable
 	err := call.withSession(func(s *session) (err error) {
-		variables, err = s.evaluate(question)
+		variables, err = evaluation{s}.evaluate(question)
 		return err
 	})
 	return variables, err
 }
 
-func (s *session) evaluate(question Question) (map[string]Variable, error) {
+// evaluation answers one question.
+type evaluation struct{ *session }
+
+func (s evaluation) evaluate(question Question) (map[string]Variable, error) {
 	var body map[string]any
 	if question.Request != "" {
 		if err := decodeBody("the request", question.Request, &body); err != nil {
@@ -115,7 +118,7 @@ func (s *session) evaluate(question Question) (map[string]Variable, error) {
 	return s.evaluateProvision(chosen, body, state)
 }
 
-func (s *session) evaluateProvision(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
+func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
 	sample := odb.Sample(chosen.service, &chosen.plan, "evaluate")
 	plan, err := decodePlan("service plan", string(value.MustJSON(sample.Plan)))
 	if err != nil {
@@ -134,7 +137,7 @@ func (s *session) evaluateProvision(chosen *selection, body map[string]any, stat
 	return answer(&request.Service.Provision, scope), nil
 }
 
-func (s *session) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
+func (s evaluation) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
 	merged := map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}
 	maps.Copy(merged, body)
 	request, err := s.bindRequest(bindInput{

@@ -51,7 +51,7 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
 	var changes []Change
 	err = call.withSession(func(s *session) (err error) {
-		changes, err = s.pendingChanges(ctx, parsed, deployed, plan)
+		changes, err = pendingCheck{s}.pendingChanges(ctx, parsed, deployed, plan)
 		return err
 	})
 	if err != nil {
@@ -60,7 +60,10 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 	return changes, nil
 }
 
-func (s *session) pendingChanges(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) ([]Change, error) {
+// pendingCheck compares what is deployed with what would be generated.
+type pendingCheck struct{ *session }
+
+func (s pendingCheck) pendingChanges(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) ([]Change, error) {
 	planned := &provision.Planned{}
 	s.check = func(ctx context.Context, request provision.Request) error {
 		provisioner, err := s.provisioner(request.Pak)
@@ -125,7 +128,7 @@ func resourceChanges(planned *provision.Planned) []Change {
 }
 
 // regenerate is the broker's generate-manifest call of the check.
-func (s *session) regenerate(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
+func (s pendingCheck) regenerate(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
 	decoded, err := decodePlan("service plan", plan)
 	if err != nil {
 		return "", err

@@ -44,38 +44,39 @@ func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparati
 		if !filepath.IsAbs(dir) {
 			return errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
 		}
-		if err := s.checkServices(); err != nil {
+		p := &preparer{session: s}
+		if err := p.checkServices(); err != nil {
 			return fmt.Errorf("checking the configuration: %w", err)
 		}
 		s.config.CacheDir, s.config.PreparedDir = dir, ""
-		done, err = s.prepare(ctx)
+		done, err = p.prepare(ctx)
 		return err
 	})
 	return done, err
 }
 
 // checkServices finds what the configuration says about services and what no command has needed yet.
-func (s *session) checkServices() error {
+func (p *preparer) checkServices() error {
 	var failed []error
-	if name := s.config.Service; name != "" {
-		_, err := s.choose(hints{})
+	if name := p.config.Service; name != "" {
+		_, err := p.choose(hints{})
 		failed = append(failed, err)
 	}
-	for _, pak := range s.paks {
+	for _, pak := range p.paks {
 		for _, service := range pak.Services {
-			_, planErr := s.operatorPlans(service)
-			_, provisionErr := s.provisionDefaults(service)
-			_, bindErr := s.bindDefaults(service)
+			_, planErr := p.operatorPlans(service)
+			_, provisionErr := p.provisionDefaults(service)
+			_, bindErr := p.bindDefaults(service)
 			failed = append(failed, planErr, provisionErr, bindErr)
-			failed = append(failed, s.checkSecure(service), s.checkConfigs(service))
+			failed = append(failed, p.checkSecure(service), p.checkConfigs(service))
 		}
 	}
 	return errors.Join(failed...)
 }
 
 // checkSecure refuses a service whose secrets, or sensitive outputs, need to know where the broker keeps them.
-func (s *session) checkSecure(service *brokerpak.Service) error {
-	if s.config.SecureManifests != nil {
+func (p *preparer) checkSecure(service *brokerpak.Service) error {
+	if p.config.SecureManifests != nil {
 		return nil
 	}
 	const must = "secure_manifests must say what the broker's enable_secure_manifests says"
@@ -89,9 +90,9 @@ func (s *session) checkSecure(service *brokerpak.Service) error {
 }
 
 // checkConfigs refuses a service that always returns a BOSH config to a broker that takes none.
-func (s *session) checkConfigs(service *brokerpak.Service) error {
+func (p *preparer) checkConfigs(service *brokerpak.Service) error {
 	bosh := service.Provision.Bosh
-	if !s.config.DisableBoshConfigs || bosh == nil {
+	if !p.config.DisableBoshConfigs || bosh == nil {
 		return nil
 	}
 	for _, kind := range value.Keys(bosh.Configs) {
@@ -104,11 +105,11 @@ func (s *session) checkConfigs(service *brokerpak.Service) error {
 }
 
 // warnOfConfigs tells of services whose requests will be refused when they need a BOSH config.
-func (s *session) warnOfConfigs() []string {
+func (p *preparer) warnOfConfigs() []string {
 	var warnings []string
-	for _, pak := range s.paks {
+	for _, pak := range p.paks {
 		for _, service := range pak.Services {
-			if bosh := service.Provision.Bosh; s.config.DisableBoshConfigs && bosh != nil && len(bosh.Configs) > 0 {
+			if bosh := service.Provision.Bosh; p.config.DisableBoshConfigs && bosh != nil && len(bosh.Configs) > 0 {
 				warnings = append(warnings, fmt.Sprintf("service %q may return BOSH configs (%s); with disable_bosh_configs such requests are refused",
 					service.Name, strings.Join(value.Keys(bosh.Configs), ", ")))
 			}
@@ -118,23 +119,22 @@ func (s *session) warnOfConfigs() []string {
 }
 
 // prepare prepares all paks that are directories: the binaries of a zip lie elsewhere in each adapter's cache.
-func (s *session) prepare(ctx context.Context) (*Preparation, error) {
-	done := &Preparation{Dir: s.config.CacheDir, Warnings: s.warnOfConfigs()}
-	if _, err := s.manager(nil); err != nil { // makes the directories, that of a local state too
+func (p *preparer) prepare(ctx context.Context) (*Preparation, error) {
+	p.done = &Preparation{Dir: p.config.CacheDir, Warnings: p.warnOfConfigs()}
+	if _, err := p.manager(nil); err != nil { // makes the directories, that of a local state too
 		return nil, err
 	}
-	preparer := preparer{session: s, done: done}
-	defer preparer.close()
-	for _, pak := range s.paks {
+	defer p.close()
+	for _, pak := range p.paks {
 		if pak.IsZip() {
-			done.Warnings = append(done.Warnings, fmt.Sprintf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path))
+			p.done.Warnings = append(p.done.Warnings, fmt.Sprintf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path))
 			continue
 		}
-		if err := preparer.pak(ctx, pak); err != nil {
+		if err := p.pak(ctx, pak); err != nil {
 			return nil, err
 		}
 	}
-	return done, nil
+	return p.done, nil
 }
 
 // preparer prepares with the configured state backend as long as it works.

@@ -34,12 +34,15 @@ func (s *session) recordRequest(command string, params serviceadapter.InputParam
 	if s.config.RecordRequests == "" {
 		return
 	}
-	if err := s.writeRecording(command, params); err != nil {
+	if err := (recorder{s}).write(command, params); err != nil {
 		s.logger.Warn("recording the request", "error", err)
 	}
 }
 
-func (s *session) writeRecording(command string, params serviceadapter.InputParams) error {
+// recorder writes what a command was asked.
+type recorder struct{ *session }
+
+func (s recorder) write(command string, params serviceadapter.InputParams) error {
 	now := time.Now().UTC()
 	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: command, Input: params}, "", "  ")
 	if err != nil {

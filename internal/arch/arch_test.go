@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -177,5 +180,44 @@ func TestFileSizes(t *testing.T) {
 				t.Errorf("%s/%s has %d lines; split it, the limit is %d", p.name(), file, lines, maxLines)
 			}
 		}
+	}
+}
+
+// maxMethods is how many methods a type may have: more of them are several types.
+const maxMethods = 40
+
+func TestMethods(t *testing.T) {
+	for _, p := range packages(t) {
+		count := map[string]int{}
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, declaration := range parsed.Decls {
+				if function, ok := declaration.(*ast.FuncDecl); ok && function.Recv != nil {
+					count[receiver(function.Recv.List[0].Type)]++
+				}
+			}
+		}
+		for name, methods := range count {
+			if methods > maxMethods {
+				t.Errorf("%s.%s has %d methods; the limit is %d", p.name(), name, methods, maxMethods)
+			}
+		}
+	}
+}
+
+// receiver is the name of a receiver's type.
+func receiver(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	default:
+		return ""
 	}
 }

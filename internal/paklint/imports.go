@@ -9,8 +9,11 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
+// importCheck holds the rules about imports.
+type importCheck struct{ *serviceCheck }
+
 // imports checks what an import of the provision action names.
-func (c *serviceCheck) imports(action *brokerpak.Action, module *hclfile.Module) {
+func (c *importCheck) imports(action *brokerpak.Action, module *hclfile.Module) {
 	c.skips(action)
 	if len(action.ImportInputs) == 0 {
 		return
@@ -38,7 +41,7 @@ func (c *serviceCheck) imports(action *brokerpak.Action, module *hclfile.Module)
 }
 
 // importedResources returns the resources that are imported, and reports those that are not in the template.
-func (c *serviceCheck) importedResources(action *brokerpak.Action, module *hclfile.Module) []string {
+func (c *importCheck) importedResources(action *brokerpak.Action, module *hclfile.Module) []string {
 	var addresses []string
 	for _, input := range action.ImportInputs {
 		if input.Name == "" {
@@ -55,7 +58,7 @@ func (c *serviceCheck) importedResources(action *brokerpak.Action, module *hclfi
 }
 
 // importedTemplate checks the template and the paths of the lists against the resources that are imported.
-func (c *serviceCheck) importedTemplate(action *brokerpak.Action, addresses []string) {
+func (c *importCheck) importedTemplate(action *brokerpak.Action, addresses []string) {
 	var added []hclfile.Mapping
 	for _, entry := range action.ImportParametersToAdd {
 		c.importPath(entry.TFVariable, "import_parameters_to_add", addresses, c.places.value(entry.Pos, "tf_variable"))
@@ -71,14 +74,14 @@ func (c *serviceCheck) importedTemplate(action *brokerpak.Action, addresses []st
 }
 
 // importPath warns of a path that begins with no imported resource.
-func (c *serviceCheck) importPath(path, list string, addresses []string, pos diag.Pos) {
+func (c *importCheck) importPath(path, list string, addresses []string, pos diag.Pos) {
 	if !slices.ContainsFunc(addresses, func(address string) bool { return strings.HasPrefix(path, address+".") }) {
 		c.diags.Warnf(pos, "import", "%q in %s is no TYPE.NAME.ATTRIBUTE of an imported resource; imported are %s", path, list, diag.Names(addresses))
 	}
 }
 
 // parameter checks the expression of a mapping or addition.
-func (c *serviceCheck) parameter(action *brokerpak.Action, entry brokerpak.ImportMapping) {
+func (c *importCheck) parameter(action *brokerpak.Action, entry brokerpak.ImportMapping) {
 	pos := c.places.value(entry.Pos, "parameter_name")
 	names, err := hclfile.ParameterVariables(hclfile.Mapping{TFVariable: entry.TFVariable, Parameter: entry.Parameter})
 	if err != nil {
@@ -95,7 +98,7 @@ func (c *serviceCheck) parameter(action *brokerpak.Action, entry brokerpak.Impor
 }
 
 // skips checks that tf_attribute_skip names inputs.
-func (c *serviceCheck) skips(action *brokerpak.Action) {
+func (c *importCheck) skips(action *brokerpak.Action) {
 	known := action.InputNames()
 	for _, input := range action.UserInputs {
 		if name := input.TFAttributeSkip; name != "" && !slices.Contains(known, name) {

@@ -120,18 +120,19 @@ func (c *serviceCheck) run(ctx context.Context) error {
 		c.instances()
 		return nil
 	}
-	groups := c.instanceGroups(nil)
+	p := &player{c}
+	groups := p.instanceGroups(nil)
 	usable := c.documents()
 	if usable {
-		played, err := c.play(ctx)
+		played, err := p.play(ctx)
 		if err != nil {
 			return err
 		}
-		groups = c.instanceGroups(played)
-		c.paths(played)
+		groups = p.instanceGroups(played)
+		p.paths(played)
 	}
-	c.groups(groups)
-	c.jobs()
+	p.groups(groups)
+	p.jobs()
 	return nil
 }
 

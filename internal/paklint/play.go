@@ -32,9 +32,12 @@ type deployment struct {
 	guessed bool
 }
 
+// player deploys the plans of a service on paper.
+type player struct{ *serviceCheck }
+
 // play deploys each plan on paper, with its defaults and with the parameters of each example, and reports what cannot work. It
 // returns the manifests. Conditional ops files are tried without their conditions as well, since few plans meet them all.
-func (c *serviceCheck) play(ctx context.Context) ([]*instance.View, error) {
+func (c *player) play(ctx context.Context) ([]*instance.View, error) {
 	var manifests []*instance.View
 	for _, attempt := range c.deployments() {
 		manifest, faults, err := c.deploy(ctx, attempt)
@@ -53,7 +56,7 @@ func (c *serviceCheck) play(ctx context.Context) ([]*instance.View, error) {
 
 // playFailed reports why a deployment cannot be made. What depends on a made-up value is no fault of the pak, and what the user
 // is told is none either, nor is a name that nothing set: it is declared, and the operator may set it.
-func (c *serviceCheck) playFailed(attempt deployment, err error) {
+func (c *player) playFailed(attempt deployment, err error) {
 	var findings diag.Errors
 	switch {
 	case err == nil, !fault.OfOperator(err):
@@ -83,7 +86,7 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // playConditional applies each conditional ops file whatever its condition says: alone, and together with all others, which it
 // may build on. What fails both ways cannot be applied.
-func (c *serviceCheck) playConditional(ctx context.Context) ([]*instance.View, error) {
+func (c *player) playConditional(ctx context.Context) ([]*instance.View, error) {
 	attempts := c.deployments()
 	var manifests []*instance.View
 	for i, ops := range c.service.Provision.Bosh.Ops {
@@ -129,7 +132,7 @@ func unconditional(service *brokerpak.Service, which func(index int) bool) *brok
 }
 
 // deploy makes one manifest. The rules of the service about versions and plans are not for made-up ones, so they are left out.
-func (c *serviceCheck) deploy(ctx context.Context, attempt deployment) (*instance.View, []manifestFault, error) {
+func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View, []manifestFault, error) {
 	service, bosh := *attempt.service, *attempt.service.Provision.Bosh
 	bosh.Requires, bosh.Checks = brokerpak.Requires{}, nil
 	service.Provision.Bosh = &bosh
@@ -178,7 +181,7 @@ type manifestFault struct {
 }
 
 // manifestFaults reports what the schema of BOSH manifests refuses, where the template has it.
-func (c *serviceCheck) manifestFaults(faults []manifestFault) {
+func (c *player) manifestFaults(faults []manifestFault) {
 	document := c.service.Provision.Bosh.Manifest
 	root, _ := document.Tree()
 	if root == nil {
@@ -201,7 +204,7 @@ func (c *serviceCheck) manifestFaults(faults []manifestFault) {
 }
 
 // paths checks the constant paths of manifest.get against all manifests that could be made.
-func (c *serviceCheck) paths(manifests []*instance.View) {
+func (c *player) paths(manifests []*instance.View) {
 	if len(manifests) == 0 {
 		return
 	}
@@ -224,7 +227,7 @@ func (c *serviceCheck) paths(manifests []*instance.View) {
 }
 
 // instanceGroups are the names of the groups of the template and of manifests that were made from it.
-func (c *serviceCheck) instanceGroups(manifests []*instance.View) []string {
+func (c *player) instanceGroups(manifests []*instance.View) []string {
 	var names []string
 	for _, group := range c.service.Provision.Bosh.InstanceGroups() {
 		names = append(names, group.Name)
@@ -246,7 +249,7 @@ func (c *serviceCheck) instanceGroups(manifests []*instance.View) []string {
 }
 
 // groups checks the names of instance groups wherever the definition has one.
-func (c *serviceCheck) groups(known []string) {
+func (c *player) groups(known []string) {
 	bosh := c.service.Provision.Bosh
 	check := func(name string, pos diag.Pos) {
 		if !slices.Contains(known, name) {
@@ -272,7 +275,7 @@ func (c *serviceCheck) groups(known []string) {
 }
 
 // jobs checks the names of jobs that the rules about releases have.
-func (c *serviceCheck) jobs() {
+func (c *player) jobs() {
 	bosh := c.service.Provision.Bosh
 	known, _ := c.addedByOps()
 	for _, group := range bosh.InstanceGroups() {

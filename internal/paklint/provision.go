@@ -55,7 +55,7 @@ func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfil
 }
 
 // provisioned makes up the outputs of a provision template.
-func (c *serviceCheck) provisioned(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
+func (c *player) provisioned(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
 	module, _ := hclfile.Inspect(p.Service.Provision.Templates) // whose faults were reported
 	made := &manifestgen.Provisioned{Outputs: map[string]any{}, Sensitive: module.SensitiveOutputs}
 	for _, output := range p.Service.Provision.Outputs {

@@ -16,7 +16,7 @@ import (
 )
 
 // deployments are those to try: each plan with its defaults and with each of its examples.
-func (c *serviceCheck) deployments() []deployment {
+func (c *player) deployments() []deployment {
 	plans := []*brokerpak.Plan{nil}
 	if len(c.service.Plans) > 0 {
 		plans = nil
@@ -37,7 +37,7 @@ func (c *serviceCheck) deployments() []deployment {
 }
 
 // deployment makes up the values that nobody gives.
-func (c *serviceCheck) deployment(plan *brokerpak.Plan, parameters map[string]any) deployment {
+func (c *player) deployment(plan *brokerpak.Plan, parameters map[string]any) deployment {
 	made := deployment{
 		service: c.service, plan: plan, parameters: value.Merge(parameters), properties: map[string]any{},
 		guessed: len(c.service.Provision.Templates) > 0, // whose outputs nobody knows
@@ -68,7 +68,7 @@ func (c *serviceCheck) deployment(plan *brokerpak.Plan, parameters map[string]an
 }
 
 // plausible is a value that an input may have: that of an example, else a typical one.
-func (c *serviceCheck) plausible(input brokerpak.Variable) any {
+func (c *player) plausible(input brokerpak.Variable) any {
 	for _, example := range c.service.Examples {
 		if given, ok := example.ProvisionParams[input.Name]; ok && given != nil {
 			return given
@@ -78,7 +78,7 @@ func (c *serviceCheck) plausible(input brokerpak.Variable) any {
 }
 
 // requests are the calls of a deployment: with the instance groups of the template, and with those that ops files add as well.
-func (c *serviceCheck) requests(attempt deployment) []manifestgen.Request {
+func (c *player) requests(attempt deployment) []manifestgen.Request {
 	sample := odb.Sample(attempt.service, attempt.plan, playInstance)
 	jobs, groups := c.addedByOps()
 	release := &sample.Deployment.Releases[0]
@@ -116,7 +116,7 @@ func (c *serviceCheck) requests(attempt deployment) []manifestgen.Request {
 }
 
 // context is the context of a request from Cloud Foundry, with every key that an expression reads.
-func (c *serviceCheck) context() map[string]any {
+func (c *player) context() map[string]any {
 	context := map[string]any{"platform": "cloudfoundry"}
 	keys, _ := c.service.Provision.Uses("request.context")
 	for _, key := range slices.Concat(keys, []string{"organization_guid", "organization_name", "space_guid", "space_name", "instance_name"}) {
@@ -128,7 +128,7 @@ func (c *serviceCheck) context() map[string]any {
 }
 
 // releaseNames are the releases that the definition names.
-func (c *serviceCheck) releaseNames() []string {
+func (c *player) releaseNames() []string {
 	bosh := c.service.Provision.Bosh
 	names := slices.Clone(bosh.Requires.NoDowngrade)
 	for _, constraint := range bosh.Requires.Releases {
@@ -152,7 +152,7 @@ func isGroupPath(path string) bool {
 }
 
 // addedByOps are the names of jobs and instance groups that ops files may add.
-func (c *serviceCheck) addedByOps() (jobs, groups []string) {
+func (c *player) addedByOps() (jobs, groups []string) {
 	for _, ops := range c.service.Provision.Bosh.Ops {
 		root, _ := ops.Document.Tree()
 		for _, operation := range operations(root) {

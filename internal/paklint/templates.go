@@ -35,7 +35,7 @@ func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	c.providers(action, module)
 	c.modules(action, module)
 	if name == "provision" { // those of bind have no effect
-		c.imports(action, module)
+		(&importCheck{c}).imports(action, module)
 		c.provisionTemplate(action, module)
 	}
 }
