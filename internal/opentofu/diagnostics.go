@@ -159,6 +159,9 @@ func (e *Error) Hide(mask *redact.Secrets) {
 	}
 }
 
+// Withhold puts a reason in the place of what OpenTofu said.
+func (e *Error) Withhold(why string) { e.Summary, e.Detail = why, "" }
+
 // commandFailed is how local-exec reports a command that failed: the whole script, and what it wrote after that.
 const commandFailed = `(?s)^Error running command '.*': ([^']*?)\. Output: (.*)$`
 

@@ -51,17 +51,18 @@ func (w *Workspace) lost(stored *statestore.State) error {
 }
 
 // afterApply looks whose the workspace is after an apply that failed, within the grace even when the context has ended. The error is
-// ErrExists when another run took it over, and a *LostError when something was made that is in no state.
-func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) error {
+// ErrExists when another run took it over, and a *LostError when something was made that is in no state. It tells as well whether the state
+// could be read.
+func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
 	now, err := w.read(ctx, i)
 	if err != nil {
-		return fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
+		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
 	w.hide(now.state)
 	if now.state != nil && (now.state.Nonce == w.nonce || now.state.Nonce == "") {
-		return nil
+		return true, nil
 	}
 	err = w.lost(now.state)
 	if err == nil && now.state != nil {
@@ -69,7 +70,7 @@ func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) err
 	}
 	if err != nil {
 		w.disown()
-		return w.failed("applying", err)
+		return true, w.failed("applying", err)
 	}
-	return nil
+	return true, nil
 }

@@ -115,13 +115,17 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 		}
 		return err
 	}
-	whose := w.afterApply(ctx, p.installation)
+	known, whose := w.afterApply(ctx, p.installation)
 	if errors.Is(whose, ErrExists) {
 		return whose
 	}
 	var run *opentofu.Error
-	if errors.As(err, &run) {
+	switch {
+	case !errors.As(err, &run):
+	case known:
 		run.Hide(w.mask) // once more: the state that was looked at has secrets that the run generated
+	case run.Backend == "" && w.lost(nil) != nil:
+		run.Withhold("what it said is left out, for it may show secrets that were generated, and the state that marks them cannot be read")
 	}
 	return errors.Join(err, whose)
 }

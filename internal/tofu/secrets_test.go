@@ -63,6 +63,30 @@ resource "directory_entry" "other" {
 			"cannot reach db.example.com and 10.0.0.17:5432 as account, not [redacted] [redacted] [redacted]")))
 	})
 
+	It("that a run generated are not told where its state cannot be read", func(ctx context.Context) {
+		s := newSite()
+		prepared := prepare(ctx, s.engine(), oneEntry+`
+resource "directory_entry" "other" {
+  path = "/nowhere"
+  name = "x"
+  fail = "the secret is ${nonsensitive(directory_entry.account.secret)}"
+}`)
+		workspace := open(ctx, s.engine(), "b-1")
+		DeferCleanup(workspace.Close)
+		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		s.hold("after-create")
+		applied := make(chan error)
+		go func() { applied <- workspace.Apply(ctx, prepared, s.vars()) }()
+		s.at("after-create")
+		Expect(os.Rename(s.state, s.state+".away")).To(Succeed())
+		Expect(os.WriteFile(s.state, nil, 0o600)).To(Succeed())
+		s.release("after-create")
+		var err error
+		Eventually(applied).Should(Receive(&err))
+		Expect(err).To(MatchError(And(ContainSubstring("what it said is left out"), ContainSubstring("looking whose workspace"),
+			Not(ContainSubstring("the secret is")))))
+	})
+
 	It("are in no argument, no environment, no log and no file that others may read", func(ctx context.Context) {
 		s := newSite()
 		var log bytes.Buffer
