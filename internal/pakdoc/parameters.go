@@ -5,6 +5,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 )
 
@@ -107,6 +108,9 @@ func planProperties(s *brokerpak.Service) []parameter {
 	return all
 }
 
+// statusOutput is an output of provision templates that definitions never declare.
+const statusOutput = "status"
+
 // outputs returns the credentials of a binding, and its other fields: the outputs of the instance, and those of the bind
 // action, which win.
 func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
@@ -118,6 +122,10 @@ func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
 	}
 	for _, output := range s.Provision.Outputs {
 		instance[output.Name] = describe(output)
+	}
+	module, _ := hclfile.Inspect(s.Provision.Templates) // what is wrong with it is for validation to say
+	if slices.Contains(module.Outputs, statusOutput) {
+		instance[statusOutput] = parameter{Name: statusOutput, Type: "string", Description: "What the template says of the instance"}
 	}
 	var all []parameter
 	for _, output := range s.Bind.Outputs {
