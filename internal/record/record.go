@@ -105,6 +105,9 @@ func Decode(text string) (*Record, error) {
 		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; was it made by a newer adapter?",
 			Key, r.Format)
 	}
+	if r.Service == "" {
+		return nil, fmt.Errorf("reading the record %q of the manifest: it names no service, as every record does that the adapter wrote", Key)
+	}
 	r.normalise()
 	return &r, nil
 }

@@ -46,7 +46,6 @@ var _ = Describe("the record", func() {
 	},
 		Entry("with every field", full()),
 		Entry("with next to none", record.Record{Pak: "p", PakVersion: "1", Service: "s", Deployment: "d"}),
-		Entry("of an instance of nothing", record.Record{}),
 	)
 
 	DescribeTable("is found in a manifest", func(manifest func(text string) string) {
@@ -116,6 +115,7 @@ var _ = Describe("the record", func() {
 	},
 		Entry("when it is newer", `brokerpak: '{"format":2}'`, `reading the record "brokerpak" of the manifest: format 2 is not supported; was it made by a newer adapter?`),
 		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
+		Entry("when it has nothing else", `brokerpak: "{\"format\":1}"`, `reading the record "brokerpak" of the manifest: it names no service`),
 		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n", `line 2: it must be a text, as the adapter wrote it, not a mapping`),
 		Entry("when it is a list", "brokerpak: [1]\n", "not a list"),
 		Entry("when it is null", "brokerpak:\n", "not null"),
