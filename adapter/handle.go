@@ -24,7 +24,7 @@ func (c *call) handle(ctx context.Context, s *session) ([]byte, error) {
 		product, err = s.respond(ctx, c.command, params)
 	}
 	// Afterwards, when all secrets of the request are known.
-	s.recordRequest(c.command, params)
+	recorder{s}.record(c.command, params)
 	switch {
 	case errors.As(err, new(inputError)) && !s.implements(c.command):
 		return nil, fmt.Errorf("%s: %w: %w", lacking(c.command), fault.ErrNotImplemented, err)

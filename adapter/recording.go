@@ -29,18 +29,18 @@ type recording struct {
 	Input   serviceadapter.InputParams `json:"input"`
 }
 
-// recordRequest keeps a request where the operator has asked for it. A failure is logged and changes nothing else.
-func (s *session) recordRequest(command string, params serviceadapter.InputParams) {
+// recorder writes what a command was asked.
+type recorder struct{ *session }
+
+// record keeps a request where the operator has asked for it. A failure is logged and changes nothing else.
+func (s recorder) record(command string, params serviceadapter.InputParams) {
 	if s.config.RecordRequests == "" {
 		return
 	}
-	if err := (recorder{s}).write(command, params); err != nil {
+	if err := s.write(command, params); err != nil {
 		s.logger.Warn("recording the request", "error", err)
 	}
 }
-
-// recorder writes what a command was asked.
-type recorder struct{ *session }
 
 func (s recorder) write(command string, params serviceadapter.InputParams) error {
 	now := time.Now().UTC()
