@@ -129,13 +129,17 @@ func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) err
 // subject names an input by what set it, for operators and authors.
 func subject(layer, plan string, inputs []brokerpak.Variable, name string) string {
 	text := fmt.Sprintf("the value of input %q", name)
+	of := "the plan" // the broker sends no name
+	if plan != "" {
+		of = fmt.Sprintf("plan %q", plan)
+	}
 	switch layer {
 	case OperatorLayer:
 		text = fmt.Sprintf("the operator's default of %q", name)
 	case OverrideLayer:
-		text = fmt.Sprintf("override %q of plan %q", name, plan)
+		text = fmt.Sprintf("override %q of %s", name, of)
 	case PlanLayer:
-		text = fmt.Sprintf("property %q of plan %q", name, plan)
+		text = fmt.Sprintf("property %q of %s", name, of)
 	case DefaultLayer:
 		text = fmt.Sprintf("the default of input %q", name)
 	case ComputedLayer:

@@ -58,7 +58,7 @@ func redisRefusals() []behaviour {
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
 			delete(b.properties(), "persistence")
-			expectRefused(b.ask(ctx, b.body(nil)), `property "persistence" of plan`, "is required")
+			expectRefused(b.ask(ctx, b.body(nil)), `property "persistence" of the plan`, "is required")
 		}),
 		differs("new version is no version", func(ctx context.Context) {
 			b := migrated()
