@@ -1,7 +1,7 @@
 package brokerpak
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -63,7 +63,7 @@ func (c Constraints) Match(text string) (bool, error) {
 func CompareVersions(a, b string) (int, error) {
 	va, errA := parseVersion(a)
 	vb, errB := parseVersion(b)
-	return va.Compare(vb), errors.Join(errA, errB)
+	return va.Compare(vb), cmp.Or(errA, errB)
 }
 
 // parseVersion reads a BOSH version. The part after the first hyphen of a development version's number ("0.1+dev.8-fa37909") is a
