@@ -94,7 +94,10 @@ func (p *previous) list(key string) []map[string]any {
 }
 
 // group returns an instance group of the manifest, nil where it has none of that name.
-func (p *previous) group(name string) map[string]any { return byName(p.list("instance_groups"))[name] }
+func (p *previous) group(name string) map[string]any {
+	root, _ := p.root()
+	return byName(root["instance_groups"])[name]
+}
 
 // refersTo tells whether the manifest refers to an absolute path.
 func (p *previous) refersTo(path string) bool {
