@@ -61,7 +61,8 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 // checkUsed refuses to look for a binding of an instance that this adapter made in a state directory that was never used: it may be the
 // wrong one, and the broker would forget the binding. Those of other adapters have no state.
 func (s *session) checkUsed(r *binding.Request) error {
-	if r.Instance.Record == nil || r.Service != nil && (!r.Service.Binds() || r.Service.Bind.Adopt != nil) {
+	known, err := record.FromManifest(string(r.Instance.Manifest)) // with an error there is one, a damaged one
+	if known == nil && err == nil || r.Service != nil && (!r.Service.Binds() || r.Service.Bind.Adopt != nil) {
 		return nil
 	}
 	if err := s.config.backend().CheckUsed(); err != nil {
