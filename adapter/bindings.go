@@ -43,8 +43,9 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkUsed(request); err != nil {
-		return err
+	// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
+	if err := s.config.backend().CheckUsed(); err != nil {
+		s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", err)
 	}
 	binder, err := s.binder(request.Pak)
 	if err != nil {
@@ -56,19 +57,6 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 		return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
 	}
 	return err
-}
-
-// checkUsed refuses to look for a binding of an instance that this adapter made in a state directory that was never used: it may be the
-// wrong one, and the broker would forget the binding. Those of other adapters have no state.
-func (s *session) checkUsed(r *binding.Request) error {
-	known, err := record.FromManifest(string(r.Instance.Manifest)) // with an error there is one, a damaged one
-	if known == nil && err == nil || r.Service != nil && (!r.Service.Binds() || r.Service.Bind.Adopt != nil) {
-		return nil
-	}
-	if err := s.config.backend().CheckUsed(); err != nil {
-		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)
-	}
-	return nil
 }
 
 // bindRequest chooses service and plan of a create-binding.
