@@ -40,8 +40,6 @@ var _ = Describe("the contract of the other commands", func() {
 	)
 
 	It("row 11: ends with 41 for a binding that does not exist, and leaves nothing", func(ctx context.Context) {
-		credentials(b.bind(ctx, "bind-2", nil)) // in a state directory that was never used, nobody can tell
-		Expect(b.unbind(ctx, "bind-2").Exit).To(Equal(0))
 		got := b.unbind(ctx, "bind-1")
 		Expect(got.Exit).To(Equal(41), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())

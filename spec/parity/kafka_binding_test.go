@@ -204,14 +204,11 @@ func kafkaBindings() []behaviour {
 		}),
 		differs("unbind: a binding that another adapter made", func(ctx context.Context) {
 			b := boundKafka(ctx)
-			credentials(b.bind(ctx, "own", nil))
-			made := b.calls()
 			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41))
-			Expect(b.calls()).To(Equal(made))
+			Expect(b.calls()).To(BeEmpty())
 		}),
 		same("unbind: binding cannot be found", func(ctx context.Context) {
 			b := boundKafka(ctx)
-			credentials(b.bind(ctx, "own", nil))
 			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41))
 		}),
 		same("unbind: the topic does not exist any more", func(ctx context.Context) {
