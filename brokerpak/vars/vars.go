@@ -228,7 +228,7 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	if s.options.GuardReferences && s.fromRequest(template) && HasReference(result) {
 		return nil, &fault.UserError{
 			Message: fmt.Sprintf("the value of %q would hold \"((\", which is not allowed", owner),
-			Err:     fmt.Errorf("%s: a value from the request would become a BOSH reference", template.Pos()),
+			Err:     &diag.PlacedError{Pos: template.Pos(), Err: errors.New("a value from the request would become a BOSH reference")},
 		}
 	}
 	return result, nil
@@ -277,7 +277,7 @@ func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 		if check.Audience == brokerpak.User {
 			return &fault.UserError{Message: message}
 		}
-		return fmt.Errorf("%s: %s", check.Pos, message)
+		return &diag.PlacedError{Pos: check.Pos, Err: errors.New(message)}
 	}
 	return nil
 }
