@@ -3,6 +3,7 @@ package brokerpak
 import (
 	"bytes"
 	"io/fs"
+	"strings"
 )
 
 // OpenFiles opens a pak that is no directory, for fuzzers.
@@ -25,4 +26,39 @@ func OpenZip(data []byte) (*Pak, error) {
 		return nil, err
 	}
 	return pak, diags.Err()
+}
+
+// Key documents a key that this adapter adds to the format.
+type Key struct{ Name, Type, Meaning string }
+
+// AddedKeys returns the keys that this adapter adds to the format, by section: "provision.bosh", "provision" and "bind".
+func AddedKeys() map[string][]Key {
+	d := &definition{document: &document{}}
+	return map[string][]Key{
+		"provision.bosh": documented(d.boshKeys(&Bosh{})), "provision": documented(d.provisionKeys(&Action{})), "bind": documented(d.bindKeys(&Action{})),
+	}
+}
+
+func documented(f fields) []Key {
+	var keys []Key
+	for _, r := range f {
+		keys = append(keys, Key{Name: r.name, Type: r.typeWords(), Meaning: r.doc})
+	}
+	return keys
+}
+
+// typeWords say what a value is, with the keys of the mappings in it.
+func (f field) typeWords() string {
+	if f.rows == nil {
+		return f.words
+	}
+	var names []string
+	for _, r := range f.rows() {
+		names = append(names, r.name)
+	}
+	keys := "`{" + strings.Join(names, ", ") + "}`"
+	if f.words == "mapping" {
+		return keys
+	}
+	return f.words + " of " + keys
 }

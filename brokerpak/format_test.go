@@ -1,4 +1,4 @@
-package pakdoc_test
+package brokerpak_test
 
 import (
 	"fmt"
@@ -14,9 +14,8 @@ import (
 
 // The tables of docs/format.md are the keys that the decoder knows. UPDATE=1 writes them.
 var _ = It("documents every key that this adapter adds", func() {
-	const file = "../../docs/format.md"
-	page := readFile(file)
-	written := page
+	const file = "../docs/format.md"
+	written := readPage(file)
 	for _, section := range value.Keys(brokerpak.AddedKeys()) {
 		begin, end := "<!-- keys of "+section+" -->\n", "<!-- end -->"
 		before, rest, found := strings.Cut(written, begin)
@@ -32,5 +31,12 @@ var _ = It("documents every key that this adapter adds", func() {
 	if os.Getenv("UPDATE") != "" {
 		Expect(os.WriteFile(file, []byte(written), 0o644)).To(Succeed())
 	}
-	Expect(readFile(file)).To(Equal(written))
+	Expect(readPage(file)).To(Equal(written))
 })
+
+func readPage(path string) string {
+	GinkgoHelper()
+	text, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
