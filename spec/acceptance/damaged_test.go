@@ -29,20 +29,13 @@ func (b *broker) condition(ctx context.Context, id string) string {
 
 // OpenTofu empties a local state before it writes it, and does not wait for the disk: a loss of power may cut it off anywhere.
 var _ = Describe("a local state that is cut off", Ordered, func() {
-	const complete, interrupted = "complete", "interrupted"
 	var b *broker
 	var state string
 
 	BeforeAll(func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
 		state = b.site.stateFile("bind-1")
-		b.deploy(ctx, nil)
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-		b.site.keep(complete)
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		killing{point: afterCreate, victim: both}.play(b)
-		b.site.keep(interrupted)
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		b.keepBindings(ctx)
 	})
 
 	// cuts are the lengths to which a text is cut, -1 for a file that is missing.

@@ -100,9 +100,22 @@ func (b *broker) expectRecovered(ctx context.Context, binding string, anew bool)
 	b.site.expectNothingLeft()
 }
 
+// The snapshots of a site: before any binding, with a complete one, and with one whose creation was killed.
+const nothing, complete, interrupted = "nothing", "complete", "interrupted"
+
+// keepBindings makes an instance, and keeps the site with a complete and with an interrupted binding. It leaves none.
+func (b *broker) keepBindings(ctx context.Context) {
+	GinkgoHelper()
+	b.deploy(ctx, nil)
+	Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+	b.site.keep(complete)
+	Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+	killing{point: afterCreate, victim: both}.play(b)
+	b.site.keep(interrupted)
+	Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+}
+
 var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure, func() {
-	// The snapshots of a site.
-	const nothing, complete, interrupted = "nothing", "complete", "interrupted"
 	var brokers []*broker
 
 	BeforeAll(func(ctx context.Context) {
@@ -112,13 +125,7 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 			if n == 1 {
 				b.site.encrypted()
 			}
-			b.deploy(ctx, nil)
-			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-			b.site.keep(complete)
-			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-			killing{point: afterCreate, victim: both}.play(b)
-			b.site.keep(interrupted)
-			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			b.keepBindings(ctx)
 			brokers = append(brokers, b)
 		}
 	})
