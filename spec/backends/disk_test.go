@@ -70,13 +70,8 @@ var _ = Describe("a disk that is full", func() {
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			smallDisk(m.cache)
-			at := m.point(afterMake)
-			at.Hold()
-			creation := m.begin(createBinding, m.bindParameters("bind-1"))
-			at.Reached()
-			empty := fill(m.cache)
-			at.Release()
-			got := creation.Wait()
+			var empty func()
+			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) { empty = fill(m.cache) })
 			if got.Exit == 0 { // where the states have room
 				w.works("bind-1", m.credentials(got))
 			} else {
@@ -95,7 +90,7 @@ var _ = Describe("a disk that is full", func() {
 	It("when half of a state was written gives it back, and what was made since is found", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		m := w.newMachine(ctx)
-		m.killed(ctx, createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
 		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was there before.
 		file := filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate")
 		text := read(file)
@@ -117,13 +112,8 @@ var _ = Describe("a disk that is full", func() {
 		m.deploy(ctx)
 		secret := m.credentials(m.bind(ctx, "bind-1"))
 
-		at := m.point(afterMake)
-		at.Hold()
-		creation := m.begin(createBinding, m.bindParameters("bind-2"))
-		at.Reached()
-		empty := fill(disk)
-		at.Release()
-		got := creation.Wait()
+		var empty func()
+		got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-2"), func(int) { empty = fill(disk) })
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 		empty()
@@ -131,13 +121,7 @@ var _ = Describe("a disk that is full", func() {
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		Expect(w.resources()).To(HaveLen(2))
 
-		at = m.point(afterClear)
-		at.Hold()
-		deletion := m.begin(deleteBinding, m.unbindParameters("bind-1"))
-		at.Reached()
-		empty = fill(disk)
-		at.Release()
-		got = deletion.Wait()
+		got = m.heldAt(afterClear, deleteBinding, m.unbindParameters("bind-1"), func(int) { empty = fill(disk) })
 		empty()
 		if got.Exit != 0 { // what is left of the state may have room where more of it was
 			Expect(got.Exit).To(Equal(1), got.Stderr)

@@ -266,7 +266,7 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 
 	It("may be cut short at any request: the deletion of an interrupted creation", func(ctx context.Context) {
 		prepare(ctx, true)
-		m.killed(ctx, createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
 		w.keep(ctx)
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(cutEverywhere(ctx, func() { w.restore(ctx) }, deleteBinding, m.unbindParameters("bind-1"))).To(BeNumerically(">=", 2*2*5))

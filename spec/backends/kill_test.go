@@ -22,23 +22,30 @@ const (
 	theMachine  victim = "the machine" // the adapter, OpenTofu, the provider and whatever else runs there
 )
 
-// killed runs a command up to a point and kills the victim there.
-func (m *machine) killed(ctx context.Context, name string, parameters object, where string, who victim) answer {
+// heldAt runs a command, and does something while it waits at a point.
+func (m *machine) heldAt(where, name string, parameters object, meanwhile func(waiting int)) answer {
 	GinkgoHelper()
 	at := m.point(where)
 	at.Hold()
 	begun := m.begin(name, parameters)
-	waiting := at.Reached()
-	switch who {
-	case theTofu:
-		kill(m.tofu())
-	case theProvider:
-		kill(waiting)
-	case theMachine:
-		process.End(m.dir)
-	}
+	meanwhile(at.Reached())
 	at.Release()
-	got := begun.Wait()
+	return begun.Wait()
+}
+
+// killed runs a command up to a point and kills the victim there.
+func (m *machine) killed(name string, parameters object, where string, who victim) answer {
+	GinkgoHelper()
+	got := m.heldAt(where, name, parameters, func(waiting int) {
+		switch who {
+		case theTofu:
+			kill(m.tofu())
+		case theProvider:
+			kill(waiting)
+		case theMachine:
+			process.End(m.dir)
+		}
+	})
 	Expect(got.Stdout).To(BeEmpty())
 	return got
 }
@@ -79,7 +86,7 @@ var _ = Describe("a creation that is killed", func() {
 			By(kind)
 			w := newWorld(ctx, kind)
 			first, second := w.newMachine(ctx), w.newMachine(ctx)
-			first.killed(ctx, createBinding, first.bindParameters("bind-1"), where, who)
+			first.killed(createBinding, first.bindParameters("bind-1"), where, who)
 			next := first
 			if who == theMachine {
 				next = second
@@ -139,7 +146,7 @@ var _ = Describe("a deletion that is killed", func() {
 			w := newWorld(ctx, kind)
 			first, second := w.newMachine(ctx), w.newMachine(ctx)
 			w.works("bind-1", first.credentials(first.bind(ctx, "bind-1")))
-			first.killed(ctx, deleteBinding, first.unbindParameters("bind-1"), where, who)
+			first.killed(deleteBinding, first.unbindParameters("bind-1"), where, who)
 			next := first
 			if who == theMachine {
 				next = second
