@@ -16,7 +16,8 @@ const (
 	// notReleased is when a lock stays although the run is over.
 	notReleased = `(?i)releasing the state lock|error unlocking|unlocking the state file`
 	// setupRace is when two machines make the tables of pg at the same moment.
-	setupRace = `duplicate key value violates unique constraint "?pg_|tuple concurrently updated`
+	setupRace = `duplicate key value violates unique constraint "?pg_|tuple concurrently updated|` +
+		`(type|relation) "(states|states_by_name|global_states_id_seq)" already exists`
 	// backendFault is how OpenTofu reports what a backend cannot do. Resources and providers have an address or a file.
 	backendFault = `(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
 		`^EOF|unexpected EOF|request send failed|pq: |error (loading|refreshing|saving) (the )?(state|workspaces)|` +
