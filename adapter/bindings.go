@@ -20,6 +20,7 @@ import (
 	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
 
@@ -34,6 +35,9 @@ func (s *session) createBinding(ctx context.Context, in bindInput) (*binding.Bin
 		return nil, err
 	}
 	ctx = s.interruptible(ctx)
+	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
+		return nil, err
+	}
 	return binder.Create(ctx, *request)
 }
 
@@ -52,6 +56,9 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 		return err
 	}
 	ctx = s.interruptible(ctx)
+	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
+		s.logger.Warn("the instance's outputs are not known", "error", err)
+	}
 	err = binder.Delete(ctx, *request)
 	if request.Service != nil && !request.Service.Binds() && errors.Is(err, fault.ErrBindingNotFound) {
 		return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
@@ -87,6 +94,24 @@ func (s *session) bindRequest(in bindInput) (*binding.Request, error) {
 	request.Defaults, err = s.bindDefaults(chosen.service)
 	s.addDeclared(&chosen.service.Bind, request.Parameters, request.Defaults)
 	return request, err
+}
+
+// readApplied reads the outputs of an instance whose provision template an errand applies: its manifest has none.
+func (s *session) readApplied(ctx context.Context, manager *lifecycle.Manager, request *binding.Request) error {
+	view := request.Instance
+	if view.Record == nil || view.Record.Errand == nil {
+		return nil
+	}
+	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
+	defer cancel()
+	var err error
+	view.Applied, err = manager.AppliedOutputs(ctx, view.InstanceID())
+	var sensitive []string
+	if request.Service != nil { // an unbind may not know it
+		sensitive = manifestgen.SensitiveOutputs(request.Service)
+	}
+	s.secrets.AddValues(view.Applied, sensitive...)
+	return err
 }
 
 // requestFor is a request about a binding of the chosen plan.
@@ -168,8 +193,8 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	temporary, _ := s.getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Encryption: encryption,
-		Env: environment, Logger: s.logger, Secrets: s.secrets, TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget),
-		StaleLock:    lifecycle.StaleLock(s.config.Budget),
+		Env: environment, Logger: s.logger, Secrets: s.secrets, TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget, s.instanceLimit),
+		StaleLock:    lifecycle.StaleLock(s.config.Budget, s.config.ErrandLimit),
 		OnlyOpenTofu: s.config.State.Direct != nil && !*s.config.State.Direct,
 	})
 	if err != nil {
@@ -177,6 +202,7 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	}
 	return &lifecycle.Manager{
 		Engine: engine, Installation: s.installation, Paks: s.paks, Budget: s.config.Budget, Logger: s.logger,
+		InstanceLimit: s.instanceLimit,
 	}, nil
 }
 

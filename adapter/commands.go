@@ -100,8 +100,12 @@ func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 		},
 		CheckValues:   schemas.CheckValues,
 		CheckManifest: schemas.CheckManifest,
-		Provision:     s.provision,
-		Logger:        s.logger,
+		Errands: manifestgen.Errands{
+			Properties: normalised(s.config.ErrandProperties), Limit: s.config.ErrandLimit.String(),
+			Updates: s.config.BrokerpakUpdatesEnabled, Upgrades: s.config.TerraformUpgradesEnabled,
+		},
+		Provision: s.provision,
+		Logger:    s.logger,
 	}
 }
 

@@ -35,6 +35,12 @@ type Config struct {
 	CacheDir string `yaml:"cache_dir"`
 	// Budget is how long one command may take; default 45s. Cloud Foundry gives a bind 60 seconds.
 	Budget time.Duration `yaml:"budget"`
+	// ErrandLimit is how long the work on an instance may take that no request waits for: the lifecycle errands apply-instance and
+	// destroy-instance, and what operators do with instances; default 2h. A lock of an instance's state is not taken for stale before.
+	ErrandLimit time.Duration `yaml:"errand_limit"`
+	// ErrandProperties are properties of the jobs apply-instance and destroy-instance in the manifests of instances: the state backend,
+	// its key and what the paks need. Texts may hold expressions of the instance.
+	ErrandProperties map[string]any `yaml:"errand_properties"`
 	// ProvisionDefaults are default variables of every service (also GSB_PROVISION_DEFAULTS, JSON).
 	ProvisionDefaults map[string]any `yaml:"provision_defaults"`
 	// Services holds what concerns one service, by its name.
@@ -92,6 +98,7 @@ const (
 // Defaults of the configuration.
 const (
 	defaultBudget       = 45 * time.Second
+	defaultErrandLimit  = 2 * time.Hour
 	defaultMaxRequestKB = 256
 	defaultStateDir     = "/var/vcap/store/service-adapter"
 	localBackend        = "local"
@@ -200,6 +207,9 @@ func (c *Config) setDefaults(getenv func(string) (string, bool)) {
 	if c.Budget == 0 {
 		c.Budget = defaultBudget
 	}
+	if c.ErrandLimit == 0 {
+		c.ErrandLimit = max(defaultErrandLimit, c.Budget)
+	}
 	if c.LogLevel == "" {
 		c.LogLevel = "info"
 	}
@@ -231,6 +241,7 @@ func (c *Config) validate(path string) error {
 	check(len(c.Paks) > 0, "paks must name at least one brokerpak"+noFile(path))
 	check(!slices.Contains(c.Paks, ""), "an entry of paks is empty")
 	check(c.Budget >= time.Second, "budget must be at least 1s")
+	check(c.ErrandLimit >= c.Budget, "errand_limit must not be below budget")
 	check(c.MaxRequestKB >= 0 && c.MaxRequestKB <= maxInput>>10, fmt.Sprintf("max_request_kb must be a number from 1 to %d", maxInput>>10))
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")
 	check(c.RecordRequests == "" || filepath.IsAbs(c.RecordRequests), "record_requests must be an absolute path")
@@ -258,7 +269,7 @@ func (c *Config) addSecrets(secrets *redact.Secrets) {
 			secrets.Add(old)
 		}
 	}
-	values := []map[string]any{c.State.Config, c.Config, c.ProvisionDefaults}
+	values := []map[string]any{c.State.Config, c.Config, c.ProvisionDefaults, c.ErrandProperties}
 	for _, service := range c.Services {
 		values = append(values, service.ProvisionDefaults, service.BindDefaults)
 	}

@@ -46,6 +46,8 @@ state: {type: local, config: {dir: /store}}
 prepared_dir: /prepared
 cache_dir: /cache
 budget: 1m30s
+errand_limit: 4h
+errand_properties: {state: {type: pg}}
 provision_defaults: {region: eu, at: 2026-01-02}
 services: {redis: {provision_defaults: {a: 1}, bind_defaults: {b: [true]}, plans: [{id: x, name: y}]}}
 global_labels: {team: data}
@@ -61,6 +63,7 @@ log_level: debug
 			Paks: []string{"/pak", "/old-pak"}, Service: "redis", SecureManifests: &no,
 			State:       adapter.StateConfig{Type: "local", Config: object{"dir": "/store"}},
 			PreparedDir: "/prepared", CacheDir: "/cache", Budget: 90 * time.Second,
+			ErrandLimit: 4 * time.Hour, ErrandProperties: object{"state": object{"type": "pg"}},
 			ProvisionDefaults: object{"region": "eu", "at": "2026-01-02"},
 			Services: map[string]adapter.ServiceConfig{"redis": {
 				ProvisionDefaults: object{"a": 1}, BindDefaults: object{"b": []any{true}}, Plans: []map[string]any{{"id": "x", "name": "y"}},
@@ -80,6 +83,8 @@ log_level: debug
 			"SERVICE_ADAPTER_PREPARED_DIR":       "/prepared",
 			"SERVICE_ADAPTER_CACHE_DIR":          "/cache",
 			"SERVICE_ADAPTER_BUDGET":             "10s",
+			"SERVICE_ADAPTER_ERRAND_LIMIT":       "3h",
+			"SERVICE_ADAPTER_ERRAND_PROPERTIES":  "{paks: [/a]}",
 			"SERVICE_ADAPTER_PROVISION_DEFAULTS": `{"region": "eu"}`,
 			"SERVICE_ADAPTER_SERVICES":           "redis:\n  bind_defaults: {b: 1}\n",
 			"SERVICE_ADAPTER_GLOBAL_LABELS":      "{team: data}",
@@ -92,6 +97,7 @@ log_level: debug
 			Paks: []string{"/a", "/b"}, Service: "yes", SecureManifests: &yes,
 			State:       adapter.StateConfig{Type: "local", Config: object{"dir": "/store"}},
 			PreparedDir: "/prepared", CacheDir: "/cache", Budget: 10 * time.Second,
+			ErrandLimit: 3 * time.Hour, ErrandProperties: object{"paks": []any{"/a"}},
 			ProvisionDefaults: object{"region": "eu"},
 			Services:          map[string]adapter.ServiceConfig{"redis": {BindDefaults: object{"b": 1}}},
 			GlobalLabels:      map[string]string{"team": "data"}, AllowedReferences: []string{"/ca"}, LogLevel: "warn",

@@ -50,7 +50,7 @@ func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, 
 	if options.CacheDir != "" {
 		s.config.CacheDir = options.CacheDir
 	}
-	s.acceptUnencrypted = options.AcceptUnencrypted
+	s.acceptUnencrypted, s.instanceLimit = options.AcceptUnencrypted, s.config.ErrandLimit
 	if !options.NewState {
 		if err := s.config.backend().CheckUsed(); err != nil {
 			return nil, err
@@ -67,6 +67,9 @@ func (o *Operator) Close() { o.session.close() }
 
 // Encrypts tells whether the configuration has a key for states.
 func (o *Operator) Encrypts() bool { return o.session.config.State.Encryption != nil }
+
+// IsLocal tells whether states are kept on this machine.
+func (o *Operator) IsLocal() bool { return o.session.config.State.Type == localBackend }
 
 // DeleteBinding deletes a binding as the broker does, with the inputs that it was made with. The error is lifecycle.ErrNotStored when
 // there is none. It is an error when the binding is in another condition than only, unless that is empty.

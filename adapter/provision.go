@@ -2,9 +2,13 @@ package adapter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/provision"
+	"service-adapter/internal/record"
 	"service-adapter/manifestgen"
 )
 
@@ -36,6 +40,9 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 		return nil, err
 	}
 	result, err := provisioner.Apply(ctx, request)
+	if budget := new(fault.BudgetError); errors.As(err, &budget) {
+		return nil, fmt.Errorf("%w; a plan with the lifecycle errands %s and %s has as long as it takes", err, record.ApplyErrand, record.DestroyErrand)
+	}
 	if err != nil {
 		return nil, err
 	}

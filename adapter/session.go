@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -23,11 +24,13 @@ type session struct {
 	config Config
 	// acceptUnencrypted reads states that are not encrypted although they should be.
 	acceptUnencrypted bool
-	paks              []*brokerpak.Pak
-	getenv            func(string) (string, bool)
-	interruptible     func(context.Context) context.Context
-	logger            *slog.Logger
-	secrets           *redact.Secrets
+	// instanceLimit is how long work on an instance may take where no request waits for it, else 0.
+	instanceLimit time.Duration
+	paks          []*brokerpak.Pak
+	getenv        func(string) (string, bool)
+	interruptible func(context.Context) context.Context
+	logger        *slog.Logger
+	secrets       *redact.Secrets
 	// check looks at what a provision template made when the broker only compares manifests. It changes nothing.
 	check func(context.Context, provision.Request) error
 }

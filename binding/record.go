@@ -3,7 +3,6 @@ package binding
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -34,9 +33,8 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 		if template == nil || scope.Origins[name].Layer != layer {
 			return
 		}
-		dependent := instance.Deferred(template) || slices.ContainsFunc(template.References(), func(ref expr.Reference) bool {
-			return names[ref.Name] || ref.Name == "instance.details" || strings.HasPrefix(ref.Name, "instance.details.")
-		})
+		dependent := instance.Deferred(template) || brokerpak.ReadsDetails(template) ||
+			slices.ContainsFunc(template.References(), func(ref expr.Reference) bool { return names[ref.Name] })
 		if dependent {
 			names[name] = true
 			live = append(live, lifecycle.LiveInput{Name: name, Type: typ, Expr: template.Text()})

@@ -3,6 +3,7 @@ package binding
 import (
 	"maps"
 
+	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
 )
@@ -40,7 +41,7 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.context":                           requestContext(r.Body),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"instance.name":                             instanceName(r.Body),
-		"instance.details":                          details,
+		brokerpak.InstanceDetails:                   details,
 	})
 	resource := bindResource(r.Body)
 	for _, field := range []string{"app_guid", "space_guid", "route", "credential_client_id", "backup_agent"} {

@@ -1,10 +1,13 @@
 package brokerpak
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
 	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
 )
 
@@ -94,4 +97,89 @@ func (s *Service) BindExpressions() []*expr.Template {
 		}
 	}
 	return withoutNil(all)
+}
+
+// NeedsOutputs tells where the BOSH manifest, its configs or the rules about them use an output of the provision template, of which these
+// are the names: what of, "" for nothing. What only a later call evaluates, the outputs and the dashboard, does not count.
+func (a *Action) NeedsOutputs(outputs []string) (what string, at diag.Pos) {
+	if a.Bosh == nil {
+		return "", diag.Pos{}
+	}
+	bosh := *a.Bosh
+	bosh.Outputs, bosh.DashboardURL = nil, nil
+	manifest := *a
+	manifest.Bosh = &bosh
+	for _, template := range manifest.expressions() {
+		if ReadsDetails(template) {
+			return InstanceDetails, template.Pos()
+		}
+	}
+	for _, name := range outputs {
+		if slices.Contains(a.InputNames(), name) || bosh.HasSecret(name) || bosh.HasReference(name) {
+			continue
+		}
+		if at := bosh.Mentions(name); len(at) > 0 {
+			return "((" + name + "))", at[0]
+		}
+	}
+	return "", diag.Pos{}
+}
+
+// InstanceDetails is the published name of the outputs of an instance.
+const InstanceDetails = "instance.details"
+
+// ReadsDetails tells whether an expression reads the outputs of the instance.
+func ReadsDetails(template *expr.Template) bool {
+	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool { return reads(reference, InstanceDetails) })
+}
+
+// Digest identifies OpenTofu files, name → text.
+func Digest(files map[string]string) string {
+	sum := sha256.Sum256(value.MustJSON(files))
+	return hex.EncodeToString(sum[:])
+}
+
+// ReadBy finds an expression that reads an input, itself or a part of it: one of the manifest, its rules and what later calls evaluate, and
+// with inputs also one of another input.
+func (a *Action) ReadBy(input string, inputs bool) (at diag.Pos, found bool) {
+	readers := *a
+	if !inputs {
+		readers.UserInputs, readers.ComputedInputs = nil, nil
+	}
+	for _, template := range readers.expressions() {
+		for _, reference := range template.References() {
+			if reads(reference, input) {
+				return reference.Pos, true
+			}
+		}
+	}
+	return diag.Pos{}, false
+}
+
+// Mentions are the places of a ((variable)) of this name in the texts that are interpolated.
+func (b *Bosh) Mentions(name string) []diag.Pos {
+	var places []diag.Pos
+	for _, document := range b.Documents() {
+		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
+			if document.Text[at[2]:at[3]] == name {
+				places = append(places, document.AtByte(at[0]))
+			}
+		}
+	}
+	return places
+}
+
+// ExpressionOf is the expression of a computed input, or of the default of a user input; nil when it is a literal.
+func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
+	for _, variable := range a.UserInputs {
+		if byDefault && variable.Name == input {
+			return variable.DefaultExpr
+		}
+	}
+	for _, computed := range a.ComputedInputs {
+		if !byDefault && computed.Name == input {
+			return computed.Expr
+		}
+	}
+	return nil
 }

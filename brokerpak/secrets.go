@@ -87,13 +87,8 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	if secrets[secret.Input] {
 		return // ((name)) is that secret
 	}
-	for _, document := range action.Bosh.Documents() {
-		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
-			if document.Text[at[2]:at[3]] == secret.Input {
-				diags.Errorf(document.AtByte(at[0]), "secret-input", "input %q is the value of secret %q; write ((%s)) for it",
-					secret.Input, secret.Name, secret.Name)
-			}
-		}
+	for _, at := range action.Bosh.Mentions(secret.Input) {
+		diags.Errorf(at, "secret-input", "input %q is the value of secret %q; write ((%s)) for it", secret.Input, secret.Name, secret.Name)
 	}
 }
 
@@ -111,11 +106,8 @@ func (b *Bosh) Documents() []Document {
 
 // generates tells whether an expression makes a new value at each evaluation.
 func generates(template *expr.Template) bool {
-	for _, call := range template.Calls() {
-		switch call.Name {
-		case "rand.base64", "time.nano", "counter.next":
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool { return slices.Contains(Generators(), call.Name) })
 }
+
+// Generators are the functions that give a new value at each evaluation.
+func Generators() []string { return []string{"rand.base64", "time.nano", "counter.next"} }

@@ -7,14 +7,17 @@ package manifestgen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
 )
 
@@ -37,7 +40,9 @@ type Generator struct {
 	CheckValues vars.Check
 	// CheckManifest validates the finished manifest's structure.
 	CheckManifest func(manifest map[string]any) error
-	// Provision applies the provision template of a service that has one.
+	// Errands are those that apply and destroy provision templates, where a plan has them.
+	Errands Errands
+	// Provision applies the provision template of a service that has one, unless an errand does.
 	Provision func(ctx context.Context, p Provisioning) (*Provisioned, error)
 	Logger    *slog.Logger
 }
@@ -82,13 +87,19 @@ type Result struct {
 	Labels map[string]any
 }
 
-// input is what all steps of a call start from. No step changes it.
+// input is what all steps of a call start from. No step changes it, but that preparing finds out which inputs are secrets of bosh.
 type input struct {
 	*Generator
 	Request
 	bosh   *brokerpak.Bosh
 	before *previous
+	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
+	module        *hclfile.Module
+	keepsTemplate bool
 }
+
+// instanceID is the id of the instance.
+func (in *input) instanceID() string { return instance.ID(in.Deployment.DeploymentName) }
 
 // pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
 // are: a new value is applied by the update that follows, and would block that update if the check saw it.
@@ -103,6 +114,9 @@ func (in *input) storesSecrets() bool { return in.Secure != nil && *in.Secure }
 type prepared struct {
 	*resolution
 	secrets decisions
+	// later and generated are the inputs that an errand evaluates, and those that are generated and secret, where one applies the template.
+	later     later
+	generated map[string]bool
 }
 
 // Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
@@ -128,8 +142,10 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	if p, err = provision(ctx, in, p); err != nil {
-		return nil, err
+	if in.applies() == nil {
+		if p, err = provision(ctx, in, p); err != nil {
+			return nil, err
+		}
 	}
 	variables, err := templateVariables(in, p)
 	if err != nil {
@@ -161,7 +177,16 @@ func (g *Generator) read(request Request) (*input, error) {
 	if in.before, err = readPrevious(in.bosh, request.PreviousManifest); err != nil {
 		return nil, err
 	}
-	return in, checkRequest(in)
+	if err := errors.Join(checkErrands(in), checkRequest(in)); err != nil || in.applies() == nil {
+		return in, err
+	}
+	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
+	wanted, err := versions(in)
+	if err != nil {
+		return nil, err
+	}
+	in.keepsTemplate = wanted.Template != brokerpak.Digest(in.Service.Provision.Templates)
+	return in, withParameterSecrets(in)
 }
 
 // prepare resolves the variables, decides about the secrets, and refuses what the definition's rules do not admit. Found are values of
@@ -171,7 +196,16 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := decideSecrets(in, in.bosh.Secrets, func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
+	p := &prepared{resolution: r}
+	if in.applies() != nil {
+		if err := prepareIntent(in, p); err != nil {
+			return nil, err
+		}
+	}
+	p.secrets, err = decideSecrets(in, in.bosh.Secrets, func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
+		if kept, stays := keptOnce(in, secret, before); stays && p.generated[secret.Input] {
+			return kept, nil
+		}
 		return supplied(in, r, secret, before)
 	})
 	if err != nil {
@@ -183,5 +217,5 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 	if err := checkScaleIn(in.bosh.Requires.NoScaleIn, in.PreviousPlan, &in.BrokerPlan); err != nil {
 		return nil, err
 	}
-	return &prepared{r, secrets}, checkConditions(in, r)
+	return p, checkConditions(in, r)
 }

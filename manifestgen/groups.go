@@ -19,7 +19,15 @@ import (
 func instanceGroups(in *input, template any, alias string) ([]any, error) {
 	list, _ := template.([]any)
 	templates := byName(template)
-	if err := checkGroups(in, value.Keys(templates)); err != nil {
+	known := value.Keys(templates)
+	errands, err := errandGroup(in, known)
+	if err != nil {
+		return nil, err
+	}
+	if errands != nil {
+		known = append(known, errands.Name)
+	}
+	if err := checkGroups(in, known); err != nil {
 		return nil, err
 	}
 	all := []any{} // a deployment may have none
@@ -34,6 +42,9 @@ func instanceGroups(in *input, template any, alias string) ([]any, error) {
 		}
 		fillGroup(entry, group, alias, in.before)
 		all = append(all, entry)
+	}
+	if all, err = placeErrands(in, all, errands, alias); err != nil {
+		return nil, err
 	}
 	return all, errors.Join(colocateErrands(in, all, templates), fillJobs("instance group", all, in.Deployment.Releases))
 }

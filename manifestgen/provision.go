@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
@@ -41,9 +40,6 @@ type Provisioned struct {
 	Changed bool
 }
 
-// detailsConstant is the published name of an instance's outputs.
-const detailsConstant = "instance.details"
-
 // provisionOnly is the manifest of a service that has no provision.bosh section: an empty deployment, in which the broker keeps the
 // record.
 func provisionOnly(service *brokerpak.Service) *brokerpak.Bosh {
@@ -63,7 +59,7 @@ func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
 		return nil, err
 	}
 	result, err := in.Provision(ctx, Provisioning{
-		Request: &in.Request, InstanceID: instance.ID(in.Deployment.DeploymentName), PlanID: p.record.PlanID,
+		Request: &in.Request, InstanceID: in.instanceID(), PlanID: p.record.PlanID,
 		Inputs: p.scope.Values, Generated: p.scope.Generated, Check: in.pendingCheck(), Remembered: in.before.remembers(),
 		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
 			again, err := prepare(in, found)
@@ -111,8 +107,8 @@ func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error)
 	maps.Copy(decided, p.secrets)
 	resolved := *p.resolution
 	resolved.record.Template = &record.Template{Outputs: open, Sensitive: sensitive}
-	resolved.scope = p.scope.With(map[string]any{detailsConstant: open}, nil)
-	return &prepared{&resolved, decided}, nil
+	resolved.scope = p.scope.With(map[string]any{brokerpak.InstanceDetails: open}, nil)
+	return &prepared{resolution: &resolved, secrets: decided}, nil
 }
 
 // checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.

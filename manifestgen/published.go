@@ -6,6 +6,7 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
@@ -18,7 +19,9 @@ func Known() expr.Known { return known(map[string]any{}) }
 
 // KnownOfInstance returns what the other expressions of provision.bosh may use: those names and the outputs of the provision
 // template.
-func KnownOfInstance() expr.Known { return known(map[string]any{detailsConstant: map[string]any{}}) }
+func KnownOfInstance() expr.Known {
+	return known(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
+}
 
 func known(names map[string]any) expr.Known {
 	in := &input{}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/record"
@@ -18,7 +19,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 	if err := recordOutputs(in, p, &r); err != nil {
 		return r, err
 	}
-	r.Generated = generatedValues(in, p)
+	r.Generated = openGenerated(in, p, generatedValues(in, p))
 	if keys, whole := in.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 {
 		r.OrganizationGUID, r.SpaceGUID = "", ""
 	}
@@ -41,7 +42,7 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 		switch {
 		case output.Expr == nil:
 			r.Outputs[name] = output.Literal
-		case instance.Deferred(output.Expr):
+		case waits(in, output.Expr):
 			maps.Copy(r.Variables, variablesOf(output.Expr, in, p))
 		default:
 			item, err := p.scope.Eval("outputs."+name, output.Expr)
@@ -54,7 +55,7 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 	if in.bosh.DashboardURL == nil {
 		return nil
 	}
-	if instance.Deferred(in.bosh.DashboardURL) {
+	if waits(in, in.bosh.DashboardURL) {
 		maps.Copy(r.Variables, variablesOf(in.bosh.DashboardURL, in, p))
 		return nil
 	}
@@ -63,6 +64,11 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 		return fmt.Errorf("evaluating the dashboard URL: %w", err)
 	}
 	return nil
+}
+
+// waits tells whether an expression is for a later call to evaluate.
+func waits(in *input, template *expr.Template) bool {
+	return instance.Deferred(template) || in.applies() != nil && brokerpak.ReadsDetails(template)
 }
 
 // variablesOf are the variables that an expression of a later call refers to. Constants are in the record anyway, but for the labels.

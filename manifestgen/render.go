@@ -29,6 +29,9 @@ func render(in *input, p *prepared, variables variables) (*Result, error) {
 	if outputs := outputReferences(p); len(outputs) > 0 {
 		manifest[record.OutputsKey] = outputs
 	}
+	if err := configureErrands(in, p, manifest); err != nil {
+		return nil, err
+	}
 	used := references(manifest)
 	remembered, err := finishRecord(in, p, used)
 	if err != nil {

@@ -42,7 +42,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
 		Constants: constants(&r.record, in.GlobalLabels), Environment: in.Environment, Functions: functions(in),
-		Carried: carried, GuardReferences: true,
+		Carried: carried, GuardReferences: true, Later: in.applies() != nil,
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),

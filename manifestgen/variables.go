@@ -43,6 +43,9 @@ func templateVariables(in *input, p *prepared) (variables, error) {
 			return nil, err
 		}
 	}
+	for name := range p.scope.Failed {
+		delete(made, name)
+	}
 	for _, secret := range in.bosh.Secrets {
 		delete(made, secret.Input)
 	}

@@ -34,6 +34,8 @@ type View struct {
 	// DNS maps names of the broker's binding_with_dns to addresses.
 	DNS map[string]string
 
+	// Applied are the outputs of the provision template where an errand applies it: the record has none.
+	Applied map[string]any
 	// Unrecorded is what takes the record's place where the manifest has none.
 	Unrecorded Unrecorded
 
@@ -256,6 +258,7 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 func (v *View) TemplateOutputs() (map[string]any, error) {
 	outputs := v.openOutputs()
 	if v.Record == nil || v.Record.Template == nil {
+		maps.Copy(outputs, v.Applied)
 		return outputs, nil
 	}
 	for _, name := range v.Record.Template.Sensitive {
@@ -309,6 +312,9 @@ func (v *View) DashboardURL(service *brokerpak.Service, environment vars.Environ
 	if v.Record != nil && v.Record.DashboardURL != "" && !Deferred(bosh.DashboardURL) {
 		return v.Record.DashboardURL, nil
 	}
+	if v.Record != nil && v.Record.Errand != nil && brokerpak.ReadsDetails(bosh.DashboardURL) {
+		return "", nil // the broker asks before the errand has run
+	}
 	scope, unresolved, err := v.scope(service, environment)
 	if err != nil {
 		return "", err
@@ -330,7 +336,9 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
 	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
 	constants["request.context"] = orEmpty(v.Record.Context)
-	constants["instance.details"] = v.openOutputs()
+	details := v.openOutputs()
+	maps.Copy(details, v.Applied)
+	constants[brokerpak.InstanceDetails] = details
 	return scope.With(constants, nil), nil, nil
 }
 
@@ -338,7 +346,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 func requestConstants(serviceID, planID, instanceID string, client map[string]any) map[string]any {
 	constants := map[string]any{
 		"request.service_id": serviceID, "request.plan_id": planID, "request.instance_id": instanceID, "request.context": map[string]any{},
-		"uaa_client": orEmpty(client), "instance.details": map[string]any{},
+		"uaa_client": orEmpty(client), brokerpak.InstanceDetails: map[string]any{},
 	}
 	for field, item := range client {
 		constants["uaa_client."+field] = item

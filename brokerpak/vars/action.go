@@ -113,6 +113,7 @@ func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) err
 	var users, others []brokerpak.Variable
 	for _, input := range inputs {
 		switch origin, set := s.Origins[input.Name]; {
+		case s.Failed[input.Name] != nil: // who evaluates it checks it
 		case s.Kept(input.Name):
 		case set && !origin.FromRequest:
 			others = append(others, input)

@@ -50,19 +50,6 @@ func Annotations() []string {
 	}
 }
 
-// Origin tells where the value of a variable came from.
-type Origin struct {
-	// Layer is the name of the layer.
-	Layer string
-	// Pos is the place of the default or computed input, Expression the text that was evaluated; "" for a literal.
-	Pos        diag.Pos
-	Expression string
-	// FromRequest tells that the value holds something that a user controls.
-	FromRequest bool
-	// Parameters are the user's parameters that it was made of.
-	Parameters []string
-}
-
 // Environment is what expressions may read of the operator's world. Both may be nil.
 type Environment struct {
 	Env    func(name string) (string, bool)
@@ -80,6 +67,8 @@ type Scope struct {
 	Origins map[string]Origin
 	// Generated are the generated values that the expressions used: carried ones and new ones.
 	Generated Generated
+	// Failed are the errors of variables that have no value here, with Options.Later.
+	Failed map[string]error
 
 	options Options
 	counter int64
@@ -98,11 +87,14 @@ type Options struct {
 	// GuardReferences refuses expressions over user-controlled values that give "((", because the result goes into a BOSH
 	// manifest, where it would be a reference to a credential.
 	GuardReferences bool
+	// Later leaves a variable without value where its expression fails and reads the operator's world, itself or through other
+	// variables: it is evaluated elsewhere.
+	Later bool
 }
 
 // NewScope returns a scope without variables.
 func NewScope(o Options) *Scope {
-	s := &Scope{Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{}, options: o}
+	s := &Scope{Values: map[string]any{}, Origins: map[string]Origin{}, Generated: Generated{}, Failed: map[string]error{}, options: o}
 	for _, calls := range o.Carried {
 		for call, made := range calls {
 			if count, ok := made.(int64); ok && strings.HasPrefix(call, "counter.next#") {
@@ -163,13 +155,21 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 			err = s.userError(template, err.Error(), err)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("computing %q: %w", name, at(err, template))
-	}
-	s.Values[name] = result
-	s.Origins[name] = Origin{
+	origin := Origin{
 		Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.fromRequest(template), Parameters: s.parametersOf(template),
+		Calls: s.callsOf(template),
 	}
+	if err != nil {
+		err = fmt.Errorf("computing %q: %w", name, at(err, template))
+		if !s.options.Later || !origin.CallsAny(OfOperator()...) {
+			return err
+		}
+		delete(s.Values, name)
+		s.Failed[name] = err
+		s.Origins[name] = origin
+		return nil
+	}
+	s.Values[name], s.Origins[name] = result, origin
 	return nil
 }
 
@@ -179,23 +179,11 @@ func (s *Scope) userError(template *expr.Template, reason string, err error) err
 	names := s.parametersOf(template)
 	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
 		_, outside := s.options.Functions[call.Name]
-		return outside || slices.Contains([]string{"config", "config.find", "env"}, call.Name)
+		return outside || slices.Contains(OfOperator(), call.Name)
 	}) {
 		return err
 	}
 	return &fault.UserError{Message: fmt.Sprintf(`parameter "%s" cannot be used: %s`, strings.Join(names, `", "`), reason), Err: err}
-}
-
-// parametersOf are the names of the user's parameters that an expression reads, itself or through other variables.
-func (s *Scope) parametersOf(template *expr.Template) []string {
-	var names []string
-	for _, ref := range template.References() {
-		for name := ref.Name; name != ""; name = parent(name) {
-			names = append(names, s.Origins[name].Parameters...)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Assign sets a variable to the value of an expression, cast to a type.
@@ -331,21 +319,6 @@ func (s *Scope) generate(owner, call string, make func() (any, error)) (any, err
 	}
 	s.Generated[owner][call] = result
 	return result, nil
-}
-
-// fromRequest tells whether an expression reads anything that a user controls.
-func (s *Scope) fromRequest(template *expr.Template) bool {
-	for _, ref := range template.References() {
-		if strings.HasPrefix(ref.Name, "request.") || ref.Name == "uaa_client" || strings.HasPrefix(ref.Name, "uaa_client.") {
-			return true
-		}
-		for name := ref.Name; name != ""; name = parent(name) {
-			if s.Origins[name].FromRequest {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key.

@@ -113,6 +113,10 @@ func writeEntry(out io.Writer, stored *lifecycle.Stored, secrets map[string]any,
 	line("condition", string(stored.Condition))
 	line("workspace", stored.Workspace)
 	line("resources", strings.Join(stored.Resources, "\n"+strings.Repeat(" ", 12)))
+	if stored.Failure != nil {
+		line("last error", stored.Failure.Operator)
+		line("user reads", stored.Failure.User)
+	}
 	for _, name := range []string{"inputs", outputs} {
 		values, wanted := secrets[name]
 		if !wanted {

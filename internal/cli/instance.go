@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -30,25 +31,62 @@ func newInstance(streams Streams) *cobra.Command {
 const applyHelp = `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
 OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
 
+--intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
+says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.
+
 EXIT STATUS
   0 applied, 1 something could not be applied, 2 wrong usage, 3 anything else`
 
 // newApply is `instance apply`.
 func newApply(streams Streams) *cobra.Command {
 	chosen := &selection{kind: lifecycle.Instance}
+	var file string
+	var intent *adapter.Intent
 	command := &cobra.Command{
-		Use:     "apply ID… | --all",
-		Short:   "Apply the provision template of instances once more",
+		Use:     "apply ID… | --all | --intent FILE",
+		Short:   "Apply the provision template of instances",
 		Long:    applyHelp,
 		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-		Args:    chosen.check,
+		Args: func(command *cobra.Command, args []string) error {
+			if file != "" {
+				return cobra.NoArgs(command, args)
+			}
+			return chosen.check(command, args)
+		},
 	}
 	chosen.flags(command)
-	run := batch{streams: streams, choose: chosen.items}
+	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
+	command.MarkFlagsMutuallyExclusive("intent", "all")
+	run := batch{streams: streams}
+	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
+		if file == "" {
+			return chosen.items(ctx, streams, operator, args)
+		}
+		intent, err = readIntent(operator, file)
+		if err != nil {
+			return nil, err
+		}
+		return []lifecycle.Stored{{Entry: lifecycle.Entry{Kind: lifecycle.Instance, ID: intent.InstanceID}}}, nil
+	}
 	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		if intent != nil {
+			return outcome(operator.ApplyIntent(ctx, intent), applied)
+		}
 		return outcome(operator.ApplyStored(ctx, stored.Kind, stored.ID), applied)
 	}
 	return run.attach(command)
+}
+
+// readIntent reads the file of the job apply-instance. What is local is gone with the errand's VM.
+func readIntent(operator *adapter.Operator, file string) (*adapter.Intent, error) {
+	if operator.IsLocal() {
+		return nil, errors.New("the state backend is local, whose states are gone with the errand's VM: set state.type, such as pg")
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the job names the file
+	if err != nil {
+		return nil, fmt.Errorf("reading the intent: %w", err)
+	}
+	return adapter.ReadIntent(text)
 }
 
 const destroyHelp = `Destroy what the provision template made for instances, with the inputs that they were made with, protected resources too: the broker has
@@ -101,14 +139,14 @@ func newDestroy(streams Streams) *cobra.Command {
 		return flags.items(ctx, streams, operator, ids)
 	}
 	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		return flags.destroy(ctx, streams, operator, stored, bindings[stored.ID], force)
+		return flags.destroy(ctx, operator, stored, bindings[stored.ID], force)
 	}
 	return run.attach(command)
 }
 
 // destroy removes an instance that has these bindings, or tells what would become of it.
 func (r *removal) destroy(
-	ctx context.Context, streams Streams, operator *adapter.Operator, stored *lifecycle.Stored, bindings []string, force bool,
+	ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, bindings []string, force bool,
 ) result {
 	switch {
 	case len(bindings) > 0 && !force:
@@ -123,12 +161,12 @@ func (r *removal) destroy(
 		return forget(ctx, operator, stored, r.only())
 	}
 	var deletedFirst []string
-	for _, id := range bindings {
+	for _, id := range bindings { // while one exists, the instance is needed to delete it
 		switch err := operator.DeleteBinding(ctx, id); {
 		case err == nil:
 			deletedFirst = append(deletedFirst, id)
 		case !errors.Is(err, lifecycle.ErrNotStored):
-			say(streams, fmt.Sprintf("warning: binding %s of instance %s could not be deleted: %s", id, stored.ID, err))
+			return result{Result: failed, Bindings: deletedFirst, Error: fmt.Sprintf("its binding %s could not be deleted: %s", id, err)}
 		}
 	}
 	done := outcome(operator.DestroyStored(ctx, stored.Kind, stored.ID, r.only()...), destroyed)

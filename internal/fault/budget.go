@@ -12,10 +12,15 @@ type BudgetError struct {
 	Budget time.Duration
 	// Work is the part of it that was for the work, when the rest was kept for undoing it; else 0.
 	Work time.Duration
+	// Errand says that it was the errand_limit.
+	Errand bool
 }
 
 // Error is for the operator: what it was, and the way out.
 func (e *BudgetError) Error() string {
+	if e.Errand {
+		return fmt.Sprintf("the errand_limit of %s is used up: raise it in the adapter's configuration; a repeat goes on", e.Budget)
+	}
 	part := ""
 	if e.Work > 0 {
 		part = fmt.Sprintf(", of which %s are for the work and the rest for undoing it,", e.Work.Round(time.Second/10))

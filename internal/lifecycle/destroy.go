@@ -105,11 +105,11 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation op
 // error is not nil when the command itself has ended, when the state is out of reach or another run's, and when OpenTofu or a provider
 // was killed and the state may lack what was made: then the record must stay.
 func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
-	trying, stop := context.WithTimeout(ctx, m.Budget/rollbackShare)
+	kind, id := d.Record.Of()
+	trying, stop := context.WithTimeout(ctx, m.limit(kind)/rollbackShare)
 	defer stop()
 	err := d.Space.Apply(trying, prepared, d.Inputs)
 	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) && !errors.Is(err, tofu.ErrExists) {
-		kind, id := d.Record.Of()
 		m.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
 			string(kind), id, "error", err)
 		return nil

@@ -30,19 +30,58 @@ type Manager struct {
 	Paks []*brokerpak.Pak
 	// Budget is how long one command may take, rollback included.
 	Budget time.Duration
-	Logger *slog.Logger
+	// InstanceLimit is how long work on an instance may take that no request waits for; 0 means the budget.
+	InstanceLimit time.Duration
+	Logger        *slog.Logger
 }
 
 // rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.
 const rollbackShare = 3
 
 // Grace is how long an interrupted OpenTofu may take to save its state, for a budget: it comes after the time for the work and
-// once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60.
-func Grace(budget time.Duration) time.Duration { return budget / 9 }
+// once more after that for the rollback, so that even the worst case of 45 seconds stays below the platform's 60. Work on instances that
+// no request waits for, with a limit other than 0, may be that of an errand, which BOSH kills 10 seconds after it was told to end.
+func Grace(budget, instanceLimit time.Duration) time.Duration {
+	if instanceLimit > 0 {
+		return ErrandGrace
+	}
+	return budget / 9
+}
 
-// StaleLock is the age from which a lock of this host belongs to nobody any more, for a budget: more than a command may take, since a run
-// whose adapter was killed goes on. Other hosts may have other budgets; of their locks the engine expects a greater age.
-func StaleLock(budget time.Duration) time.Duration { return 2 * (budget + Grace(budget)) }
+// ErrandGrace is the grace of an errand.
+const ErrandGrace = 8 * time.Second
+
+// StaleLock returns the age from which a lock of this host belongs to nobody any more: more than a command may take, since a run
+// whose adapter was killed goes on. Other hosts may have other budgets; of their locks the engine expects a greater age. The lock of an
+// instance may be that of an errand, wherever that runs.
+func StaleLock(budget, instanceLimit time.Duration) func(workspace string) time.Duration {
+	stale := func(longest time.Duration) time.Duration { return 2 * (longest + Grace(longest, 0)) }
+	return func(workspace string) time.Duration {
+		if kind, _, _ := Named(workspace); kind == Instance {
+			return stale(max(budget, instanceLimit))
+		}
+		return stale(budget)
+	}
+}
+
+// WithInstanceLimit returns a context for work on an instance that no request waits for.
+func (m *Manager) WithInstanceLimit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return m.withLimit(ctx, Instance)
+}
+
+// withLimit returns a context for work that no request waits for.
+func (m *Manager) withLimit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
+	limit := m.limit(kind)
+	return context.WithTimeoutCause(ctx, limit, &fault.BudgetError{Budget: limit, Errand: limit != m.Budget})
+}
+
+// limit is how long work that no request waits for may take.
+func (m *Manager) limit(kind Kind) time.Duration {
+	if kind == Instance && m.InstanceLimit > 0 {
+		return m.InstanceLimit
+	}
+	return m.Budget
+}
 
 // WithBudget returns a context for a command that may take this long. What fails because of it says so.
 func WithBudget(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
@@ -53,7 +92,7 @@ func WithBudget(ctx context.Context, budget time.Duration) (context.Context, con
 // until the second one does.
 func (m *Manager) Deadlines(ctx context.Context) (working, all context.Context, cancel context.CancelFunc) {
 	began := time.Now()
-	work := m.Budget - m.Budget/rollbackShare - Grace(m.Budget)
+	work := m.Budget - m.Budget/rollbackShare - Grace(m.Budget, 0)
 	all, stopAll := WithBudget(ctx, m.Budget)
 	working, stopWork := context.WithDeadlineCause(all, began.Add(work), &fault.BudgetError{Budget: m.Budget, Work: work})
 	return working, all, func() { stopWork(); stopAll() }

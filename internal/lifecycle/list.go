@@ -46,6 +46,8 @@ type Entry struct {
 	Condition  Condition `json:"condition"`
 	// Resources are addresses without instance keys, sorted.
 	Resources []string `json:"resources,omitempty"`
+	// Failure is why the last errand failed that applied it; nil when it did not.
+	Failure *Failure `json:"last_failure,omitempty"`
 	// Error says why the condition is unreadable.
 	Error string `json:"error,omitempty"`
 }
@@ -148,7 +150,7 @@ func newStored(name string, state *statestore.State, err error) Stored {
 	_, stored.ID = record.Of()
 	stored.InstanceID, stored.Deployment, stored.Service, stored.Plan = record.InstanceID, record.Deployment, record.Service, record.Plan
 	stored.Pak, stored.PakVersion = record.Pak, record.PakVersion
-	stored.Condition = ConditionOf(state, record)
+	stored.Condition, stored.Failure = ConditionOf(state, record), record.Failure
 	stored.Resources = append(stored.Resources, record.Lost...)
 	return stored
 }

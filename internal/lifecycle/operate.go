@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
 )
 
-// onStored works on a binding or instance that is stored, in the given conditions only, or in any, within the budget.
+// onStored works on a binding or instance that is stored, in the given conditions only, or in any, within its time.
 func (m *Manager) onStored(
 	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
 ) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
+	ctx, cancel := m.withLimit(ctx, kind)
 	defer cancel()
 	space, stored, err := m.Take(ctx, kind, id)
 	if err != nil {
@@ -147,13 +148,25 @@ func CheckCondition(found Condition, only []Condition) error {
 	return fmt.Errorf("it is %s by now", found)
 }
 
-// DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any.
+// DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any. An error
+// names the resources that are left.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
 	return m.onStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
 		if stored.Record == nil {
 			return errors.New(stored.Error)
 		}
-		return m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
+		err := m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		reader, readErr := m.Reader(ctx, nil)
+		if readErr != nil {
+			return err
+		}
+		if state, readErr := space.State(ctx, reader); readErr == nil && state != nil && len(state.Resources) > 0 {
+			err = fmt.Errorf("%w; these are left: %s", err, strings.Join(state.Resources, ", "))
+		}
+		return err
 	})
 }
 

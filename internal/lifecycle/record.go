@@ -51,8 +51,19 @@ type Record struct {
 	// Attempt differs in each request that ran OpenTofu for an instance: to change it back to what it was, after an update that
 	// failed, is a change as well.
 	Attempt string `json:"attempt,omitempty"`
+	// Outputs are those of the last complete apply, where an errand applies: bindings use them until the next one is complete.
+	Outputs map[string]any `json:"outputs,omitempty"`
+	// Failure says why the last apply of an errand failed; nil when it did not.
+	Failure *Failure `json:"failure,omitempty"`
 	// Lost are the addresses of resources that a creation made and that are in no state.
 	Lost []string `json:"lost,omitempty"`
+}
+
+// Failure is why an errand failed.
+type Failure struct {
+	// User is the sentence of the service definition's errors, "" without one; Operator is the whole error.
+	User     string `json:"user,omitempty"`
+	Operator string `json:"operator"`
 }
 
 // Provider is a provider of the pak that made a binding or instance.
@@ -135,8 +146,10 @@ func DecodeRecord(data []byte) (*Record, error) {
 	if r.Format < 1 || r.Format > RecordFormat {
 		return nil, fmt.Errorf("reading the record: format %d is not supported; was it made by a newer adapter?", r.Format)
 	}
-	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found, &r.Parameters} {
-		*field, _ = value.Normalise(*field).(map[string]any)
+	for _, field := range []*map[string]any{&r.Request, &r.Inputs, &r.Found, &r.Parameters, &r.Outputs} {
+		if *field != nil {
+			*field, _ = value.Normalise(*field).(map[string]any)
+		}
 	}
 	for input, calls := range r.Generated {
 		r.Generated[input], _ = value.Normalise(calls).(map[string]any)

@@ -200,7 +200,7 @@ func (c *serviceCheck) patterns(template *expr.Template) {
 
 // details checks that the outputs of the instance that a bind expression reads exist.
 func (c *serviceCheck) details(template *expr.Template) {
-	const details = "instance.details"
+	const details = brokerpak.InstanceDetails
 	known := c.instanceOutputs()
 	for _, reference := range template.References() {
 		key, dotted := strings.CutPrefix(reference.Name, details+".")

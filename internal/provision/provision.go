@@ -31,6 +31,8 @@ type Provisioner struct {
 	Updates bool
 	// Upgrades lets an instance whose state an older OpenTofu wrote be upgraded (terraform_upgrades_enabled); it implies Updates.
 	Upgrades bool
+	// Errand says that no request waits: there is as much time as an instance may take, and nothing is undone after a failure.
+	Errand bool
 }
 
 // Request is an instance as it shall be.
@@ -93,7 +95,7 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	if r.InstanceID == "" {
 		return nil, errors.New("provisioning: the deployment's name holds no instance id")
 	}
-	working, ctx, cancel := p.Deadlines(ctx)
+	working, ctx, cancel := p.deadlines(ctx)
 	defer cancel()
 	w := &run{Provisioner: p, Request: r}
 	var err error
@@ -113,7 +115,7 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	result, err := w.apply(working, ctx)
 	if err != nil {
 		err = fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
-		return nil, lifecycle.Meaning(err, r.Service.Provision.Errors, "import", "plan", "apply")
+		return nil, lifecycle.Meaning(err, r.Service.Provision.Errors, commands()...)
 	}
 	if status := result.status(); status != "" {
 		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", status)
@@ -200,6 +202,9 @@ func (w *run) finished(working, all context.Context, prepared *tofu.Prepared) (*
 // giveUp undoes a failed creation and returns its error. Where OpenTofu failed after everything was made and stored, as when it could
 // not release the lock, nothing has failed.
 func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
+	if w.Errand {
+		return w.keep(ctx, prepared, failure)
+	}
 	logger := w.Logger.With("instance", w.InstanceID)
 	if lifecycle.WasKilled(failure) {
 		logger.Warn("OpenTofu was killed; the next request for the instance goes on")

@@ -48,7 +48,7 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 	}
 	creating := state.Applied == nil
 	switch {
-	case err != nil && creating:
+	case err != nil && (creating || w.Errand):
 		return w.giveUp(all, prepared, err)
 	case err != nil:
 		return nil, err
@@ -73,6 +73,12 @@ func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
 // case the main.tf that an import wrote, because the pak does not know the imported resources. What it keeps is that of the last apply
 // that was complete: it does not keep what never worked.
 func (w *run) inherit(ctx context.Context, state *statestore.State, record *lifecycle.Record) (*tofu.Prepared, error) {
+	if w.Errand {
+		w.wanted.Outputs = record.Outputs
+		if state.Complete {
+			w.wanted.Outputs = state.Outputs
+		}
+	}
 	// Resources of the state may need a provider that the installed pak does not bundle any more.
 	w.missing = w.AddProviders(ctx, &w.installation, record)
 	w.wanted.MadeBy(w.Pak, w.installation)

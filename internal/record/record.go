@@ -55,6 +55,8 @@ type Record struct {
 	Outputs map[string]any `json:"outputs,omitempty"`
 	// Template is what the provision template gave; nil where there is none.
 	Template *Template `json:"template,omitempty"`
+	// Errand says by what the errand apply-instance makes the instance; nil where no errand does.
+	Errand *Versions `json:"errand,omitempty"`
 	// Variables are those that the outputs and the dashboard use which read the deployed manifest or BOSH.
 	Variables map[string]any `json:"variables,omitempty"`
 	// DashboardURL is the dashboard unless it reads the deployed manifest or BOSH.

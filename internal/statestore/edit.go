@@ -76,3 +76,49 @@ func WithoutContent(text []byte) ([]byte, error) {
 	file["resources"], file["outputs"] = json.RawMessage("[]"), json.RawMessage("{}")
 	return json.Marshal(file)
 }
+
+// WithRecord is a state whose guard holds another record, which the caller must not take for applied.
+func WithRecord(text, record []byte) ([]byte, error) {
+	var file struct {
+		Resources []map[string]json.RawMessage `json:"resources"`
+	}
+	all := map[string]json.RawMessage{}
+	if err := errors.Join(json.Unmarshal(text, &file), json.Unmarshal(text, &all)); err != nil {
+		return nil, fmt.Errorf("reading state: %w", err)
+	}
+	kind, name := SplitAddress(GuardAddress)
+	for _, resource := range file.Resources {
+		if string(resource["type"]) != strconv.Quote(kind) || string(resource["name"]) != strconv.Quote(name) || resource["module"] != nil {
+			continue
+		}
+		var instances []map[string]any
+		if err := decodeNumbers(resource["instances"], &instances); err != nil || len(instances) != 1 {
+			return nil, errors.New("reading state: its guard is not as it should be")
+		}
+		attributes, _ := instances[0]["attributes"].(map[string]any)
+		for _, part := range []string{"input", "output"} {
+			dynamic, _ := attributes[part].(map[string]any)
+			held, ok := dynamic["value"].(map[string]any)
+			if !ok {
+				return nil, errors.New("reading state: its guard is not as it should be")
+			}
+			held["record"] = string(record)
+		}
+		encoded, err := json.Marshal(instances)
+		if err != nil {
+			return nil, err
+		}
+		resource["instances"] = encoded
+		if all["resources"], err = json.Marshal(file.Resources); err != nil {
+			return nil, err
+		}
+		return json.Marshal(all)
+	}
+	return nil, errors.New("reading state: it has no guard")
+}
+
+func decodeNumbers(text []byte, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(target)
+}

@@ -64,7 +64,9 @@ type Options struct {
 	// released; of another host's it is at least 10 minutes. It should be longer than any run of this host. 0 means never. A lock that
 	// a run of this CacheDir left behind needs no age. It is also the age from which an OpenTofu of this CacheDir whose adapter is dead
 	// is interrupted and, after the grace, killed when another run waits for it.
-	StaleLock time.Duration
+	//
+	// It depends on the workspace; nil means never for all.
+	StaleLock func(workspace string) time.Duration
 }
 
 // What is in the cache directory: prepared directories and, for each workspace, a scratch directory.
@@ -117,6 +119,14 @@ func New(options Options) (*Engine, error) {
 	e.store = newStore(options.Backend, e.files, options.Env)
 	e.sweep()
 	return e, nil
+}
+
+// staleLock is the age from which a lock of a workspace is stale, 0 for never.
+func (e *Engine) staleLock(workspace string) time.Duration {
+	if e.options.StaleLock == nil {
+		return 0
+	}
+	return e.options.StaleLock(workspace)
 }
 
 // mask knows the engine's secrets.

@@ -194,7 +194,7 @@ var _ = Describe("a run that is interrupted", func() {
 			Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("OpenTofu, process %d, whose adapter is dead", run))))
 
 			options := s.options()
-			options.StaleLock, options.Grace = 1, grace
+			options.StaleLock, options.Grace = func(string) time.Duration { return 1 }, grace
 			strict, err := tofu.New(options)
 			Expect(err).NotTo(HaveOccurred())
 			opened = make(chan *tofu.Workspace)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -121,7 +122,10 @@ func (e *Engine) freeLease(path string) (*lease, error) {
 	return l, l.hold(file)
 }
 
-func newLease(path string) *lease { return &lease{path: path + ".lock", owner: path + ".json"} }
+// lockSuffix ends the names of locks; a workspace's name stands before it.
+const lockSuffix = ".lock"
+
+func newLease(path string) *lease { return &lease{path: path + lockSuffix, owner: path + ".json"} }
 
 // hold records who has the lease now, whose locked file this is.
 func (l *lease) hold(file *os.File) error {
@@ -278,7 +282,7 @@ func (l *lease) killOrphans(e *Engine) {
 		return
 	}
 	if h.Tofu.Alive() {
-		if limit := e.options.StaleLock; limit > 0 && h.Tofu.Age() > limit {
+		if limit := e.staleLock(strings.TrimSuffix(filepath.Base(l.path), lockSuffix)); limit > 0 && h.Tofu.Age() > limit {
 			l.stop(e, *h.Tofu)
 		}
 		return

@@ -79,7 +79,7 @@ func patience(ctx context.Context) time.Time {
 func (s *session) tellWaiting(held *LockError) {
 	if !s.waits {
 		s.waits = true
-		s.engine.logger.Info("waiting for a lock of the state", "workspace", s.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
+		s.engine.logger.Warn("waiting for a lock of the state", "workspace", s.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
 	}
 }
 
@@ -178,7 +178,7 @@ func (s *session) stale(held *LockError) bool {
 	if held.ID == "" {
 		return false
 	}
-	limit := s.engine.options.StaleLock
+	limit := s.engine.staleLock(s.name)
 	if limit > 0 && held.Who != statestore.Who() {
 		limit = max(limit, staleElsewhere)
 	}

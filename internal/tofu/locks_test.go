@@ -175,7 +175,7 @@ var _ = Describe("the lock of a state", func() {
 			s.store.setCreated("b-1", time.Now().Add(-age))
 			options := s.options()
 			options.CacheDir = filepath.Join(GinkgoT().TempDir(), "other")
-			options.StaleLock = limit
+			options.StaleLock = func(string) time.Duration { return limit }
 			elsewhere, err := tofu.New(options)
 			Expect(err).NotTo(HaveOccurred())
 			workspace = open(ctx, elsewhere, "b-1")

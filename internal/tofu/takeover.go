@@ -52,3 +52,48 @@ func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, n
 	state.Nonce = nonce
 	return state, nil
 }
+
+// StoreRecord stores the record of SetRecord at once, and changes nothing else. The error is ErrExists when the workspace is another
+// run's by now.
+func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) error {
+	err := w.begin(ctx, i)
+	if err == nil {
+		err = w.replaceRecord(ctx, i, w.nonce, w.next)
+	}
+	if err != nil {
+		return w.failed("recording", err)
+	}
+	w.record, w.state = w.next, nil
+	return nil
+}
+
+// replaceRecord stores the state of a reservation with another record.
+func (s *states) replaceRecord(ctx context.Context, i opentofu.Installation, nonce string, record []byte) error {
+	now, err := s.read(ctx, i)
+	switch {
+	case err != nil:
+		return err
+	case now.state == nil || now.state.Nonce != nonce:
+		return ErrExists
+	}
+	after, err := statestore.WithRecord(now.text, record)
+	if err != nil {
+		return err
+	}
+	return s.swap(ctx, i, now, after, func(stored *statestore.State) bool { return stored != nil && bytes.Equal(stored.Record, record) })
+}
+
+// Unsaved tells whether OpenTofu could not save the state of the workspace, which then is in its scratch directory; Save tries again to
+// put it into the backend.
+func (s *session) Unsaved() bool {
+	path, err := s.unsaved()
+	return err == nil && path != ""
+}
+
+// Save puts the state into the backend that OpenTofu could not save.
+func (s *states) Save(ctx context.Context, i opentofu.Installation) error {
+	if err := s.pushUnsaved(ctx, i); err != nil {
+		return s.failed("saving", err)
+	}
+	return nil
+}

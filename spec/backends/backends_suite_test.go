@@ -28,8 +28,10 @@ var suite struct {
 	dir     string // of everything that the suite makes
 	adapter string // the binary under test
 	pak     string
-	servers map[string]*servers.Shared // by the kind of their store
-	worlds  int
+	// provided is the pak whose template errands apply; "" until one needs it.
+	provided string
+	servers  map[string]*servers.Shared // by the kind of their store
+	worlds   int
 	// warm are caches of machines that ran already, by the kind of their store: other machines find their prepared directories there.
 	warm map[string]string
 	made map[string]bool // whether a kind of store has its database or bucket
@@ -49,7 +51,7 @@ var _ = BeforeSuite(func() {
 	suite.made = map[string]bool{}
 	suite.adapter = broker.Binary(GinkgoT())
 	suite.servers = map[string]*servers.Shared{pg: {Start: servers.PostgreSQL}, s3: {Start: servers.S3}}
-	makePak()
+	suite.pak = makePak(kit.Path("spec", "acceptance", "testdata", "paks", "entries"), kit.Newest)
 })
 
 var _ = AfterSuite(func() {
@@ -58,18 +60,20 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// makePak makes the pak "entries" of spec/acceptance with an OpenTofu that can be held and, as the provider, spied upon.
-func makePak() {
+// makePak makes a pak with OpenTofus that can be held and, as the provider, spied upon.
+func makePak(source string, versions ...string) string {
 	GinkgoHelper()
-	tofu, provider := kit.OpenTofu(GinkgoT(), kit.Newest), kit.Provider(GinkgoT(), "directory")
-	suite.pak = filepath.Join(suite.dir, "pak")
-	Expect(os.CopyFS(suite.pak, os.DirFS(kit.Path("spec", "acceptance", "testdata", "paks", "entries")))).To(Succeed())
-	bin := filepath.Join(suite.pak, "bin", runtime.GOOS, runtime.GOARCH)
-	Expect(os.MkdirAll(filepath.Join(bin, kit.Newest), 0o755)).To(Succeed())
-	for script, path := range map[string]string{
-		"tofu.sh": filepath.Join(bin, kit.Newest, "tofu"), "provider.sh": filepath.Join(bin, "terraform-provider-directory_v1.0.0"),
-	} {
-		wrapper := strings.NewReplacer("tofu=TOFU", "tofu="+tofu, "exec PROVIDER", "exec "+provider).Replace(read(filepath.Join("testdata", script)))
+	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))
+	Expect(os.CopyFS(pak, os.DirFS(source))).To(Succeed())
+	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH)
+	wrap := func(script, program, path string) {
+		wrapper := strings.NewReplacer("tofu=TOFU", "tofu="+program, "exec PROVIDER", "exec "+program).Replace(read(filepath.Join("testdata", script)))
+		Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
 		Expect(os.WriteFile(path, []byte(wrapper), 0o755)).To(Succeed())
 	}
+	for _, version := range versions {
+		wrap("tofu.sh", kit.OpenTofu(GinkgoT(), version), filepath.Join(bin, version, "tofu"))
+	}
+	wrap("provider.sh", kit.Provider(GinkgoT(), "directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))
+	return pak
 }

@@ -165,7 +165,13 @@ func (w *world) locked(id string) bool {
 // forgeLock changes since when the lock of a binding in s3 is held.
 func (w *world) forgeLock(id string, created time.Time) {
 	GinkgoHelper()
-	path := w.object("env:", "b-"+id, "state.tflock")
+	w.forgeLockOf("b-"+id, created)
+}
+
+// forgeLockOf is forgeLock for a workspace.
+func (w *world) forgeLockOf(workspace string, created time.Time) {
+	GinkgoHelper()
+	path := w.object("env:", workspace, "state.tflock")
 	var info object
 	Expect(json.Unmarshal([]byte(read(path)), &info)).To(Succeed())
 	info["Created"] = created

@@ -102,6 +102,8 @@ var _ = Describe("The job service-adapter", func() {
 				"type": "local", "config": properties{"dir": "/store"}, "encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 			},
 			"budget":             "30s",
+			"errand_limit":       "4h",
+			"errand_properties":  properties{"state": properties{"type": "pg"}},
 			"provision_defaults": properties{"region": "eu"},
 			"services": properties{"redis": properties{
 				"provision_defaults": properties{"maxclients": 5000}, "bind_defaults": properties{"tls": true},
@@ -168,7 +170,8 @@ func full() properties {
 			"type": "local", "config": properties{"dir": "/store"}, "encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 		},
 		"disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
-		"budget": "30s", "provision_defaults": properties{"region": "eu"},
+		"budget": "30s", "errand_limit": "4h", "errand_properties": properties{"state": properties{"type": "pg"}},
+		"provision_defaults": properties{"region": "eu"},
 		"services": properties{"redis": properties{
 			"provision_defaults": properties{"maxclients": 5000}, "bind_defaults": properties{"tls": true},
 			"plans": []any{properties{"id": "i", "name": "n", "size": 2}},

@@ -30,9 +30,9 @@ type Running struct {
 
 // Start starts a command of the adapter. In the kernel's eyes it is as independent of the spec as an adapter is of its broker. Its
 // product goes into a file where one is given.
-func Start(a broker.Adapter, file *os.File, stdin, command string) *Running {
+func Start(a broker.Adapter, file *os.File, stdin string, arguments ...string) *Running {
 	GinkgoHelper()
-	r := &Running{Cmd: exec.Command(a.Path, command), stdout: gbytes.NewBuffer(), Stderr: gbytes.NewBuffer(), ended: make(chan struct{})} //nolint:gosec // the binary under test
+	r := &Running{Cmd: exec.Command(a.Path, arguments...), stdout: gbytes.NewBuffer(), Stderr: gbytes.NewBuffer(), ended: make(chan struct{})} //nolint:gosec // the binary under test
 	r.Stdin, r.Stdout, r.Cmd.Stderr = strings.NewReader(stdin), r.stdout, r.Stderr
 	if file != nil {
 		r.Stdout = file

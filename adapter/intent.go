@@ -1,0 +1,160 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/provision"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+	"service-adapter/schemas"
+)
+
+// Intent is what the errand apply-instance is told: an instance as it shall be, and the values of its secret inputs.
+type Intent struct {
+	*record.Intent
+	Secrets map[string]any
+}
+
+// ReadIntent reads the file that the job apply-instance renders: a JSON object with the text "intent" and the map "secrets".
+func ReadIntent(text []byte) (*Intent, error) {
+	var file struct {
+		Intent  string         `json:"intent"`
+		Secrets map[string]any `json:"secrets"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, errors.New("reading the intent: it is no JSON object with the text \"intent\" and the map \"secrets\"") // which it may show
+	}
+	intent, err := record.DecodeIntent(file.Intent)
+	if err != nil {
+		return nil, err
+	}
+	secrets, _ := value.Normalise(file.Secrets).(map[string]any)
+	return &Intent{Intent: intent, Secrets: secrets}, nil
+}
+
+// ApplyIntent makes an instance as it shall be. What fails is kept, so that a repeat goes on; why it failed is stored with the instance.
+func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
+	s := errand{o.session}
+	for _, item := range intent.Secrets {
+		s.secrets.Add(item)
+	}
+	s.secrets.AddValues(intent.Inputs)
+	pak, service := s.find(intent.Service)
+	if service == nil {
+		return fmt.Errorf("no pak of `paks` has the service %q, which the manifest is for", intent.Service)
+	}
+	inputs, err := s.inputs(pak, service, intent)
+	if err != nil {
+		return err
+	}
+	updates := intent.Template == brokerpak.Digest(service.Provision.Templates)
+	if !updates && intent.Template != "" {
+		if err := o.checkTemplate(ctx, pak, intent); err != nil {
+			return err
+		}
+	}
+	target, err := pak.Manifest.DefaultVersion()
+	if err != nil {
+		return err
+	}
+	if err := o.tellFailure(ctx, intent.InstanceID); err != nil {
+		return err
+	}
+	provisioner := &provision.Provisioner{Manager: o.Manager, Updates: updates, Upgrades: updates && intent.Tofu == target, Errand: true}
+	result, err := provisioner.Apply(ctx, provision.Request{
+		Pak: pak, Service: service, ServiceID: intent.ServiceID, Plan: intent.Plan, PlanID: intent.PlanID, InstanceID: intent.InstanceID,
+		Deployment: intent.Deployment, Inputs: inputs,
+		Resolve: func(map[string]any) (map[string]any, map[string]map[string]any, error) { return inputs, nil, nil },
+	})
+	if err != nil {
+		return err
+	}
+	s.secrets.Add(sensitive(result))
+	return nil
+}
+
+// errand is the work of apply-instance.
+type errand struct{ *session }
+
+// find looks for a service in the paks, the first of which serves it.
+func (s errand) find(name string) (*brokerpak.Pak, *brokerpak.Service) {
+	for _, pak := range s.paks {
+		if service := pak.Service(name); service != nil {
+			return pak, service
+		}
+	}
+	return nil, nil
+}
+
+// checkTemplate refuses an intent for a template that neither the installed pak nor the instance has.
+func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent *Intent) error {
+	stored, err := o.Read(ctx, lifecycle.Instance, intent.InstanceID)
+	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
+		return err
+	}
+	if err == nil && stored.Record != nil && brokerpak.Digest(stored.Record.Templates) == intent.Template {
+		return nil
+	}
+	return fmt.Errorf("the manifest was made for the provision template of pak %s %s, and the release of this deployment has that of %s %s: "+
+		"upgrade the service instance, so that both are of one version", intent.Pak, intent.PakVersion, pak.Manifest.Name, pak.Manifest.Version)
+}
+
+// tellFailure logs why the errand failed the last time.
+func (o *Operator) tellFailure(ctx context.Context, id string) error {
+	stored, err := o.Read(ctx, lifecycle.Instance, id)
+	switch {
+	case errors.Is(err, lifecycle.ErrNotStored):
+		return nil
+	case err != nil:
+		return err
+	}
+	if stored.Record != nil && stored.Record.Failure != nil {
+		o.session.logger.Warn("going on after a failure", "instance", id, "error", stored.Record.Failure.Operator)
+	}
+	return nil
+}
+
+// inputs are the variables of the template: those of the intent, its secrets, and those that depend on the errand's configuration.
+func (s errand) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
+	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: s.environment(pak)})
+	scope.Set(vars.Layer{Name: "intent", Values: intent.Inputs})
+	action := &service.Provision
+	for name, item := range intent.Secrets {
+		typed, err := expr.Cast(item, typeOf(action, name))
+		if err != nil {
+			return nil, fmt.Errorf("the secret input %q cannot be used: %w", name, err)
+		}
+		scope.Set(vars.Layer{Name: "intent", Values: map[string]any{name: typed}})
+	}
+	isLater := func(name string) bool { return slices.Contains(intent.Later, name) }
+	defaults := slices.DeleteFunc(slices.Clone(action.UserInputs), func(input brokerpak.Variable) bool { return !isLater(input.Name) })
+	computed := slices.DeleteFunc(slices.Clone(action.ComputedInputs), func(input brokerpak.Computed) bool { return !isLater(input.Name) })
+	if err := errors.Join(scope.Defaults(defaults), scope.Computed(computed)); err != nil {
+		return nil, err
+	}
+	err := schemas.CheckValues(defaults, scope.Values, func(name string) string { return fmt.Sprintf("the default of input %q", name) })
+	return scope.Values, err
+}
+
+// typeOf is the declared type of an input, "" where it may be any.
+func typeOf(action *brokerpak.Action, name string) string {
+	for _, input := range action.ComputedInputs {
+		if input.Name == name {
+			return input.Type
+		}
+	}
+	for _, input := range slices.Concat(action.UserInputs, action.PlanInputs) {
+		if input.Name == name {
+			return input.Type
+		}
+	}
+	return ""
+}

@@ -1,0 +1,148 @@
+package manifestgen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/record"
+	"service-adapter/internal/redact"
+	"service-adapter/internal/value"
+)
+
+// Where an errand applies the provision template, its secret inputs are secrets of the manifest, each of the input's name.
+
+// withParameterSecrets adds the inputs that are secret whatever their value: those that the template declares sensitive, and parameters
+// whose names say so. They have to be known before parameters are recorded.
+func withParameterSecrets(in *input) error {
+	var earlier map[string]any
+	names := map[string]bool{}
+	if before := in.before.record; before != nil {
+		earlier = before.Parameters
+		for name := range before.SecretParameters {
+			names[name] = true
+		}
+	}
+	for name, variable := range in.module.Variables {
+		names[name] = names[name] || variable.Sensitive
+	}
+	for _, set := range []map[string]any{earlier, in.Parameters} {
+		for name, item := range set {
+			names[name] = names[name] || isSecret(name, item)
+		}
+	}
+	for _, input := range in.Service.Provision.UserInputs {
+		if !names[input.Name] || !in.passedToTemplate(input.Name) {
+			continue
+		}
+		if at, read := in.Service.Provision.ReadBy(input.Name, true); read && !in.isSecretInput(input.Name) {
+			return fmt.Errorf("%s: parameter %q is secret, and only CredHub knows it when the next request comes, so no expression may read it "+
+				"in a plan with the lifecycle errand %s", at, input.Name, record.ApplyErrand)
+		}
+		if err := in.addSecret(input.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withValueSecrets adds the inputs whose resolved values are secret: generated ones, and those whose names say so. It returns the
+// generated ones.
+func withValueSecrets(in *input, r *resolution, l later) (generated map[string]bool, err error) {
+	generated = map[string]bool{}
+	for _, name := range value.Keys(r.scope.Values) {
+		made := r.scope.Origins[name].CallsAny("rand.base64")
+		if slices.Contains(l.names, name) || !in.passedToTemplate(name) && !l.inputs[name] || !made && !isSecret(name, r.scope.Values[name]) {
+			continue
+		}
+		if made {
+			generated[name] = true
+			if at, read := in.Service.Provision.ReadBy(name, false); read && !in.isSecretInput(name) {
+				return nil, fmt.Errorf("%s: input %q is generated, so it is a secret in a plan with the lifecycle errand %s, and only inputs may be "+
+					"made of it; make it an output of the provision template", at, name, record.ApplyErrand)
+			}
+		}
+		if l.inputs[name] {
+			return nil, fmt.Errorf("input %q is secret, so no input that depends on the configuration may be made of it in a plan with the "+
+				"lifecycle errand %s", name, record.ApplyErrand)
+		}
+		if err := in.addSecret(name); err != nil {
+			return nil, err
+		}
+	}
+	return generated, nil
+}
+
+// isSecret tells whether a value is a secret, by its name and form.
+func isSecret(name string, item any) bool {
+	var found redact.Secrets
+	found.AddValues(map[string]any{name: item})
+	return found.Any()
+}
+
+// isSecretInput tells whether an input is the value of a secret.
+func (in *input) isSecretInput(name string) bool {
+	return slices.ContainsFunc(in.bosh.Secrets, func(secret brokerpak.Secret) bool { return secret.Input == name })
+}
+
+// addSecret makes an input the value of a secret of its name.
+func (in *input) addSecret(name string) error {
+	if in.isSecretInput(name) {
+		return nil
+	}
+	if in.Secure == nil {
+		return errNoSecure
+	}
+	if in.bosh.HasSecret(name) {
+		return fmt.Errorf("service %q: the secret input %q of the provision template has the name of another secret; rename one of them",
+			in.Service.Name, name)
+	}
+	template, err := expr.Parse(expr.Source{Text: "${" + name + "}"})
+	if err != nil {
+		return err
+	}
+	bosh := *in.bosh
+	bosh.Secrets = append(slices.Clone(bosh.Secrets), brokerpak.Secret{Name: name, Input: name, Value: template})
+	in.bosh = &bosh
+	return nil
+}
+
+// keptOnce finds the value of a secret that was generated once and stays: only CredHub has it, or the manifest where the broker stores none.
+func keptOnce(in *input, secret brokerpak.Secret, before record.Secret) (candidate, bool) {
+	_, requested := in.Parameters[secret.Input]
+	known := before.Value != nil
+	return candidate{item: before.Value, known: known}, !requested && (known || before.Version > 0 || before.Reference != "")
+}
+
+// checkDerived refuses a generated input that is new and is made of one whose value only CredHub has.
+func checkDerived(in *input, r *resolution, generated map[string]bool) error {
+	if in.before.record == nil {
+		return nil
+	}
+	stored := in.before.record.Secrets
+	for _, name := range value.Keys(generated) {
+		if _, had := stored[name]; had {
+			continue
+		}
+		origin := r.scope.Origins[name]
+		for _, reference := range in.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer).References() {
+			if _, hidden := stored[reference.Name]; hidden && generated[reference.Name] {
+				return fmt.Errorf("%s: input %q is made of %q, which was generated earlier: only CredHub knows its value by now", origin.Pos, name, reference.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// openGenerated are the generated values that the record may hold: none of the secrets'.
+func openGenerated(in *input, p *prepared, values map[string]map[string]any) map[string]map[string]any {
+	if in.applies() == nil || !in.storesSecrets() {
+		return values
+	}
+	open := maps.Clone(values)
+	maps.DeleteFunc(open, func(input string, _ map[string]any) bool { return p.generated[input] })
+	return open
+}
