@@ -62,7 +62,8 @@ var _ = Describe("The example manifest", func() {
 		manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml")
 		Expect(schemas.CheckManifest(manifest)).To(Succeed())
 		found := propertiesOf(manifest, "service-adapter")
-		Expect(slices.Sorted(maps.Keys(found))).To(Equal(jobs()))
+		besideBroker := slices.DeleteFunc(jobs(), func(job string) bool { return slices.Contains(instanceJobs(), job) })
+		Expect(slices.Sorted(maps.Keys(found))).To(Equal(besideBroker))
 		for job, given := range found {
 			Expect(complaints(ctx, job, given)).To(BeEmpty(), job)
 			render(ctx, job, given)
@@ -112,7 +113,14 @@ var _ = Describe("The scripts", func() {
 			add("destroy-"+name, render(ctx, "destroy-instances", properties{"instances": instances})["bin/run"])
 		}
 		add("destroy-gone", render(ctx, "destroy-instances", properties{"director": directorProperties()})["bin/run"])
-		Expect(scripts).To(HaveLen(8))
+		for _, job := range instanceJobs() {
+			given := errand(job, nil)
+			if job == "destroy-instance" {
+				given["instance_id"] = "a b'$(touch /x)"
+			}
+			add(job, render(ctx, job, given)["bin/run"])
+		}
+		Expect(scripts).To(HaveLen(10))
 		shellcheck := kit.Path("build", "tools", "shellcheck")
 		if _, err := os.Stat(shellcheck); err != nil {
 			shellcheck = kit.Program(GinkgoT(), "shellcheck", "scripts/lint-shell")
@@ -125,11 +133,21 @@ var _ = Describe("docs/deploying.md", func() {
 	It("has properties that the job takes", func(ctx context.Context) {
 		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(readFile(kit.Path("docs", "deploying.md")), -1)
 		Expect(blocks).NotTo(BeEmpty())
+		found := 0
 		for _, block := range blocks {
 			var example struct{ Properties properties }
 			Expect(yaml.Unmarshal([]byte(block[1]), &example)).To(Succeed())
+			if example.Properties == nil {
+				continue // a plan
+			}
 			Expect(complaints(ctx, "service-adapter", example.Properties)).To(BeEmpty())
+			if errands, ok := example.Properties["errand_properties"].(properties); ok {
+				errands["instance_id"] = "id"
+				Expect(complaints(ctx, "destroy-instance", errands)).To(BeEmpty())
+				found++
+			}
 		}
+		Expect(found).To(Equal(1), "examples of errand_properties")
 	})
 
 	It("names every variable of the manifest and the ops files, every job and every ops file", func() {
