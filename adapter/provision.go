@@ -29,7 +29,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 	request := provision.Request{
 		Pak: p.Pak, Service: p.Service, ServiceID: p.ServiceID, Plan: p.Plan.Name, PlanID: p.PlanID, InstanceID: p.InstanceID,
 		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
-		Known: p.Remembered,
+		Known: p.Remembered, Forgotten: p.Forgotten,
 	}
 	ctx = s.interruptible(ctx)
 	if p.Check {

@@ -146,3 +146,35 @@ func openGenerated(in *input, p *prepared, values map[string]map[string]any) map
 	maps.DeleteFunc(open, func(input string, _ map[string]any) bool { return p.generated[input] })
 	return open
 }
+
+// forgotten names the inputs whose values were secrets while an errand applied the template, and that nobody gives now.
+func forgotten(in *input, p *prepared) []string {
+	if in.before.record == nil || in.before.record.Errand == nil {
+		return nil
+	}
+	var names []string
+	for _, name := range value.Keys(in.before.record.Secrets) {
+		_, parameter := in.before.record.SecretParameters[name]
+		_, sent := in.Parameters[name]
+		if !in.isSecretInput(name) && (parameter && !sent || p.scope.Generated[name] != nil) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// carryFound makes found values of inputs that one generating call gives the values of these calls, and returns the others.
+func carryFound(in *input, found map[string]any, carried vars.Generated) (others map[string]any) {
+	others = map[string]any{}
+	for name, item := range found {
+		template := in.Service.Provision.ExpressionOf(name, false)
+		if template == nil {
+			others[name] = item
+			continue
+		}
+		if calls := template.Calls(); len(calls) == 1 && len(template.References()) == 0 {
+			carried[name] = map[string]any{calls[0].Name + "#1": item}
+		}
+	}
+	return others
+}

@@ -32,6 +32,13 @@ type step struct {
 		Jobs          []string
 	}
 	Stemcells []struct{ OS, Name, Version string }
+	// Errands are the operator's, with the keys properties, updates and upgrades.
+	Errands *struct {
+		Properties        map[string]any
+		Updates, Upgrades bool
+	}
+	// Config is what config() finds.
+	Config map[string]string
 	// Allowed are allowed_references.
 	Allowed []string
 	// Foreign is the file with the manifest of another adapter, which is deployed.
@@ -127,6 +134,17 @@ func (w *world) configure(s step, files map[string]string) {
 			w.instance.Deployment.Stemcells = append(w.instance.Deployment.Stemcells, stemcell(c.OS, c.Name, c.Version))
 		}
 	}
+	if s.Errands != nil {
+		w.generator.Errands = manifestgen.Errands{
+			Properties: s.Errands.Properties, Limit: "2h0m0s", Updates: s.Errands.Updates, Upgrades: s.Errands.Upgrades,
+		}
+	}
+	if s.Config != nil {
+		w.generator.Environment.Config = func(key string) (any, bool) {
+			item, ok := s.Config[key]
+			return item, ok
+		}
+	}
 	if s.Allowed != nil {
 		w.generator.AllowedReferences = s.Allowed
 	}
@@ -180,6 +198,11 @@ func (w *world) generated(known *record.Record, secrets map[string]any) []string
 			if password, _ := item.(string); secret.Length > 0 && len(password) == secret.Length {
 				all = append(all, password)
 			}
+		}
+	}
+	for name, item := range secrets {
+		if strings.HasPrefix(name, "generated") { // the inputs of cases with rand.base64
+			all = append(all, value.Text(item))
 		}
 	}
 	return all

@@ -21,9 +21,12 @@ type Provisioning struct {
 	// Inputs are the resolved variables, Generated the generated values among them: input → call → value.
 	Inputs    map[string]any
 	Generated map[string]map[string]any
-	// Resolve computes both again with values of user inputs that an import found: they count as parameters of earlier requests. The
-	// error is that of a request with such parameters.
+	// Resolve computes both again with values that were found: those of user inputs, which count as parameters of earlier requests, and
+	// generated ones. The error is that of a request with such parameters.
 	Resolve func(found map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
+	// Forgotten names the inputs whose values no manifest knows, because an errand applied the template before: those that the instance
+	// has are to be found.
+	Forgotten []string
 	// Remembered says that the previous manifest has outputs of the template.
 	Remembered bool
 	// Check asks to change nothing, because the broker only compares: the outputs are those that the manifest remembers.
@@ -61,6 +64,7 @@ func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
 	result, err := in.Provision(ctx, Provisioning{
 		Request: &in.Request, InstanceID: in.instanceID(), PlanID: p.record.PlanID,
 		Inputs: p.scope.Values, Generated: p.scope.Generated, Check: in.pendingCheck(), Remembered: in.before.remembers(),
+		Forgotten: forgotten(in, p),
 		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
 			again, err := prepare(in, found)
 			if err != nil {

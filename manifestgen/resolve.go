@@ -24,7 +24,7 @@ type resolution struct {
 	earlier map[string]any
 }
 
-// resolve merges parameters and computes the variables. Found are values of user inputs that an import found: they count as parameters
+// resolve merges parameters and computes the variables. Found are values that the instance has: those of user inputs count as parameters
 // of earlier requests.
 func resolve(in *input, found map[string]any) (*resolution, error) {
 	r := &resolution{earlier: map[string]any{}}
@@ -35,10 +35,12 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	if in.before.carried != nil {
 		r.earlier = in.before.carried.Parameters(in.bosh)
 	}
+	carried := vars.Generated{}
+	maps.Copy(carried, r.record.Generated)
+	found = carryFound(in, found, carried)
 	before := maps.Clone(r.earlier)
 	maps.Copy(before, found)
 	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, before, in.Parameters)
-	carried := vars.Generated(r.record.Generated)
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
 		Constants: constants(&r.record, in.GlobalLabels), Environment: in.Environment, Functions: functions(in),

@@ -74,13 +74,18 @@ func (s *Scope) env(name string) (any, error) {
 			return value, nil
 		}
 	}
-	return nil, fmt.Errorf("missing environment variable %s", name)
+	return nil, &UnsetError{fmt.Sprintf("missing environment variable %s", name)}
 }
+
+// UnsetError says that an expression reads what the operator has not set: a value of the configuration or the environment.
+type UnsetError struct{ message string }
+
+func (e *UnsetError) Error() string { return e.message }
 
 // config is the function config(): a string is trimmed, another scalar becomes its text, a map or list its JSON.
 func (s *Scope) config(key string) (any, error) {
-	missing := fmt.Errorf("missing config value %s: set the environment variable %s, or %[1]s under `config` of the adapter's configuration",
-		key, ConfigVariable(key))
+	missing := &UnsetError{fmt.Sprintf("missing config value %s: set the environment variable %s, or %[1]s under `config` of the adapter's "+
+		"configuration", key, ConfigVariable(key))}
 	if s.Config == nil {
 		return nil, missing
 	}

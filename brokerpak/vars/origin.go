@@ -81,3 +81,8 @@ func (s *Scope) fromRequest(template *expr.Template) bool {
 	}
 	return false
 }
+
+// readsFailed tells whether an expression reads a variable that has no value here.
+func (s *Scope) readsFailed(template *expr.Template) bool {
+	return slices.ContainsFunc(template.References(), func(ref expr.Reference) bool { return s.Failed[ref.Name] != nil })
+}

@@ -87,8 +87,8 @@ type Options struct {
 	// GuardReferences refuses expressions over user-controlled values that give "((", because the result goes into a BOSH
 	// manifest, where it would be a reference to a credential.
 	GuardReferences bool
-	// Later leaves a variable without value where its expression fails and reads the operator's world, itself or through other
-	// variables: it is evaluated elsewhere.
+	// Later leaves a variable without value that needs what the operator has not set, itself or through other variables: it is evaluated
+	// elsewhere.
 	Later bool
 }
 
@@ -161,7 +161,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 	}
 	if err != nil {
 		err = fmt.Errorf("computing %q: %w", name, at(err, template))
-		if !s.options.Later || !origin.CallsAny(OfOperator()...) {
+		if !s.options.Later || !errors.As(err, new(*expr.UnsetError)) && !s.readsFailed(template) {
 			return err
 		}
 		delete(s.Values, name)

@@ -29,6 +29,7 @@ A case is a small YAML file:
   create: {maxclients: 500}      # parameters
   update: {maxclients: 2000}
   bind: {}
+  errands: true                  # the provision template is applied by the lifecycle errand apply-instance
   expect:                        # what is left out is not compared; there are manifest, outputs, binding and error
     binding:
       credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
@@ -59,6 +60,7 @@ func newTest(streams Streams) *cobra.Command {
 	}
 	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
 	command.Flags().BoolVar(&options.update, "update", false, "write what the cases gave into their files")
+	command.Flags().BoolVar(&options.errands, "errands", false, "apply the provision templates of examples by lifecycle errands")
 	command.Flags().IntVar(&options.parallel, "parallel", 1, "how many cases to play at once")
 	build.sources(command)
 	return command
@@ -79,6 +81,9 @@ func testPak(
 		}
 		if cases, err = selected(cases, pattern); err != nil {
 			return err
+		}
+		for i := range cases {
+			cases[i].Errands = cases[i].Errands || options.errands && cases[i].File == ""
 		}
 		if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
 			return playCases(command, streams, pak, cases, options)
@@ -115,6 +120,7 @@ func buildForTest(command *cobra.Command, streams Streams, path, dir string, bui
 
 type testOptions struct {
 	update   bool
+	errands  bool // for the examples
 	parallel int
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/record"
 )
 
 // Sample returns an instance of a service as a plausible operator would configure it: one release that provides every job of
@@ -41,6 +42,18 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 		Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 	}
 	return instance
+}
+
+// AddErrands gives the plan of an instance the lifecycle errands that apply and destroy its provision template, on a group of their own.
+func (i *Instance) AddErrands() {
+	groups, _ := i.Plan["instance_groups"].([]serviceadapter.InstanceGroup)
+	i.Plan["instance_groups"] = append(groups, SampleGroup("errands", "errand"))
+	i.Plan["lifecycle_errands"] = serviceadapter.LifecycleErrands{
+		PostDeploy: []serviceadapter.Errand{{Name: record.ApplyErrand}}, PreDelete: []serviceadapter.Errand{{Name: record.DestroyErrand}},
+	}
+	i.Deployment.Releases = append(i.Deployment.Releases, serviceadapter.ServiceRelease{
+		Name: "service-adapter", Version: "1.0.0", Jobs: []string{record.ApplyErrand, record.DestroyErrand},
+	})
 }
 
 // SampleGroup is an instance group of a plan: one instance on a small VM with a disk.

@@ -72,6 +72,25 @@ var _ = Describe("Lint", func() {
 		Expect(report.Notes).To(BeEmpty())
 	})
 
+	DescribeTable("notes whether errands can apply the provision template", func(bosh string, notes ...any) {
+		_, report := lint(writePak(map[string]string{"service.yml": `provision:
+  plan_inputs: []
+  user_inputs: []
+  computed_inputs: []
+  outputs: [{field_name: host, type: string, details: x}]
+  template: |
+    output "host" { value = "h" }
+  bosh:
+` + bosh}))
+		Expect(report.Notes).To(ConsistOf(append(notes, ContainSubstring("no bin/"))...))
+	},
+		Entry("with outputs that a later call evaluates", "    manifest: 'instance_groups: []'\n    outputs: {url: '${instance.details[\"host\"]}'}\n"),
+		Entry("with one in the manifest", "    manifest: 'instance_groups: [{name: box, jobs: [{name: box, properties: {host: ((host))}}]}]'\n",
+			ContainSubstring("plans cannot have the lifecycle errand apply-instance, because the manifest needs the output ((host))")),
+		Entry("with one in a label", "    manifest: 'instance_groups: []'\n    labels: {host: '${instance.details[\"host\"]}'}\n",
+			ContainSubstring("the manifest needs the output instance.details")),
+	)
+
 	It("wants the binaries of every platform in a zip", func() {
 		report, err := paklint.Lint(GinkgoT().Context(), zipped(writePak(map[string]string{
 			"manifest.yml": "platforms:\n- {os: linux, arch: amd64}\n- {os: darwin, arch: arm64}\n" +

@@ -23,7 +23,7 @@ type Report struct {
 	Diagnostics []diag.Diagnostic
 	// Files is the number of text files that were looked at.
 	Files int
-	// Notes say what was not looked at, and why.
+	// Notes say what was not looked at, and what operators cannot do with a service, and why.
 	Notes []string
 
 	texts map[string]string

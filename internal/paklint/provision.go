@@ -2,11 +2,13 @@ package paklint
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/record"
 	"service-adapter/manifestgen"
 )
 
@@ -18,6 +20,10 @@ func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfi
 			secrets = append(secrets, secret.Name)
 			c.secretInTemplate(action, module, secret)
 		}
+	}
+	if what, at := action.NeedsOutputs(module.Outputs); what != "" {
+		c.notes = append(c.notes, fmt.Sprintf("service %q: plans cannot have the lifecycle errand %s, because the manifest needs the output %s of the "+
+			"provision template (%s)", c.service.Name, record.ApplyErrand, what, at))
 	}
 	inputs := action.InputNames()
 	for _, output := range module.Outputs {

@@ -33,6 +33,8 @@ type Case struct {
 	Update *map[string]any `yaml:"update,omitempty"`
 	// Bind are the parameters of a bind request. No binding is made without it; an empty mapping binds without parameters.
 	Bind *map[string]any `yaml:"bind,omitempty"`
+	// Errands applies and destroys the provision template by the lifecycle errands apply-instance and destroy-instance.
+	Errands bool `yaml:"errands,omitempty"`
 	// BindCanFail makes a failing bind a note instead of a failure.
 	BindCanFail bool `yaml:"bind_can_fail,omitempty"`
 	// Variables are the values of variables that BOSH would generate: "redis_tls.ca".

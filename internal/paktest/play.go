@@ -53,6 +53,9 @@ func (s Suite) playOne(ctx context.Context, testCase Case, dir string) (Expectat
 		instance: odb.Sample(service, plan, "pak-test"),
 	}
 	maps.Copy(r.instance.VMs, testCase.VMs)
+	if testCase.Errands {
+		r.instance.AddErrands()
+	}
 	r.instance.Secrets = map[string]string{}
 	for name, text := range testCase.Variables {
 		r.instance.Secrets["(("+name+"))"] = text
@@ -123,6 +126,9 @@ func (r *run) deploy(what string, parameters map[string]any) error {
 	}
 	r.outcome.Manifest, _ = r.mask(value.Normalise(manifest)).(map[string]any)
 	delete(r.outcome.Manifest, record.Key)
+	if err := r.applyErrand(); err != nil {
+		return fmt.Errorf("%s: the errand %s: %w", what, record.ApplyErrand, err)
+	}
 	if err := r.provisioned(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -158,6 +164,12 @@ func (r *run) provisioned() error {
 	if view.Record, err = record.FromManifest(r.instance.Manifest); err != nil {
 		return err
 	}
+	if r.testCase.Errands {
+		view.Applied, err = r.applied()
+	}
+	if err != nil {
+		return err
+	}
 	outputs, err := view.TemplateOutputs()
 	if err != nil {
 		return err
@@ -169,18 +181,50 @@ func (r *run) provisioned() error {
 	return nil
 }
 
-// destroy destroys what the provision template made, as an operator does; where nothing is left it is content.
+// withOperator does what an operator or an errand does.
+func (r *run) withOperator(work func(operator *adapter.Operator) error) error {
+	var log bytes.Buffer
+	operator, err := adapter.OpenOperator(adapter.Invocation{Stderr: &log, Getenv: r.environment()}, "instance", adapter.OperatorOptions{NewState: true})
+	if err != nil {
+		return err
+	}
+	defer operator.Close()
+	return work(operator)
+}
+
+// applyErrand does what the errand apply-instance does after a deployment.
+func (r *run) applyErrand() error {
+	if !r.testCase.Errands {
+		return nil
+	}
+	properties, _, err := r.instance.JobProperties(record.ApplyErrand)
+	if err != nil {
+		return err
+	}
+	intent, err := adapter.ReadIntent(value.MustJSON(map[string]any{"intent": properties["intent"], "secrets": properties["secrets"]}))
+	if err != nil {
+		return err
+	}
+	return r.withOperator(func(operator *adapter.Operator) error { return operator.ApplyIntent(r.ctx, intent) })
+}
+
+// applied are the outputs of the last errand.
+func (r *run) applied() (outputs map[string]any, err error) {
+	err = r.withOperator(func(operator *adapter.Operator) error {
+		outputs, err = operator.AppliedOutputs(r.ctx, r.instance.ID)
+		return err
+	})
+	return outputs, err
+}
+
+// destroy destroys what the provision template made, as an operator and the errand destroy-instance do; where nothing is left it is content.
 func (r *run) destroy(ctx context.Context) error {
 	if len(r.service.Provision.Templates) == 0 {
 		return nil
 	}
-	var log bytes.Buffer
-	operator, err := adapter.OpenOperator(adapter.Invocation{Stderr: &log, Getenv: r.environment()}, "instance", adapter.OperatorOptions{NewState: true})
-	if err != nil {
-		return fmt.Errorf("destroy: %w", err)
-	}
-	defer operator.Close()
-	err = operator.DestroyStored(ctx, lifecycle.Instance, r.instance.ID)
+	err := r.withOperator(func(operator *adapter.Operator) error {
+		return operator.DestroyStored(ctx, lifecycle.Instance, r.instance.ID)
+	})
 	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {
 		return fmt.Errorf("destroy: %w", err)
 	}
@@ -287,6 +331,9 @@ func (r *run) environment() func(string) (string, bool) {
 	config := map[string]any{
 		"paks": []any{r.Pak.Path}, "secure_manifests": true, "cache_dir": filepath.Join(r.dir, "cache"), "log_level": "warn",
 		"state": map[string]any{"config": map[string]any{"dir": filepath.Join(r.dir, "state")}},
+	}
+	if r.testCase.Errands { // the errands of a test find the state here, whatever their properties say
+		config["errand_properties"] = map[string]any{"state": map[string]any{"type": "pg"}}
 	}
 	return func(name string) (string, bool) {
 		if name == adapter.ConfigVariable {

@@ -112,16 +112,22 @@ func (w *run) find(shown []byte, written *hclfile.Regenerated) error {
 		return err
 	}
 	w.wanted.Found, w.wanted.Parameters = kept, parameters
-	return w.recall()
+	return w.recall(nil)
 }
 
-// recall lets the values that an import found count as parameters.
-func (w *run) recall() error {
-	if len(w.wanted.Parameters) == 0 {
+// recall lets the values that an import found count as parameters, and forgotten inputs have the values of the state.
+func (w *run) recall(inputs map[string]any) error {
+	found := maps.Clone(w.wanted.Parameters)
+	for _, name := range w.Forgotten {
+		if item, known := inputs[name]; known {
+			found = value.Merge(found, map[string]any{name: item})
+		}
+	}
+	if len(found) == 0 {
 		return nil
 	}
 	var err error
-	w.Inputs, w.Generated, err = w.Resolve(w.wanted.Parameters)
+	w.Inputs, w.Generated, err = w.Resolve(found)
 	return err
 }
 

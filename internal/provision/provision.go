@@ -47,8 +47,10 @@ type Request struct {
 	// Inputs are the resolved variables, Generated the generated values among them.
 	Inputs    map[string]any
 	Generated map[string]map[string]any
-	// Resolve computes both again with values of user inputs that an import found. It may refuse them.
+	// Resolve computes both again with values that were found. It may refuse them.
 	Resolve func(found map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
+	// Forgotten names inputs whose values are those of the state.
+	Forgotten []string
 	// Known says that the instance's manifest remembers outputs of its template, so that its state must exist.
 	Known bool
 }

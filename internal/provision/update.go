@@ -22,7 +22,7 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 	}
 	w.wanted.Parameters = record.Parameters
 	if !w.Known { // no manifest was deployed since the import, which could remember them
-		if err := w.recall(); err != nil {
+		if err := w.recall(record.Inputs); err != nil {
 			return nil, err
 		}
 	}

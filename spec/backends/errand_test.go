@@ -13,12 +13,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
-	"gopkg.in/yaml.v3"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/internal/value"
 	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 )
@@ -56,7 +54,7 @@ func (w *world) newErrandBroker() *machine {
 		}},
 	}
 	m.Deployment.Releases = serviceadapter.ServiceReleases{
-		{Name: "odb-service-adapter", Version: "1.0.0", Jobs: []string{applyInstance, destroyInstance}},
+		{Name: "service-adapter", Version: "1.0.0", Jobs: []string{applyInstance, destroyInstance}},
 	}
 	m.VMs = map[string][]string{}
 	return m
@@ -85,35 +83,13 @@ func (m *machine) deployWith(ctx context.Context, parameters object) {
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
 }
 
-// jobProperties are those of a job of the deployed manifest, as the Director renders them: with the values of references.
+// jobProperties are those of a job of the deployed manifest, as the Director renders them.
 func (m *machine) jobProperties(job string) object {
 	GinkgoHelper()
-	var manifest struct {
-		Groups []struct {
-			Jobs []struct {
-				Name       string
-				Properties object
-			}
-		} `yaml:"instance_groups"`
-	}
-	Expect(yaml.Unmarshal([]byte(m.Manifest), &manifest)).To(Succeed())
-	for _, group := range manifest.Groups {
-		for _, found := range group.Jobs {
-			if found.Name == job {
-				resolved, err := value.Map(value.Normalise(found.Properties), func(leaf any) (any, error) {
-					if text, ok := leaf.(string); ok && strings.HasPrefix(text, "((") && strings.HasSuffix(text, "))") {
-						Expect(m.Secrets).To(HaveKey(text))
-						return m.Secrets[text], nil
-					}
-					return leaf, nil
-				})
-				Expect(err).NotTo(HaveOccurred())
-				return resolved.(object)
-			}
-		}
-	}
-	Fail("the manifest has no job " + job)
-	return nil
+	properties, found, err := m.JobProperties(job)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found).To(BeTrue())
+	return properties
 }
 
 // errandVM is one on which the errands of a deployed manifest run. It has the files that their jobs render.
@@ -464,5 +440,88 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stderr).To(ContainSubstring("directory_entry.access"))
 		vm.delete(ctx)
+	})
+})
+
+var _ = Describe("an instance whose plan gets the errands, and loses them again", func() {
+	It("is the same outside", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newErrandBroker()
+		m.set(object{"config": object{"entries.path": w.entries}})
+		withErrands := m.Plan
+		m.Plan = object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{}}
+		m.deployWith(ctx, object{"password": "s3cret"})
+		before := w.outside()
+		Expect(before).To(HaveLen(2))
+		Expect(m.bind(ctx, "bind-1").Exit).To(Equal(0))
+
+		m.Plan = withErrands
+		m.upgrade(ctx)
+		m.expectNothingPending(ctx)
+		vm := m.newErrandVM()
+		Expect(vm.apply(ctx).Exit).To(Equal(0))
+		Expect(w.outside()).To(And(HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"]), HaveLen(3)))
+		Expect(m.bind(ctx, "bind-2").Exit).To(Equal(0))
+
+		m.Plan = object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{}}
+		m.upgrade(ctx)
+		m.expectNothingPending(ctx)
+		Expect(w.outside()).To(HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"]))
+		m.deployWith(ctx, object{"content": "changed"})
+		after := w.outside()
+		Expect(after).To(And(HaveKeyWithValue("inst-1-data", "changed"), HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"])))
+		for _, id := range []string{"bind-1", "bind-2"} {
+			Expect(m.unbind(ctx, id).Exit).To(Equal(0))
+		}
+		vm.delete(ctx)
+	})
+
+	It("is upgraded through two OpenTofus by the errand, and keeps its template where the operator says so", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newErrandBroker()
+		older := filepath.Join(w.dir, "older")
+		Expect(os.CopyFS(older, os.DirFS(suite.provided))).To(Succeed())
+		definition := read(filepath.Join(older, "manifest.yml"))
+		definition = strings.Replace(definition, "- name: tofu\n  version: 1.10.10\n", "- name: tofu\n  version: 1.10.10\n  default: true\n", 1)
+		definition = strings.Replace(definition, "- name: tofu\n  version: 1.12.6\n  default: true\n", "", 1)
+		definition = strings.Replace(definition, "- version: 1.12.6\n", "", 1)
+		Expect(os.WriteFile(filepath.Join(older, "manifest.yml"), []byte(definition), 0o600)).To(Succeed())
+		newer := m.config["paks"]
+		errands := m.config["errand_properties"].(object)
+		use := func(paks any) {
+			errands["paks"] = paks
+			m.set(object{"paks": paks, "errand_properties": errands})
+		}
+		use([]string{older})
+		m.deployWith(ctx, object{})
+		vm := m.newErrandVM()
+		Expect(vm.apply(ctx).Exit).To(Equal(0))
+		before := w.outside()
+
+		By("a newer pak that nobody may upgrade to")
+		use(newer)
+		m.upgrade(ctx)
+		vm.render(m)
+		got := vm.apply(ctx)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.10.10"))
+
+		By("and that they may upgrade to")
+		m.set(object{"terraform_upgrades_enabled": true})
+		m.upgrade(ctx)
+		vm.render(m)
+		got = vm.apply(ctx)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.12.6"))
+		Expect(w.outside()).To(Equal(before))
+
+		By("an errand whose release has another template than the manifest was made for")
+		Expect(vm.destroy(ctx).Exit).To(Equal(0))
+		Expect(os.WriteFile(filepath.Join(older, "main.tf"), []byte(read(filepath.Join(older, "main.tf"))+"\n# another\n"), 0o600)).To(Succeed())
+		vm.set(object{"paks": []string{older}})
+		got = vm.apply(ctx)
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stderr).To(ContainSubstring("made for the provision template of pak provided 0.1.0, and the release of this deployment has that of"))
+		w.expectNothingLeft()
 	})
 })

@@ -1,0 +1,84 @@
+package acceptance_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
+)
+
+// newErrandBroker is newBroker for an example without its binaries, so that nothing can be started, and for a plan with the lifecycle
+// errands. The broker's machine has no configuration for the pak, and a state backend that does not exist. It returns the parameters of
+// the example's first example.
+func newErrandBroker(example string) (b *broker, parameters object) {
+	GinkgoHelper()
+	s := newSite("entries")
+	s.pak = kit.Path("examples", example)
+	s.set(object{
+		"paks": []string{s.pak}, "state": object{"type": "pg", "config": object{"conn_str": "postgres://nobody@127.0.0.1:1/none"}},
+		"errand_properties": object{"state": object{"type": "pg", "config": object{"conn_str": `postgres://${credhub("/a/b")}@h/${request.instance_id}`}}},
+	})
+	pak, err := brokerpak.Open(s.pak)
+	Expect(err).NotTo(HaveOccurred())
+	defer pak.Close()
+	service := pak.Services[0]
+	b = newBroker(s)
+	b.Instance = odb.Sample(service, &service.Plans[0], "inst-1")
+	b.AddErrands()
+	return b, service.Examples[0].ProvisionParams
+}
+
+// inShape is the input of a recorded generate-manifest call with the instance's own plan, manifest and secrets, and these parameters.
+func (b *broker) inShape(recorded string, parameters object) string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join("testdata", "odb-stdin", recorded+".json"))
+	Expect(err).NotTo(HaveOccurred())
+	var leaves map[string]map[string]string
+	Expect(json.Unmarshal(text, &leaves)).To(Succeed())
+	sent := leaves["generate_manifest"]
+	var request object
+	Expect(json.Unmarshal([]byte(sent["request_parameters"]), &request)).To(Succeed())
+	own := object{"parameters": parameters, "service_id": b.ServiceID, "plan_id": b.PlanID}
+	for key, item := range own {
+		if _, there := request[key]; there {
+			request[key] = item
+		}
+	}
+	sent["request_parameters"], sent["service_deployment"], sent["plan"] = encode(request), encode(b.Deployment), encode(b.Plan)
+	if sent["previous_plan"] != "null" {
+		sent["previous_plan"], sent["previous_manifest"] = encode(b.Plan), b.Manifest
+	}
+	if sent["previous_secrets"] != "null" {
+		sent["previous_secrets"] = encode(b.Secrets)
+	}
+	return encode(leaves) + "\n"
+}
+
+var _ = Describe("a manifest with the lifecycle errands", func() {
+	for _, example := range []string{"example-email", "postgresql-database"} {
+		It(fmt.Sprintf("starts nothing, and is the same however often it is made: %s", example), func(ctx context.Context) {
+			b, parameters := newErrandBroker(example)
+			got := b.run(ctx, b.inShape(create, parameters), generateManifest)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(b.Deploy(got.Stdout)).To(Succeed())
+			deployed := b.Manifest
+			Expect(deployed).To(ContainSubstring("intent:"))
+			for i := range 50 {
+				for _, call := range []string{pendingCheck, update, upgrade} {
+					got := b.run(ctx, b.inShape(call, object{}), generateManifest)
+					Expect(got.Exit).To(Equal(0), got.Stderr)
+					Expect(b.Deploy(got.Stdout)).To(Succeed())
+					Expect(b.Manifest).To(Equal(deployed), "%s, %d", call, i)
+				}
+			}
+		})
+	}
+})
