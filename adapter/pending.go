@@ -188,7 +188,23 @@ func comparable(text string) (any, error) {
 	if err := yaml.Unmarshal(encoded, &raw); err != nil {
 		return nil, err
 	}
-	return value.Normalise(raw), nil
+	tree := value.Normalise(raw)
+	showIntents(tree)
+	return tree, nil
+}
+
+// showIntents puts what the errand of an instance is told in the place of its text.
+func showIntents(tree any) {
+	manifest, _ := tree.(map[string]any)
+	for _, group := range value.Mappings(manifest["instance_groups"]) {
+		for _, job := range value.Mappings(group["jobs"]) {
+			properties, _ := job["properties"].(map[string]any)
+			text, _ := properties["intent"].(string)
+			if intent, err := value.DecodeObject([]byte(text)); err == nil && job["name"] == record.ApplyErrand {
+				properties["intent"] = intent
+			}
+		}
+	}
 }
 
 // diff lists the places where two values differ, in order.

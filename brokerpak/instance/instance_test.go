@@ -164,6 +164,23 @@ var _ = Describe("the details of an instance", func() {
 		Expect(view.Details(service, vars.Environment{})).To(Equal(map[string]any{"host": "10.0.0.1"}))
 	})
 
+	It("are those that an errand applied, where the manifest has none", func() {
+		service.Provision.Bosh.Outputs = map[string]brokerpak.Output{"url": output(`http://${instance.details["host"]}`)}
+		view := deployed()
+		view.Record = &record.Record{Errand: &record.Versions{}}
+		view.Applied = map[string]any{"host": "h", "key": "k"}
+		Expect(view.Details(service, vars.Environment{})).To(Equal(map[string]any{"host": "h", "key": "k", "url": "http://h"}))
+	})
+
+	It("are no part of a dashboard that the broker asks for before the errand has run", func() {
+		service.Provision.Bosh.DashboardURL = parsed(`https://${instance.details["host"]}/`)
+		view := deployed()
+		view.Record = &record.Record{Errand: &record.Versions{}}
+		Expect(view.DashboardURL(service, vars.Environment{}, nil)).To(BeEmpty())
+		view.Record = &record.Record{Template: &record.Template{Outputs: map[string]any{"host": "h"}}}
+		Expect(view.DashboardURL(service, vars.Environment{}, nil)).To(Equal("https://h/"))
+	})
+
 	It("name the version that made the manifest when it lacks something", func() {
 		view := deployed()
 		view.Record = &record.Record{Pak: "redis", PakVersion: "1.0.0"}

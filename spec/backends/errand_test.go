@@ -270,6 +270,23 @@ func (m *machine) upgrade(ctx context.Context) {
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
 }
 
+// pendingPaths are the places that the command pending-changes names.
+func (m *machine) pendingPaths(ctx context.Context) []string {
+	GinkgoHelper()
+	manifest, plan := filepath.Join(m.dir, "deployed.yml"), filepath.Join(m.dir, "plan.json")
+	text, err := json.Marshal(m.Plan)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(plan, text, 0o600)).To(Succeed())
+	Expect(os.WriteFile(manifest, []byte(m.Manifest), 0o600)).To(Succeed())
+	var changes []struct{ Path string }
+	Expect(json.Unmarshal([]byte(m.run(ctx, "", "pending-changes", "--manifest", manifest, "--plan", plan, "--json").Stdout), &changes)).To(Succeed())
+	var paths []string
+	for _, change := range changes {
+		paths = append(paths, change.Path)
+	}
+	return paths
+}
+
 // expectNothingPending does what the broker does before an update.
 func (m *machine) expectNothingPending(ctx context.Context) {
 	GinkgoHelper()
@@ -427,6 +444,53 @@ var _ = Describe("an errand that does not end as it should", func() {
 		vm.delete(ctx)
 	})
 
+	DescribeTable("because it is killed while it destroys, goes on with a repeat", func(ctx context.Context, where string, who victim) {
+		begin(ctx, pg)
+		expectMade(ctx, vm)
+		at := vm.point(where)
+		at.Hold()
+		run := process.Start(vm.adapter(), nil, "", "instance", "destroy", "--force", "--", vm.ID)
+		waiting := at.Reached()
+		switch who {
+		case theTofu:
+			kill(vm.tofu())
+		case theProvider:
+			kill(waiting)
+		case theMachine:
+			process.End(vm.dir)
+		}
+		at.Release()
+		Expect(run.Wait().Exit).NotTo(BeZero())
+		next := vm
+		if who == theMachine {
+			next = m.newErrandVM()
+		}
+		got := next.destroy(ctx)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(w.resources()).To(BeEmpty())
+		Expect(w.stored()).To(BeEmpty())
+	},
+		Entry("the machine, before it destroys", beforeClear, theMachine),
+		Entry("the machine, after it destroyed something", afterClear, theMachine),
+		Entry("the machine, at the end", afterDestroy, theMachine),
+		Entry("OpenTofu", afterClear, theTofu),
+		Entry("the provider", afterClear, theProvider),
+	)
+
+	It("because the deployment failed before it, leaves everything as it was", func(ctx context.Context) {
+		begin(ctx, pg)
+		expectMade(ctx, vm)
+		before := w.outside()
+		Expect(m.generate(ctx, object{"content": "never deployed"}).Exit).To(Equal(0))
+		Expect(vm.apply(ctx).Exit).To(Equal(0), "with the manifest of the last deployment")
+		Expect(w.outside()).To(Equal(before))
+		m.deployWith(ctx, object{"content": "deployed"})
+		vm.render(m)
+		Expect(vm.apply(ctx).Exit).To(Equal(0))
+		Expect(w.outside()).To(HaveKeyWithValue("inst-1-data", "deployed"))
+		vm.delete(ctx)
+	})
+
 	It("because what was made cannot be destroyed, names it, and goes on when it is repeated", func(ctx context.Context) {
 		begin(ctx, pg)
 		expectMade(ctx, vm)
@@ -476,6 +540,28 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 		vm.delete(ctx)
 	})
 
+	It("is destroyed by an errand also where a request made it", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newErrandBroker()
+		m.set(object{"config": object{"entries.path": w.entries}})
+		m.Plan["lifecycle_errands"] = object{"pre_delete": []any{object{"name": destroyInstance}}}
+		m.deployWith(ctx, object{})
+		Expect(w.outside()).To(HaveLen(2))
+		m.expectNothingPending(ctx)
+		_, applies, err := m.JobProperties(applyInstance)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(applies).To(BeFalse())
+		properties := m.jobProperties(destroyInstance)
+		Expect(properties).To(HaveKeyWithValue("instance_id", "inst-1"))
+		delete(properties, "instance_id")
+		vm := &errandVM{w.bareMachine()}
+		vm.config = object{}
+		vm.set(properties)
+		vm.set(object{"cache_dir": vm.cache})
+		vm.Instance = m.Instance
+		vm.delete(ctx)
+	})
+
 	It("is upgraded through two OpenTofus by the errand, and keeps its template where the operator says so", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
@@ -508,6 +594,7 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 
 		By("and that they may upgrade to")
 		m.set(object{"terraform_upgrades_enabled": true})
+		Expect(m.pendingPaths(ctx)).To(ConsistOf("/instance_groups/name=errands/jobs/name=apply-instance/properties/intent/tofu_version"))
 		m.upgrade(ctx)
 		vm.render(m)
 		got = vm.apply(ctx)
