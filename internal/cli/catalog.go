@@ -14,17 +14,23 @@ import (
 const catalogHelp = `Print what an operator puts into the manifest of the on-demand broker for a service: the properties of its job broker, with
 the service_catalog made from the pak. What only the operator knows begins with REPLACE_ME_.
 
+--errands is for services whose provision template takes longer than a request may: every plan has the lifecycle errands apply-instance
+and destroy-instance, and service_deployment has the release of their jobs. Where the BOSH manifest needs outputs of the template, it has
+destroy-instance alone, and says what needs them. docs/deploying.md says what else the errands need.
+
 EXIT STATUS
-  0 the catalog was written, 1 the pak is wrong or has nothing to deploy, 2 wrong usage, 3 anything else`
+  0 the catalog was written, 1 the pak is wrong, has nothing to deploy, or with --errands no provision template, 2 wrong usage, 3 anything
+  else`
 
 // newCatalog is `pak catalog PAK`.
 func newCatalog(streams Streams) *cobra.Command {
 	var name string
+	var errands bool
 	command := &cobra.Command{
 		Use:     "catalog PAK",
 		Short:   "Print the service catalog for the on-demand broker's manifest",
 		Long:    catalogHelp,
-		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak",
+		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak\n  service-adapter pak catalog --errands database-0.1.0.brokerpak",
 		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
@@ -32,7 +38,11 @@ func newCatalog(streams Streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				text, err := pakdoc.Catalog(service)
+				write := pakdoc.Catalog
+				if errands {
+					write = pakdoc.CatalogWithErrands
+				}
+				text, err := write(service)
 				if err != nil {
 					return err
 				}
@@ -44,6 +54,7 @@ func newCatalog(streams Streams) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&name, "service", "", "the service, where the pak has several: a broker serves one")
+	command.Flags().BoolVar(&errands, "errands", false, "let errands apply and destroy the provision template")
 	return command
 }
 

@@ -13,6 +13,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
@@ -34,6 +35,17 @@ type catalog struct {
 	// Addresses are the names that a bind asks addresses for; AllAddresses says that it takes all there are.
 	Addresses    []string
 	AllAddresses bool
+	// Adapter are the lifecycle errands of the adapter, nil where plans have none.
+	Adapter *adapterErrands
+}
+
+// adapterErrands are the lifecycle errands by which plans apply and destroy the provision template.
+type adapterErrands struct {
+	// Release has their jobs, and Group is the name of the plan's group on which they run.
+	Release, Group string
+	// Apply is the errand that applies the template, "" where NeedsOutput, at Needed, keeps the template in the request.
+	Apply, Destroy      string
+	NeedsOutput, Needed string
 }
 
 // catalogPlan is a plan, with the inputs of plans that it leaves to the operator.
@@ -50,10 +62,53 @@ func Catalog(service *brokerpak.Service) (string, error) {
 		return "", fault.Userf("service %q has neither a provision.bosh section nor a provision template, so the on-demand broker cannot deploy it",
 			service.Name)
 	}
+	return newCatalog(service).text()
+}
+
+// CatalogWithErrands is Catalog with plans that have the lifecycle errands apply-instance and destroy-instance, and with the release of
+// their jobs in service_deployment. Where the BOSH manifest needs outputs of the provision template, plans have destroy-instance alone.
+// A service without a provision template is a *fault.UserError, and so is one that has a job of its own with such a name.
+func CatalogWithErrands(service *brokerpak.Service) (string, error) {
+	if len(service.Provision.Templates) == 0 {
+		return "", fault.Userf("service %q has no provision template, so there is nothing that the errands %s and %s could do",
+			service.Name, record.ApplyErrand, record.DestroyErrand)
+	}
+	c := newCatalog(service)
+	for _, name := range []string{record.ApplyErrand, record.DestroyErrand} {
+		if c.has(name) {
+			return "", fault.Userf("service %q has an instance group or a job %q of its own, so its plans cannot have the adapter's errand of that name",
+				service.Name, name)
+		}
+	}
+	c.Adapter = newAdapterErrands(c)
+	return c.text()
+}
+
+// has tells whether the service has an instance group or a job of a name.
+func (c catalog) has(name string) bool {
+	return slices.ContainsFunc(c.Groups, func(group brokerpak.InstanceGroup) bool {
+		return group.Name == name || slices.Contains(group.Jobs, name)
+	})
+}
+
+func newAdapterErrands(c catalog) *adapterErrands {
+	errands := &adapterErrands{Release: "service-adapter", Group: "errands", Apply: record.ApplyErrand, Destroy: record.DestroyErrand}
+	for c.has(errands.Group) {
+		errands.Group = "adapter-" + errands.Group // the adapter takes the group that the service does not know
+	}
+	module, _ := hclfile.Inspect(c.Provision.Templates) // as in newCatalog
+	if what, at := c.Provision.NeedsOutputs(module.Outputs); what != "" {
+		errands.Apply, errands.NeedsOutput, errands.Needed = "", what, at.String()
+	}
+	return errands
+}
+
+// text is the catalog as YAML.
+func (c catalog) text() (string, error) {
 	functions := template.FuncMap{"flat": oneLine, "join": strings.Join, "yaml": yamlEntry}
 	var out bytes.Buffer
-	if err := execute(&out, catalogText, functions, newCatalog(service)); err != nil {
-		return "", fmt.Errorf("writing the catalog of %q: %w", service.Name, err)
+	if err := execute(&out, catalogText, functions, c); err != nil {
+		return "", fmt.Errorf("writing the catalog of %q: %w", c.Name, err)
 	}
 	return out.String(), nil
 }

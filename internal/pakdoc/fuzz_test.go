@@ -75,13 +75,15 @@ func checkTexts(t *testing.T, pak *brokerpak.Pak) {
 		t.Fatal(err)
 	}
 	for _, service := range pak.Services {
-		catalog, err := pakdoc.Catalog(service)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var decoded map[string]any
-		if err := yaml.Unmarshal([]byte(catalog), &decoded); err != nil {
-			t.Errorf("%s\n%s", err, catalog)
+		for _, write := range []func(*brokerpak.Service) (string, error){pakdoc.Catalog, pakdoc.CatalogWithErrands} {
+			catalog, err := write(service)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var decoded map[string]any
+			if err := yaml.Unmarshal([]byte(catalog), &decoded); err != nil {
+				t.Errorf("%s\n%s", err, catalog)
+			}
 		}
 	}
 }
