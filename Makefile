@@ -108,8 +108,10 @@ release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
 	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) '-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)' -o $(RELEASE_BINARY) ./cmd/service-adapter)
 	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -arch "$(RELEASE_GOARCH)" -paks "$(PAKS)"
 
+# The demo says what it leaves out without PostgreSQL.
 .PHONY: demo
-demo: build opentofu ## play a broker against the redis pak
+demo: build opentofu ## play a broker against the redis pak, and a service that takes longer than a request may
+	@scripts/install postgresql || [ "$$CI" != true ]
 	scripts/demo
 
 .PHONY: clean

@@ -1,4 +1,5 @@
-// Command demo plays the on-demand broker against the adapter and the redis pak, and shows every step.
+// Command demo plays the on-demand broker against the adapter, and shows every step: first with the redis pak, then with a service whose
+// provision template takes longer than a request may, so that errands apply and destroy it.
 package main
 
 import (
@@ -10,8 +11,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -20,50 +24,71 @@ import (
 )
 
 func main() {
-	binary := flag.String("adapter", "build/bin/service-adapter", "the adapter binary")
-	pak := flag.String("pak", "build/paks/redis", "the redis pak")
+	var given options
+	flag.StringVar(&given.binary, "adapter", "build/bin/service-adapter", "the adapter binary")
+	flag.StringVar(&given.redis, "redis", "build/paks/redis", "the redis pak")
+	flag.StringVar(&given.cluster, "cluster", "build/paks/cluster", "the pak of a service that takes its time")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *binary, *pak); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, given)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
+// options are the paths of what is shown.
+type options struct{ binary, redis, cluster string }
+
+// absolute makes them independent of the working directory.
+func (o *options) absolute() error {
+	var failed []error
+	for _, path := range []*string{&o.binary, &o.redis, &o.cluster} {
+		full, err := filepath.Abs(*path)
+		*path, failed = full, append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
 // run plays the session in a directory that it removes.
-func run(ctx context.Context, out io.Writer, binary, pak string) (err error) {
+func run(ctx context.Context, out io.Writer, given options) (err error) {
+	if err := given.absolute(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "service-adapter-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	binary, binaryErr := filepath.Abs(binary)
-	pak, pakErr := filepath.Abs(pak)
-	if err := errors.Join(binaryErr, pakErr); err != nil {
+	config := fmt.Sprintf("paks: [%s]\nsecure_manifests: true\nstate: {config: {dir: %s/state}}\ncache_dir: %s/cache\n", given.redis, dir, dir)
+	show := &session{ctx: ctx, out: out, instance: redis(), name: "my-redis"}
+	if show.adapter, err = newAdapter(given.binary, dir, config); err != nil {
 		return err
-	}
-	config := fmt.Sprintf("paks: [%s]\nsecure_manifests: true\nstate: {config: {dir: %s/state}}\ncache_dir: %s/cache\n", pak, dir, dir)
-	file := filepath.Join(dir, "service-adapter.yml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return err
-	}
-	show := &session{
-		ctx: ctx, out: out, instance: redis(),
-		adapter: broker.Adapter{Path: binary, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file}},
 	}
 	show.title("The adapter's configuration")
 	show.print(config)
-	return show.play()
+	if err := show.playRedis(); err != nil {
+		return err
+	}
+	if err := show.playCluster(filepath.Join(dir, "cluster"), given); err != nil {
+		return err
+	}
+	show.title("Done: nothing is left but the redis instance")
+	return nil
 }
 
-const (
-	serviceID = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
-	planID    = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
-)
+// newAdapter is an adapter with its configuration in a directory.
+func newAdapter(binary, dir, config string) (broker.Adapter, error) {
+	file := filepath.Join(dir, "service-adapter.yml")
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(config), 0o600))
+	return broker.Adapter{Path: binary, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file}}, err
+}
 
 // redis is an instance as an operator's broker configuration describes it.
 func redis() *odb.Instance {
 	return &odb.Instance{
-		ID: "3f1c9a52-demo", ServiceID: serviceID, PlanID: planID,
+		ID: "3f1c9a52-demo", ServiceID: "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", PlanID: "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11",
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_3f1c9a52-demo",
 			Releases: serviceadapter.ServiceReleases{
@@ -87,40 +112,51 @@ type session struct {
 	out      io.Writer
 	adapter  broker.Adapter
 	instance *odb.Instance
+	name     string // of the instance, as the cf user gave it
 	step     int
+	took     time.Duration // by the last command
 }
 
-// step is one command of the broker.
+// step is one command: of the broker, which sends parameters, or of an errand, which has an adapter of its own.
 type step struct {
 	title, command string
 	parameters     map[string]any
+	errand         *broker.Adapter
 	exit           int
 	// after looks at the answer.
 	after func(broker.Answer) error
 }
 
-func (s *session) play() error {
-	for _, next := range []func() step{s.schemas, s.create, s.dashboard, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain} {
+func (s *session) playRedis() error {
+	return s.play(s.schemas, s.create, s.dashboard, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain)
+}
+
+// play runs steps, each of which may depend on those before.
+func (s *session) play(steps ...func() step) error {
+	for _, next := range steps {
 		if err := s.run(next()); err != nil {
 			return err
 		}
 	}
-	s.title("Done: nothing is left but the instance")
 	return nil
 }
 
 func (s *session) run(next step) error {
 	s.step++
 	s.title(fmt.Sprintf("%d. %s", s.step, next.title))
-	answer, err := s.adapter.Call(s.ctx, next.command, next.parameters)
+	answer, err := s.call(next)
 	if err != nil {
 		return err
 	}
-	s.print("$ service-adapter " + next.command + " <<'JSON'\n" + abridged(answer.Input) + "JSON\n")
+	s.print("$ service-adapter " + next.command)
+	if next.errand == nil {
+		s.print(" <<'JSON'\n" + abridged(answer.Input) + "JSON")
+	}
+	s.print("\n")
 	if answer.Stderr != "" {
 		s.print("stderr: " + strings.TrimSpace(answer.Stderr) + "\n")
 	}
-	s.print(fmt.Sprintf("exit code %d\n", answer.Exit))
+	s.print(fmt.Sprintf("exit code %d after %s\n", answer.Exit, s.took.Round(10*time.Millisecond)))
 	if answer.Exit != next.exit {
 		return fmt.Errorf("%s: exit code %d instead of %d", next.title, answer.Exit, next.exit)
 	}
@@ -129,6 +165,16 @@ func (s *session) run(next step) error {
 		return nil
 	}
 	return next.after(answer)
+}
+
+// call runs the command of a step.
+func (s *session) call(next step) (broker.Answer, error) {
+	began := time.Now()
+	defer func() { s.took = time.Since(began) }()
+	if next.errand != nil {
+		return next.errand.Run(s.ctx, "", strings.Fields(next.command)...)
+	}
+	return s.adapter.Call(s.ctx, next.command, next.parameters)
 }
 
 func (s *session) schemas() step {
@@ -140,8 +186,8 @@ func (s *session) schemas() step {
 
 func (s *session) body(parameters map[string]any) map[string]any {
 	return map[string]any{
-		"context":    map[string]any{"platform": "cloudfoundry", "instance_name": "my-redis"},
-		"parameters": parameters, "service_id": serviceID, "plan_id": planID, "organization_guid": "org", "space_guid": "space",
+		"context":    map[string]any{"platform": "cloudfoundry", "instance_name": s.name},
+		"parameters": parameters, "service_id": s.instance.ServiceID, "plan_id": s.instance.PlanID, "organization_guid": "org", "space_guid": "space",
 	}
 }
 
@@ -213,12 +259,12 @@ func (s *session) update() step {
 func (s *session) bindParameters() map[string]any {
 	return s.instance.Bind("b7d2-demo", map[string]any{
 		"app_guid": "app", "bind_resource": map[string]any{"app_guid": "app"}, "context": map[string]any{"platform": "cloudfoundry"},
-		"parameters": map[string]any{}, "plan_id": planID, "service_id": serviceID,
+		"parameters": map[string]any{}, "plan_id": s.instance.PlanID, "service_id": s.instance.ServiceID,
 	})
 }
 
 func (s *session) bind() step {
-	return step{title: "cf bind-service my-app my-redis", command: "create-binding", parameters: s.bindParameters()}
+	return step{title: "cf bind-service my-app " + s.name, command: "create-binding", parameters: s.bindParameters()}
 }
 
 func (s *session) bindAgain() step {
@@ -228,7 +274,7 @@ func (s *session) bindAgain() step {
 }
 
 func (s *session) unbind() step {
-	return step{title: "cf unbind-service my-app my-redis", command: "delete-binding", parameters: s.unbindParameters()}
+	return step{title: "cf unbind-service my-app " + s.name, command: "delete-binding", parameters: s.unbindParameters()}
 }
 
 func (s *session) unbindAgain() step {
@@ -238,7 +284,7 @@ func (s *session) unbindAgain() step {
 }
 
 func (s *session) unbindParameters() map[string]any {
-	return s.instance.Bind("b7d2-demo", map[string]any{"plan_id": planID, "service_id": serviceID})
+	return s.instance.Bind("b7d2-demo", map[string]any{"plan_id": s.instance.PlanID, "service_id": s.instance.ServiceID})
 }
 
 func (s *session) title(text string) { s.print("\n== " + text + "\n") }

@@ -33,28 +33,36 @@ type Shared struct {
 // Get returns the server. The test is skipped where the server's program is missing; with CI=true it fails.
 func (s *Shared) Get(t kit.T) *Server {
 	t.Helper()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.server != nil {
-		return s.server
-	}
-	dir, err := os.MkdirTemp("/tmp", "server-")
-	if err == nil {
-		s.dir = dir
-		err = os.Chmod(dir, 0o711) //nolint:gosec // PostgreSQL's user must get through it
-	}
-	if err == nil {
-		s.server, err = s.Start(context.Background(), filepath.Join(dir, "server")) // it outlives the test
-	}
+	server, err := s.Open(context.Background()) // it outlives the test
 	if errors.Is(err, ErrMissing) {
-		s.remove()
 		kit.Missing(t, err.Error())
 	}
 	if err != nil {
-		s.remove()
 		t.Fatalf("%v", err)
 	}
-	return s.server
+	return server
+}
+
+// Open returns the server, for what is no test. The error is an ErrMissing where the server's program is not there.
+func (s *Shared) Open(ctx context.Context) (*Server, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.server != nil {
+		return s.server, nil
+	}
+	dir, err := os.MkdirTemp("/tmp", "server-")
+	if err != nil {
+		return nil, err
+	}
+	s.dir = dir
+	err = os.Chmod(dir, 0o711) //nolint:gosec // PostgreSQL's user must get through it
+	if err == nil {
+		s.server, err = s.Start(ctx, filepath.Join(dir, "server"))
+	}
+	if err != nil {
+		s.remove()
+	}
+	return s.server, err
 }
 
 // Close ends the server, if it was started, and removes its files.

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/kit/broker"
+	"service-adapter/spec/kit/servers"
+)
+
+// budget is what a request may take; the provision template of the pak sleeps for longer.
+const budget = 3 * time.Second
+
+// The reference by which the manifest has the address of the database, with its password. The Director resolves it for the errands.
+const (
+	databasePath      = "/demo/service_adapter_state_database"
+	databaseReference = "((" + databasePath + "))"
+)
+
+// cluster is an instance as an operator's broker configuration describes it, with the errands that `pak catalog --errands` prints.
+func cluster() *odb.Instance {
+	errands := []string{"apply-instance", "destroy-instance"}
+	return &odb.Instance{
+		ID: "7b0e4d21-demo", ServiceID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d01", PlanID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d11",
+		Deployment: serviceadapter.ServiceDeployment{
+			DeploymentName: "service-instance_7b0e4d21-demo",
+			Releases:       serviceadapter.ServiceReleases{{Name: "service-adapter", Version: "1.0.0", Jobs: errands}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+		},
+		Plan: map[string]any{
+			"properties": map[string]any{},
+			"lifecycle_errands": map[string]any{
+				"post_deploy": []any{map[string]any{"name": errands[0]}}, "pre_delete": []any{map[string]any{"name": errands[1]}},
+			},
+			"instance_groups": []any{map[string]any{
+				"name": "errands", "lifecycle": "errand", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+			}},
+		},
+		VMs: map[string][]string{},
+	}
+}
+
+// clusterSession is the part of the session with a service whose errands find its state in PostgreSQL.
+type clusterSession struct {
+	*session
+	binary, dir string
+	database    string // its address with the password
+	errand      broker.Adapter
+}
+
+// playCluster makes an instance that takes longer than a request may. Without PostgreSQL it says so and plays nothing.
+func (s *session) playCluster(dir string, given options) error {
+	shared := &servers.Shared{Start: servers.PostgreSQL}
+	defer shared.Close()
+	server, err := shared.Open(s.ctx)
+	if errors.Is(err, servers.ErrMissing) {
+		s.title("Left out: a service that takes longer than a request may")
+		s.print("Its state needs PostgreSQL; run as root: scripts/install postgresql\n")
+		return nil
+	}
+	if err == nil {
+		err = server.CreateDatabase(s.ctx, "states")
+	}
+	if err != nil {
+		return err
+	}
+	show := &clusterSession{session: s, binary: given.binary, dir: dir, database: server.DSN("states")}
+	show.instance, show.name = cluster(), "my-cluster"
+	if err := show.configure(given.cluster); err != nil {
+		return err
+	}
+	if err := show.play(show.createCluster, show.applyErrand, show.bind, show.unbind, show.destroyErrand); err != nil {
+		return err
+	}
+	return expectEmpty(s.ctx, server)
+}
+
+// configure makes the broker's adapter of the new service, and shows its configuration without the password.
+func (s *clusterSession) configure(pak string) (err error) {
+	config := fmt.Sprintf(`paks: [%s]
+secure_manifests: true
+budget: %s
+state: {type: pg, config: {conn_str: %q}}
+cache_dir: %s/cache
+errand_properties:
+  paks: [%[1]s]
+  state: {type: pg, config: {conn_str: '${credhub("%[5]s")}'}}
+`, pak, budget, databaseReference, s.dir, databasePath)
+	s.title(fmt.Sprintf("A service that takes longer than the %s that a request has here: errands apply and destroy its provision template", budget))
+	s.print(config)
+	s.adapter, err = newAdapter(s.binary, s.dir, strings.Replace(config, databaseReference, s.database, 1))
+	return err
+}
+
+func (s *clusterSession) createCluster() step {
+	return step{
+		title:   "cf create-service cluster standard my-cluster -c '{\"servers\": 2}': nothing is made yet, so the answer comes at once",
+		command: "generate-manifest", parameters: s.instance.Generate(s.body(map[string]any{"servers": 2})),
+		after: func(answer broker.Answer) error {
+			if err := s.deploy(answer); err != nil {
+				return err
+			}
+			return s.render()
+		},
+	}
+}
+
+// render makes the files that the job apply-instance has on the errand's VM.
+func (s *clusterSession) render() error {
+	director := *s.instance
+	director.Secrets = maps.Clone(s.instance.Secrets)
+	director.Secrets[databaseReference] = s.database
+	properties, found, err := director.JobProperties("apply-instance")
+	if err != nil || !found {
+		return errors.Join(err, errors.New("the manifest has no job apply-instance whose properties are known"))
+	}
+	dir := filepath.Join(s.dir, "errand")
+	intent := must(json.Marshal(map[string]any{"intent": properties["intent"], "secrets": properties["secrets"]}))
+	delete(properties, "intent")
+	delete(properties, "secrets")
+	properties["cache_dir"] = filepath.Join(dir, "cache")
+	if s.errand, err = newAdapter(s.binary, dir, string(must(json.Marshal(properties)))); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "intent.json"), intent, 0o600)
+}
+
+func (s *clusterSession) applyErrand() step {
+	return step{
+		title:   "The broker runs the errand apply-instance after the deployment. It may take longer than a request: up to errand_limit",
+		command: "instance apply --intent intent.json", errand: &s.errand,
+		after: func(answer broker.Answer) error {
+			s.print(answer.Stdout)
+			if s.took < budget {
+				return fmt.Errorf("the errand took %s, and shall show that it may take longer than %s", s.took, budget)
+			}
+			return nil
+		},
+	}
+}
+
+func (s *clusterSession) destroyErrand() step {
+	return step{
+		title:   "cf delete-service my-cluster: the broker runs the errand destroy-instance before it deletes the deployment",
+		command: "instance destroy --force -- " + s.instance.ID, errand: &s.errand,
+	}
+}
+
+// expectEmpty asserts that no state is left.
+func expectEmpty(ctx context.Context, server *servers.Server) error {
+	left, err := server.Query(ctx, "states", "SELECT name FROM terraform_remote_state.states")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("states are left: %v", left)
+	}
+	return err
+}

@@ -1,0 +1,23 @@
+variable "name" { type = string }
+variable "servers" { type = number }
+variable "admin_password" {
+  type      = string
+  sensitive = true
+}
+
+resource "terraform_data" "cluster" {
+  input = [for i in range(var.servers) : "${var.name}-${i}.example.com"]
+
+  # A cloud would take minutes.
+  provisioner "local-exec" {
+    command = "sleep 5"
+  }
+}
+
+resource "terraform_data" "administrator" {
+  input      = var.admin_password
+  depends_on = [terraform_data.cluster]
+}
+
+output "host" { value = terraform_data.cluster.output[0] }
+output "servers" { value = length(terraform_data.cluster.output) }
