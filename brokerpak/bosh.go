@@ -29,6 +29,7 @@ func (d *definition) boshKeys(bosh *Bosh) fields {
 			"optional_instance_groups", "Groups of the template that a plan may leave out; all others are required.",
 			d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).called("list of names"),
 		},
+		{"instance_groups", "Instance groups whose size the definition computes, and those that plans need not have.", d.groupSizes(&bosh.Groups)},
 		{"ops", "Ops files, applied in order where their condition holds.", d.ops(&bosh.Ops)},
 		{"secrets", "Values that the broker keeps in CredHub.", d.secrets(&bosh.Secrets)},
 		{"references", "Credentials that CredHub has already.", d.references(&bosh.References)},
@@ -95,6 +96,29 @@ func (d *definition) documentKeys(document *Document, condition **expr.Template)
 		{"inline", "The document itself.", alternative(d.documentInline("inline", document))},
 		{"if", "It is used only where this holds; default true.", d.expression("if", condition)},
 	}
+}
+
+func (d *definition) groupSizes(target *[]GroupSize) field {
+	keys := func(group *GroupSize) fields {
+		return fields{
+			{"name", "The instance group of the manifest template.", required(d.text("name", &group.Name))},
+			{
+				"like", "A group of the plan. What neither the plan nor another key says of this group is that of the other one, so plans need not have it.",
+				d.text("like", &group.Like),
+			},
+			{"instances", "How many instances.", d.expression("instances", &group.Instances)},
+			{"at_most", "The most instances that a request may lead to; the user reads how many it would be.", d.expression("at_most", &group.AtMost)},
+			{"vm_type", "The VM type.", d.expression("vm_type", &group.VMType)},
+			{"persistent_disk_type", "The type of the persistent disk; an empty text for none.", d.expression("persistent_disk_type", &group.PersistentDiskType)},
+			{"vm_extensions", "A list of VM extensions.", d.expression("vm_extensions", &group.VMExtensions)},
+			{"networks", "A list of networks.", d.expression("networks", &group.Networks)},
+			{"azs", "A list of availability zones.", d.expression("azs", &group.AZs)},
+		}
+	}
+	return entries(d.document, "instance_groups", true, target, keys, func(node *yaml.Node, _ places, group *GroupSize) bool {
+		group.Pos = d.pos(node)
+		return group.Name != ""
+	})
 }
 
 func (d *definition) ops(target *[]Ops) field {

@@ -29,6 +29,12 @@ func (a *Action) valueExpressions() []*expr.Template {
 		for _, ops := range a.Bosh.Ops {
 			all = append(all, ops.If)
 		}
+		for i := range a.Bosh.Groups {
+			expressions := a.Bosh.Groups[i].Expressions()
+			for _, key := range value.Keys(expressions) {
+				all = append(all, expressions[key])
+			}
+		}
 		for _, name := range value.Keys(a.Bosh.Configs) {
 			all = append(all, a.Bosh.Configs[name].If)
 		}

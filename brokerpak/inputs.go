@@ -49,6 +49,11 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 		},
 		{"tf_attribute_skip", "Another input; when it is true, tf_attribute is not read.", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
 		{"prohibit_update", "Whether it cannot be changed after creation.", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
+		{
+			"sticky", "Whether an instance keeps its value when its plan or the default changes, until a request changes it. Of this adapter; for inputs " +
+				"of provision.bosh.",
+			d.boolean("sticky", &variable.Sticky),
+		},
 	}
 }
 

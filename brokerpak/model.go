@@ -159,7 +159,9 @@ type Variable struct {
 	TFAttribute     string
 	TFAttributeSkip string
 	ProhibitUpdate  bool
-	Pos             diag.Pos
+	// Sticky keeps the value of an instance when its plan or the default changes.
+	Sticky bool
+	Pos    diag.Pos
 }
 
 // EnumValue is an allowed value and its description for people.
@@ -226,6 +228,7 @@ type Bosh struct {
 	// Manifest is the text of the BOSH manifest template; ManifestFile and its first line locate it.
 	Manifest               Document
 	OptionalInstanceGroups []string
+	Groups                 []GroupSize // instance groups that the definition sizes
 	Ops                    []Ops
 	Secrets                []Secret
 	References             []Reference
@@ -241,6 +244,39 @@ type Bosh struct {
 	Pos                    diag.Pos
 
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
+}
+
+// GroupSize is an instance group whose size the definition computes. An expression that is nil leaves it to the plan.
+type GroupSize struct {
+	Name string
+	// Like is a group of the plan with which this one shares what nobody says of it; "" for none.
+	Like string
+	// Instances and AtMost give numbers, the others a text or a list of texts.
+	Instances, AtMost, VMType, PersistentDiskType, VMExtensions, Networks, AZs *expr.Template
+	Pos                                                                        diag.Pos
+}
+
+// Expressions are those of the group, by their keys.
+func (g *GroupSize) Expressions() map[string]*expr.Template {
+	return map[string]*expr.Template{
+		"instances": g.Instances, "at_most": g.AtMost, "vm_type": g.VMType, "persistent_disk_type": g.PersistentDiskType,
+		"vm_extensions": g.VMExtensions, "networks": g.Networks, "azs": g.AZs,
+	}
+}
+
+// Complete tells whether a plan need not have the group.
+func (g *GroupSize) Complete() bool {
+	return g.Like != "" || g.Instances != nil && g.VMType != nil && g.Networks != nil && g.AZs != nil
+}
+
+// Group is what the definition says of the size of an instance group, nil for nothing.
+func (b *Bosh) Group(name string) *GroupSize {
+	for i := range b.Groups {
+		if b.Groups[i].Name == name {
+			return &b.Groups[i]
+		}
+	}
+	return nil
 }
 
 // HasSecret tells whether a name is that of a secret, or of the input that is its value.

@@ -12,6 +12,7 @@ type InstanceGroup struct {
 	Jobs      []string
 	Lifecycle string // "" or "service", or "errand"
 	Optional  bool   // a plan may leave it out
+	Sized     bool   // the definition sizes it, so that plans need not have it
 }
 
 // InstanceGroups reads the instance groups of the manifest template, in its order. What is no manifest has none; whether it
@@ -33,6 +34,9 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	for _, raw := range manifest.Groups {
 		group := InstanceGroup{
 			Name: raw.Name, Lifecycle: raw.Lifecycle, Optional: slices.Contains(b.OptionalInstanceGroups, raw.Name),
+		}
+		if size := b.Group(raw.Name); size != nil {
+			group.Sized = size.Complete()
 		}
 		for _, job := range raw.Jobs {
 			group.Jobs = append(group.Jobs, job.Name)

@@ -14,7 +14,7 @@ import (
 // checkConditions holds the definition's checks. One that the deployed instance fails as well is no fault of this request, and to
 // refuse the request would only keep the instance from every update. A check that compares with the previous plan always counts.
 func checkConditions(in *input, r *resolution) error {
-	scope := r.scope.With(previousNames(&in.Request))
+	scope := r.scope.With(previousNames(in))
 	for _, check := range in.bosh.Checks {
 		failed := scope.Require("checks", []brokerpak.Check{check})
 		if failed == nil {
@@ -46,7 +46,7 @@ func deployedFails(in *input, r *resolution, check brokerpak.Check) bool {
 // comparesPlans tells whether an expression is about the change itself.
 func comparesPlans(template *expr.Template) bool {
 	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
-		return strings.HasPrefix(call.Name, "previous_plan.")
+		return strings.HasPrefix(call.Name, "previous_plan.") || strings.HasPrefix(call.Name, "previous.")
 	}) || slices.ContainsFunc(template.References(), func(reference expr.Reference) bool {
 		return strings.HasPrefix(reference.Name, "previous_plan.") || strings.HasPrefix(reference.Name, "previous.")
 	})
@@ -74,5 +74,5 @@ func deployedScope(in *input, r *resolution) (*vars.Scope, error) {
 	if err := provision.Resolve(scope); err != nil {
 		return nil, err
 	}
-	return scope.With(previousNames(&in.Request)), nil
+	return scope.With(previousNames(in)), nil
 }

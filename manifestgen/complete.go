@@ -29,7 +29,7 @@ func complete(in *input, scope *vars.Scope, tree map[string]any) (map[string]any
 	if tree["instance_groups"], err = instanceGroups(in, tree["instance_groups"], alias); err != nil {
 		return nil, err
 	}
-	scope = scope.With(previousNames(&in.Request))
+	scope = scope.With(previousNames(in))
 	if tree["update"], err = update(tree["update"], in.bosh.Update, in.BrokerPlan.Update, scope); err != nil {
 		return nil, err
 	}

@@ -87,7 +87,8 @@ type Result struct {
 	Labels map[string]any
 }
 
-// input is what all steps of a call start from. No step changes it, but that preparing finds out which inputs are secrets of bosh.
+// input is what all steps of a call start from. No step changes it, but that preparing finds out which inputs are secrets of bosh, and how
+// large the groups of the plan are.
 type input struct {
 	*Generator
 	Request
@@ -96,6 +97,8 @@ type input struct {
 	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
 	module        *hclfile.Module
 	keepsTemplate bool
+	// plan is the broker's with the instance groups as the definition sizes them.
+	plan *serviceadapter.Plan
 }
 
 // instanceID is the id of the instance.
@@ -197,6 +200,11 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 		return nil, err
 	}
 	p := &prepared{resolution: r}
+	plan := in.BrokerPlan
+	if plan.InstanceGroups, err = size(in, r.scope); err != nil {
+		return nil, err
+	}
+	in.plan = &plan
 	if in.applies() != nil {
 		if err := prepareIntent(in, p); err != nil {
 			return nil, err
@@ -214,7 +222,7 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 	if err := checkVersions(in.bosh.Requires, in.Deployment, in.before); err != nil {
 		return nil, err
 	}
-	if err := checkScaleIn(in.bosh.Requires.NoScaleIn, in.PreviousPlan, &in.BrokerPlan); err != nil {
+	if err := checkScaleIn(in); err != nil {
 		return nil, err
 	}
 	return p, checkConditions(in, r)

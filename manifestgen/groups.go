@@ -36,7 +36,7 @@ func instanceGroups(in *input, template any, alias string) ([]any, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: every entry of instance_groups must be a mapping", in.bosh.Manifest.Pos.File)
 		}
-		group := instance.FindGroup(&in.BrokerPlan, value.Text(entry["name"]))
+		group := instance.FindGroup(in.plan, value.Text(entry["name"]))
 		if group == nil {
 			continue // optional; checked
 		}
@@ -52,7 +52,7 @@ func instanceGroups(in *input, template any, alias string) ([]any, error) {
 // checkGroups compares the plan's instance groups with the service's.
 func checkGroups(in *input, known []string) error {
 	var planned []string
-	for _, group := range in.BrokerPlan.InstanceGroups {
+	for _, group := range in.plan.InstanceGroups {
 		planned = append(planned, group.Name)
 	}
 	for _, name := range planned {

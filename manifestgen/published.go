@@ -11,6 +11,7 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/record"
+	"service-adapter/internal/value"
 )
 
 // Known returns what provision expressions may use besides inputs, for checks without a request. The names of the previous
@@ -24,10 +25,10 @@ func KnownOfInstance() expr.Known {
 }
 
 func known(names map[string]any) expr.Known {
-	in := &input{}
+	in := &input{before: &previous{}}
 	maps.Copy(names, constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil))
 	available := functions(in)
-	further, more := previousNames(&in.Request)
+	further, more := previousNames(in)
 	maps.Copy(names, further)
 	maps.Copy(available, more)
 	return vars.Known(names, available)
@@ -74,13 +75,26 @@ func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string
 
 // previousNames are the names that only rules and the update block may use: in a value they would differ between the broker's
 // check for pending changes and the update itself.
-func previousNames(request *Request) (map[string]any, map[string]expr.Function) {
+func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 	properties := map[string]any{}
-	maps.Copy(properties, request.PreviousProperties)
-	return map[string]any{
-		"previous.exists":          len(request.PreviousManifest) > 0,
-		"previous_plan.properties": properties,
-	}, instance.PlanFunctions("previous_plan", request.PreviousPlan)
+	maps.Copy(properties, in.PreviousProperties)
+	names := map[string]any{"previous.exists": in.before.exists(), "previous.plan": "", "previous_plan.properties": properties}
+	parameters := map[string]any{}
+	if before := in.before.record; before != nil {
+		names["previous.plan"], parameters = before.Plan, before.Parameters
+	} else if in.before.carried != nil {
+		parameters = in.before.carried.Parameters(in.bosh)
+	}
+	available := instance.PlanFunctions("previous_plan", in.PreviousPlan)
+	one := []expr.Type{expr.String}
+	available["previous.instances"] = expr.Function{Args: one, Result: expr.Int, Call: func(args []any) (any, error) {
+		instances, _ := in.before.group(value.Text(args[0]))["instances"].(int64)
+		return instances, nil
+	}}
+	available["previous.parameter"] = expr.Function{Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
+		return parameters[value.Text(args[0])], nil
+	}}
+	return names, available
 }
 
 // defaultLabels is the name of the published labels of an instance.

@@ -35,6 +35,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	if in.before.carried != nil {
 		r.earlier = in.before.carried.Parameters(in.bosh)
 	}
+	sticky := stickyValues(in, r.record.Sticky, in.Parameters)
 	carried := vars.Generated{}
 	maps.Copy(carried, r.record.Generated)
 	found = carryFound(in, found, carried)
@@ -48,7 +49,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),
-		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: secretInputs(in.bosh),
+		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: secretInputs(in.bosh), Sticky: sticky,
 		Check: func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 			// A secret's input whose value stays in CredHub counts as given.
 			present := slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
@@ -61,7 +62,20 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	if err := provision.Resolve(r.scope); err != nil {
 		return nil, err
 	}
+	r.record.Sticky = stickyValues(in, r.scope.Values, nil)
 	return r, checkPlanSecrets(in, r.record.PlanProperties)
+}
+
+// stickyValues are those of the sticky inputs but for the ones that are requested anew. A secret stays in CredHub.
+func stickyValues(in *input, values, requested map[string]any) map[string]any {
+	kept := map[string]any{}
+	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
+		item, known := values[variable.Name]
+		if _, changed := requested[variable.Name]; known && variable.Sticky && !changed && !in.isSecretInput(variable.Name) {
+			kept[variable.Name] = item
+		}
+	}
+	return kept
 }
 
 // startRecord is the record after a request, as far as the request and the earlier record tell.

@@ -103,10 +103,17 @@ func notLower(release, version, deployed string) error {
 	return nil
 }
 
-// checkScaleIn refuses fewer instances than the previous plan had.
-func checkScaleIn(groups []string, previous, planned *serviceadapter.Plan) error {
-	for _, name := range groups {
-		before, now := instance.FindGroup(previous, name), instance.FindGroup(planned, name)
+// checkScaleIn refuses fewer instances than the previous plan had, or, of a group that the definition sizes, than are deployed.
+func checkScaleIn(in *input) error {
+	for _, name := range in.bosh.Requires.NoScaleIn {
+		before, now := instance.FindGroup(in.PreviousPlan, name), instance.FindGroup(in.plan, name)
+		if in.bosh.Group(name) != nil {
+			root, err := in.before.root()
+			if err != nil {
+				return err
+			}
+			before = instance.FindGroup(instance.DeployedPlan(root), name)
+		}
 		if before == nil || now != nil && now.Instances >= before.Instances {
 			continue
 		}

@@ -28,6 +28,8 @@ type Provision struct {
 	Parameters map[string]any
 	// Deployed names those of Parameters that the instance has already. They are kept whatever the definition says by now.
 	Deployed []string
+	// Sticky are values that the instance keeps, whatever plan and defaults say.
+	Sticky map[string]any
 	// Secrets are the names of parameters that are secrets' values; they may hold anything.
 	Secrets []string
 	Check   Check
@@ -50,6 +52,7 @@ func (p Provision) Resolve(s *Scope) error {
 	action := &p.Service.Provision
 	failed := s.Defaults(action.UserInputs)
 	s.Set(Layer{Name: PlanLayer, Values: p.properties()})
+	s.Set(Layer{Name: StickyLayer, Values: p.Sticky, FromRequest: true}) // which may have been a parameter
 	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
 		return err
 	}
@@ -114,6 +117,7 @@ func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) err
 	for _, input := range inputs {
 		switch origin, set := s.Origins[input.Name]; {
 		case s.Failed[input.Name] != nil: // who evaluates it checks it
+		case origin.Layer == StickyLayer: // it is deployed
 		case s.Kept(input.Name):
 		case set && !origin.FromRequest:
 			others = append(others, input)

@@ -2,7 +2,8 @@
 // and computed inputs, and remembers where each value came from.
 //
 // The order (brokerpak specification, "Resolution"), later wins: operator defaults, the user's parameters, the plan's
-// overrides, defaults of user inputs (only where nothing was set), plan properties, computed inputs.
+// overrides, defaults of user inputs (only where nothing was set), plan properties, what an instance keeps of sticky inputs (of this
+// adapter), computed inputs.
 package vars
 
 import (
@@ -38,6 +39,7 @@ const (
 	ParameterLayer = "parameters"
 	OverrideLayer  = "plan overrides"
 	PlanLayer      = "plan properties"
+	StickyLayer    = "kept"
 	DefaultLayer   = "default"
 	ComputedLayer  = "computed"
 )

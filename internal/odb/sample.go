@@ -23,7 +23,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 	var jobs []string
 	if service.Provision.Bosh != nil {
 		for _, group := range service.Provision.Bosh.InstanceGroups() {
-			groups = append(groups, SampleGroup(group.Name, group.Lifecycle))
+			if !group.Sized {
+				groups = append(groups, SampleGroup(group.Name, group.Lifecycle))
+			}
 			jobs = append(jobs, group.Jobs...)
 			if group.Lifecycle != "errand" { // whose VMs exist only while it runs
 				instance.VMs[group.Name] = []string{"10.0.0.10"}

@@ -123,7 +123,7 @@ func newCatalog(service *brokerpak.Service) catalog {
 	if bosh := service.Provision.Bosh; bosh != nil {
 		c.HasSecrets = c.HasSecrets || len(bosh.Secrets) > 0
 		c.Configs = value.Keys(bosh.Configs)
-		c.Groups = bosh.InstanceGroups()
+		c.Groups = slices.DeleteFunc(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) bool { return group.Sized })
 	}
 	for _, group := range c.Groups {
 		if group.Lifecycle == "errand" {

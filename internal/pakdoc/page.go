@@ -165,6 +165,9 @@ func groups(bosh *brokerpak.Bosh) []group {
 		if found.Lifecycle == "errand" {
 			g.Notes = append(g.Notes, line{text("An errand.")})
 		}
+		if found.Sized {
+			g.Notes = append(g.Notes, line{text("The service sizes it; plans need not have it.")})
+		}
 		if found.Optional {
 			g.Notes = append(g.Notes, line{text("A plan may leave it out.")})
 		}

@@ -52,7 +52,42 @@ func (c *serviceCheck) documents() bool {
 	for _, document := range documents {
 		usable = c.variablesOf(document, declared) && usable
 	}
+	c.planOwned(documents)
 	return usable
+}
+
+// ownedByPlan is the path of what a plan says of an instance group; the group is its last part.
+var ownedByPlan = regexp.MustCompile(`^/instance_groups/name=[^/]+/(instances|vm_type|vm_resources|azs)\??$`)
+
+// planOwned warns of what templates set and the plan replaces. Ops files for the completed manifest have the last word.
+func (c *serviceCheck) planOwned(documents []templateDocument) {
+	warn := func(document templateDocument, node *yaml.Node, key string) {
+		c.diags.Warnf(document.At(node.Line, node.Column), "plan-owned",
+			"%s of an instance group is the plan's, so this is lost; instance_groups of provision.bosh can compute it", key)
+	}
+	for _, document := range documents {
+		if slices.ContainsFunc(c.service.Provision.Bosh.Ops, func(ops brokerpak.Ops) bool {
+			return ops.Completed && ops.Document.Pos == document.Pos && ops.Document.Text == document.Text
+		}) {
+			continue
+		}
+		for _, operation := range operations(document.root) {
+			if key := ownedByPlan.FindStringSubmatch(operation.path); key != nil {
+				warn(document, operation.added, key[1])
+			}
+		}
+		_, groups := yamltree.Get(document.root, "instance_groups")
+		if groups == nil {
+			continue
+		}
+		for _, group := range groups.Content {
+			for _, key := range []string{"instances", "vm_type", "vm_resources", "azs"} {
+				if at, _ := yamltree.Get(group, key); at != nil {
+					warn(document, at, key)
+				}
+			}
+		}
+	}
 }
 
 // declaredVariables are the names under `variables:` of all documents; ops files add some. A name that is taken is an error, and

@@ -61,6 +61,11 @@ func (c *serviceCheck) sites() []site {
 	for _, ops := range bosh.Ops {
 		add(manifestScope, ops.If)
 	}
+	for i := range bosh.Groups {
+		for _, template := range bosh.Groups[i].Expressions() {
+			add(valueScope, template)
+		}
+	}
 	for _, config := range bosh.Configs {
 		add(manifestScope, config.If)
 	}

@@ -259,6 +259,12 @@ func (c *player) groups(known []string) {
 	for _, name := range bosh.OptionalInstanceGroups {
 		check(name, c.places.value(bosh.Pos, "optional_instance_groups"))
 	}
+	for _, group := range bosh.Groups {
+		check(group.Name, group.Pos)
+		if group.Like != "" {
+			check(group.Like, group.Pos)
+		}
+	}
 	for _, name := range bosh.Requires.NoScaleIn {
 		check(name, c.places.value(bosh.Pos, "requires", "no_scale_in"))
 	}
@@ -266,7 +272,7 @@ func (c *player) groups(known []string) {
 		for _, call := range site.template.Calls() {
 			prefix, _, _ := strings.Cut(call.Name, ".")
 			ofPlan := (prefix == "plan" || prefix == "previous_plan") && call.Name != "plan.has_property"
-			ofGroup := call.Name == "bosh.host" || call.Name == "bosh.hosts" || ofPlan
+			ofGroup := slices.Contains([]string{"bosh.host", "bosh.hosts", "previous.instances"}, call.Name) || ofPlan
 			if ofGroup && call.FirstArg != "" {
 				check(call.FirstArg, call.Pos)
 			}

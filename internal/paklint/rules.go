@@ -61,6 +61,7 @@ var rules = []Rule{ //nolint:gochecknoglobals // a constant table
 	{"output-name", "both", "an output of a provision template has no secret's or input's name"},
 	{"packversion", "error", "packversion is 1"},
 	{"plan-default", "error", "plan_defaults names parameters of users"},
+	{"plan-owned", "warning", "a template sets nothing of a group that the plan decides"},
 	{"plan-property", "both", "properties of plans fit the inputs that they set"},
 	{"platform", "error", "a platform is one for which OpenTofu exists"},
 	{"previous", "error", "only rules look at the previous deployment"},

@@ -90,6 +90,9 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	}
 	small := serviceadapter.Plan{}
 	for _, group := range attempt.service.Provision.Bosh.InstanceGroups() {
+		if group.Sized {
+			continue
+		}
 		small.InstanceGroups = append(small.InstanceGroups, odb.SampleGroup(group.Name, group.Lifecycle))
 	}
 	plan := brokerpak.Plan{}

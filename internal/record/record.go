@@ -51,6 +51,8 @@ type Record struct {
 	Secrets map[string]Secret `json:"secrets,omitempty"`
 	// Generated are values of rand.base64, time.nano and counter.next: input → call → value.
 	Generated map[string]map[string]any `json:"generated,omitempty"`
+	// Sticky are the values of sticky inputs.
+	Sticky map[string]any `json:"sticky,omitempty"`
 	// Outputs are the values of provision.bosh.outputs that do not wait for the deployment; they become instance.details.
 	Outputs map[string]any `json:"outputs,omitempty"`
 	// Template is what the provision template gave; nil where there is none.
@@ -116,7 +118,7 @@ func Decode(text string) (*Record, error) {
 
 // normalise turns the numbers that package json made into values.
 func (r *Record) normalise() {
-	for _, field := range []*map[string]any{&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Outputs, &r.Variables} {
+	for _, field := range []*map[string]any{&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Sticky, &r.Outputs, &r.Variables} {
 		if *field != nil {
 			*field, _ = value.Normalise(*field).(map[string]any)
 		}

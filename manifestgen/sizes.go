@@ -1,0 +1,150 @@
+package manifestgen
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+)
+
+// size returns the plan's instance groups with the sizes that the definition computes, and the groups that it adds.
+func size(in *input, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) {
+	sized := &serviceadapter.Plan{InstanceGroups: slices.Clone(in.BrokerPlan.InstanceGroups)}
+	for i := range in.bosh.Groups {
+		rule := &in.bosh.Groups[i]
+		if instance.FindGroup(sized, rule.Name) == nil {
+			added, err := addedGroup(in, rule)
+			if err != nil {
+				return nil, err
+			}
+			if added == nil {
+				continue // optional
+			}
+			sized.InstanceGroups = append(sized.InstanceGroups, *added)
+		}
+		if err := (sizing{scope, rule, instance.FindGroup(sized, rule.Name)}).apply(); err != nil {
+			return nil, fmt.Errorf("sizing the instance group %q: %w", rule.Name, err)
+		}
+	}
+	return sized.InstanceGroups, nil
+}
+
+// addedGroup is a group that the plan does not have, before its own size; nil where it is optional and like nothing that is there.
+func addedGroup(in *input, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
+	added := &serviceadapter.InstanceGroup{}
+	if rule.Like != "" {
+		model := instance.FindGroup(&in.BrokerPlan, rule.Like)
+		switch {
+		case model != nil:
+			*added = *model
+			added.MigratedFrom, added.Lifecycle = nil, "" // which are the other's own
+		case slices.Contains(in.bosh.OptionalInstanceGroups, rule.Name):
+			return nil, nil
+		default:
+			return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: its group %q is like it", rule.Like, rule.Name)
+		}
+	} else if !rule.Complete() {
+		return nil, nil // what the plan lacks is reported with all it lacks
+	}
+	added.Name = rule.Name
+	return added, nil
+}
+
+// sizing is what a definition computes of a group.
+type sizing struct {
+	scope *vars.Scope
+	rule  *brokerpak.GroupSize
+	group *serviceadapter.InstanceGroup
+}
+
+func (s sizing) apply() error {
+	if err := s.instances(); err != nil {
+		return err
+	}
+	for key, target := range map[string]*string{"vm_type": &s.group.VMType, "persistent_disk_type": &s.group.PersistentDiskType} {
+		if template := s.rule.Expressions()[key]; template != nil {
+			text, err := s.scope.Text(s.owner(key), template)
+			if err != nil {
+				return err
+			}
+			*target = text
+		}
+	}
+	lists := map[string]*[]string{"vm_extensions": (*[]string)(&s.group.VMExtensions), "networks": &s.group.Networks, "azs": &s.group.AZs}
+	for _, key := range value.Keys(lists) {
+		if template := s.rule.Expressions()[key]; template != nil {
+			list, err := s.texts(key, template)
+			if err != nil {
+				return err
+			}
+			*lists[key] = list
+		}
+	}
+	return nil
+}
+
+func (s sizing) owner(key string) string { return "instance_groups." + s.rule.Name + "." + key }
+
+// instances sets the number of instances. That it is too high is for the user, who asked for it.
+func (s sizing) instances() error {
+	count := int64(s.group.Instances)
+	var err error
+	if s.rule.Instances != nil {
+		if count, err = s.number("instances", s.rule.Instances); err != nil {
+			return err
+		}
+	}
+	if s.rule.AtMost != nil {
+		most, err := s.number("at_most", s.rule.AtMost)
+		if err != nil {
+			return err
+		}
+		if count > most {
+			return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", count, s.rule.Name, most)
+		}
+	}
+	s.group.Instances = int(count)
+	return nil
+}
+
+// number evaluates an expression that gives a number of instances.
+func (s sizing) number(key string, template *expr.Template) (int64, error) {
+	item, err := s.scope.Eval(s.owner(key), template)
+	if err != nil {
+		return 0, err
+	}
+	cast, err := expr.Cast(item, "integer")
+	if err != nil {
+		return 0, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
+	}
+	count, ok := cast.(int64)
+	if !ok || count < 0 {
+		return 0, fmt.Errorf("%s: %s must be a number of instances, not %s", template.Pos(), key, value.Text(item))
+	}
+	return count, nil
+}
+
+// texts evaluates an expression that gives a list of texts.
+func (s sizing) texts(key string, template *expr.Template) ([]string, error) {
+	item, err := s.scope.Eval(s.owner(key), template)
+	if err != nil {
+		return nil, err
+	}
+	cast, err := expr.Cast(item, "array")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
+	}
+	elements, _ := cast.([]any)
+	texts := make([]string, len(elements))
+	for i, element := range elements {
+		texts[i] = value.Text(element)
+	}
+	return texts, nil
+}
