@@ -32,8 +32,9 @@ const (
 type vm struct {
 	// release is an unpacked release tarball, vcap the VM's /var/vcap.
 	release, vcap string
-	// shares are directories of this machine.
+	// shares are directories of this machine, and online tells whether the VM has its network.
 	shares []string
+	online bool
 }
 
 // bareVM makes a VM on which nothing is installed.
@@ -72,13 +73,22 @@ BOSH_PACKAGE_NAME="$2" BOSH_PACKAGE_VERSION=1 bash -x packaging`, "/var/vcap/dat
 func (v *vm) run(ctx context.Context, command ...string) (output string, err error) {
 	GinkgoHelper()
 	container := exec.CommandContext(ctx, "./container", append([]string{"vm", v.vcap}, command...)...)
-	container.Env = append(os.Environ(), "CONTAINER_SHARES="+strings.Join(v.shares, " "))
+	container.Env = append(os.Environ(), v.environment()...)
 	text, err := container.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	return string(text), err
+}
+
+// environment is what the containers of the VM get besides that of whoever starts them.
+func (v *vm) environment() []string {
+	env := []string{"CONTAINER_SHARES=" + strings.Join(v.shares, " ")}
+	if v.online {
+		env = append(env, "CONTAINER_NETWORK=machine")
+	}
+	return env
 }
 
 // deploy installs a job with properties, as the agent does.
@@ -117,7 +127,7 @@ func (v *vm) adapter() broker.Adapter {
 	path := filepath.Join(filepath.Dir(v.vcap), "adapter")
 	script := "#!/bin/sh\nexec " + container + " broker " + v.vcap + " " + installedAdapter + " \"$@\"\n"
 	Expect(os.WriteFile(path, []byte(script), 0o755)).To(Succeed())
-	return broker.Adapter{Path: path, Env: []string{"PATH=" + os.Getenv("PATH")}}
+	return broker.Adapter{Path: path, Env: append(v.environment(), "PATH="+os.Getenv("PATH"))}
 }
 
 func deployed() properties {

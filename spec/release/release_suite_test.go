@@ -1,12 +1,13 @@
 // Package main_test makes the BOSH release, and deploys it on something like a stemcell: templates are rendered with ruby as the
-// Director does, packages are compiled by their own scripts, pre-start runs, and the installed adapter gets the broker's input in
-// something like the broker's container.
+// Director does, packages are compiled by their own scripts, pre-start runs, the installed adapter gets the broker's input in
+// something like the broker's container, and errands run on something like the VM of an instance.
 package main_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,6 +21,7 @@ var adapterBinary string
 
 func TestRelease(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(60 * time.Second)
 	RunSpecs(t, "Release")
 }
 

@@ -1,0 +1,284 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/kit/broker"
+	"service-adapter/spec/kit/hold"
+)
+
+// files is all below a directory, relative path → what it is.
+func files(dir string) map[string]fs.FileInfo {
+	GinkgoHelper()
+	found := map[string]fs.FileInfo{}
+	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		found[strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")], err = entry.Info()
+		return err
+	})).To(Succeed())
+	return found
+}
+
+func stat(info fs.FileInfo) *syscall.Stat_t {
+	GinkgoHelper()
+	found, ok := info.Sys().(*syscall.Stat_t)
+	Expect(ok).To(BeTrue())
+	return found
+}
+
+// changed are the paths that were made, removed or changed in any way meanwhile, but for what lies in the directory apart.
+func changed(before, after map[string]fs.FileInfo, apart string) []string {
+	GinkgoHelper()
+	paths := []string{}
+	for path, info := range after {
+		if before[path] == nil || stat(info).Ctim != stat(before[path]).Ctim {
+			paths = append(paths, path)
+		}
+	}
+	for path := range before {
+		if after[path] == nil {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.DeleteFunc(paths, func(path string) bool { return strings.HasPrefix(path+"/", apart+"/") })
+}
+
+// holders are those of the files of a VM that have secrets in clear, path → what they have.
+func (l *landscape) holders(v *vm, all map[string]fs.FileInfo) map[string][]string {
+	GinkgoHelper()
+	found := map[string][]string{}
+	for path, info := range all {
+		if !info.Mode().IsRegular() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(v.vcap, path))
+		if !errors.Is(err, fs.ErrNotExist) { // an errand that runs may have removed it
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for _, what := range slices.Sorted(maps.Keys(l.secrets)) {
+			if bytes.Contains(text, []byte(l.secrets[what])) {
+				found[path] = append(found[path], what)
+			}
+		}
+	}
+	return found
+}
+
+// expectRendered asserts where the jobs of an instance have secrets, and that none but root and vcap read these files.
+func (l *landscape) expectRendered(v *vm, i *odb.Instance) {
+	GinkgoHelper()
+	all := files(v.vcap)
+	found := l.holders(v, all)
+	Expect(found).To(Equal(map[string][]string{
+		"jobs/apply-instance/" + intentFile:   {"parameter", "value of " + i.ID},
+		"jobs/apply-instance/" + configFile:   {"database", "key"},
+		"jobs/destroy-instance/" + configFile: {"database", "key"},
+	}))
+	for path := range found {
+		Expect(all[path].Mode()).To(BeEquivalentTo(0o640), path)
+		Expect([]uint32{stat(all[path]).Uid, stat(all[path]).Gid}).To(Equal([]uint32{0, vcapID}), path)
+	}
+}
+
+// expectPrivate asserts that none but vcap reads the files with secrets that the job of an errand was given, or that it wrote.
+func (l *landscape) expectPrivate(v *vm, job string) {
+	GinkgoHelper()
+	all := files(v.vcap)
+	for path, secrets := range l.holders(v, all) {
+		if strings.HasPrefix(path, "jobs/") && !strings.HasPrefix(path, "jobs/"+job+"/") {
+			continue // expectRendered asserts what they are
+		}
+		Expect(all[path].Mode()).To(BeElementOf(fs.FileMode(0o600), fs.FileMode(0o700)), "%s has %s", path, secrets)
+		Expect(stat(all[path]).Uid).To(BeEquivalentTo(vcapID), "%s has %s", path, secrets)
+	}
+	// So nobody else came to any other file that was there meanwhile.
+	for _, name := range []string{"cache", "tmp"} {
+		info, found := all[filepath.Join("data", job, name)]
+		Expect(found).To(BeTrue(), name)
+		Expect(info.Mode()).To(Equal(fs.ModeDir|0o700), name)
+		Expect(stat(info).Uid).To(BeEquivalentTo(vcapID), name)
+	}
+}
+
+// expectTidy asserts what an errand leaves in its directory: prepared directories, which know the way to the state backend.
+func (l *landscape) expectTidy(v *vm, job string) {
+	GinkgoHelper()
+	for path, secrets := range l.holders(v, files(v.vcap)) {
+		if !strings.HasPrefix(path, "jobs/") {
+			Expect(path).To(MatchRegexp("^data/[a-z-]+/cache/prepared/"))
+			Expect(secrets).To(Equal([]string{"database"}), path)
+		}
+	}
+	for _, dir := range []string{"tmp", "cache/runs"} {
+		Expect(filepath.Glob(filepath.Join(v.vcap, "data", job, dir, "*"))).To(BeEmpty())
+	}
+}
+
+// arguments are those of the processes of this machine, which every user can read.
+func arguments() []string {
+	GinkgoHelper()
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	Expect(err).NotTo(HaveOccurred())
+	texts := []string{}
+	for _, path := range found {
+		text, _ := os.ReadFile(path) // the process may have ended
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// placed are the jobs of the deployed manifest, by their groups.
+func placed(i *odb.Instance) map[string][]string {
+	GinkgoHelper()
+	manifest, err := odb.Compared(i.Manifest)
+	Expect(err).NotTo(HaveOccurred())
+	found := map[string][]string{}
+	for _, group := range manifest.InstanceGroups {
+		for _, job := range group.Jobs {
+			found[group.Name] = append(found[group.Name], job.Name)
+		}
+	}
+	return found
+}
+
+// errand runs the errand of a job, and asserts what is the same for all of them. Something may be done while it runs.
+func (l *landscape) errand(v *vm, job string, during ...func()) broker.Answer {
+	GinkgoHelper()
+	before := files(v.vcap)
+	running := v.begin(job)
+	defer func() { GinkgoWriter.Printf("%s: %s\n", job, running.Stderr.Contents()) }() // also when it ended before it did what is waited for
+	for _, act := range during {
+		act()
+	}
+	got := running.Wait()
+	l.expectNone(got.Stdout, got.Stderr)
+	l.expectPrivate(v, job)
+	l.expectTidy(v, job)
+	wanted := []string{}
+	if _, again := before["data/"+job]; !again {
+		wanted = []string{"data"} // has the job's directory now
+	}
+	for _, name := range readSpec(job).Templates {
+		if strings.HasPrefix(name, "config/") {
+			wanted = append(wanted, "jobs/"+job+"/"+name) // has another owner now
+		}
+	}
+	Expect(changed(before, files(v.vcap), "data/"+job)).To(ConsistOf(wanted))
+	return got
+}
+
+var _ = Describe("The installed release, whose errands provision", Ordered, func() {
+	var l *landscape
+	var v *vm // on which the errands run
+
+	BeforeAll(func(ctx context.Context) {
+		l = newLandscape(ctx)
+		l.update(ctx, l.Instance, map[string]any{"password": userSecret})
+		v = l.newErrandVM(ctx, l.Instance)
+	})
+
+	It("renders secrets only into the files that the errands take from the group vcap", func() {
+		Expect(placed(l.Instance)).To(Equal(map[string][]string{"server": {"server"}, "errands": instanceJobs()}))
+		l.expectRendered(v, l.Instance)
+	})
+
+	It("renders the same for errands on an instance of the service", func(ctx context.Context) {
+		i := l.newInstance("i2", "server/0")
+		l.update(ctx, i, map[string]any{"password": userSecret})
+		Expect(placed(i)).To(HaveLen(1))
+		Expect(placed(i)["server"]).To(ConsistOf(append(instanceJobs(), "server")))
+		other := l.newErrandVM(ctx, i)
+		l.expectRendered(other, i)
+		for _, job := range instanceJobs() {
+			Expect(readFile(other.vcap, "jobs", job, configFile)).To(Equal(readFile(v.vcap, "jobs", job, configFile)))
+		}
+	})
+
+	It("applies the template as vcap", func(ctx context.Context) {
+		at := hold.Point{Name: "after-create", Dir: l.entries, Provider: true}
+		at.Hold()
+		got := l.errand(v, "apply-instance", func() {
+			at.Reached()
+			l.expectPrivate(v, "apply-instance")
+			written := []string{}
+			for path, secrets := range l.holders(v, files(v.vcap)) {
+				if strings.HasPrefix(path, "data/") {
+					written = append(written, secrets...)
+				}
+			}
+			Expect(written).To(ContainElements("parameter", "value of i1", "key"), "what OpenTofu gets is there now")
+			l.expectNone(arguments()...)
+			at.Release()
+		})
+		Expect(got.Exit).To(BeZero(), got.Stderr)
+		Expect(l.made()).To(HaveLen(1))
+		made := l.made()["i1"]
+		Expect(made.Content).To(Equal(l.secrets["value of i1"] + " " + userSecret))
+
+		By("keeping what the provider made to itself")
+		l.secrets["resource"] = made.Secret
+		l.expectNone(got.Stdout, got.Stderr)
+		l.expectTidy(v, "apply-instance")
+		Expect(l.stored(ctx)).To(And(HaveLen(1), HaveKeyWithValue("i-i1", ContainSubstring("encrypted_data"))))
+		l.expectNone(l.stored(ctx)["i-i1"])
+	})
+
+	It("serves a binding in the broker's container", func(ctx context.Context) {
+		bound := l.call(ctx, "create-binding", l.Bind("b1", body(l.Instance, map[string]any{
+			"app_guid": "app", "bind_resource": map[string]any{"app_guid": "app"}, "parameters": map[string]any{},
+		})))
+		var binding struct{ Credentials map[string]any }
+		Expect(json.Unmarshal([]byte(bound.Stdout), &binding)).To(Succeed())
+		Expect(binding.Credentials).To(Equal(map[string]any{"key": l.secrets["resource"]}))
+		Expect(l.made()).To(And(HaveLen(2), HaveKey("b1")))
+		l.expectNone(bound.Stderr)
+	})
+
+	It("tells why it failed, and no secret", func(ctx context.Context) {
+		before := l.made()
+		l.update(ctx, l.Instance, map[string]any{"failure": "no space"})
+		v.deployErrands(ctx, l.Instance)
+		got := l.errand(v, "apply-instance")
+		Expect(got.Exit).To(Equal(1))
+		Expect(got.Stderr).To(And(ContainSubstring("Entry refused"), ContainSubstring("no space")))
+		Expect(l.made()).To(Equal(before))
+
+		By("the state backend does not know the password any more")
+		l.secrets["old password"] = "planted-password"
+		i := *l.Instance
+		i.Secrets = maps.Clone(i.Secrets)
+		i.Secrets[databaseReference] = strings.Replace(i.Secrets[databaseReference], l.states.Password, "planted-password", 1)
+		v.deployErrands(ctx, &i)
+		for _, job := range instanceJobs() {
+			got := l.errand(v, job)
+			Expect(got.Exit).NotTo(BeZero(), job)
+			Expect(got.Stderr).To(ContainSubstring("password authentication failed"))
+		}
+		Expect(l.made()).To(Equal(before))
+	})
+
+	It("destroys everything on another VM, also what is bound", func(ctx context.Context) {
+		other := l.newErrandVM(ctx, l.Instance)
+		got := l.errand(other, "destroy-instance")
+		Expect(got.Exit).To(BeZero(), got.Stderr)
+		Expect(l.made()).To(BeEmpty())
+		Expect(l.stored(ctx)).To(BeEmpty())
+	})
+})
