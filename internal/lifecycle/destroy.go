@@ -52,7 +52,9 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 		// A missing provider that the template does not use does no harm.
 		return fmt.Errorf("preparing the recorded template of service %q: %w", d.Record.Service, errors.Join(missing, err))
 	}
-	if !importing && !d.State.Complete && !d.State.Destroying {
+	// What an errand made before it failed in order is all in the state.
+	interrupted := !d.State.Complete && !d.State.Destroying && d.Record.Failure == nil
+	if !importing && interrupted {
 		// Whoever creates it may be alive, on another machine; finishing it here must not look like their success.
 		if err := d.Space.TakeOver(ctx, installation); err != nil {
 			return err
@@ -110,7 +112,7 @@ func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prep
 	defer stop()
 	err := d.Space.Apply(trying, prepared, d.Inputs)
 	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) && !errors.Is(err, tofu.ErrExists) {
-		m.Logger.Warn("finishing an interrupted creation before deleting it: a resource that was being created may be left outside",
+		m.Logger.Warn("finishing an interrupted creation or change before deleting it: a resource that was being created may be left outside",
 			string(kind), id, "error", err)
 		return nil
 	}

@@ -53,7 +53,7 @@ type Record struct {
 	Attempt string `json:"attempt,omitempty"`
 	// Outputs are those of the last complete apply, where an errand applies: bindings use them until the next one is complete.
 	Outputs map[string]any `json:"outputs,omitempty"`
-	// Failure says why the last apply of an errand failed; nil when it did not.
+	// Failure says why the last apply of an errand failed in order, with all that it made in the state; nil when it did not.
 	Failure *Failure `json:"failure,omitempty"`
 	// Lost are the addresses of resources that a creation made and that are in no state.
 	Lost []string `json:"lost,omitempty"`

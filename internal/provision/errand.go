@@ -26,8 +26,8 @@ func (p *Provisioner) deadlines(ctx context.Context) (working, all context.Conte
 func (w *run) keep(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
 	logger := w.Logger.With("instance", w.InstanceID)
 	w.save(ctx)
-	// An interrupted errand has only seconds left. What it made is recorded.
-	if errors.Is(ctx.Err(), context.Canceled) {
+	// An interrupted errand has only seconds left, and after a kill nobody knows what is there. A repeat finds out.
+	if errors.Is(ctx.Err(), context.Canceled) || lifecycle.WasKilled(failure) {
 		logger.Warn("the errand was interrupted; a repeat goes on")
 		return nil, failure
 	}
