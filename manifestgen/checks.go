@@ -64,7 +64,7 @@ func deployedScope(in *input, r *resolution) (*vars.Scope, error) {
 		plan.Properties = in.PreviousProperties
 	}
 	scope := vars.NewScope(vars.Options{
-		Constants: constants(&r.record, in.GlobalLabels), Environment: in.Environment, Carried: r.scope.Generated,
+		Constants: constants(&r.record, in.GlobalLabels, plan.Properties), Environment: in.Environment, Carried: r.scope.Generated,
 		Functions: instance.ProvisionFunctions(instance.DeployedPlan(root), plan.Properties, instance.DeployedReleases(root)),
 	})
 	provision := vars.Provision{

@@ -335,12 +335,13 @@ func (l *later) reads(in *input, r *resolution, template *expr.Template) error {
 				"use two inputs", call.Pos, call.Name, record.ApplyErrand)
 		}
 	}
-	published := constants(&r.record, in.GlobalLabels)
+	published := constants(&r.record, in.GlobalLabels, in.Plan.Properties)
 	for _, reference := range template.References() {
 		for name := reference.Name; name != ""; name = name[:max(strings.LastIndexByte(name, '.'), 0)] {
 			if item, known := published[name]; known {
-				if strings.HasPrefix(name, "uaa_client") {
-					return fmt.Errorf("%s: the UAA client cannot be part of an input that depends on the configuration: use two inputs", reference.Pos)
+				if strings.HasPrefix(name, "uaa_client") || name == planProperties {
+					return fmt.Errorf("%s: %s cannot be part of an input that depends on the configuration, because it may hold secrets: use two inputs",
+						reference.Pos, name)
 				}
 				l.constants[name] = item
 			}

@@ -26,7 +26,7 @@ func KnownOfInstance() expr.Known {
 
 func known(names map[string]any) expr.Known {
 	in := &input{before: &previous{}}
-	maps.Copy(names, constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil))
+	maps.Copy(names, constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil, map[string]any{}))
 	available := functions(in)
 	further, more := previousNames(in)
 	maps.Copy(names, further)
@@ -35,7 +35,7 @@ func known(names map[string]any) expr.Known {
 }
 
 // constants are the published names of a provision call, and those of BOSH.
-func constants(r *record.Record, globalLabels map[string]string) map[string]any {
+func constants(r *record.Record, globalLabels map[string]string, properties map[string]any) map[string]any {
 	constants := map[string]any{
 		"request.service_id":                        r.ServiceID,
 		"request.plan_id":                           r.PlanID,
@@ -43,6 +43,7 @@ func constants(r *record.Record, globalLabels map[string]string) map[string]any 
 		"request.context":                           r.Context,
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"bosh.deployment":                           r.Deployment,
+		planProperties:                              properties,
 		"uaa_client":                                r.UAAClient,
 		defaultLabels:                               labelsByDefault(r, globalLabels),
 	}
@@ -55,6 +56,9 @@ func constants(r *record.Record, globalLabels map[string]string) map[string]any 
 	}
 	return constants
 }
+
+// planProperties is the name of all properties of the plan.
+const planProperties = "plan.properties"
 
 // uaaPrefix stands before the fields of the UAA client.
 const uaaPrefix = "uaa_client."

@@ -44,7 +44,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, before, in.Parameters)
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
-		Constants: constants(&r.record, in.GlobalLabels), Environment: in.Environment, Functions: functions(in),
+		Constants: constants(&r.record, in.GlobalLabels, in.Plan.Properties), Environment: in.Environment, Functions: functions(in),
 		Carried: carried, GuardReferences: true, Later: in.applies() != nil,
 	})
 	provision := vars.Provision{

@@ -250,7 +250,21 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 		}
 		details[name] = item
 	}
+	typed(service, details)
 	return details, nil
+}
+
+// typed gives the outputs of provision.bosh their declared types: an expression gives a text.
+func typed(service *brokerpak.Service, details map[string]any) {
+	for _, output := range service.Provision.Outputs {
+		text, isText := details[output.Name].(string)
+		if _, own := service.Provision.Bosh.Outputs[output.Name]; !own || !isText {
+			continue
+		}
+		if item, err := expr.Cast(text, output.Type); err == nil {
+			details[output.Name] = item
+		}
+	}
 }
 
 // TemplateOutputs are the outputs of the provision template as they were deployed. The values of sensitive ones come with the secrets that the broker

@@ -157,6 +157,24 @@ var _ = Describe("the details of an instance", func() {
 		}))
 	})
 
+	It("have the types that are declared", func() {
+		service.Provision.Outputs = []brokerpak.Variable{
+			{Name: "tls", Type: "boolean"}, {Name: "port", Type: "integer"}, {Name: "hosts", Type: "array"}, {Name: "fixed", Type: "string"},
+			{Name: "wrong", Type: "integer"}, {Name: "of_template", Type: "integer"},
+		}
+		service.Provision.Bosh.Outputs = map[string]brokerpak.Output{
+			"tls": output(`${2 > 1}`), "port": output(`${manifest.get("` + properties + `size")}`), "hosts": output(`${json.marshal(bosh.hosts("box"))}`),
+			"fixed": {Literal: int64(5)}, "wrong": output("x"),
+		}
+		view := deployed()
+		view.Record = &record.Record{
+			Outputs: map[string]any{"tls": "true"}, Template: &record.Template{Outputs: map[string]any{"of_template": "1"}},
+		}
+		Expect(view.Details(service, vars.Environment{})).To(Equal(map[string]any{
+			"tls": true, "port": int64(1000000), "hosts": []any{"10.0.0.1", "10.0.0.2"}, "fixed": int64(5), "wrong": "x", "of_template": "1",
+		}))
+	})
+
 	It("ignore what the record says of an output that reads the deployment", func() {
 		service.Provision.Bosh.Outputs = map[string]brokerpak.Output{"host": output(`${bosh.host("box")}`)}
 		view := deployed()
