@@ -167,6 +167,10 @@ func (d *definition) secrets(target *[]Secret) field {
 				alternative(d.integer("length", &secret.Length)).shaped(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
 			},
 			{"value", "A supplied value.", alternative(d.expression("value", &secret.Value))},
+			{
+				"keepers", "For a generated password: it gets a new value, under a new name, when what one of these expressions gives changes.",
+				d.expressions("keepers", &secret.Keepers),
+			},
 		}
 	}
 	return entries(d.document, "secrets", true, target, keys, func(node *yaml.Node, at places, secret *Secret) bool {
@@ -186,6 +190,9 @@ func (d *definition) checkSecret(at places, secret Secret) {
 	}
 	if at.has("length") && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
 		d.failf(at.at("length"), "secret-length", "length of secret %q must be %d to %d", secret.Name, minSecretLength, maxSecretLength)
+	}
+	if secret.Value != nil && len(secret.Keepers) > 0 {
+		d.failf(at.at("keepers"), "secret-generated", "secret %q has a value, so keepers cannot give it another one", secret.Name)
 	}
 }
 

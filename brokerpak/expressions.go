@@ -40,6 +40,9 @@ func (a *Action) valueExpressions() []*expr.Template {
 		}
 		for _, secret := range a.Bosh.Secrets {
 			all = append(all, secret.Value)
+			for _, name := range value.Keys(secret.Keepers) {
+				all = append(all, secret.Keepers[name])
+			}
 		}
 		for _, reference := range a.Bosh.References {
 			all = append(all, reference.Path)

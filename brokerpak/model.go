@@ -324,6 +324,8 @@ type Secret struct {
 	// expression.
 	Input string
 	Pos   diag.Pos
+	// Keepers are expressions: a generated secret gets a new value when what one of them gives changes.
+	Keepers map[string]*expr.Template
 }
 
 // Reference is a credential that CredHub has already: ((Name)) in a template becomes ((path)), if the operator allows that path.

@@ -30,6 +30,12 @@ func checkSecrets(action *Action, diags *diag.List) {
 		if secret.Value != nil && generates(secret.Value) {
 			diags.Errorf(secret.Pos, "secret-generated", "secret %q must not use generating functions; give it a length instead", secret.Name)
 		}
+		for _, name := range value.Keys(secret.Keepers) {
+			if generates(secret.Keepers[name]) {
+				diags.Errorf(secret.Keepers[name].Pos(), "secret-generated", "keeper %q of secret %q must not use generating functions: the secret would "+
+					"change with each request", name, secret.Name)
+			}
+		}
 	}
 	for _, secret := range action.Bosh.Secrets {
 		checkSecretName(action, secret, diags)

@@ -2,6 +2,8 @@ package manifestgen
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +89,9 @@ type candidate struct {
 	requested bool
 	// changed tells that it must count as a new one where the previous value is not known.
 	changed bool
+	// rotated tells that a new value is to be generated, keepers what its keepers give.
+	rotated bool
+	keepers string
 }
 
 // decideSecrets decides for each secret between its stored reference, a new reference and its value, which find looks up.
@@ -117,9 +122,12 @@ func decideSecrets(
 		if err != nil {
 			return nil, err
 		}
-		if made[secret.Name], err = decide(in, secret, keep, current); err != nil {
+		chosen, err := decide(in, secret, keep, current)
+		if err != nil {
 			return nil, err
 		}
+		chosen.after.Keepers = current.keepers
+		made[secret.Name] = chosen
 	}
 	return made, nil
 }
@@ -149,7 +157,7 @@ func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
 
 // decide makes the decision about one secret; keep is the one that changes nothing.
 func decide(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
-	if !current.known && keep.reference != "" {
+	if !current.known && keep.reference != "" && !current.rotated {
 		taken, ok := in.PreviousSecrets[keep.reference]
 		if !in.storesSecrets() && !ok {
 			in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
@@ -197,7 +205,7 @@ func (d decision) withNewValue(name string, item any) decision {
 func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	kept := candidate{item: before.Value, known: before.Value != nil}
 	if secret.Value == nil {
-		return kept, nil
+		return keptBy(r, secret, before, kept)
 	}
 	_, requested := in.Parameters[secret.Input]
 	_, remembered := r.record.SecretParameters[secret.Input]
@@ -218,6 +226,27 @@ func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.S
 		}
 	}
 	return candidate{item: item, known: true, requested: requested}, nil
+}
+
+// keptBy tells whether a generated secret stays: it is made anew when what a keeper gives is not what it gave when the secret was made.
+func keptBy(r *resolution, secret brokerpak.Secret, before record.Secret, kept candidate) (candidate, error) {
+	if len(secret.Keepers) == 0 {
+		return kept, nil
+	}
+	values := map[string]any{}
+	for _, name := range value.Keys(secret.Keepers) {
+		item, err := r.scope.Eval("secrets."+secret.Name+"."+name, secret.Keepers[name])
+		if err != nil {
+			return kept, fmt.Errorf("evaluating keeper %q of secret %q: %w", name, secret.Name, err)
+		}
+		values[name] = item
+	}
+	sum := sha256.Sum256(value.MustJSON(values))
+	kept.keepers = hex.EncodeToString(sum[:])
+	if before.Keepers != "" && before.Keepers != kept.keepers {
+		return candidate{rotated: true, keepers: kept.keepers}, nil
+	}
+	return kept, nil
 }
 
 // credential turns a value into what the broker can store: a text or an object.

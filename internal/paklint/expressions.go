@@ -71,6 +71,9 @@ func (c *serviceCheck) sites() []site {
 	}
 	for _, secret := range bosh.Secrets {
 		add(valueScope, secret.Value)
+		for _, keeper := range secret.Keepers {
+			add(valueScope, keeper)
+		}
 	}
 	for _, reference := range bosh.References {
 		add(valueScope, reference.Path)
@@ -194,7 +197,7 @@ func withInstance(known expr.Known) expr.Known {
 // patterns compiles the regular expressions that are constant.
 func (c *serviceCheck) patterns(template *expr.Template) {
 	for _, call := range template.Calls() {
-		if call.Name != "regexp.matches" {
+		if call.Name != "regexp.matches" && call.Name != "regex" {
 			continue
 		}
 		if _, err := regexp.Compile(call.FirstArg); err != nil {

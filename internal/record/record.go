@@ -80,6 +80,8 @@ type Secret struct {
 	Version int `json:"version"`
 	// Value is the value itself, only where the broker manages no secrets, so that it stands in the manifest anyway.
 	Value any `json:"value,omitempty"`
+	// Keepers is the digest of what the keepers of a generated secret gave.
+	Keepers string `json:"keepers,omitempty"`
 	// Reference is a reference of a foreign manifest that is kept as it was, with its parentheses.
 	Reference string `json:"reference,omitempty"`
 }
