@@ -3,6 +3,9 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -50,4 +53,118 @@ func yamlToJSON(args []any) (any, error) {
 		return nil, err
 	}
 	return jsonText(tree)
+}
+
+// listOf makes a list of texts.
+func listOf(texts []string) []any {
+	elements := make([]any, len(texts))
+	for i, text := range texts {
+		elements[i] = text
+	}
+	return elements
+}
+
+// textsOf returns the texts of a list of scalars.
+func textsOf(list []any) ([]string, error) {
+	texts := make([]string, len(list))
+	for i, element := range list {
+		scalar, err := text(element)
+		if err != nil {
+			return nil, fmt.Errorf("element %d is %s, not a text", i, value.Kind(element))
+		}
+		texts[i] = scalar
+	}
+	return texts, nil
+}
+
+func sorted(args []any) (any, error) {
+	texts, err := textsOf(as[[]any](args[0]))
+	slices.Sort(texts)
+	return listOf(texts), err
+}
+
+func concat(args []any) (any, error) {
+	all := []any{}
+	for _, arg := range args {
+		all = append(all, as[[]any](arg)...)
+	}
+	return all, nil
+}
+
+func reverse(args []any) (any, error) {
+	backwards := slices.Clone(as[[]any](args[0]))
+	slices.Reverse(backwards)
+	return backwards, nil
+}
+
+func flatten(args []any) (any, error) {
+	flat := []any{}
+	for _, item := range as[[]any](args[0]) {
+		inner, ok := item.([]any)
+		if !ok {
+			flat = append(flat, item)
+			continue
+		}
+		nested, _ := flatten([]any{inner}) // never fails
+		flat = append(flat, as[[]any](nested)...)
+	}
+	return flat, nil
+}
+
+func slice(args []any) (any, error) {
+	list, from, to := as[[]any](args[0]), as[int64](args[1]), as[int64](args[2])
+	if from < 0 || to > int64(len(list)) || from > to {
+		return nil, fmt.Errorf("the indexes must be from 0 to %d, the first not after the second", len(list))
+	}
+	return list[from:to], nil
+}
+
+func elementAt(args []any) (any, error) {
+	list, index := as[[]any](args[0]), as[int64](args[1])
+	if len(list) == 0 {
+		return nil, errors.New("the list is empty")
+	}
+	length := int64(len(list))
+	return list[(index%length+length)%length], nil
+}
+
+func distinct(args []any) (any, error) {
+	all, err := texts(args[0])
+	kept, seen := []any{}, map[string]bool{}
+	for _, item := range as[[]any](all) {
+		id, _ := jsonText(item) // never fails with texts
+		if !seen[id] {
+			kept = append(kept, item)
+		}
+		seen[id] = true
+	}
+	return kept, err
+}
+
+func contains(args []any) (any, error) {
+	both, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	list, wanted := as[[]any](as[[]any](both)[0]), as[[]any](both)[1]
+	return slices.ContainsFunc(list, func(item any) bool { return reflect.DeepEqual(item, wanted) }), nil
+}
+
+func merge(args []any) (any, error) {
+	merged := map[string]any{}
+	for _, arg := range args {
+		maps.Copy(merged, as[map[string]any](arg))
+	}
+	return merged, nil
+}
+
+func keys(args []any) (any, error) { return listOf(value.Keys(as[map[string]any](args[0]))), nil }
+
+func values(args []any) (any, error) {
+	m := as[map[string]any](args[0])
+	all := []any{}
+	for _, key := range value.Keys(m) {
+		all = append(all, m[key])
+	}
+	return all, nil
 }

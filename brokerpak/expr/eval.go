@@ -154,7 +154,7 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := operands(n, hilTypes(function.Args), nodes...)
+	args, err := operands(n, hilTypes(function.types(len(nodes))), nodes...)
 	if err != nil {
 		return nil, e.fail(n, &FunctionError{n.Func, err})
 	}

@@ -3,6 +3,8 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -27,11 +29,27 @@ const (
 	Float
 	List
 	Map
+	Number // an int, or else a float, by its value; a text is converted
+)
+
+// Optional marks an argument that may be missing, Repeated one that may come again. Only the last arguments are marked.
+const (
+	Optional Type = 1 << (iota + 4)
+	Repeated
+
+	marks = Optional | Repeated
 )
 
 // String returns the name of the type as in the documentation of functions.
 func (t Type) String() string {
-	return [...]string{"any", "string", "int", "bool", "float", "list", "map"}[t]
+	name := [...]string{"any", "string", "int", "bool", "float", "list", "map", "number"}[t&^marks]
+	switch t & marks {
+	case Optional:
+		return "optional " + name
+	case Repeated:
+		return name + "..."
+	}
+	return name
 }
 
 // Function is a function that expressions can call.
@@ -40,8 +58,9 @@ type Function struct {
 	Result Type
 	// Doc is one sentence for authors.
 	Doc string
-	// Call gets as many arguments as Args, as string, int64, bool, float64, []any or map[string]any; the elements of lists
-	// and maps are values of any kind. It returns a value of the type Result; where that is Any, scalars become texts.
+	// Call gets as many arguments as Args allows, as string, int64, bool, float64, []any or map[string]any, a Number as it was
+	// given; the elements of lists and maps are values of any kind. It returns a value of the type Result; where that is Any,
+	// scalars become texts.
 	Call func(args []any) (any, error)
 }
 
@@ -56,10 +75,34 @@ func (f Function) Signature() string {
 
 // checkArity returns an error when the function takes another number of arguments.
 func (f Function) checkArity(name string, args int) error {
-	if args != len(f.Args) {
-		return fmt.Errorf("%s: expected %d arguments, got %d", name, len(f.Args), args)
+	least, most := len(f.Args), len(f.Args)
+	for _, arg := range f.Args {
+		switch arg & marks {
+		case Optional:
+			least--
+		case Repeated:
+			most = math.MaxInt
+		}
 	}
-	return nil
+	expected := fmt.Sprint(least)
+	switch {
+	case args >= least && args <= most:
+		return nil
+	case most == math.MaxInt:
+		expected += " or more"
+	case least < most:
+		expected += fmt.Sprintf(" to %d", most)
+	}
+	return fmt.Errorf("%s: expected %s arguments, got %d", name, expected, args)
+}
+
+// types returns the types of so many arguments, a number that the function takes.
+func (f Function) types(args int) []Type {
+	types := make([]Type, args)
+	for i := range types {
+		types[i] = f.Args[min(i, len(f.Args)-1)] &^ marks
+	}
+	return types
 }
 
 // literal makes a literal of a result that has exactly this type.
@@ -81,6 +124,10 @@ func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 		_, ok = value.([]any)
 	case Map:
 		_, ok = value.(map[string]any)
+	case Number:
+		if _, ok = value.(int64); !ok {
+			_, ok = value.(float64)
+		}
 	}
 	if !ok {
 		return nil, false
@@ -97,7 +144,7 @@ func StandardFunctions() map[string]Function {
 // standardFunctions returns the standard functions for one evaluation.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
-	return map[string]Function{
+	functions := map[string]Function{
 		"assert": {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
 		"config": {
 			[]Type{String},
@@ -151,6 +198,8 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		},
 		"yaml.toJSON": {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
 	}
+	maps.Copy(functions, generalFunctions())
+	return functions
 }
 
 // as is an argument in the type that its function declares: the evaluation has cast it.

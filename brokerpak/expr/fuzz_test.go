@@ -2,15 +2,21 @@ package expr_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hil"
 	"github.com/hashicorp/hil/ast"
+	"github.com/zclconf/go-cty/cty"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // seeds are texts with every construct of the language.
@@ -21,6 +27,10 @@ func seeds() []string {
 		`${str.queryEscape("a b")}`, `${str.queryEscape(l)}`, `${a.b.c}`, `${m.k}`, `${"\\\"\n"}`, "${\n s\n}", "äöü ${ä}", `${x.*.y}`, "${1..2}",
 		`${!yes}`, `${s != "text" || n == "5"}`, `${"5" == n}`, `${true == "true" ? 1 : 4}`, `a${1}b${true}${1.5}`, `${"yes" && true}`,
 		`${1 == true}`, `${"1" == true}`, `${1 ? 2 : 3}`, `${yes ? 1 : 1.5}`, `${true || s}`, `${l == l}`, `${m["n"] == 1 ? s : "x"}`,
+		`${split(",", s)}`, `${join(s, l)}`, `${replace(s, "/(t)/", "$1$1")}`, `${regex("(?P<x>t)(e)", s)}`, `${trimspace(lower(trim(s, "t")))}`,
+		`${trimprefix(s, "t")}${trimsuffix(s, n)}${startswith(s, f)}${endswith(s, null)}`, `${concat(l, none, values(m), keys(deep))}`, `${concat()}`,
+		`${element(sort(distinct(reverse(l))), -n)}`, `${slice(flatten(l), 1, n)}`, `${contains(l, m)}`, `${range(n, -n, f)}`, `${merge(m, deep, l)}`,
+		`${min(n, f, "0x1p-2")}${max(n)}${ceil(f)}${floor(null)}${abs(-n)}`, `${range(1, 2, 3, 4)}`, `${max(n, 9223372036854775807) + 1}`,
 	}
 }
 
@@ -83,6 +93,51 @@ func FuzzEval(f *testing.F) {
 			t.Fatalf("%q is %#v, not %#v", text, got, expected)
 		}
 	})
+}
+
+// FuzzGeneral compares the functions of OpenTofu with those of OpenTofu itself.
+func FuzzGeneral(f *testing.F) {
+	f.Add(",", "a,b,,é", "(.)(b)?", "$1", int64(1), int64(3), 1.5)
+	f.Add("", "é日", "(?P<x>.)", "$x", int64(-4), int64(0), -0.5)
+	f.Add("x", " \u00a0ÄxX\n", "[", "", int64(math.MaxInt64), int64(math.MinInt64), 1e19)
+	f.Add("/", "a/b//", "(a)(?P<b>c)", "$$", int64(1<<53+1), int64(2), 0.1)
+	f.Fuzz(func(t *testing.T, a, b, c, d string, i, j int64, x float64) {
+		variables := vars{"a": a, "b": b, "c": c, "d": d, "p": "/" + c + "/", "i": i, "j": j, "x": x}
+		for _, text := range []string{a, b, c, d} {
+			if cty.StringVal(text).AsString() != text || !utf8.ValidString(text) { // OpenTofu composes characters
+				return
+			}
+		}
+		if x != 0 && (math.Abs(x) < 1e-4 || !(math.Abs(x) < 1e20)) { // HIL makes texts with an exponent of these
+			return
+		}
+		for _, text := range []string{
+			`split(a, b)`, `join(c, split(a, b))`, `replace(b, a, d)`, `replace(b, p, d)`, `regex(c, b)`, `trimspace(b)`, `trimprefix(b, a)`,
+			`trimsuffix(b, a)`, `trim(b, a)`, `lower(b)`, `startswith(b, a)`, `endswith(b, a)`, `concat(split(a, b), split(c, d))`, `sort(split(a, b))`,
+			`distinct(split(a, b))`, `slice(split(a, b), i, j)`, `reverse(split(a, b))`, `contains(split(a, b), d)`, `element(split(a, b), i)`,
+			`flatten(concat(split(a, b), split(c, d)))`, `range(i)`, `range(i, j)`, `range(x, i, j)`, `min(i, j, x)`,
+			`max(i, j, x)`, `ceil(x)`, `floor(x)`, `abs(i)`, `abs(x)`,
+		} {
+			template, err := expr.Parse(expr.Source{Text: "${" + text + "}"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, failed := template.Eval(&expr.Scope{Variables: variables})
+			expected, refused := judge(text, variables)
+			if (failed == nil) != (refused == nil) && !strings.Contains(fmt.Sprint(failed), "the number is out of range") {
+				t.Fatalf("%s of %#v: %v, not %v", text, variables, failed, refused)
+			}
+			if composed := composed(got); failed == nil && !reflect.DeepEqual(composed, expected) {
+				t.Fatalf("%s of %#v is %#v, not %#v", text, variables, composed, expected)
+			}
+		}
+	})
+}
+
+// composed is a value as OpenTofu keeps it.
+func composed(v any) any {
+	result, _ := value.Map(v, func(scalar any) (any, error) { return cty.StringVal(value.Text(scalar)).AsString(), nil })
+	return result
 }
 
 // reference evaluates a text with HIL alone. It is not ok when that fails.

@@ -100,8 +100,8 @@ var _ = Describe("Template", func() {
 			`svc.yml:12:50: unknown variable "request.contexts"; did you mean "request.context"? [unknown-variable]`,
 			`svc.yml:12:75: config: expected 1 arguments, got 2; its arguments are (string) string [function-arguments]`,
 			`svc.yml:12:95: unknown function "str.truncat"; did you mean "str.truncate"? [unknown-function]`,
-			`svc.yml:12:113: unknown function "upper"; known are assert, config, config.find, counter.next, env, json.marshal, ` +
-				`length, list.pluck, lookup, … [unknown-function]`,
+			`svc.yml:12:113: unknown function "upper"; known are abs, assert, ceil, concat, config, config.find, ` +
+				`contains, counter.next, distinct, … [unknown-function]`,
 			`svc.yml:12:127: a list cannot be a part of a text; json.marshal makes one of it [expression-type]`,
 			`svc.yml:12:127: mine: expected 2 arguments, got 0; its arguments are (any, map) list [function-arguments]`,
 		}, "\n")))
@@ -111,12 +111,13 @@ var _ = Describe("Template", func() {
 
 	It("documents the standard functions", func() {
 		functions := expr.StandardFunctions()
-		Expect(functions).To(HaveLen(16))
+		Expect(functions).To(HaveLen(44))
 		for name, function := range functions {
 			Expect(function.Doc).To(HaveSuffix("."), name)
 			Expect(function.Call).NotTo(BeNil(), name)
 		}
 		Expect(functions["str.truncate"].Signature()).To(Equal("(int, string) string"))
+		Expect(functions["concat"].Signature()).To(Equal("(list...) list"))
 	})
 
 	It("places what it reports in every style of YAML scalar", func() {

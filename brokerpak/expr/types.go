@@ -83,10 +83,14 @@ func (c *typeCheck) call(n *ast.Call) Type {
 	if !ok {
 		function, ok = c.known.Functions[n.Func]
 	}
+	var types []Type
+	if ok && function.checkArity(n.Func, len(n.Args)) == nil {
+		types = function.types(len(n.Args))
+	}
 	for i, arg := range n.Args {
 		given := c.infer(arg)
-		if ok && len(n.Args) == len(function.Args) && !convertible(arg, given, function.Args[i]) {
-			c.fail(arg, "argument %d of %s must be %s, not %s", i+1, n.Func, article(function.Args[i]), describe(arg, given))
+		if types != nil && !convertible(arg, given, types[i]) {
+			c.fail(arg, "argument %d of %s must be %s, not %s", i+1, n.Func, article(types[i]), describe(arg, given))
 		}
 	}
 	if !ok {
@@ -174,7 +178,7 @@ func convertible(node ast.Node, from, to Type) bool {
 		_, err = strconv.ParseBool(text)
 	case from == String && to == Int:
 		_, err = strconv.ParseInt(text, 0, 0)
-	case from == String && to == Float:
+	case from == String && (to == Float || to == Number):
 		_, err = strconv.ParseFloat(text, 64)
 	default:
 		return to != Bool && from != Bool

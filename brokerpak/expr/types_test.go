@@ -47,6 +47,13 @@ var _ = Describe("Template.Check of types", func() {
 		Entry("a number that is and-ed", `${alive() && 5}`, "the operand must be true or false"),
 		Entry("a text that is indexed", `${text["a"]}`, "text is a string, neither a map nor a list"),
 		Entry("a list indexed by a word", `${tags["one"]}`, "the index of list tags must be a number"),
+		Entry("a text among lists", `${concat(tags, tags, text)}`, "argument 3 of concat must be a list, not a string"),
+		Entry("a list among maps", `${merge(labels, tags)}`, "argument 2 of merge must be a map, not a list"),
+		Entry("a word among numbers", `${max(1, "two", text)}`, `argument 2 of max must be a number, not "two"`),
+		Entry("a boolean among numbers", `${min(1, alive())}`, "argument 2 of min must be a number, not a bool"),
+		Entry("a map as the end of a range", `${range(1, labels)}`, "argument 2 of range must be a number, not a map"),
+		Entry("a number of a function as a condition", `${max(1, text) ? "a" : "b"}`, "the condition must be true or false, not a number"),
+		Entry("a list of a function in a text", `a ${split(",", text)}`, "a list cannot be a part of a text"),
 		Entry("a fault below others", `${alive() ? "x-${str.truncate("two", "a")}" : "b"}`, `not "two"`),
 	)
 
@@ -68,6 +75,11 @@ var _ = Describe("Template.Check of types", func() {
 		Entry("a key of a map", `${labels["a"]}`),
 		Entry("JSON of a map", `x${json.marshal(labels)}`),
 		Entry("a comparison", `${alive() && text > 3}`),
+		Entry("numbers of all kinds", `${max(text, 1.5, "2", anything) + 1}`),
+		Entry("a number as an index", `${tags[min(1, text)]}`),
+		Entry("a number as a text", `${lower(max(1, 2))} ${str.truncate(max(1, 1.5), text)}`),
+		Entry("parts of a text", `${length(concat(tags, split(",", text), values(labels)))}`),
+		Entry("groups of a regular expression", `${lookup(regex("(?P<a>.)", text), "a", "")} ${join("", regex("(.)", text))} ${regex(".", text)}`),
 		Entry("an unknown type", `${str.truncate(anything, anything)} ${anything}`),
 	)
 })

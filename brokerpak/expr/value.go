@@ -92,7 +92,9 @@ func goValue(v any) any {
 func hilTypes(types []Type) []ast.Type {
 	result := make([]ast.Type, len(types))
 	for i, t := range types {
-		result[i] = [...]ast.Type{ast.TypeAny, ast.TypeString, ast.TypeInt, ast.TypeBool, ast.TypeFloat, ast.TypeList, ast.TypeMap}[t]
+		result[i] = [...]ast.Type{
+			ast.TypeAny, ast.TypeString, ast.TypeInt, ast.TypeBool, ast.TypeFloat, ast.TypeList, ast.TypeMap, ast.TypeAny,
+		}[t]
 	}
 	return result
 }

@@ -203,6 +203,18 @@ var _ = Describe("The details of rules", func() {
 		Entry("checks are not held against made-up plans", map[string]string{
 			"service.yml": bosh + "    checks:\n    - {that: \"${plan.instance_count(\\\"server\\\") > 7}\", message: too small}\n",
 		}),
+		Entry("patterns and arguments of functions", map[string]string{
+			"service.yml": bosh + "  computed_inputs:\n" +
+				"  - {name: a, type: string, default: '${regex(\"[\", request.instance_id)}'}\n" +
+				"  - {name: b, type: boolean, default: '${regexp.matches(\"(\", request.instance_id)}'}\n" +
+				"  - {name: c, type: integer, default: '${max()}'}\n" +
+				"  - {name: d, type: array, default: '${concat(split(\"-\", request.instance_id), \"x\")}'}\n" +
+				"  - {name: e, type: string, default: '${element(split(\"-\", request.instance_id), 0)}'}\n",
+		},
+			"service.yml:26:41: error parsing regexp: missing closing ]: `[` [regexp]",
+			"service.yml:27:42: error parsing regexp: missing closing ): `(` [regexp]",
+			"service.yml:28:42: max: expected 1 or more arguments, got 0; its arguments are (number...) number [function-arguments]",
+			"service.yml:29:81: argument 2 of concat must be a list, not \"x\" [expression-type]"),
 		Entry("what an expression asks of the operator is not made up", map[string]string{
 			"service.yml": bosh + "  computed_inputs:\n  - {name: a, type: object, default: \"${config(\\\"a.b\\\")}\"}\n",
 		}),
