@@ -33,7 +33,7 @@ func (d *document) variables(what string, target *[]Variable) field {
 func (d *document) variableKeys(what string, variable *Variable) fields {
 	return fields{
 		{"field_name", "The name.", required(d.text("field_name", &variable.Name))},
-		{"type", "The JSON type; any when it is left out.", d.typeName(&variable.Type)},
+		{"type", "The JSON type, or a list of types; any when it is left out.", d.typeNames(variable)},
 		{"details", "What it is for.", required(d.text("details", &variable.Details))},
 		{"required", "Whether a request without it is refused.", d.boolean("required", &variable.Required)},
 		{"nullable", "Whether it may be null, which differs from leaving it out.", d.boolean("nullable", &variable.Nullable)},
@@ -110,6 +110,31 @@ func (d *document) typeName(target *string) field {
 		}
 	}
 	return f.shaped(typesSchema())
+}
+
+// typeNames is one type, or, of this adapter, a list of them.
+func (d *document) typeNames(variable *Variable) field {
+	one := d.typeName(&variable.Type)
+	return field{
+		words: "type, or list of types",
+		shape: func() schema {
+			return schema{"anyOf": []any{typesSchema(), schema{"type": "array", "minItems": 1, "items": typesSchema()}}}
+		},
+		decode: func(node *yaml.Node) {
+			if node.Kind != yaml.SequenceNode {
+				one.decode(node)
+				return
+			}
+			d.sequence(node, "type", func(element *yaml.Node) {
+				var name string
+				d.typeName(&name).decode(element)
+				variable.Types = append(variable.Types, name)
+			})
+			if len(variable.Types) == 1 {
+				variable.Type, variable.Types = variable.Types[0], nil
+			}
+		},
+	}
 }
 
 func typesSchema() schema {

@@ -159,6 +159,8 @@ type Variable struct {
 	TFAttribute     string
 	TFAttributeSkip string
 	ProhibitUpdate  bool
+	// Types are several types of which the value has one; Type is empty then.
+	Types []string
 	// Sticky keeps the value of an instance when its plan or the default changes.
 	Sticky bool
 	Pos    diag.Pos

@@ -66,7 +66,11 @@ func (v Variable) Typical() any {
 	if example, ok := v.Example(); ok {
 		return example
 	}
-	switch v.Type {
+	typ := v.Type
+	if len(v.Types) > 0 {
+		typ = v.Types[0]
+	}
+	switch typ {
 	case "integer", "number":
 		if least, ok := v.Constraints["minimum"]; ok {
 			return least

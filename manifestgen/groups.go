@@ -79,7 +79,7 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType
 	delete(entry, "vm_resources")
-	entry["azs"] = texts(group.AZs)
+	entry["azs"] = value.Texts(group.AZs)
 	networks := listed(entry["networks"], group.Networks)
 	if len(networks) > 1 && !leftToBosh(before.group(group.Name)["networks"], group.Networks) {
 		chooseDefaults(value.Mappings(networks))
@@ -114,7 +114,7 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 
 // vmExtensions are the plan's, then those of the template that the plan does not have.
 func vmExtensions(template any, planned []string) []any {
-	all := texts(planned)
+	all := value.Texts(planned)
 	list, _ := template.([]any)
 	for _, name := range list {
 		if !slices.Contains(all, name) {
@@ -122,14 +122,6 @@ func vmExtensions(template any, planned []string) []any {
 		}
 	}
 	return all
-}
-
-func texts(list []string) []any {
-	out := make([]any, len(list))
-	for i, text := range list {
-		out[i] = text
-	}
-	return out
 }
 
 // chooseDefaults gives the first of several networks what none is marked for, dns or gateway, because BOSH demands a choice.

@@ -13,6 +13,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // restrictions returns what an input demands of its value as a draft-04 schema. With null, null is allowed besides. The
@@ -27,8 +28,11 @@ func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any
 		constraints = with(constraints, "enum", values)
 	}
 	schema := t.object(constraints)
-	if v.Type != "" {
+	switch {
+	case v.Type != "":
 		schema["type"] = v.Type
+	case len(v.Types) > 0:
+		schema["type"] = value.Texts(v.Types)
 	}
 	if null {
 		admitNull(schema)
@@ -48,6 +52,9 @@ func with(m map[string]any, key string, value any) map[string]any {
 func admitNull(schema map[string]any) {
 	if name, ok := schema["type"].(string); ok && name != "null" {
 		schema["type"] = []any{name, "null"}
+	}
+	if names, ok := schema["type"].([]any); ok && !slices.Contains(names, any("null")) {
+		schema["type"] = append(slices.Clone(names), "null")
 	}
 	if values := list(schema["enum"]); len(values) > 0 && !slices.Contains(values, nil) {
 		schema["enum"] = append(slices.Clone(values), nil)

@@ -48,6 +48,22 @@ var _ = Describe("ForPlan", func() {
 		}
 	})
 
+	It("describes an input of several types", func() {
+		v := input("", `{"minimum": 1}`)
+		v.Types = []string{"string", "integer"}
+		Expect(property(v)).To(HaveKeyWithValue("type", []any{"string", "integer"}))
+		v.Nullable = true
+		Expect(property(v)).To(HaveKeyWithValue("type", []any{"string", "integer", "null"}))
+		check := func(item any) error {
+			return schemas.CheckValues([]brokerpak.Variable{v}, map[string]any{v.Name: item}, nil)
+		}
+		Expect(check("5G")).To(Succeed())
+		Expect(check(int64(5))).To(Succeed())
+		Expect(check(nil)).To(Succeed())
+		Expect(check(int64(0))).To(MatchError(ContainSubstring("must be at least 1")))
+		Expect(check([]any{})).To(MatchError(ContainSubstring("must be a string or an integer")))
+	})
+
 	It("describes an input", func() {
 		v := input("string", `{"maxLength": 8, "examples": ["a"], "nonsense": 1, "description": "replaced", "default": "replaced"}`)
 		v.ProhibitUpdate, v.Nullable = true, true

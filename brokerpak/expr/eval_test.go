@@ -196,7 +196,7 @@ var _ = DescribeTable("errors of expressions", func(text, message string) {
 	Entry("both arms are evaluated", `${true ? 1 : 1 / 0}`, "svc.yml:12:23: divide by zero"),
 	Entry("both sides are evaluated", `${false && assert(false, "boom")}`, "svc.yml:12:21: assert: boom"),
 	Entry("assert", `${assert(false, "failure message ${1+1}")}`, "svc.yml:12:12: assert: failure message 2"),
-	Entry("unknown function", `${upper("a")}`, "svc.yml:12:12: unknown function called: upper"),
+	Entry("unknown function", `${title("a")}`, "svc.yml:12:12: unknown function called: title"),
 	Entry("wrong number of arguments", `${str.truncate("hello")}`, "svc.yml:12:12: str.truncate: expected 2 arguments, got 1"),
 	Entry("wrong type of an argument", `${map.flatten(":", ";", "x")}`,
 		"svc.yml:12:12: map.flatten: argument 3 should be type map, got type string"),

@@ -44,6 +44,7 @@ func generalFunctions() map[string]Function {
 		"trimprefix": {[]Type{String, String}, String, "Removes the second text from the start of the first.", ofTexts(strings.TrimPrefix)},
 		"trimspace":  {[]Type{String}, String, "Removes white space from both ends of the text.", ofText(strings.TrimSpace)},
 		"trimsuffix": {[]Type{String, String}, String, "Removes the second text from the end of the first.", ofTexts(strings.TrimSuffix)},
+		"upper":      {[]Type{String}, String, "Returns the text in upper case.", ofText(strings.ToUpper)},
 		"values":     {[]Type{Map}, List, "Returns the values of the map in the order of its sorted keys.", values},
 	}
 }

@@ -53,6 +53,7 @@ var different = map[string]string{
 	"hil-details-bool-false":  "0",
 	"hil-details-object":      `{"k":"v","n":"1"}`,
 	"hil-escape":              "${literal}",          // there: evaluated once more by OpenTofu
+	"hil-builtin-upper":       "A",                   // there: no such function
 	"cast-number-s-max":       "9223372036854775807", // there: rounded to a double
 	"hil-param-big-int":       "p=12345678901234567890",
 }

@@ -89,7 +89,7 @@ var _ = Describe("Template", func() {
 	})
 
 	It("reports what it does not know", func() {
-		template := parse(`${regoin} ${request.context.platform} ${request.contexts} ${n} ${config("a", "b")} ${str.truncat(1)} ${upper("a")} ${mine()}`)
+		template := parse(`${regoin} ${request.context.platform} ${request.contexts} ${n} ${config("a", "b")} ${str.truncat(1)} ${title("a")} ${mine()}`)
 		list := template.Check(expr.Known{
 			Variables: []string{"region", "n"},
 			Prefixes:  []string{"request.context"},
@@ -100,7 +100,7 @@ var _ = Describe("Template", func() {
 			`svc.yml:12:50: unknown variable "request.contexts"; did you mean "request.context"? [unknown-variable]`,
 			`svc.yml:12:75: config: expected 1 arguments, got 2; its arguments are (string) string [function-arguments]`,
 			`svc.yml:12:95: unknown function "str.truncat"; did you mean "str.truncate"? [unknown-function]`,
-			`svc.yml:12:113: unknown function "upper"; known are abs, assert, ceil, concat, config, config.find, ` +
+			`svc.yml:12:113: unknown function "title"; known are abs, assert, ceil, concat, config, config.find, ` +
 				`contains, counter.next, distinct, … [unknown-function]`,
 			`svc.yml:12:127: a list cannot be a part of a text; json.marshal makes one of it [expression-type]`,
 			`svc.yml:12:127: mine: expected 2 arguments, got 0; its arguments are (any, map) list [function-arguments]`,
@@ -111,7 +111,7 @@ var _ = Describe("Template", func() {
 
 	It("documents the standard functions", func() {
 		functions := expr.StandardFunctions()
-		Expect(functions).To(HaveLen(44))
+		Expect(functions).To(HaveLen(45))
 		for name, function := range functions {
 			Expect(function.Doc).To(HaveSuffix("."), name)
 			Expect(function.Call).NotTo(BeNil(), name)

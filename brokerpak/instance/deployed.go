@@ -77,7 +77,7 @@ func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Fun
 			if group == nil {
 				return []any{}
 			}
-			return list(group.Networks)
+			return value.Texts(group.Networks)
 		}),
 		prefix + ".has_disk": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any {
 			return group != nil && group.PersistentDiskType != ""

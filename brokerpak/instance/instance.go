@@ -62,7 +62,7 @@ func Deferred(template *expr.Template) bool {
 func (v *View) Constants() map[string]any {
 	vms := map[string]any{}
 	for group, addresses := range v.VMs {
-		vms[group] = list(addresses)
+		vms[group] = value.Texts(addresses)
 	}
 	dns := map[string]any{}
 	for name, address := range v.DNS {
@@ -92,14 +92,6 @@ func (v *View) InstanceID() string { return ID(v.Deployment()) }
 // ID returns the instance id that a deployment name holds.
 func ID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
 
-func list(texts []string) []any {
-	items := make([]any, len(texts))
-	for i, text := range texts {
-		items[i] = text
-	}
-	return items
-}
-
 // Functions are bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find.
 func (v *View) Functions() map[string]expr.Function {
 	one := []expr.Type{expr.String}
@@ -113,7 +105,7 @@ func (v *View) Functions() map[string]expr.Function {
 		}},
 		"bosh.hosts": {Args: one, Result: expr.List, Call: func(args []any) (any, error) {
 			hosts, err := v.hosts(value.Text(args[0]))
-			return list(hosts), err
+			return value.Texts(hosts), err
 		}},
 		"bosh.address": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
 			name := value.Text(args[0])

@@ -159,8 +159,12 @@ var _ = Describe("the details of an instance", func() {
 
 	It("have the types that are declared", func() {
 		service.Provision.Outputs = []brokerpak.Variable{
-			{Name: "tls", Type: "boolean"}, {Name: "port", Type: "integer"}, {Name: "hosts", Type: "array"}, {Name: "fixed", Type: "string"},
-			{Name: "wrong", Type: "integer"}, {Name: "of_template", Type: "integer"},
+			{Name: "tls", Type: "boolean"},
+			{Name: "port", Type: "integer"},
+			{Name: "hosts", Type: "array"},
+			{Name: "fixed", Type: "string"},
+			{Name: "wrong", Type: "integer"},
+			{Name: "of_template", Type: "integer"},
 		}
 		service.Provision.Bosh.Outputs = map[string]brokerpak.Output{
 			"tls": output(`${2 > 1}`), "port": output(`${manifest.get("` + properties + `size")}`), "hosts": output(`${json.marshal(bosh.hosts("box"))}`),

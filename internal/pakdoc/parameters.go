@@ -1,7 +1,9 @@
 package pakdoc
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
@@ -47,10 +49,7 @@ func describe(v brokerpak.Variable) parameter {
 }
 
 func typeOf(v brokerpak.Variable) string {
-	name := v.Type
-	if name == "" {
-		name = "any"
-	}
+	name := cmp.Or(v.Type, strings.Join(v.Types, " or "), "any")
 	if v.Nullable {
 		name += " or null"
 	}

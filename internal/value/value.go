@@ -286,6 +286,15 @@ func Merge(layers ...map[string]any) map[string]any {
 	return all
 }
 
+// Texts is a list of texts as a value.
+func Texts(texts []string) []any {
+	items := make([]any, len(texts))
+	for i, text := range texts {
+		items[i] = text
+	}
+	return items
+}
+
 // Keys returns the sorted keys of a map.
 func Keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
