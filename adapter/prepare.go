@@ -57,7 +57,7 @@ func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparati
 
 // checkServices finds what the configuration says about services and what no command has needed yet.
 func (p *preparer) checkServices() error {
-	var failed []error
+	failed := []error{p.checkErrands()}
 	if name := p.config.Service; name != "" {
 		_, err := p.choose(hints{})
 		failed = append(failed, err)
@@ -72,6 +72,19 @@ func (p *preparer) checkServices() error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// checkErrands refuses errands whose states bindings would look for in another backend.
+func (p *preparer) checkErrands() error {
+	if len(p.config.ErrandProperties) == 0 {
+		return nil
+	}
+	state, _ := normalised(p.config.ErrandProperties)["state"].(map[string]any)
+	if kind := value.Text(state["type"]); kind != p.config.State.Type || kind == localBackend {
+		return fmt.Errorf("errand_properties must have the state.type of the adapter, whose bindings read what errands made, and neither may be local; "+
+			"the adapter has %q, errand_properties has %q", p.config.State.Type, kind)
+	}
+	return nil
 }
 
 // checkSecure refuses a service whose secrets, or sensitive outputs, need to know where the broker keeps them.

@@ -11,11 +11,8 @@ import (
 	"service-adapter/adapter"
 )
 
-var _ = Describe("preparing", func() {
-	It("needs secure_manifests for sensitive outputs of a provision template", func() {
-		s := newSite(GinkgoT().TempDir())
-		delete(s.env, "SERVICE_ADAPTER_SECURE_MANIFESTS")
-		s.serve(s.pak("one", `version: 1
+// bare is the head of a service definition.
+const bare = `version: 1
 name: one
 id: 00000000-0000-4000-8000-000000000001
 description: A service
@@ -24,16 +21,35 @@ image_url: https://example.com/one.png
 documentation_url: https://example.com/one
 support_url: https://example.com/support
 plans: [{name: small, id: 00000000-0000-4000-8000-000000000011, description: Small, display_name: Small}]
-provision:
+bind: {}
+`
+
+var _ = Describe("preparing", func() {
+	It("needs secure_manifests for sensitive outputs of a provision template", func() {
+		s := newSite(GinkgoT().TempDir())
+		delete(s.env, "SERVICE_ADAPTER_SECURE_MANIFESTS")
+		s.serve(s.pak("one", bare+`provision:
   template: |
     output "password" {
       value     = "p"
       sensitive = true
     }
-bind: {}
 `))
 		_, err := adapter.Prepare(context.Background(), adapter.Invocation{Stderr: &bytes.Buffer{}, Getenv: s.getenv}, filepath.Join(s.dir, "prepared"))
 		Expect(err).To(MatchError(`checking the configuration: service "one" has sensitive outputs: ` +
 			"secure_manifests must say what the broker's enable_secure_manifests says"))
 	})
+
+	DescribeTable("refuses errands whose states bindings would not find", func(state, errands string) {
+		s := newSite(GinkgoT().TempDir())
+		s.serve(s.pak("one", bare))
+		s.env["SERVICE_ADAPTER_STATE"], s.env["SERVICE_ADAPTER_ERRAND_PROPERTIES"] = state, errands
+		_, err := adapter.Prepare(context.Background(), adapter.Invocation{Stderr: &bytes.Buffer{}, Getenv: s.getenv}, filepath.Join(s.dir, "prepared"))
+		Expect(err).To(MatchError(ContainSubstring("errand_properties must have the state.type of the adapter")))
+	},
+		Entry("local", "{config: {dir: /store}}", "{state: {type: local}}"),
+		Entry("none", "{config: {dir: /store}}", "{paks: [/a]}"),
+		Entry("another", "{config: {dir: /store}}", "{state: {type: pg}}"),
+		Entry("another of two", "{type: s3}", "{state: {type: pg}}"),
+	)
 })
