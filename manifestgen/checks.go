@@ -68,11 +68,19 @@ func deployedScope(in *input, r *resolution) (*vars.Scope, error) {
 		Functions: instance.ProvisionFunctions(instance.DeployedPlan(root), plan.Properties, instance.DeployedReleases(root)),
 	})
 	provision := vars.Provision{
-		Service: in.Service, Plan: plan, Defaults: in.Defaults, Parameters: r.earlier, Deployed: value.Keys(r.earlier),
+		Service: in.Service, Plan: plan, Defaults: in.Defaults, Parameters: r.earlier, Deployed: value.Keys(r.earlier), Sticky: deployedSticky(in),
 		Check: func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
 	}
 	if err := provision.Resolve(scope); err != nil {
 		return nil, err
 	}
 	return scope.With(previousNames(in)), nil
+}
+
+// deployedSticky are the values of sticky inputs that the deployed instance has.
+func deployedSticky(in *input) map[string]any {
+	if in.before.record == nil {
+		return nil
+	}
+	return in.before.record.Sticky
 }

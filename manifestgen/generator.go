@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -97,6 +98,8 @@ type input struct {
 	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
 	module        *hclfile.Module
 	keepsTemplate bool
+	// deployed gives the variables of the deployed instance; none when nothing is deployed.
+	deployed func() (map[string]any, error)
 	// plan is the broker's with the instance groups as the definition sizes them.
 	plan *serviceadapter.Plan
 }
@@ -200,6 +203,16 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 		return nil, err
 	}
 	p := &prepared{resolution: r}
+	in.deployed = sync.OnceValues(func() (map[string]any, error) {
+		if !in.before.exists() {
+			return nil, nil
+		}
+		scope, err := deployedScope(in, r)
+		if err != nil {
+			return nil, fmt.Errorf("computing the variables of the deployed instance: %w", err)
+		}
+		return scope.Values, nil
+	})
 	plan := in.BrokerPlan
 	if plan.InstanceGroups, err = size(in, r.scope); err != nil {
 		return nil, err

@@ -83,11 +83,8 @@ func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 	properties := map[string]any{}
 	maps.Copy(properties, in.PreviousProperties)
 	names := map[string]any{"previous.exists": in.before.exists(), "previous.plan": "", "previous_plan.properties": properties}
-	parameters := map[string]any{}
 	if before := in.before.record; before != nil {
-		names["previous.plan"], parameters = before.Plan, before.Parameters
-	} else if in.before.carried != nil {
-		parameters = in.before.carried.Parameters(in.bosh)
+		names["previous.plan"] = before.Plan
 	}
 	available := instance.PlanFunctions("previous_plan", in.PreviousPlan)
 	one := []expr.Type{expr.String}
@@ -96,7 +93,8 @@ func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 		return instances, nil
 	}}
 	available["previous.parameter"] = expr.Function{Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
-		return parameters[value.Text(args[0])], nil
+		deployed, err := in.deployed()
+		return deployed[value.Text(args[0])], err
 	}}
 	return names, available
 }

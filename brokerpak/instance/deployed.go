@@ -64,6 +64,14 @@ func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Fun
 			Call: func(args []any) (any, error) { return call(FindGroup(plan, value.Text(args[0]))), nil },
 		}
 	}
+	text := func(of func(group *serviceadapter.InstanceGroup) string) expr.Function {
+		return function(expr.String, func(group *serviceadapter.InstanceGroup) any {
+			if group == nil {
+				return ""
+			}
+			return of(group)
+		})
+	}
 	return map[string]expr.Function{
 		prefix + ".has_update": {Result: expr.Bool, Call: func([]any) (any, error) { return plan != nil && plan.Update != nil, nil }},
 		prefix + ".instance_count": function(expr.Int, func(group *serviceadapter.InstanceGroup) any {
@@ -79,6 +87,8 @@ func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Fun
 			}
 			return value.Texts(group.Networks)
 		}),
+		prefix + ".vm_type":   text(func(group *serviceadapter.InstanceGroup) string { return group.VMType }),
+		prefix + ".disk_type": text(func(group *serviceadapter.InstanceGroup) string { return group.PersistentDiskType }),
 		prefix + ".has_disk": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any {
 			return group != nil && group.PersistentDiskType != ""
 		}),
