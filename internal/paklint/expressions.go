@@ -109,8 +109,28 @@ func (c *serviceCheck) expressions() {
 			c.details(site.template)
 		}
 	}
+	c.appBindings()
 	c.order(&c.service.Provision)
 	c.order(&c.service.Bind)
+}
+
+// appBindings warns of inputs of a binding that are made of the app's id and not of the binding's.
+func (c *serviceCheck) appBindings() {
+	action := &c.service.Bind
+	for _, name := range action.InputNames() {
+		for _, template := range []*expr.Template{action.ExpressionOf(name, true), action.ExpressionOf(name, false)} {
+			if template == nil {
+				continue
+			}
+			reads := map[string]bool{}
+			for _, reference := range template.References() {
+				reads[reference.Name] = true
+			}
+			if (reads["request.app_guid"] || reads["request.bind_resource.app_guid"]) && !reads["request.binding_id"] {
+				c.diags.Warnf(template.Pos(), "app-binding", "input %q is made of the app's id, which all bindings of the app have; use request.binding_id", name)
+			}
+		}
+	}
 }
 
 // known adds the inputs of an action, and what plans set besides, to the names of a call.

@@ -16,6 +16,7 @@ type Rule struct {
 func Rules() []Rule { return slices.Clone(rules) }
 
 var rules = []Rule{ //nolint:gochecknoglobals // a constant table
+	{"app-binding", "warning", "what a binding makes is not named after the app alone"},
 	{"audience", "error", "the audience of a check is operator or user"},
 	{"binary", "both", "the pak holds its binaries for each of its platforms"},
 	{"bosh-manifest", "error", "the rendered manifest is a BOSH manifest, version 2"},
