@@ -1,0 +1,37 @@
+// Package adapters_test shows that services for which others wrote adapters in Go can be expressed as paks. It plays recorded requests of
+// the on-demand broker to those adapters, testdata/NAME/NN-….json, to the built adapter with the pak testdata/paks/NAME, and compares
+// the answers: exit code, manifest, schemas, credentials, dashboard, what the user reads, and the calls of the service's command-line client.
+//
+// The suite takes the cases that it finds. What differs needs a row in explained_test.go with the reason, and what a refusal says a row
+// in refusals_test.go; a row that no case needs fails the suite. A spec of each adapter counts the cases, which go test -v shows: of ZooKeeper
+// 7 are equal but for the record in the manifest and 6 explained, of Aerospike 6 and 7.
+//
+// Besides, the broker's check for pending changes is made: of the manifest that the other adapter deployed, before an update, and of the
+// one that the pak makes. described_test.go has what the descriptions of the adapters say and no case shows.
+package adapters_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
+	binary "service-adapter/spec/kit/broker"
+)
+
+// adapterBinary is the absolute path of the adapter under test.
+var adapterBinary string
+
+func TestAdapters(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "Adapters", suite, reporter)
+}
+
+var _ = BeforeSuite(func() {
+	kit.OpenTofu(GinkgoT(), kit.Newest)
+	adapterBinary = binary.Binary(GinkgoT())
+})

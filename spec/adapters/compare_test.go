@@ -1,0 +1,214 @@
+package adapters_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	older "gopkg.in/yaml.v2"
+
+	"service-adapter/internal/odb"
+	"service-adapter/internal/value"
+	binary "service-adapter/spec/kit/broker"
+)
+
+// difference is a place where two answers are not the same. Absent is what one of them does not have.
+type difference struct{ path, theirs, ours string }
+
+const absent = "(absent)"
+
+func (d difference) String() string {
+	return fmt.Sprintf("%s: there %s, here %s", d.path, d.theirs, d.ours)
+}
+
+// differences are all places where two trees differ, as JSON pointers, sorted.
+func differences(path string, theirs, ours any) []difference {
+	switch a := theirs.(type) {
+	case object:
+		if b, ok := ours.(object); ok {
+			var all []difference
+			for _, key := range value.Keys(value.Merge(a, b)) {
+				all = append(all, child(path+"/"+key, a, b, key)...)
+			}
+			return all
+		}
+	case []any:
+		if b, ok := ours.([]any); ok {
+			var all []difference
+			for i := range max(len(a), len(b)) {
+				all = append(all, child(fmt.Sprintf("%s/%d", path, i), indexed(a), indexed(b), fmt.Sprint(i))...)
+			}
+			return all
+		}
+	}
+	if reflect.DeepEqual(theirs, ours) {
+		return nil
+	}
+	return []difference{{path, shown(theirs), shown(ours)}}
+}
+
+func child(path string, theirs, ours object, key string) []difference {
+	a, there := theirs[key]
+	b, here := ours[key]
+	switch {
+	case !there:
+		return []difference{{path, absent, shown(b)}}
+	case !here:
+		return []difference{{path, shown(a), absent}}
+	default:
+		return differences(path, a, b)
+	}
+}
+
+func indexed(list []any) object {
+	all := object{}
+	for i, item := range list {
+		all[fmt.Sprint(i)] = item
+	}
+	return all
+}
+
+func shown(item any) string { return string(value.MustJSON(item)) }
+
+func yamlOf(item any) (string, error) {
+	text, err := older.Marshal(item)
+	return string(text), err
+}
+
+// compare plays a case and returns what differs but for random values.
+func (p *player) compare(ctx context.Context) []difference {
+	GinkgoHelper()
+	got := p.play(ctx)
+	if (got.Exit == 0) == p.refused() {
+		return []difference{{"/exit", fmt.Sprint(p.Exit), fmt.Sprint(got.Exit)}}
+	}
+	all := differences("/exit", int64(p.Exit), int64(got.Exit))
+	all = append(all, differences("/commands", anyOf(p.Commands), p.calls())...)
+	switch {
+	case p.refused():
+		p.expectReason(got)
+		ours := strings.TrimSpace(got.Stdout)
+		if theirs := value.Text(p.Stdout); theirs != "" && theirs != ours {
+			all = append(all, difference{"/user", theirs, ours})
+		}
+	case p.Command == "generate-manifest":
+		all = append(all, p.compareManifests(ctx, got)...)
+	default:
+		all = append(all, differences("/stdout", emptied(p.Stdout), answered(got.Stdout))...)
+	}
+	return slices.DeleteFunc(all, func(d difference) bool { return slices.Contains(p.RandomPaths, d.path) })
+}
+
+func anyOf(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
+}
+
+// emptied is an answer; nothing and an empty object are the same to the broker.
+func emptied(answer any) any {
+	if answer == "" || answer == nil {
+		return object{}
+	}
+	return answer
+}
+
+func answered(stdout string) any {
+	GinkgoHelper()
+	if strings.TrimSpace(stdout) == "" {
+		return object{}
+	}
+	tree, err := value.DecodeJSON([]byte(stdout))
+	Expect(err).NotTo(HaveOccurred())
+	return tree
+}
+
+// compareManifests compares manifests as trees, and as the broker does before an update. What the pak made must give itself again.
+func (p *player) compareManifests(ctx context.Context, got binary.Answer) []difference {
+	GinkgoHelper()
+	ours := manifestOf(got.Stdout)
+	tree := treeOf(ours)
+	theirs, err := yamlOf(p.Stdout)
+	Expect(err).NotTo(HaveOccurred())
+	all := differences("/stdout", p.Stdout, tree)
+	for _, d := range differences("/stdout", compared(theirs), compared(ours)) {
+		if !slices.ContainsFunc(all, func(known difference) bool { return known.path == d.path }) {
+			all = append(all, d)
+		}
+	}
+	p.expectSameRandom(tree)
+	same, err := odb.SameManifests(ours, p.pending(ctx, p.Input["plan"], ours))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(same).To(BeTrue(), "the manifest that the pak made has pending changes")
+	return all
+}
+
+// expectSameRandom asserts that one random value of the other adapter at several places is one value here, too, of the same form.
+func (p *player) expectSameRandom(tree any) {
+	GinkgoHelper()
+	made := map[any]any{}
+	for _, path := range p.RandomPaths {
+		theirs, ours := at(object{"stdout": p.Stdout}, path), at(object{"stdout": tree}, path)
+		Expect(ours).To(HaveLen(len(value.Text(theirs))), path)
+		Expect(ours).To(MatchRegexp("^[A-Za-z0-9]+$"), path)
+		if made[theirs] == nil {
+			made[theirs] = ours
+		}
+		Expect(ours).To(Equal(made[theirs]), path)
+	}
+}
+
+// at is the value at a JSON pointer; nil where there is none.
+func at(tree any, pointer string) any {
+	for _, key := range strings.Split(pointer, "/")[1:] {
+		if list, ok := tree.([]any); ok {
+			tree = indexed(list)
+		}
+		object, _ := tree.(object)
+		tree = object[key]
+	}
+	return tree
+}
+
+// comparePending makes the broker's check for pending changes of the manifest that the other adapter deployed.
+func (p *player) comparePending(ctx context.Context) []difference {
+	GinkgoHelper()
+	deployed := p.text("previous_manifest")
+	if deployed == "" {
+		return nil
+	}
+	return differences("/pending", compared(deployed), compared(p.pending(ctx, p.Input["previous_plan"], deployed)))
+}
+
+// expectReason asserts that both refuse for the same reason.
+func (p *player) expectReason(got binary.Answer) {
+	GinkgoHelper()
+	said := strings.ReplaceAll(got.Stdout+"\n"+got.Stderr, `\"`, `"`)
+	if p.clientFailed() {
+		if p.Exit == 1 {
+			Expect(said).To(ContainSubstring(p.failure()))
+		}
+		return // the exit code tells
+	}
+	theirs, found := p.Stderr+"\n"+value.Text(p.Stdout), false
+	for i := range refusals {
+		row := &refusals[i]
+		for _, pair := range row.pairs {
+			pattern := regexp.MustCompile(pair.theirs)
+			match := pattern.FindStringSubmatchIndex(theirs)
+			if row.adapter != p.Adapter || match == nil {
+				continue
+			}
+			Expect(said).To(MatchRegexp(string(pattern.ExpandString(nil, pair.ours, theirs, match))), "where the other adapter says: %s", theirs)
+			row.used, found = true, true
+		}
+	}
+	Expect(found).To(BeTrue(), "no row of refusals says what is said here where the other adapter says: %s", theirs)
+}

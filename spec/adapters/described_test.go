@@ -1,0 +1,116 @@
+package adapters_test
+
+import (
+	"context"
+	"maps"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+	"service-adapter/internal/value"
+)
+
+// described are behaviours that the descriptions of the adapters name, each made from a recorded case whose input or outcome is changed.
+var described = []struct {
+	behaviour, adapter, from string
+	change                   func(c *recorded)
+	exit                     int
+	// user is what the user reads, as a regular expression, operator likewise what is on standard error.
+	user, operator string
+}{
+	{
+		"a binding without VMs is refused", "zookeeper", "15-bind-with-director",
+		func(c *recorded) { c.Input["bosh_vms"] = object{"other": []any{"10.0.0.1"}} }, 1, "", "no VMs for instance group .*zookeeper",
+	},
+	{
+		"a client that fails otherwise refuses a binding", "zookeeper", "19-bind-exists", func(c *recorded) { c.Exit = 1 }, 1, "", "no server answers",
+	},
+	{
+		"a node that is gone is no such binding", "zookeeper", "21-unbind", func(c *recorded) { c.Exit = 41 }, 41, "", "",
+	},
+	{
+		"the name of a namespace is final", "aerospike", "21-update-final-parameter-same-value", parameters(object{"namespace_name": "other"}),
+		1, `parameter "namespace_name" cannot be changed`, "",
+	},
+	{
+		"the storage of a namespace is final", "aerospike", "21-update-final-parameter-same-value",
+		parameters(object{"namespace_storage_type": "device"}), 1, `parameter "namespace_storage_type" cannot be changed`, "",
+	},
+	{
+		"a size has a unit", "aerospike", "01-create-small", parameters(object{"namespace_filesize": "4"}),
+		1, `parameter "namespace_filesize" must match the pattern`, "",
+	},
+	{
+		"a user cannot take servers away", "aerospike", "15-update-keeps-parameters", parameters(object{"server_instances": 4}),
+		1, "Cannot reduce the size of the Aerospike cluster", "",
+	},
+}
+
+// parameters makes a case's request have other parameters.
+func parameters(all object) func(c *recorded) {
+	return func(c *recorded) {
+		body := maps.Clone(c.request())
+		body["parameters"] = all
+		c.Input["request_parameters"] = body
+	}
+}
+
+// caseOf is a recorded case, by its name.
+func caseOf(adapter, name string) recorded {
+	GinkgoHelper()
+	for _, c := range casesOf(adapter) {
+		if c.name == name {
+			return c
+		}
+	}
+	Fail("there is no case " + name)
+	return recorded{}
+}
+
+var _ = Describe("What the adapters are said to do", func() {
+	for _, one := range described {
+		It(one.adapter+": "+one.behaviour, func(ctx context.Context) {
+			c := caseOf(one.adapter, one.from)
+			one.change(&c)
+			got := newPlayer(c).play(ctx)
+			Expect(got.Exit).To(Equal(one.exit))
+			Expect(got.Stdout).To(MatchRegexp(one.user))
+			Expect(got.Stderr).To(MatchRegexp(one.operator))
+		})
+	}
+
+	It("aerospike: credentials are the cluster's", func(ctx context.Context) {
+		c := caseOf("aerospike", "23-bind-no-server-vms")
+		c.Input["bosh_vms"].(object)["Aerospike-Server"] = []any{"10.0.8.6", "10.0.8.5"}
+		got := newPlayer(c).play(ctx)
+		Expect(got.Exit).To(Equal(0))
+		Expect(at(answered(got.Stdout), "/credentials")).To(Equal(object{
+			"service_type": "medium", "hostname": "10.0.8.6", "port": int64(3000), "namespace": "cf_persistent",
+			"aerospike_server_ips": []any{"10.0.8.6", "10.0.8.5"}, "aerospike_amc_ips": []any{"10.0.8.9"},
+			"user": "admin", "password": "zsJZMPxGiWFT6jXSKzWw", "amc_address": "https://aerospike-amc-7c2d.apps.example.com",
+		}))
+	})
+
+	It("aerospike: an instance that the pak made keeps its namespace, too", func(ctx context.Context) {
+		p := newPlayer(caseOf("aerospike", "01-create-small"))
+		made := manifestOf(p.play(ctx).Stdout)
+		small := p.Input["plan"].(object)
+		other := value.CloneMap(small)
+		other["properties"].(object)["namespace_name"] = "cf_persistent"
+
+		By("an update to a plan with another namespace")
+		got := p.call(ctx, "generate-manifest", p.generate(other, small, made, p.request()))
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		made = manifestOf(got.Stdout)
+		const name = "/instance_groups/0/jobs/0/properties/namespace_name"
+		Expect(at(treeOf(made), name)).To(Equal("cf_session"))
+		Expect(odb.SameManifests(made, p.pending(ctx, other, made))).To(BeTrue())
+
+		By("a request with the plan's name, then with the instance's")
+		for wanted, exit := range map[string]int{"cf_persistent": 1, "cf_session": 0} {
+			parameters(object{"namespace_name": wanted})(&p.recorded)
+			Expect(p.call(ctx, "generate-manifest", p.generate(other, other, made, p.request())).Exit).To(Equal(exit), wanted)
+		}
+	})
+})

@@ -1,0 +1,45 @@
+package adapters_test
+
+// refusal is a kind of reason for which an adapter refuses.
+type refusal struct {
+	adapter string
+	pairs   []saying
+	used    bool
+}
+
+// saying is what is read here, on standard output or standard error, where another adapter says something to the user or the operator. Both
+// are regular expressions; $1 is a group of theirs.
+type saying struct{ theirs, ours string }
+
+// refusals are all kinds. A refusal of another adapter for a reason that is not here fails the suite.
+var refusals = []refusal{
+	{adapter: "zookeeper", pairs: []saying{{`the current service plan is too small`, `cannot migrate to a smaller plan`}}},
+	{
+		// What the operator provides does not fit the service.
+		adapter: "zookeeper",
+		pairs: []saying{
+			{`expected 1 network for (\S+), got (\d+)`, `expected 1 network for $1, got $2`},
+			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
+			{`job '([^']+)' not provided`, `job '$1' not provided`},
+			{`no VMs for`, `no VMs for instance group "zookeeper"`},
+		},
+	},
+	{adapter: "zookeeper", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* must be an? (integer|string)`}}},
+	{
+		adapter: "zookeeper",
+		pairs:   []saying{{`unsupported parameter\(s\) for this service: (\w+)`, `parameter "$1" is not supported`}},
+	},
+
+	{
+		adapter: "aerospike",
+		pairs: []saying{
+			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
+			{`job '([^']+)' not provided`, `job '$1' not provided`},
+			{`no VMs for instance group`, `no VMs for instance group "Aerospike-(Server|AMC)"`},
+		},
+	},
+	{adapter: "aerospike", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`}}},
+	{adapter: "aerospike", pairs: []saying{{`unsupported parameter\(s\) : (\w+)`, `parameter "$1" is not supported`}}},
+	{adapter: "aerospike", pairs: []saying{{`invalid argument for (\w+)`, `parameter "$1" must`}}},
+	{adapter: "aerospike", pairs: []saying{{`Cannot reduce the size`, `Cannot reduce the size`}}},
+}
