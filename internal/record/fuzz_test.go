@@ -43,3 +43,36 @@ func FuzzFromManifest(f *testing.F) {
 		}
 	})
 }
+
+func FuzzIntent(f *testing.F) {
+	intent := record.Intent{
+		InstanceID: "i", Service: "s", Inputs: map[string]any{"a": int64(1), "b": "((x))"}, Later: []string{"c"},
+		Constants: map[string]any{"request.instance_id": "i"}, Versions: record.Versions{Pak: "p", Template: "t"},
+	}
+	for _, seed := range []string{intent.Encode(), "", "{}", `{"format":1,"instance_id":"i","service":"s","inputs":{"a":1e400}}`, `{"format":2}`, "[]"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		i, err := record.DecodeIntent(text)
+		if (i == nil) == (err == nil) {
+			t.Fatalf("got %+v and %v", i, err)
+		}
+		if err != nil {
+			return
+		}
+		encoded := i.Encode()
+		if encoded == "null" {
+			return // an infinite number, which is refused before it gets into an intent
+		}
+		if strings.Contains(encoded, "(") {
+			t.Errorf("%q holds a parenthesis", encoded)
+		}
+		again, err := record.DecodeIntent(encoded)
+		if err != nil {
+			t.Fatalf("%q: %v", encoded, err)
+		}
+		if got := again.Encode(); got != encoded {
+			t.Errorf("%q comes back as %q", encoded, got)
+		}
+	})
+}

@@ -479,6 +479,24 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Entry("the provider", afterClear, theProvider),
 	)
 
+	It("because the backend is gone while it destroys, goes on with a repeat on another VM", func(ctx context.Context) {
+		begin(ctx, pg)
+		expectMade(ctx, vm)
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		at := vm.point(afterClear)
+		at.Hold()
+		run := process.Start(vm.adapter(), nil, "", "instance", "destroy", "--force", "--", vm.ID)
+		at.Reached()
+		w.stop()
+		at.Release()
+		Expect(run.Wait().Exit).NotTo(BeZero())
+		w.start(ctx)
+		got := m.newErrandVM().destroy(ctx)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(w.resources()).To(BeEmpty())
+		Expect(w.stored()).To(BeEmpty())
+	})
+
 	It("because the deployment failed before it, leaves everything as it was", func(ctx context.Context) {
 		begin(ctx, pg)
 		expectMade(ctx, vm)
