@@ -36,18 +36,22 @@ func (m *machine) heldAt(where, name string, parameters object, meanwhile func(w
 // killed runs a command up to a point and kills the victim there.
 func (m *machine) killed(name string, parameters object, where string, who victim) answer {
 	GinkgoHelper()
-	got := m.heldAt(where, name, parameters, func(waiting int) {
-		switch who {
-		case theTofu:
-			kill(m.tofu())
-		case theProvider:
-			kill(waiting)
-		case theMachine:
-			process.End(m.dir)
-		}
-	})
+	got := m.heldAt(where, name, parameters, func(waiting int) { m.strike(who, waiting) })
 	Expect(got.Stdout).To(BeEmpty())
 	return got
+}
+
+// strike kills the victim while a process waits at a point.
+func (m *machine) strike(who victim, waiting int) {
+	GinkgoHelper()
+	switch who {
+	case theTofu:
+		kill(m.tofu())
+	case theProvider:
+		kill(waiting)
+	case theMachine:
+		process.End(m.dir)
+	}
 }
 
 // ageLocks makes every lock that is left in s3 one of yesterday, which another machine need not wait for. Those of pg are gone.
