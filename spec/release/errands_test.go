@@ -45,6 +45,9 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		Entry(nil, "destroy-instances", properties{"director": directorProperties()},
 			"instance", "destroy", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
 		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "director": directorProperties()}, "instance", "destroy", "--", "i1"),
+		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "delete_bindings": true}, "instance", "destroy", "--force", "--", "i1"),
+		Entry(nil, "destroy-instances", properties{"director": directorProperties(), "delete_bindings": true},
+			"instance", "destroy", "--force", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
 	)
 
 	It("destroys nothing when it knows neither instances nor a Director", func(ctx context.Context) {
