@@ -21,8 +21,9 @@ const Key = "brokerpak"
 // the broker stores.
 const OutputsKey = "brokerpak_outputs"
 
-// Format is the version of the record; it changes only when an older adapter could misread a newer record.
-const Format = 1
+// Format is the newest version of the record. A record has the oldest one with which an older adapter cannot misread it: 2 where an
+// errand applies the provision template, whose secrets it would make anew, and where inputs are sticky, which it would change.
+const Format = 2
 
 // Record is what an instance's manifest remembers. The zero values of its fields are left out of the text.
 type Record struct {
@@ -97,7 +98,10 @@ func (s Secret) StoredName(name string) string {
 // Encode renders the record as one JSON text with sorted keys. Every "(" is escaped, so that neither the Director nor the
 // broker finds a reference in it.
 func (r Record) Encode() string {
-	r.Format = Format
+	r.Format = 1
+	if r.Errand != nil || len(r.Sticky) > 0 {
+		r.Format = Format
+	}
 	return strings.ReplaceAll(string(value.MustJSON(r)), "(", `\u0028`)
 }
 

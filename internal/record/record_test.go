@@ -113,7 +113,7 @@ var _ = Describe("the record", func() {
 		Expect(err).To(MatchError(ContainSubstring(message)))
 		Expect(got).To(BeNil())
 	},
-		Entry("when it is newer", `brokerpak: '{"format":2}'`, `reading the record "brokerpak" of the manifest: format 2 is not supported; was it made by a newer adapter?`),
+		Entry("when it is newer", `brokerpak: '{"format":3}'`, `reading the record "brokerpak" of the manifest: format 3 is not supported; was it made by a newer adapter?`),
 		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
 		Entry("when it has nothing else", `brokerpak: "{\"format\":1}"`, `reading the record "brokerpak" of the manifest: it names no service`),
 		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n", `line 2: it must be a text, as the adapter wrote it, not a mapping`),
@@ -139,4 +139,16 @@ var _ = DescribeTable("a secret's name in CredHub", func(version int, want strin
 	Entry(nil, 1, "password"),
 	Entry(nil, 2, "password-2"),
 	Entry(nil, 10, "password-10"),
+)
+
+var _ = DescribeTable("a record has the oldest format that tells an older adapter the truth", func(r record.Record, format int) {
+	r.Service = "redis"
+	read, err := record.Decode(r.Encode())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(read.Format).To(Equal(format))
+},
+	Entry("with nothing new", record.Record{}, 1),
+	Entry("with keepers, which an older one forgets", record.Record{Secrets: map[string]record.Secret{"p": {Version: 1, Keepers: "k"}}}, 1),
+	Entry("of an errand, whose secrets an older one would make anew", record.Record{Errand: &record.Versions{}}, 2),
+	Entry("with sticky inputs, which an older one would change", record.Record{Sticky: map[string]any{"a": int64(1)}}, 2),
 )
