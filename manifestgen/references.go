@@ -75,13 +75,19 @@ func checkReferences(in *input, secrets decisions, variables variables, result *
 	return diags.Err()
 }
 
+// wholeCredential is the credential of which a reference may name a part: "/ca" of "/ca.certificate".
+func wholeCredential(name string) string {
+	slash := strings.LastIndexByte(name, '/')
+	if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
+		return name[:slash+1+dot]
+	}
+	return name
+}
+
 // unresolved says what is wrong with a reference that BOSH is to resolve, as the end of a sentence; "" for nothing.
 func unresolved(in *input, variables variables, found string, declared []string) string {
 	name := strings.TrimSpace(strings.TrimPrefix(strings.Trim(found, "()"), "!"))
-	whole, slash := name, strings.LastIndexByte(name, '/')
-	if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
-		whole = name[:slash+1+dot]
-	}
+	whole := wholeCredential(name)
 	if slices.Contains(declared, whole) {
 		return ""
 	}
