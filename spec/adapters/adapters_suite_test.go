@@ -4,10 +4,11 @@
 //
 // The suite takes the cases that it finds. What differs needs a row in explained_test.go with the reason, and what a refusal says a row
 // in refusals_test.go; a row that no case needs fails the suite. A spec of each adapter counts the cases, which go test -v shows: of ZooKeeper
-// 7 are equal but for the record in the manifest and 6 explained, of Aerospike 6 and 7.
+// 7 are equal but for the record in the manifest and 6 explained, of Aerospike 6 and 7, of Hazelcast 7 and 3, of Concourse 3 and 6.
 //
 // Besides, the broker's check for pending changes is made: of the manifest that the other adapter deployed, before an update, and of the
-// one that the pak makes. described_test.go has what the descriptions of the adapters say and no case shows.
+// one that the pak makes. variants_test.go and described_test.go have what the descriptions of the adapters say and no case shows: the former
+// with the answer that the adapter gives, which is compared as that of a case.
 package adapters_test
 
 import (

@@ -45,6 +45,26 @@ var described = []struct {
 		"a user cannot take servers away", "aerospike", "15-update-keeps-parameters", parameters(object{"server_instances": 4}),
 		1, "Cannot reduce the size of the Aerospike cluster", "",
 	},
+	{
+		"members are in one network", "hazelcast", "01-create-small", func(c *recorded) {
+			set(c.Input["plan"], "/instance_groups/0/networks", []any{"default", "other"})
+		}, 1, "", "expected 1 network for hazelcast, got 2",
+	},
+	{
+		"a job that several releases have", "hazelcast", "01-create-small", func(c *recorded) {
+			releases := c.Input["service_deployment"].(object)
+			releases["releases"] = append(releases["releases"].([]any), object{"name": "second", "version": "1", "jobs": []any{"hazelcast"}})
+		}, 1, "job 'hazelcast' is provided by several releases of the deployment: hazelcast, second", "",
+	},
+	{
+		"a configuration whose group has no password", "hazelcast", "01-create-small",
+		parameters(object{"hazelcast_xml": "<group><name>n</name></group>"}), 1, `parameter "hazelcast_xml" must have a group with a name and a password`, "",
+	},
+	{
+		"a job that no release has", "concourse", "01-create-small", func(c *recorded) {
+			set(c.Input["service_deployment"], "/releases/1/jobs", []any{"other"})
+		}, 1, "job 'garden' not provided by any release of the deployment", "",
+	},
 }
 
 // parameters makes a case's request have other parameters.
@@ -66,6 +86,19 @@ func caseOf(adapter, name string) recorded {
 	}
 	Fail("there is no case " + name)
 	return recorded{}
+}
+
+// credentials plays a creation, then a binding of what it made.
+func (p *player) credentials(ctx context.Context, vms object) any {
+	GinkgoHelper()
+	got := p.play(ctx)
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	p.Input["binding_id"], p.Input["manifest"] = "binding", treeOf(manifestOf(got.Stdout))
+	body := maps.Clone(p.request())
+	maps.Copy(body, object{"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "parameters": nil})
+	got = p.call(ctx, "create-binding", p.bind(vms, body))
+	Expect(got.Exit).To(Equal(0), got.Stderr)
+	return at(answered(got.Stdout), "/credentials")
 }
 
 var _ = Describe("What the adapters are said to do", func() {
@@ -90,6 +123,21 @@ var _ = Describe("What the adapters are said to do", func() {
 			"aerospike_server_ips": []any{"10.0.8.6", "10.0.8.5"}, "aerospike_amc_ips": []any{"10.0.8.9"},
 			"user": "admin", "password": "zsJZMPxGiWFT6jXSKzWw", "amc_address": "https://aerospike-amc-7c2d.apps.example.com",
 		}))
+	})
+
+	It("hazelcast: a binding of an instance that the pak made", func(ctx context.Context) {
+		p := newPlayer(caseOf("hazelcast", "03-create-with-hazelcast-xml"))
+		Expect(p.credentials(ctx, object{"hazelcast": []any{"10.0.8.6", "10.0.8.5"}})).To(Equal(object{
+			"members": []any{"10.0.8.6", "10.0.8.5"}, "group_name": "prod", "group_pass": "s3cret",
+		}))
+	})
+
+	It("concourse: a binding of an instance that the pak made", func(ctx context.Context) {
+		p := newPlayer(caseOf("concourse", "01-create-small"))
+		Expect(p.credentials(ctx, object{})).To(And(
+			HaveKeyWithValue("host", "https://service-instance_abcd.apps.example.com"), HaveKeyWithValue("username", "atc"),
+			HaveKeyWithValue("password", MatchRegexp("^[A-Za-z0-9]{28}$")), HaveLen(3),
+		))
 	})
 
 	It("aerospike: an instance that the pak made keeps its namespace, too", func(ctx context.Context) {

@@ -46,6 +46,15 @@ var explanations = []explanation{
 		reason: documented + "one text for all paks; refusals_test.go has what each says",
 	},
 
+	{
+		path: "/exit", theirs: "0", ours: `(?s)1: parameter "\w+" (is not supported|is set by the plan and cannot be changed).*`,
+		reason: documented + "a parameter that the service does not have is refused; that adapter ignores it",
+	},
+	{
+		path: "/exit", theirs: "0", ours: `(?s)1: Contact your operator, .*: the plan has an instance group "\w+" that the service does not know.*`,
+		reason: documented + "so is a group of the plan; that adapter drops it",
+	},
+
 	// ZooKeeper
 	{
 		adapter: "zookeeper",
@@ -81,5 +90,40 @@ var explanations = []explanation{
 		adapter: "aerospike", path: "/stdout/.*/(amc_address|routes/0/(name|uris/0))", theirs: `"aerospike-amc-.*"`,
 		where:  func(c recorded) bool { return c.Input["previous_manifest"] != nil },
 		reason: aDefect + "an update forgets the parameter amc_route, so that the console moves",
+	},
+
+	// Hazelcast
+	{
+		adapter: "hazelcast", path: "/(stdout|pending)/instance_groups", theirs: `\["mancenter","hazelcast"\]`, ours: `\["hazelcast","mancenter"\]`,
+		reason: documented + "groups stand in the order of the pak's template, whatever that of the plan is",
+	},
+	{
+		adapter: "hazelcast", path: "/(stdout|pending)/instance_groups/1/jobs/0/properties", theirs: absentHere,
+		reason: aDefect + "it fills the first group of the plan, whichever that is",
+	},
+	{
+		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)", theirs: `""|"dev"|"dev-pass"`,
+		where: func(c recorded) bool {
+			return c.Input["previous_manifest"] != nil && at(c.request(), "/parameters/hazelcast_xml") == nil
+		},
+		reason: aDefect + "an update without the configuration forgets it",
+	},
+	{
+		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)", theirs: `".*%!.*"`, ours: ".*%.*",
+		reason: aDefect + "its SDK takes the manifest for a format, so that a percent sign is garbled",
+	},
+
+	// Concourse
+	{
+		adapter: "concourse", path: "/exit", theirs: "0", ours: `(?s)1: .*property "(app_domain|cf_deployment)" of plan "\w+".* is required.*`,
+		reason: aDefect + "without the property a formatting error stands in the manifest",
+	},
+	{
+		adapter: "concourse", path: "/(stdout|pending)/instance_groups/[02]/(persistent_disk_type|lifecycle)", theirs: absentHere,
+		reason: documented + "what the plan says about a group counts; that adapter reads the disk of db only",
+	},
+	{
+		adapter: "concourse", path: "/stdout/instance_groups/[0-9]/networks/0/default", theirs: absentHere,
+		reason: documented + "the first of several networks is the default; BOSH refuses them without one",
 	},
 }

@@ -2,6 +2,7 @@ package adapters_test
 
 // refusal is a kind of reason for which an adapter refuses.
 type refusal struct {
+	// adapter is empty where the row is for all.
 	adapter string
 	pairs   []saying
 	used    bool
@@ -16,30 +17,33 @@ var refusals = []refusal{
 	{adapter: "zookeeper", pairs: []saying{{`the current service plan is too small`, `cannot migrate to a smaller plan`}}},
 	{
 		// What the operator provides does not fit the service.
-		adapter: "zookeeper",
 		pairs: []saying{
 			{`expected 1 network for (\S+), got (\d+)`, `expected 1 network for $1, got $2`},
 			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
-			{`job '([^']+)' not provided`, `job '$1' not provided`},
-			{`no VMs for`, `no VMs for instance group "zookeeper"`},
+			{`job '?([^' ]+)'? not provided`, `job '$1' not provided`},
+			{`job '?([^' ]+)'? defined in multiple releases: `, `job '$1' is provided by several releases`},
 		},
 	},
+	{pairs: []saying{{`no VMs for`, `no VMs for instance group "`}}},
 	{adapter: "zookeeper", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* must be an? (integer|string)`}}},
 	{
 		adapter: "zookeeper",
 		pairs:   []saying{{`unsupported parameter\(s\) for this service: (\w+)`, `parameter "$1" is not supported`}},
 	},
 
-	{
-		adapter: "aerospike",
-		pairs: []saying{
-			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
-			{`job '([^']+)' not provided`, `job '$1' not provided`},
-			{`no VMs for instance group`, `no VMs for instance group "Aerospike-(Server|AMC)"`},
-		},
-	},
+	{adapter: "aerospike", pairs: []saying{{`no VMs for instance group`, `no VMs for instance group "Aerospike-(Server|AMC)"`}}},
 	{adapter: "aerospike", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`}}},
 	{adapter: "aerospike", pairs: []saying{{`unsupported parameter\(s\) : (\w+)`, `parameter "$1" is not supported`}}},
 	{adapter: "aerospike", pairs: []saying{{`invalid argument for (\w+)`, `parameter "$1" must`}}},
 	{adapter: "aerospike", pairs: []saying{{`Cannot reduce the size`, `Cannot reduce the size`}}},
+
+	{adapter: "hazelcast", pairs: []saying{{`panic: runtime error: index out of range`, `parameter "hazelcast_xml" must have a group`}}},
+
+	{
+		adapter: "concourse",
+		pairs: []saying{
+			{`panic: runtime error`, `the plan lacks the instance group "\w+"|job '\w+' not provided`},
+			{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`},
+		},
+	},
 }
