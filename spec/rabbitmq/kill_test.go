@@ -1,0 +1,124 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/odb"
+	"service-adapter/spec/kit/process"
+)
+
+// gate stands before the management API. Where it is shut for a request, the node does it, but nobody gets the answer.
+type gate struct {
+	*httptest.Server
+
+	shut atomic.Value  // the beginning of "METHOD path"; "" is open
+	at   chan struct{} // a request has arrived
+}
+
+func newGate() *gate {
+	GinkgoHelper()
+	g := &gate{at: make(chan struct{}, 1)}
+	g.shut.Store("")
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: net.JoinHostPort(server.Host, strconv.Itoa(server.ManagementPort))})
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shut, _ := g.shut.Load().(string)
+		if shut == "" || !strings.HasPrefix(r.Method+" "+r.URL.Path, shut) {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, r)
+		g.at <- struct{}{}
+		<-r.Context().Done() // the client is dead
+	}))
+	DeferCleanup(g.Close)
+	return g
+}
+
+// site deploys an instance whose management API is behind the gate.
+func (g *gate) site(ctx context.Context) *site {
+	GinkgoHelper()
+	t := plain()
+	t.killed = true
+	address, err := url.Parse(g.URL)
+	Expect(err).NotTo(HaveOccurred())
+	port, err := strconv.Atoi(address.Port())
+	Expect(err).NotTo(HaveOccurred())
+	t.properties["management_port"] = port
+	return newSite(ctx, t)
+}
+
+// killed runs a command of the adapter until a request of its has been done, looks around, and kills everything there.
+func (g *gate) killed(s *site, request, command string, parameters object, look func()) {
+	GinkgoHelper()
+	g.shut.Store(request)
+	input, err := odb.Input(command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	running := process.Start(s.Adapter, nil, input, command)
+	Eventually(g.at).Should(Receive())
+	look()
+	process.End(s.dir)
+	running.Wait()
+	g.shut.Store("")
+}
+
+var _ = Describe("a bind that is killed", func() {
+	for _, request := range []string{"PUT /api/vhosts/", "PUT /api/users/", "PUT /api/permissions/"} {
+		Describe("after "+request, func() {
+			var (
+				g *gate
+				s *site
+			)
+
+			BeforeEach(func(ctx context.Context) {
+				g = newGate()
+				s = g.site(ctx)
+				g.killed(s, request, "create-binding", s.bindParameters("bind-1", nil), func() {
+					secret := base64.StdEncoding.EncodeToString([]byte(server.User + ":" + server.Password))
+					Expect(process.Below(s.dir)).To(And(ContainElement(HaveField("Command", ContainSubstring("curl"))),
+						HaveEach(HaveField("Command", Not(Or(ContainSubstring(server.Password), ContainSubstring(secret), ContainSubstring("password")))))))
+				})
+				Expect(names(ctx, "vhosts")).To(ConsistOf("/", "b-bind-1"))
+			})
+
+			It("is undone by delete-binding", func(ctx context.Context) {
+				Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				Expect(names(ctx, "users")).To(ConsistOf(server.User))
+				Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
+				Expect(s.workspaces()).To(BeEmpty())
+			})
+
+			It("is finished by the next create-binding", func(ctx context.Context) {
+				Expect(publish(ctx, connect(s.bound(ctx, "bind-1", nil)), "orders", "one")).To(BeTrue())
+				Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
+			})
+		})
+	}
+})
+
+var _ = DescribeTable("an unbind that is killed is finished by the next", func(ctx context.Context, request string) {
+	g := newGate()
+	s := g.site(ctx)
+	s.bound(ctx, "bind-1", nil)
+	g.killed(s, request, "delete-binding", s.unbindParameters("bind-1"), func() {})
+	Expect(names(ctx, "users")).To(ConsistOf(server.User))
+	Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+	Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
+	Expect(s.workspaces()).To(BeEmpty())
+},
+	Entry("after the user is gone", "DELETE /api/users/"),
+	Entry("after the vhost is gone", "DELETE /api/vhosts/"),
+)

@@ -1,0 +1,56 @@
+// Package rabbitmq_test plays the on-demand broker with the example pak rabbitmq: the built adapter, the built pak with its command, the
+// real OpenTofu, and a real RabbitMQ node, which stands in for the VMs that BOSH would deploy. Clients log in with AMQP.
+package rabbitmq_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
+	"service-adapter/spec/kit/servers"
+)
+
+// What all specs share: the adapter, a directory with the pak, and the node with its certificates.
+var (
+	adapterBinary string
+	shared        string
+	server        *servers.RabbitServer
+	certificates  servers.Certificates
+)
+
+func TestRabbitMQ(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
+	RunSpecs(t, "RabbitMQ", suite, reporter)
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	tofu := kit.OpenTofu(GinkgoT(), kit.Newest)
+	shared = kit.Directory(GinkgoT())
+	certificates = newCertificates()
+	servers.Run(GinkgoT(), func(ctx context.Context, dir string) (*servers.Server, error) {
+		started, err := servers.RabbitMQ(ctx, dir, certificates)
+		if err != nil {
+			return nil, err
+		}
+		server = started
+		return started.Server, nil
+	})
+	adapterBinary = broker.Binary(GinkgoT())
+	built, err := broker.Adapter{Path: adapterBinary, Dir: shared}.Run(ctx, "", "pak", "build", kit.Path("examples", "rabbitmq"),
+		"--target", "current", "--output", pak(), "--binary", "tofu="+tofu)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(built.Exit).To(Equal(0), built.Stderr)
+})
+
+// pak is the built pak.
+func pak() string { return filepath.Join(shared, "rabbitmq.brokerpak") }
