@@ -4,19 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
 
 var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
-	for _, adapter := range []string{"zookeeper", "aerospike", "hazelcast", "concourse"} {
+	for _, adapter := range []string{"zookeeper", "aerospike", "hazelcast", "concourse", "mongodb"} {
 		Describe(adapter, func() {
 			equal, explained := 0, 0
 
 			It("is valid", func(ctx context.Context) {
-				output, err := exec.CommandContext(ctx, adapterBinary, "pak", "validate", filepath.Join("testdata", "paks", adapter)).CombinedOutput()
+				output, err := exec.CommandContext(ctx, adapterBinary, "pak", "validate", pakOf(adapter)).CombinedOutput()
 				Expect(err).NotTo(HaveOccurred(), "%s", output)
 				Expect(string(output)).To(ContainSubstring("0 errors"))
 			})

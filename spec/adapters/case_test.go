@@ -28,6 +28,12 @@ type recorded struct {
 	Stderr string
 	// Commands are the arguments of each call of the service's client.
 	Commands []string
+	// Told are the commands that the stub of MongoDB got.
+	Told []any
+	// Asked are the requests to Ops Manager, with their answers.
+	Asked []any
+	// projects are those of the operator, where they are not the recorded one.
+	projects object
 	// RandomPaths are the places of the answer where two runs differ, as JSON pointers.
 	RandomPaths []string
 }
@@ -68,7 +74,14 @@ func readCase(file string) (recorded, error) {
 		return recorded{}, err
 	}
 	read.Adapter, read.Command, read.Exit, read.Stderr = fields.Adapter, fields.Command, fields.Exit, fields.Stderr
-	read.Commands, read.RandomPaths = fields.Commands, fields.RandomPaths
+	read.Commands = fields.Commands
+	for _, path := range fields.RandomPaths {
+		if path == "/stdout" || strings.HasPrefix(path, "/stdout/") {
+			read.RandomPaths = append(read.RandomPaths, path) // others are what was said to services outside
+		}
+	}
+	read.Asked, _ = tree["http_requests"].([]any)
+	read.Told = told(tree["mongodb_commands"])
 	read.Input, _ = tree["input"].(object)
 	read.Stdout = tree["stdout"]
 	return read, nil

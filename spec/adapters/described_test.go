@@ -65,6 +65,13 @@ var described = []struct {
 			set(c.Input["service_deployment"], "/releases/1/jobs", []any{"other"})
 		}, 1, "job 'garden' not provided by any release of the deployment", "",
 	},
+	{
+		"a server that refuses the administrator", "mongodb", "21-bind-user-exists", func(c *recorded) { c.Input["server_admin_password"] = "other" },
+		1, "", "MongoDB: AuthenticationFailed",
+	},
+	{
+		"a binding without VMs is refused", "mongodb", "21-bind-user-exists", withoutVMs, 1, "", "no VMs for instance group .*mongod_node",
+	},
 }
 
 // parameters makes a case's request have other parameters.
@@ -160,5 +167,29 @@ var _ = Describe("What the adapters are said to do", func() {
 			parameters(object{"namespace_name": wanted})(&p.recorded)
 			Expect(p.call(ctx, "generate-manifest", p.generate(other, other, made, p.request())).Exit).To(Equal(exit), wanted)
 		}
+	})
+
+	It("mongodb: an instance stays in its project", func(ctx context.Context) {
+		p := newPlayer(caseOf("mongodb", "03-create-replica-set-five"))
+		made := manifestOf(p.play(ctx).Stdout)
+		plan := p.Input["plan"]
+
+		By("a request with another project")
+		p.Stdout = nil
+		for name, exit := range map[string]int{"Team": 1, "": 0} {
+			parameters(object{"projectName": name})(&p.recorded)
+			p.projects = object{"default": "5be0c1a2f3d4e5f601234567", "Team": "5be0c1a2f3d4e5f601234568"}
+			got := p.call(ctx, "generate-manifest", p.generate(plan, plan, made, p.request()))
+			Expect(got.Exit).To(Equal(exit), name)
+			Expect(got.Stdout).To(ContainSubstring(map[int]string{1: `parameter "projectName" cannot be changed`}[exit]))
+		}
+	})
+
+	It("mongodb: an instance of the other adapter needs no project of the operator's, and keeps its agent key", func(ctx context.Context) {
+		p := newPlayer(caseOf("mongodb", "15-update-keeps-parameters"))
+		p.projects = object{}
+		made := manifestOf(p.play(ctx).Stdout)
+		Expect(at(treeOf(made), "/properties/mongo_ops/api_key")).To(Equal("agent-key-1"))
+		Expect(odb.SameManifests(made, p.pending(ctx, p.Input["plan"], made))).To(BeTrue())
 	})
 })

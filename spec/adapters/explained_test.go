@@ -3,7 +3,10 @@ package adapters_test
 import "regexp"
 
 // clients are the variables that name the command-line clients of adapters that have one.
-var clients = map[string]string{"zookeeper": "ZK_COMMAND"}
+var clients = map[string]string{"zookeeper": "ZK_COMMAND", "mongodb": "MONGODB_SHELL"}
+
+// stubs are the files of testdata that stand in for those clients, where it is not client.
+var stubs = map[string]string{"mongodb": "mongosh"}
 
 // bound are the parameters of the bindings that cases delete.
 var bound = map[string]object{"zookeeper": {"director": "stays"}}
@@ -125,5 +128,34 @@ var explanations = []explanation{
 	{
 		adapter: "concourse", path: "/stdout/instance_groups/[0-9]/networks/0/default", theirs: absentHere,
 		reason: documented + "the first of several networks is the default; BOSH refuses them without one",
+	},
+
+	// MongoDB
+	{
+		adapter: "mongodb", path: "/stdout/(instance_groups/0/instances|(.*/)?mongo_ops/(shards|replicas|config_servers|routers))", theirs: "0",
+		where:  func(c recorded) bool { return c.Input["previous_manifest"] != nil },
+		reason: aDefect + "a change of plan keeps the numbers of the old plan, which are 0",
+	},
+	{
+		adapter: "mongodb", path: "/exit", theirs: "1", ours: "41", where: func(c recorded) bool { return c.Command == "delete-binding" },
+		reason: aDefect + "a user that is gone is no such binding",
+	},
+	{
+		adapter: "mongodb", path: "/user", theirs: "not found", ours: "", where: func(c recorded) bool { return c.Command == "delete-binding" },
+		reason: documented + "the broker has a text of its own for this exit code",
+	},
+	{
+		adapter: "mongodb", path: "/user", theirs: "unknown plan: .*", ours: "",
+		reason: documented + "a plan that does not fit is the operator's matter, who reads it; the user reads the broker's text",
+	},
+	{
+		adapter: "mongodb", path: "/stdout/credentials/(servers(/[0-9]+)?|uri)",
+		where:  func(c recorded) bool { return at(c.Input, "/manifest/properties/mongo_ops/require_ssl") == true },
+		reason: documented + "only Ops Manager knows the names that it lists with TLS, and the pak does not ask it; bindings have the broker's addresses",
+	},
+	{
+		adapter: "mongodb", path: "/(stdout|pending)/update(/.*)?",
+		where:  func(c recorded) bool { return at(c.Input, "/plan/update") != nil },
+		reason: documented + "the plan's update block counts; that adapter ignores it",
 	},
 }

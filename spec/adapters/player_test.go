@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,11 +31,16 @@ func newPlayer(c recorded) *player {
 	GinkgoHelper()
 	p := &player{recorded: c, dir: kit.Directory(GinkgoT())}
 	pak := filepath.Join(p.dir, "pak")
-	Expect(os.CopyFS(pak, os.DirFS(filepath.Join("testdata", "paks", c.Adapter)))).To(Succeed())
+	Expect(os.CopyFS(pak, os.DirFS(pakOf(c.Adapter)))).To(Succeed())
 	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, kit.Newest)
 	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
 	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
-	client, err := os.ReadFile(filepath.Join("testdata", "client"))
+	commands, err := filepath.Glob(filepath.Join(pak, "commands", "*"))
+	Expect(err).NotTo(HaveOccurred())
+	for _, command := range commands {
+		Expect(os.Symlink(command, filepath.Join(filepath.Dir(bin), filepath.Base(command)))).To(Succeed())
+	}
+	client, err := os.ReadFile(filepath.Join("testdata", cmp.Or(stubs[c.Adapter], "client")))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(p.dir, "client"), client, 0o755)).To(Succeed())
 	// These adapters write passwords into the manifest, for brokers that keep no secrets.
@@ -47,6 +53,11 @@ func newPlayer(c recorded) *player {
 	return p
 }
 
+// pakOf is the directory of the pak for an adapter.
+func pakOf(adapter string) string {
+	return cmp.Or(paks[adapter], filepath.Join("testdata", "paks", adapter))
+}
+
 func (p *player) config() string { return filepath.Join(p.dir, "service-adapter.yml") }
 
 func (p *player) call(ctx context.Context, command string, parameters object) binary.Answer {
@@ -54,6 +65,9 @@ func (p *player) call(ctx context.Context, command string, parameters object) bi
 	environment := []string{"SERVICE_ADAPTER_CONFIG=" + p.config(), "TMPDIR=" + p.dir}
 	if variable := clients[p.Adapter]; variable != "" {
 		environment = append(environment, variable+"="+filepath.Join(p.dir, "client"))
+	}
+	if settings := environments[p.Adapter]; settings != nil {
+		environment = append(environment, settings(p.recorded)...)
 	}
 	got, err := binary.Adapter{Path: adapterBinary, Dir: p.dir, Env: environment}.Call(ctx, command, parameters)
 	Expect(err).NotTo(HaveOccurred())
@@ -68,10 +82,13 @@ func (p *player) play(ctx context.Context) binary.Answer {
 	case "generate-manifest":
 		return p.call(ctx, p.Command, p.generate(p.Input["plan"], p.Input["previous_plan"], p.text("previous_manifest"), p.request()))
 	case "create-binding":
+		p.serve(p.Input["server_users"])
 		p.answerAsRecorded()
 		return p.call(ctx, p.Command, p.bind(p.Input["bosh_vms"], p.request()))
 	case "delete-binding":
+		p.serve(nil)
 		p.createBinding(ctx)
+		p.serve(p.Input["server_users"])
 		p.answerAsRecorded()
 		return p.call(ctx, p.Command, p.bind(p.Input["bosh_vms"], p.request()))
 	case "dashboard-url":

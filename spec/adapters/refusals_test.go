@@ -20,6 +20,7 @@ var refusals = []refusal{
 		pairs: []saying{
 			{`expected 1 network for (\S+), got (\d+)`, `expected 1 network for $1, got $2`},
 			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
+			{`no release provided for job '([^' ]+)'`, `job '$1' not provided`},
 			{`job '?([^' ]+)'? not provided`, `job '$1' not provided`},
 			{`job '?([^' ]+)'? defined in multiple releases: `, `job '$1' is provided by several releases`},
 		},
@@ -46,4 +47,11 @@ var refusals = []refusal{
 			{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`},
 		},
 	},
+
+	{adapter: "mongodb", pairs: []saying{{`unable to find the latest MongoDB version`, `no version of MongoDB is known`}}},
+	{adapter: "mongodb", pairs: []saying{{`unknown plan: `, `property "id" of the plan.* must be one of "standalone", "replica_set", "sharded_cluster"`}}},
+	{adapter: "mongodb", pairs: []saying{{`^not found|\[odb-sdk\] not found`, `not found`}}},
+	// What Ops Manager does is the operator's to do here.
+	{adapter: "mongodb", pairs: []saying{{`(?i)unauthorized|forbidden|\b(400|401|403|409|5\d\d)\b`, `the operator has no project "\w+"`}}},
+	{adapter: "mongodb", pairs: []saying{{`(?i)(no|missing).*(definition|instance group)|configuration issue`, `the plan lacks the instance group "mongod_node"`}}},
 }

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"slices"
 	"strings"
 
 	"service-adapter/internal/value"
@@ -76,9 +77,97 @@ var variants = []struct {
 			c.Input["instance_id"], c.Input["plan"] = "abcd", caseOf("concourse", "01-create-small").Input["plan"]
 		}, false,
 	},
+
+	{"numbers that stay, and no parameter", "mongodb", "05-create-sharded-with-parameters", updated, false},
+	{"a standalone server has no backups", "mongodb", "01-create-standalone", parameters(object{"backup_enabled": true}), false},
+	{
+		"a cluster without parameters", "mongodb", "05-create-sharded-with-parameters", func(c *recorded) {
+			parameters(nil)(c)
+			set(c.Stdout, "/instance_groups/0/instances", int64(11))
+			set(c.Stdout, agentProperties+"/shards", int64(2))
+			set(c.Stdout, agentProperties+"/engine_version", "4.0.2")
+			for _, properties := range []string{agentProperties, mongoProperties} {
+				set(c.Stdout, properties+"/replicas", int64(3))
+				set(c.Stdout, properties+"/config_servers", int64(3))
+				set(c.Stdout, properties+"/routers", int64(2))
+			}
+		}, false,
+	},
+	{
+		"TLS, and a syslog address", "mongodb", "03-create-replica-set-five", func(c *recorded) {
+			at(c.request(), "/parameters").(object)["ssl_enabled"] = true
+			set(c.Input["plan"], "/properties/syslog/address", "10.0.0.9")
+			set(c.Stdout, "/properties/syslog/address", "10.0.0.9")
+			set(c.Stdout, agentProperties+"/require_ssl", true)
+			set(c.Stdout, mongoProperties+"/require_ssl", true)
+			for _, jobs := range []string{"/instance_groups/0/jobs", "/instance_groups/1/jobs"} {
+				list := at(c.Stdout, jobs).([]any)
+				bpm := slices.IndexFunc(list, func(job any) bool { return at(job, "/name") == "bpm" })
+				set(c.Stdout, jobs, slices.Insert(slices.Clone(list), bpm, any(object{"name": "syslog_forwarder", "release": "syslog"})))
+			}
+		}, false,
+	},
+	{
+		"a project that exists keeps its automation password", "mongodb", "01-create-standalone", func(c *recorded) {
+			parameters(object{"projectName": "Team"})(c)
+			c.Input["ops_manager"] = object{"automation_password": "kept"}
+			set(c.Stdout, agentProperties+"/auth_pwd", "kept")
+			c.RandomPaths = slices.DeleteFunc(c.RandomPaths, func(path string) bool { return strings.HasSuffix(path, "/auth_pwd") })
+		}, false,
+	},
+	{
+		"the plan's update block is ignored", "mongodb", "01-create-standalone", func(c *recorded) {
+			c.Input["plan"].(object)["update"] = object{"canaries": int64(2), "max_in_flight": int64(2), "canary_watch_time": "1-2", "update_watch_time": "1-2"}
+		}, true,
+	},
+	{
+		"Ops Manager refuses", "mongodb", "01-create-standalone", func(c *recorded) {
+			c.Asked = []any{object{"status": int64(401)}}
+			c.Exit, c.Stdout = 1, "Ops Manager answers 401"
+		}, true,
+	},
+	{
+		"a plan without servers", "mongodb", "01-create-standalone", func(c *recorded) {
+			set(c.Input["plan"], "/instance_groups", []any{})
+			c.Exit, c.Stdout = 1, "no definition found for instance group"
+		}, true,
+	},
+	{
+		"a binding of one server", "mongodb", "21-bind-user-exists", func(c *recorded) {
+			set(c.Input["manifest"], mongoProperties+"/plan_id", "standalone")
+			uri := value.Text(at(c.Stdout, "/credentials/uri"))
+			set(c.Stdout, "/credentials/uri", strings.TrimSuffix(uri, "&replicaSet=pcf_repl"))
+		}, false,
+	},
+	{
+		"a binding of a sharded cluster", "mongodb", "21-bind-user-exists", func(c *recorded) {
+			set(c.Input["manifest"], mongoProperties+"/plan_id", "sharded_cluster")
+			set(c.Input["manifest"], mongoProperties+"/routers", int64(2))
+			c.Input["bosh_vms"].(object)["mongod_node"] = []any{"10.244.9.1", "10.244.0.30", "10.244.0.4"}
+			set(c.Stdout, "/credentials/servers", []any{"10.244.0.4:28000", "10.244.9.1:28000"})
+		}, false,
+	},
+	{
+		"a binding with TLS has the names of Ops Manager", "mongodb", "21-bind-user-exists", func(c *recorded) {
+			set(c.Input["manifest"], mongoProperties+"/require_ssl", true)
+			set(c.Stdout, "/credentials/ssl", true)
+			set(c.Stdout, "/credentials/servers", []any{"node-0.example.com:28000"})
+		}, true,
+	},
+	{
+		"unbinding drops the user", "mongodb", "23-unbind-no-user", func(c *recorded) {
+			c.Input["server_users"] = []any{"pcf_7b7f72c2cf43a67c2627f8d03724bf56"}
+			c.Exit, c.Stdout = 0, ""
+		}, false,
+	},
 }
 
-const hazelcastProperties = "/instance_groups/0/jobs/0/properties/hazelcast"
+const (
+	hazelcastProperties = "/instance_groups/0/jobs/0/properties/hazelcast"
+	// The settings of the group that instructs Ops Manager, and those that bindings read.
+	agentProperties = "/instance_groups/1/properties/mongo_ops"
+	mongoProperties = "/properties/mongo_ops"
+)
 
 // otherGroup gives the plan a group that the service does not have.
 func otherGroup(c *recorded) {
