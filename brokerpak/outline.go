@@ -46,6 +46,27 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	return groups
 }
 
+// AddonJobs are the names of the jobs of the manifest template's addons, in its order.
+func (b *Bosh) AddonJobs() []string {
+	var manifest struct {
+		Addons []struct {
+			Jobs []struct {
+				Name string `yaml:"name"`
+			} `yaml:"jobs"`
+		} `yaml:"addons"`
+	}
+	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
+		return nil
+	}
+	var names []string
+	for _, addon := range manifest.Addons {
+		for _, job := range addon.Jobs {
+			names = append(names, job.Name)
+		}
+	}
+	return names
+}
+
 // Example is a value that the declaration itself gives: an example, its constant, or the first of its enum.
 func (v Variable) Example() (example any, ok bool) {
 	if listed, _ := v.Constraints["examples"].([]any); len(listed) > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Sample returns an instance of a service as a plausible operator would configure it: one release that provides every job of
-// the manifest template, one instance of each group on a small VM with a disk, and the plan named by the property that tells
+// the manifest template and its addons, one instance of each group on a small VM with a disk, and the plan named by the property that tells
 // the adapter which one is meant. Nothing is deployed yet.
 func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instance {
 	instance := &Instance{ID: id, ServiceID: service.ID, VMs: map[string][]string{}}
@@ -31,6 +31,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 				instance.VMs[group.Name] = []string{"10.0.0.10"}
 			}
 		}
+	}
+	if service.Provision.Bosh != nil {
+		jobs = append(jobs, service.Provision.Bosh.AddonJobs()...)
 	}
 	slices.Sort(jobs)
 	jobs = slices.Compact(jobs)
