@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -262,10 +261,7 @@ func (s *session) checkSize(size int, known *record.Record, parameters map[strin
 	if size > s.config.maxRequest() {
 		what = "the parameters and the context of the request have"
 	} else if known != nil && len(parameters) > 0 {
-		all := map[string]any{}
-		maps.Copy(all, known.Parameters)
-		maps.Copy(all, parameters)
-		what, size = "the parameters have, together with those of earlier requests,", len(value.MustJSON(all))
+		what, size = "the parameters have, together with those of earlier requests,", len(value.MustJSON(value.Merge(known.Parameters, parameters)))
 	}
 	if size <= s.config.maxRequest() {
 		return nil

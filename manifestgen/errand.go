@@ -337,7 +337,7 @@ func (l *later) reads(in *input, r *resolution, template *expr.Template) error {
 	}
 	published := constants(&r.record, in.GlobalLabels, in.Plan.Properties)
 	for _, reference := range template.References() {
-		for name := reference.Name; name != ""; name = name[:max(strings.LastIndexByte(name, '.'), 0)] {
+		for name := range reference.Names() {
 			if item, known := published[name]; known {
 				if strings.HasPrefix(name, "uaa_client") || name == planProperties {
 					return fmt.Errorf("%s: %s cannot be part of an input that depends on the configuration, because it may hold secrets: use two inputs",

@@ -80,9 +80,9 @@ func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string
 // previousNames are the names that only rules and the update block may use: in a value they would differ between the broker's
 // check for pending changes and the update itself.
 func previousNames(in *input) (map[string]any, map[string]expr.Function) {
-	properties := map[string]any{}
-	maps.Copy(properties, in.PreviousProperties)
-	names := map[string]any{"previous.exists": in.before.exists(), "previous.plan": "", "previous_plan.properties": properties}
+	names := map[string]any{
+		"previous.exists": in.before.exists(), "previous.plan": "", "previous_plan.properties": value.Merge(in.PreviousProperties),
+	}
 	if before := in.before.record; before != nil {
 		names["previous.plan"] = before.Plan
 	}

@@ -75,7 +75,7 @@ func waits(in *input, template *expr.Template) bool {
 func variablesOf(template *expr.Template, in *input, p *prepared) map[string]any {
 	used := map[string]any{}
 	for _, reference := range template.References() {
-		for name := reference.Name; name != ""; name = name[:max(strings.LastIndexByte(name, '.'), 0)] {
+		for name := range reference.Names() {
 			item, ok := p.scope.Values[name]
 			if name == defaultLabels {
 				item, ok = labelsByDefault(&p.record, in.GlobalLabels), true

@@ -39,9 +39,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	carried := vars.Generated{}
 	maps.Copy(carried, r.record.Generated)
 	found = carryFound(in, found, carried)
-	before := maps.Clone(r.earlier)
-	maps.Copy(before, found)
-	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, before, in.Parameters)
+	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, value.Merge(r.earlier, found), in.Parameters)
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
 		Constants: constants(&r.record, in.GlobalLabels, in.Plan.Properties), Environment: in.Environment, Functions: functions(in),
@@ -156,9 +154,7 @@ func secretInputs(bosh *brokerpak.Bosh) []string {
 
 // mergedContext is the request context: as sent now, else as remembered. An upgrade may send an empty one.
 func mergedContext(earlier, sent map[string]any) map[string]any {
-	merged := map[string]any{}
-	maps.Copy(merged, earlier)
-	maps.Copy(merged, sent)
+	merged := value.Merge(earlier, sent)
 	for _, name := range vars.Annotations() {
 		delete(merged, name)
 	}
@@ -168,9 +164,7 @@ func mergedContext(earlier, sent map[string]any) map[string]any {
 // mergedClient is the UAA client. The broker sends the client's secret only once, later it is empty: an empty field never replaces a
 // kept one.
 func mergedClient(in *input, earlier map[string]any) map[string]any {
-	merged := map[string]any{}
-	maps.Copy(merged, earlier)
-	maps.Copy(merged, in.before.carried.UAAClient())
+	merged := value.Merge(earlier, in.before.carried.UAAClient())
 	for name, item := range in.UAAClient {
 		if item != nil && item != "" {
 			merged[name] = item

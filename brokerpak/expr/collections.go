@@ -55,15 +55,6 @@ func yamlToJSON(args []any) (any, error) {
 	return jsonText(tree)
 }
 
-// listOf makes a list of texts.
-func listOf(texts []string) []any {
-	elements := make([]any, len(texts))
-	for i, text := range texts {
-		elements[i] = text
-	}
-	return elements
-}
-
 // textsOf returns the texts of a list of scalars.
 func textsOf(list []any) ([]string, error) {
 	texts := make([]string, len(list))
@@ -80,7 +71,7 @@ func textsOf(list []any) ([]string, error) {
 func sorted(args []any) (any, error) {
 	texts, err := textsOf(as[[]any](args[0]))
 	slices.Sort(texts)
-	return listOf(texts), err
+	return value.Texts(texts), err
 }
 
 func concat(args []any) (any, error) {
@@ -158,7 +149,7 @@ func merge(args []any) (any, error) {
 	return merged, nil
 }
 
-func keys(args []any) (any, error) { return listOf(value.Keys(as[map[string]any](args[0]))), nil }
+func keys(args []any) (any, error) { return value.Texts(value.Keys(as[map[string]any](args[0]))), nil }
 
 func values(args []any) (any, error) {
 	m := as[map[string]any](args[0])

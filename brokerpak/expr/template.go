@@ -10,6 +10,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,18 @@ type Reference struct {
 	Indexed bool   // written as name[...]
 	Key     string // the key of name["key"] or name[0]; "" when it is computed
 	Pos     diag.Pos
+}
+
+// Names yields the name, and after it the names of what it is a part of: a.b.c, a.b, a.
+func (r Reference) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name, more := r.Name, true; more && yield(name); {
+			cut := strings.LastIndexByte(name, '.')
+			if more = cut > 0; more {
+				name = name[:cut]
+			}
+		}
+	}
 }
 
 // Call is one call of a function.

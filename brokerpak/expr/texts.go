@@ -6,13 +6,15 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"service-adapter/internal/value"
 )
 
 // maxText is how many bytes join and replace may make: the product of two texts of a user could fill the memory.
 const maxText = 4 << 20
 
 func split(args []any) (any, error) {
-	return listOf(strings.Split(as[string](args[1]), as[string](args[0]))), nil
+	return value.Texts(strings.Split(as[string](args[1]), as[string](args[0]))), nil
 }
 
 func join(args []any) (any, error) {

@@ -302,13 +302,6 @@ func (v *View) made() string {
 	return fmt.Sprintf(", whose manifest was made by version %s of pak %s", v.Record.PakVersion, v.Record.Pak)
 }
 
-func orEmpty(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
-}
-
 // DashboardURL is the instance's dashboard; "" when the service has none.
 func (v *View) DashboardURL(service *brokerpak.Service, environment vars.Environment, constants map[string]any) (string, error) {
 	bosh := service.Provision.Bosh
@@ -341,7 +334,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 	scope = vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
 	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
 	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
-	constants["request.context"] = orEmpty(v.Record.Context)
+	constants["request.context"] = value.Merge(v.Record.Context)
 	details := v.openOutputs()
 	maps.Copy(details, v.Applied)
 	constants[brokerpak.InstanceDetails] = details
@@ -352,7 +345,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 func requestConstants(serviceID, planID, instanceID string, client map[string]any) map[string]any {
 	constants := map[string]any{
 		"request.service_id": serviceID, "request.plan_id": planID, "request.instance_id": instanceID, "request.context": map[string]any{},
-		"uaa_client": orEmpty(client), brokerpak.InstanceDetails: map[string]any{},
+		"uaa_client": value.Merge(client), brokerpak.InstanceDetails: map[string]any{},
 	}
 	for field, item := range client {
 		constants["uaa_client."+field] = item

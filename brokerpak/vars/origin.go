@@ -1,7 +1,6 @@
 package vars
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
@@ -31,58 +30,36 @@ func (o Origin) CallsAny(functions ...string) bool {
 // OfOperator are the functions that read the operator's world.
 func OfOperator() []string { return []string{"config", "config.find", "env"} }
 
-// callsOf are the names of the functions that an expression calls, itself or through other variables, sorted.
-func (s *Scope) callsOf(template *expr.Template) []string {
-	var names []string
+// origin is where the value of an expression comes from, itself and through the variables that it reads.
+func (s *Scope) origin(template *expr.Template) Origin {
+	found := Origin{Pos: template.Pos(), Expression: template.Text()}
 	for _, call := range template.Calls() {
-		names = append(names, call.Name)
+		found.Calls = append(found.Calls, call.Name)
 	}
-	for origin := range s.read(template) {
-		names = append(names, origin.Calls...)
+	for _, ref := range template.References() {
+		found.FromRequest = found.FromRequest || strings.HasPrefix(ref.Name, "request.")
+		for name := range ref.Names() {
+			read := s.Origins[name]
+			found.FromRequest = found.FromRequest || read.FromRequest || name == "uaa_client"
+			found.Parameters = append(found.Parameters, read.Parameters...)
+			found.Calls = append(found.Calls, read.Calls...)
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	for _, names := range []*[]string{&found.Parameters, &found.Calls} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return found
 }
 
-// read yields the origins of the variables that an expression reads.
-func (s *Scope) read(template *expr.Template) iter.Seq[Origin] {
-	return func(yield func(Origin) bool) {
-		for _, ref := range template.References() {
-			for name := ref.Name; name != ""; name = parent(name) {
-				if origin, known := s.Origins[name]; known && !yield(origin) {
-					return
-				}
+// readsFailed tells whether an expression reads a variable, or a part of one, that has no value here.
+func (s *Scope) readsFailed(template *expr.Template) bool {
+	return slices.ContainsFunc(template.References(), func(ref expr.Reference) bool {
+		for name := range ref.Names() {
+			if s.Failed[name] != nil {
+				return true
 			}
 		}
-	}
-}
-
-// parametersOf are the names of the user's parameters that an expression reads, itself or through other variables.
-func (s *Scope) parametersOf(template *expr.Template) []string {
-	var names []string
-	for origin := range s.read(template) {
-		names = append(names, origin.Parameters...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// fromRequest tells whether an expression reads anything that a user controls.
-func (s *Scope) fromRequest(template *expr.Template) bool {
-	for _, ref := range template.References() {
-		if strings.HasPrefix(ref.Name, "request.") || ref.Name == "uaa_client" || strings.HasPrefix(ref.Name, "uaa_client.") {
-			return true
-		}
-	}
-	for origin := range s.read(template) {
-		if origin.FromRequest {
-			return true
-		}
-	}
-	return false
-}
-
-// readsFailed tells whether an expression reads a variable that has no value here.
-func (s *Scope) readsFailed(template *expr.Template) bool {
-	return slices.ContainsFunc(template.References(), func(ref expr.Reference) bool { return s.Failed[ref.Name] != nil })
+		return false
+	})
 }

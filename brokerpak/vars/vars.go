@@ -9,7 +9,6 @@ package vars
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -157,10 +156,8 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 			err = s.userError(template, err.Error(), err)
 		}
 	}
-	origin := Origin{
-		Layer: layer, Pos: template.Pos(), Expression: template.Text(), FromRequest: s.fromRequest(template), Parameters: s.parametersOf(template),
-		Calls: s.callsOf(template),
-	}
+	origin := s.origin(template)
+	origin.Layer = layer
 	if err != nil {
 		err = fmt.Errorf("computing %q: %w", name, at(err, template))
 		if !s.options.Later || !errors.As(err, new(*expr.UnsetError)) && !s.readsFailed(template) {
@@ -178,7 +175,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 // userError makes an error about a value the user's where an expression makes that value of parameters, and of nothing else that has a say:
 // what functions answer about the configuration or the instance is for the operator.
 func (s *Scope) userError(template *expr.Template, reason string, err error) error {
-	names := s.parametersOf(template)
+	names := s.origin(template).Parameters
 	if len(names) == 0 || slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
 		_, outside := s.options.Functions[call.Name]
 		return outside || slices.Contains(OfOperator(), call.Name)
@@ -215,7 +212,7 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	if s.options.GuardReferences && s.fromRequest(template) && HasReference(result) {
+	if s.options.GuardReferences && HasReference(result) && s.origin(template).FromRequest {
 		return nil, &fault.UserError{
 			Message: fmt.Sprintf("the value of %q would hold \"((\", which is not allowed", owner),
 			Err:     &diag.PlacedError{Pos: template.Pos(), Err: errors.New("a value from the request would become a BOSH reference")},
@@ -275,36 +272,20 @@ func (s *Scope) Require(owner string, checks []brokerpak.Check) error {
 // With returns a scope that sees further constants and functions besides those of s. Variables and generated values are shared.
 func (s *Scope) With(constants map[string]any, functions map[string]expr.Function) *Scope {
 	extended := *s
-	extended.options.Constants = merge(s.options.Constants, constants)
-	extended.options.Functions = merge(s.options.Functions, functions)
+	extended.options.Constants = value.Merge(s.options.Constants, constants)
+	extended.options.Functions = value.Merge(s.options.Functions, functions)
 	return &extended
-}
-
-func merge[V any](base, over map[string]V) map[string]V {
-	merged := make(map[string]V, len(base)+len(over))
-	maps.Copy(merged, base)
-	maps.Copy(merged, over)
-	return merged
 }
 
 func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
-		Variables: merge(s.Values, s.options.Constants), // which win
+		Variables: value.Merge(s.Values, s.options.Constants), // which win
 		Functions: s.options.Functions,
 		Env:       s.options.Environment.Env,
 		Config:    s.options.Environment.Config,
 		Counter:   func() int64 { s.counter++; return s.counter },
 		Generate:  func(call string, make func() (any, error)) (any, error) { return s.generate(owner, call, make) },
 	}
-}
-
-// parent cuts the last segment of a dotted name: "request.context.x" → "request.context".
-func parent(name string) string {
-	cut := strings.LastIndexByte(name, '.')
-	if cut < 0 {
-		return ""
-	}
-	return name[:cut]
 }
 
 // generate returns the carried value of a generating call, or a new one, and remembers it.

@@ -278,8 +278,8 @@ func CloneMap(m map[string]any) map[string]any {
 }
 
 // Merge lays maps over each other in a new one; later ones win.
-func Merge(layers ...map[string]any) map[string]any {
-	all := map[string]any{}
+func Merge[V any](layers ...map[string]V) map[string]V {
+	all := map[string]V{}
 	for _, layer := range layers {
 		maps.Copy(all, layer)
 	}
