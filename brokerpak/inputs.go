@@ -105,11 +105,15 @@ func (d *document) typeName(target *string) field {
 	f.decode = func(node *yaml.Node) {
 		decode(node)
 		if !slices.Contains(types, *target) {
-			d.errorf(node, "type", "unknown type %q; allowed: %s%s", *target,
-				strings.Join(types[1:], ", "), diag.Suggest(*target, types[1:]))
+			d.unknownType(node, *target)
+			*target = "" // which lets further checks of the input find what else is wrong
 		}
 	}
 	return f.shaped(typesSchema())
+}
+
+func (d *document) unknownType(node *yaml.Node, name string) {
+	d.errorf(node, "type", "unknown type %q; allowed: %s%s", name, strings.Join(types[1:], ", "), diag.Suggest(name, types[1:]))
 }
 
 // typeNames is one type, or, of this adapter, a list of them.
@@ -127,7 +131,11 @@ func (d *document) typeNames(variable *Variable) field {
 			}
 			d.sequence(node, "type", func(element *yaml.Node) {
 				var name string
-				d.typeName(&name).decode(element)
+				d.text("type", &name).decode(element)
+				if name == "" || !slices.Contains(types, name) {
+					d.unknownType(element, name)
+					return
+				}
 				variable.Types = append(variable.Types, name)
 			})
 			if len(variable.Types) == 1 {

@@ -14,20 +14,6 @@ import (
 	"service-adapter/schemas"
 )
 
-// withoutUnknownTypes forgets types that the parser has refused: they would make every further check of the input fail.
-func (c *serviceCheck) withoutUnknownTypes() {
-	known := []string{"", "object", "boolean", "array", "number", "string", "integer"}
-	for _, action := range c.actions() {
-		for _, list := range [][]brokerpak.Variable{action.PlanInputs, action.UserInputs} {
-			for i := range list {
-				if !slices.Contains(known, list[i].Type) {
-					list[i].Type = ""
-				}
-			}
-		}
-	}
-}
-
 // inputs checks constraints, defaults and enums of inputs against each other.
 func (c *serviceCheck) inputs() {
 	_, _, _, err := schemas.ForPlan(c.service, nil, schemas.Supplied{})

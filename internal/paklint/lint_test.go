@@ -128,6 +128,20 @@ var _ = Describe("Lint", func() {
 		Expect(found[0].Rule).To(Equal("type"))
 	})
 
+	DescribeTable("says once that a type is unknown",
+		func(typ, message string) {
+			found, _ := lint(writePak(map[string]string{
+				"service.yml": bosh + "  user_inputs:\n  - {field_name: a, type: " + typ + ", details: A, constraints: {minLength: 1}}\n",
+			}))
+			Expect(found).To(HaveLen(1))
+			Expect(found[0].Rule).To(Equal("type"))
+			Expect(found[0].Message).To(HavePrefix(message))
+		},
+		Entry("alone", "strng", `unknown type "strng"`),
+		Entry("in a list", "[strng, boolean]", `unknown type "strng"`),
+		Entry("none in a list", `["", boolean]`, `unknown type ""`),
+	)
+
 	DescribeTable("has no errors for what works on other brokers",
 		func(service string, warnings ...string) {
 			found, _ := lint(writePak(map[string]string{"service.yml": service, "tf/any.tf": "output \"status\" {\n  value = \"fine\"\n}\n"}))

@@ -108,7 +108,6 @@ type serviceCheck struct {
 
 func (c *serviceCheck) run(ctx context.Context) error {
 	c.specification()
-	c.withoutUnknownTypes()
 	c.image()
 	c.inputs()
 	c.plans()
