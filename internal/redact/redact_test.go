@@ -78,6 +78,13 @@ var _ = Describe("secrets", func() {
 		}
 	})
 
+	It("are masked in long texts, and nothing else is", func() {
+		text := strings.Repeat("- ", 2_200_000)
+		var secrets redact.Secrets
+		secrets.Add("(part of a long text)")
+		Expect(secrets.Clean(text+"(part of a long text)") == text+redact.Mask).To(BeTrue())
+	})
+
 	It("that repeat themselves over and over mask all of a text that does, in an endurable time", func() {
 		for _, row := range []string{"'", `\`, "+ ", "%25", "&amp;", `\'&`, `"\u0026`, "$%"} {
 			var secrets redact.Secrets

@@ -100,8 +100,13 @@ func (s *shape) mask(text string) string {
 		return s.maskBase64(text)
 	}
 	var out strings.Builder
-	end, steps := 0, 0
+	end, steps := 0, -len(text) // the first comparison at each place is free
 	for at := 0; at < len(text); {
+		next := strings.IndexFunc(text[at:], s.mayBegin)
+		if next < 0 {
+			break
+		}
+		at += next
 		length := shown(text[at:], s.parts, &steps)
 		if steps > maxSteps {
 			return out.String() + Mask
@@ -116,6 +121,14 @@ func (s *shape) mask(text string) string {
 	}
 	// What looks escaped by chance may be the secret as it is.
 	return strings.ReplaceAll(out.String()+text[end:], s.text, Mask)
+}
+
+// mayBegin tells whether the secret may be shown from a character on. What is no letter or digit is never written as one.
+func (s *shape) mayBegin(char rune) bool {
+	if first := s.parts[0].char; isWord(first) {
+		return char == first
+	}
+	return !isWord(char)
 }
 
 // maskBase64 masks all of a text in base64 that holds the secret.
