@@ -34,7 +34,8 @@ func (s *session) createBinding(ctx context.Context, in bindInput) (*binding.Bin
 	if err != nil {
 		return nil, err
 	}
-	ctx = s.interruptible(ctx)
+	ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
+	defer cancel()
 	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,8 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 	if err != nil {
 		return err
 	}
-	ctx = s.interruptible(ctx)
+	ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
+	defer cancel()
 	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
 		s.logger.Warn("the instance's outputs are not known", "error", err)
 	}
@@ -102,8 +104,6 @@ func (s *session) readApplied(ctx context.Context, manager *lifecycle.Manager, r
 	if view.Record == nil || view.Record.Errand == nil {
 		return nil
 	}
-	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
-	defer cancel()
 	var err error
 	view.Applied, err = manager.AppliedOutputs(ctx, view.InstanceID())
 	var sensitive []string

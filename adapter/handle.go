@@ -9,6 +9,7 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 )
 
@@ -86,21 +87,17 @@ func plainManifest(made *serviceadapter.MarshalledGenerateManifest) ([]byte, err
 
 // implements tells whether any service of the paks has what a command is for.
 func (s *session) implements(command string) bool {
-	for _, pak := range s.paks {
-		for _, service := range pak.Services {
-			has := true
-			switch command {
-			case dashboardURL:
-				has = service.Provision.Bosh != nil && service.Provision.Bosh.DashboardURL != nil
-			case createBinding, deleteBinding:
-				has = service.Binds() || service.HasBackupAgent()
-			}
-			if has {
-				return true
-			}
+	_, found := s.find(func(service *brokerpak.Service) bool {
+		switch command {
+		case dashboardURL:
+			return service.Provision.Bosh != nil && service.Provision.Bosh.DashboardURL != nil
+		case createBinding, deleteBinding:
+			return service.Binds() || service.HasBackupAgent()
+		default:
+			return true
 		}
-	}
-	return false
+	})
+	return found != nil
 }
 
 // lacking says what no service has when a command is not implemented.

@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,7 +28,7 @@ func ReadIntent(text []byte) (*Intent, error) {
 		Intent  string         `json:"intent"`
 		Secrets map[string]any `json:"secrets"`
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := value.Decode(text, &file); err != nil {
 		return nil, errors.New("reading the intent: it is no JSON object with the text \"intent\" and the map \"secrets\"") // which it may show
 	}
 	intent, err := record.DecodeIntent(file.Intent)
@@ -47,7 +46,7 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 		s.secrets.Add(item)
 	}
 	s.secrets.AddValues(intent.Inputs)
-	pak, service := s.find(intent.Service)
+	pak, service := s.find(func(service *brokerpak.Service) bool { return service.Name == intent.Service })
 	if service == nil {
 		return fmt.Errorf("no pak of `paks` has the service %q, which the manifest is for", intent.Service)
 	}
@@ -63,9 +62,6 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	}
 	target, err := pak.Manifest.DefaultVersion()
 	if err != nil {
-		return err
-	}
-	if err := o.tellFailure(ctx, intent.InstanceID); err != nil {
 		return err
 	}
 	provisioner := &provision.Provisioner{Manager: o.Manager, Updates: updates, Upgrades: updates && intent.Tofu == target, Errand: true}
@@ -84,16 +80,6 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 // errand is the work of apply-instance.
 type errand struct{ *session }
 
-// find looks for a service in the paks, the first of which serves it.
-func (s errand) find(name string) (*brokerpak.Pak, *brokerpak.Service) {
-	for _, pak := range s.paks {
-		if service := pak.Service(name); service != nil {
-			return pak, service
-		}
-	}
-	return nil, nil
-}
-
 // checkTemplate refuses an intent for a template that neither the installed pak nor the instance has.
 func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent *Intent) error {
 	stored, err := o.Read(ctx, lifecycle.Instance, intent.InstanceID)
@@ -105,21 +91,6 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 	}
 	return fmt.Errorf("the manifest was made for the provision template of pak %s %s, and the release of this deployment has that of %s %s: "+
 		"upgrade the service instance, so that both are of one version", intent.Pak, intent.PakVersion, pak.Manifest.Name, pak.Manifest.Version)
-}
-
-// tellFailure logs why the errand failed the last time.
-func (o *Operator) tellFailure(ctx context.Context, id string) error {
-	stored, err := o.Read(ctx, lifecycle.Instance, id)
-	switch {
-	case errors.Is(err, lifecycle.ErrNotStored):
-		return nil
-	case err != nil:
-		return err
-	}
-	if stored.Record != nil && stored.Record.Failure != nil {
-		o.session.logger.Warn("going on after a failure", "instance", id, "error", stored.Record.Failure.Operator)
-	}
-	return nil
 }
 
 // inputs are the variables of the template: those of the intent, its secrets, and those that depend on the errand's configuration.

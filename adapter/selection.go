@@ -71,20 +71,26 @@ func (s *session) choose(h hints) (*selection, error) {
 	return chosen, nil
 }
 
-// chooseService finds the service. Where several paks have it, as an old and a new version of one pak do, the first one of the
-// configuration counts.
+// find looks for a service in the paks. Where several have it, as an old and a new version of one pak do, the first one of the
+// configuration counts. Nil when none has.
+func (s *session) find(match func(*brokerpak.Service) bool) (*brokerpak.Pak, *brokerpak.Service) {
+	for _, pak := range s.paks {
+		if at := slices.IndexFunc(pak.Services, match); at >= 0 {
+			return pak, pak.Services[at]
+		}
+	}
+	return nil, nil
+}
+
+// chooseService finds the service.
 func (s *session) chooseService(h hints, chosen *selection) error {
 	chosen.serviceID, chosen.planID = h.request("service_id"), h.request("plan_id")
 	find := func(match func(*brokerpak.Service) bool) bool {
-		for _, pak := range s.paks {
-			for _, service := range pak.Services {
-				if match(service) {
-					chosen.pak, chosen.service = pak, service
-					return true
-				}
-			}
+		pak, service := s.find(match)
+		if service != nil {
+			chosen.pak, chosen.service = pak, service
 		}
-		return false
+		return service != nil
 	}
 	named := func(name string) bool {
 		return name != "" && find(func(service *brokerpak.Service) bool { return service.Name == name })

@@ -154,6 +154,9 @@ func (w *run) apply(working, all context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.Errand && record.Failure != nil {
+		w.Logger.Warn("going on after a failure", "instance", w.InstanceID, "error", record.Failure.Operator)
+	}
 	switch {
 	case record.Importing(state):
 		if err := w.undoImport(working, record); err != nil {
