@@ -46,6 +46,13 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	return groups
 }
 
+// HasGroupOrJob tells whether the manifest template has an instance group or a job of a name.
+func (b *Bosh) HasGroupOrJob(name string) bool {
+	return b != nil && slices.ContainsFunc(b.InstanceGroups(), func(group InstanceGroup) bool {
+		return group.Name == name || slices.Contains(group.Jobs, name)
+	})
+}
+
 // AddonJobs are the names of the jobs of the manifest template's addons, in its order.
 func (b *Bosh) AddonJobs() []string {
 	var manifest struct {

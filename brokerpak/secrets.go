@@ -56,7 +56,7 @@ func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 // checkSecretParts: the UAA client's secret may only be the whole value of a secret. As a part of one it would stand in clear in
 // the record, from which the value is made again.
 func checkSecretParts(secret Secret, diags *diag.List) {
-	const clientSecret = "uaa_client.client_secret"
+	const clientSecret = UAAClient + "client_secret"
 	if secret.Value == nil || secret.Input != "" {
 		return
 	}

@@ -20,7 +20,7 @@ func checkConditions(in *input, r *resolution) error {
 		if failed == nil {
 			continue
 		}
-		if !isFalse(scope, check) || !deployedFails(in, r, check) {
+		if !isFalse(scope, check) || !deployedFails(in, check) {
 			return failed
 		}
 		in.Logger.Warn("the deployed instance fails a check, too; it is kept as it is", "check", failed)
@@ -35,11 +35,11 @@ func isFalse(scope *vars.Scope, check brokerpak.Check) bool {
 }
 
 // deployedFails tells whether a check does not hold for the instance as it is deployed.
-func deployedFails(in *input, r *resolution, check brokerpak.Check) bool {
+func deployedFails(in *input, check brokerpak.Check) bool {
 	if !in.before.exists() || comparesPlans(check.That) {
 		return false
 	}
-	scope, err := deployedScope(in, r)
+	scope, err := in.deployed()
 	return err == nil && isFalse(scope, check)
 }
 
@@ -68,19 +68,11 @@ func deployedScope(in *input, r *resolution) (*vars.Scope, error) {
 		Functions: instance.ProvisionFunctions(instance.DeployedPlan(root), plan.Properties, instance.DeployedReleases(root)),
 	})
 	provision := vars.Provision{
-		Service: in.Service, Plan: plan, Defaults: in.Defaults, Parameters: r.earlier, Deployed: value.Keys(r.earlier), Sticky: deployedSticky(in),
+		Service: in.Service, Plan: plan, Defaults: in.Defaults, Parameters: r.earlier, Deployed: value.Keys(r.earlier), Sticky: in.before.record.Sticky,
 		Check: func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
 	}
 	if err := provision.Resolve(scope); err != nil {
 		return nil, err
 	}
 	return scope.With(previousNames(in)), nil
-}
-
-// deployedSticky are the values of sticky inputs that the deployed instance has.
-func deployedSticky(in *input) map[string]any {
-	if in.before.record == nil {
-		return nil
-	}
-	return in.before.record.Sticky
 }

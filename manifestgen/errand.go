@@ -13,7 +13,6 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
@@ -28,38 +27,25 @@ type Errands struct {
 	Updates, Upgrades bool
 }
 
-// ours tells whether a lifecycle errand is one of this adapter: the definition may have a job of that name itself.
-func (in *input) ours(name string) bool {
-	if name != record.ApplyErrand && name != record.DestroyErrand {
-		return false
+// findErrands finds the plan's lifecycle errands of this adapter.
+func (in *input) findErrands() {
+	in.applies = in.errand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
+	in.destroys = in.errand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
+}
+
+// errand finds an errand of this adapter in a list of the plan's, nil where there is none: the definition may have a job of that name
+// itself.
+func (in *input) errand(list []serviceadapter.Errand, name string) *serviceadapter.Errand {
+	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
+	if at < 0 || in.bosh.HasGroupOrJob(name) {
+		return nil
 	}
-	return !slices.ContainsFunc(in.bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) bool {
-		return group.Name == name || slices.Contains(group.Jobs, name)
-	})
-}
-
-// named finds a lifecycle errand of the plan that is one of this adapter, nil when there is none.
-func (in *input) named(list []serviceadapter.Errand, name string) *serviceadapter.Errand {
-	for i := range list {
-		if list[i].Name == name && in.ours(name) {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
-// applies is the plan's errand that applies the provision template, nil where generate-manifest does; destroys the one that destroys.
-func (in *input) applies() *serviceadapter.Errand {
-	return in.named(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
-}
-
-func (in *input) destroys() *serviceadapter.Errand {
-	return in.named(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
+	return &list[at]
 }
 
 // checkErrands refuses plans whose errands cannot work, and requests that need the template before them.
 func checkErrands(in *input) error {
-	applies, destroys := in.applies(), in.destroys()
+	applies, destroys := in.applies, in.destroys
 	if applies == nil && destroys == nil {
 		return nil
 	}
@@ -82,8 +68,7 @@ func checkErrands(in *input) error {
 		return fault.Operatorf("the plan has %q in lifecycle_errands.post_deploy, so it must have %q in pre_delete: nothing else destroys "+
 			"what that made", record.ApplyErrand, record.DestroyErrand)
 	}
-	module, _ := hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
-	if what, at := in.Service.Provision.NeedsOutputs(module.Outputs); what != "" {
+	if what, at := in.Service.Provision.NeedsOutputs(in.module.Outputs); what != "" {
 		return fault.Operatorf("the plan has the lifecycle errand %q, but the service's manifest needs the output %s of the provision template "+
 			"(%s), which an errand makes only after the deployment: take the errand from the plan", record.ApplyErrand, what, at)
 	}
@@ -98,7 +83,7 @@ func checkErrands(in *input) error {
 // errandGroup is the plan's group for the errands of this adapter: the one of lifecycle errand that the service does not know. Nil when
 // there is none.
 func errandGroup(in *input, known []string) (*serviceadapter.InstanceGroup, error) {
-	if in.applies() == nil && in.destroys() == nil {
+	if in.applies == nil && in.destroys == nil {
 		return nil, nil
 	}
 	var found *serviceadapter.InstanceGroup
@@ -119,7 +104,7 @@ func errandGroup(in *input, known []string) (*serviceadapter.InstanceGroup, erro
 // placeErrands adds the group of the errands of this adapter, with the jobs that the plan does not place elsewhere.
 func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, alias string) ([]any, error) {
 	var jobs []any
-	for _, errand := range []*serviceadapter.Errand{in.applies(), in.destroys()} {
+	for _, errand := range []*serviceadapter.Errand{in.applies, in.destroys} {
 		if errand == nil || len(errand.Instances) > 0 {
 			continue
 		}
@@ -142,7 +127,7 @@ func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, 
 
 // configureErrands gives the jobs of the errands their properties.
 func configureErrands(in *input, p *prepared, manifest map[string]any) error {
-	applies, destroys := in.applies(), in.destroys()
+	applies, destroys := in.applies, in.destroys
 	if applies == nil && destroys == nil {
 		return nil
 	}
@@ -157,7 +142,7 @@ func configureErrands(in *input, p *prepared, manifest map[string]any) error {
 	}
 	for _, group := range value.Mappings(manifest["instance_groups"]) {
 		for name, job := range byName(group["jobs"]) {
-			if own[name] != nil && in.ours(name) {
+			if own[name] != nil && !in.bosh.HasGroupOrJob(name) {
 				job["properties"] = value.Merge(value.CloneMap(properties), own[name])
 			}
 		}
@@ -211,12 +196,10 @@ func versions(in *input) (record.Versions, error) {
 	if !in.before.exists() {
 		return installed, nil
 	}
-	kept := record.Versions{Pak: installed.Pak, PakVersion: installed.PakVersion}
-	if before := in.before.record; before != nil {
-		kept = record.Versions{Pak: before.Pak, PakVersion: before.PakVersion}
-		if before.Errand != nil {
-			kept = *before.Errand
-		}
+	before := in.before.record
+	kept := record.Versions{Pak: cmp.Or(before.Pak, installed.Pak), PakVersion: cmp.Or(before.PakVersion, installed.PakVersion)}
+	if before.Errand != nil {
+		kept = *before.Errand
 	}
 	wanted := kept
 	if in.Errands.Updates || in.Errands.Upgrades {
@@ -287,9 +270,11 @@ func (p *prepared) secretOf(in *input, name string) (decision, bool) {
 
 // passedToTemplate tells whether the provision template may use an input. An instance that keeps an older template may use any.
 func (in *input) passedToTemplate(name string) bool {
-	if in.keepsTemplate {
-		return true
-	}
+	return in.keepsTemplate || in.usedByTemplate(name)
+}
+
+// usedByTemplate tells whether the provision template of the pak uses an input.
+func (in *input) usedByTemplate(name string) bool {
 	_, declared := in.module.Variables[name]
 	_, used := in.module.Undeclared[name]
 	return declared || used

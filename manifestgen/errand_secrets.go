@@ -18,18 +18,14 @@ import (
 // withParameterSecrets adds the inputs that are secret whatever their value: those that the template declares sensitive, and parameters
 // whose names say so. They have to be known before parameters are recorded.
 func withParameterSecrets(in *input) error {
-	var earlier map[string]any
 	names := map[string]bool{}
-	if before := in.before.record; before != nil {
-		earlier = before.Parameters
-		for name := range before.SecretParameters {
-			names[name] = true
-		}
+	for name := range in.before.record.SecretParameters {
+		names[name] = true
 	}
 	for name, variable := range in.module.Variables {
 		names[name] = names[name] || variable.Sensitive
 	}
-	for _, set := range []map[string]any{earlier, in.Parameters} {
+	for _, set := range []map[string]any{in.before.record.Parameters, in.Parameters} {
 		for name, item := range set {
 			names[name] = names[name] || isSecret(name, item)
 		}
@@ -119,9 +115,6 @@ func keptOnce(in *input, secret brokerpak.Secret, before record.Secret) (candida
 
 // checkDerived refuses a generated input that is new and is made of one whose value only CredHub has.
 func checkDerived(in *input, r *resolution, generated map[string]bool) error {
-	if in.before.record == nil {
-		return nil
-	}
 	stored := in.before.record.Secrets
 	for _, name := range value.Keys(generated) {
 		if _, had := stored[name]; had {
@@ -139,7 +132,7 @@ func checkDerived(in *input, r *resolution, generated map[string]bool) error {
 
 // openGenerated are the generated values that the record may hold: none of the secrets'.
 func openGenerated(in *input, p *prepared, values map[string]map[string]any) map[string]map[string]any {
-	if in.applies() == nil || !in.storesSecrets() {
+	if in.applies == nil || !in.storesSecrets() {
 		return values
 	}
 	open := maps.Clone(values)
@@ -149,7 +142,7 @@ func openGenerated(in *input, p *prepared, values map[string]map[string]any) map
 
 // forgotten names the inputs whose values were secrets while an errand applied the template, and that nobody gives now.
 func forgotten(in *input, p *prepared) []string {
-	if in.before.record == nil || in.before.record.Errand == nil {
+	if in.before.record.Errand == nil {
 		return nil
 	}
 	var names []string

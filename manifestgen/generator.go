@@ -98,8 +98,10 @@ type input struct {
 	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
 	module        *hclfile.Module
 	keepsTemplate bool
-	// deployed gives the variables of the deployed instance; none when nothing is deployed.
-	deployed func() (map[string]any, error)
+	// applies and destroys are the plan's errands of this adapter; nil where generate-manifest applies, and nothing destroys.
+	applies, destroys *serviceadapter.Errand
+	// deployed computes the variables of the deployed instance, once.
+	deployed func() (*vars.Scope, error)
 	// plan is the broker's with the instance groups as the definition sizes them.
 	plan *serviceadapter.Plan
 }
@@ -148,7 +150,7 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	if in.applies() == nil {
+	if in.applies == nil {
 		if p, err = provision(ctx, in, p); err != nil {
 			return nil, err
 		}
@@ -183,10 +185,11 @@ func (g *Generator) read(request Request) (*input, error) {
 	if in.before, err = readPrevious(in.bosh, request.PreviousManifest); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkErrands(in), checkRequest(in)); err != nil || in.applies() == nil {
+	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
+	in.findErrands()
+	if err := errors.Join(checkErrands(in), checkRequest(in)); err != nil || in.applies == nil {
 		return in, err
 	}
-	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
 	wanted, err := versions(in)
 	if err != nil {
 		return nil, err
@@ -203,22 +206,13 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 		return nil, err
 	}
 	p := &prepared{resolution: r}
-	in.deployed = sync.OnceValues(func() (map[string]any, error) {
-		if !in.before.exists() {
-			return nil, nil
-		}
-		scope, err := deployedScope(in, r)
-		if err != nil {
-			return nil, fmt.Errorf("computing the variables of the deployed instance: %w", err)
-		}
-		return scope.Values, nil
-	})
+	in.deployed = sync.OnceValues(func() (*vars.Scope, error) { return deployedScope(in, r) })
 	plan := in.BrokerPlan
 	if plan.InstanceGroups, err = size(in, r.scope); err != nil {
 		return nil, err
 	}
 	in.plan = &plan
-	if in.applies() != nil {
+	if in.applies != nil {
 		if err := prepareIntent(in, p); err != nil {
 			return nil, err
 		}

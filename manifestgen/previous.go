@@ -21,8 +21,8 @@ import (
 type previous struct {
 	// text is the manifest; empty on create.
 	text string
-	// record is nil on create and for manifests of other adapters.
-	record *record.Record
+	// record is empty on create and for manifests of other adapters.
+	record record.Record
 	// carried are the values that carry_over finds in the manifest of another adapter; else nil.
 	carried instance.Carried
 	// root parses the manifest, once, where something in it is needed: it may be large.
@@ -42,9 +42,13 @@ func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
 	if !before.exists() {
 		return before, nil
 	}
-	var err error
-	if before.record, err = record.FromManifest(text); err != nil || before.record != nil {
-		return before, err
+	recorded, err := record.FromManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	if recorded != nil {
+		before.record = *recorded
+		return before, nil
 	}
 	root, err := before.root()
 	if err != nil {
@@ -85,7 +89,7 @@ func carryOver(bosh *brokerpak.Bosh, root any) (instance.Carried, error) {
 func (p *previous) exists() bool { return len(p.text) > 0 }
 
 // remembers tells whether the manifest has outputs of the provision template.
-func (p *previous) remembers() bool { return p.record != nil && p.record.Template != nil }
+func (p *previous) remembers() bool { return p.record.Template != nil }
 
 // list returns the entries of a list of the manifest that are mappings. A manifest that cannot be read has none.
 func (p *previous) list(key string) []map[string]any {

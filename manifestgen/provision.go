@@ -117,17 +117,14 @@ func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error)
 
 // checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.
 func checkBefore(in *input, p *prepared) error {
-	module, _ := hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
 	for _, secret := range in.bosh.Secrets {
-		_, declared := module.Variables[secret.Input]
-		_, used := module.Undeclared[secret.Input]
-		if declared || used { // only CredHub has the value when the next request comes
+		if in.usedByTemplate(secret.Input) { // only CredHub has the value when the next request comes
 			return fmt.Errorf("%s: input %q is the value of secret %q, so the provision template cannot use var.%s: later requests do not know it",
 				secret.Pos, secret.Input, secret.Name, secret.Input)
 		}
 	}
 	if !in.before.remembers() { // else the instance may have an older template, and keep it
-		if err := checkSensitive(in, p.secrets, module.SensitiveOutputs); err != nil {
+		if err := checkSensitive(in, p.secrets, in.module.SensitiveOutputs); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 
@@ -52,16 +53,13 @@ func constants(r *record.Record, globalLabels map[string]string, properties map[
 		"allowpublic", "authorities", "authorized_grant_types", "client_id", "client_secret", "name", "redirect_uri",
 		"resource_ids", "scopes",
 	} {
-		constants[uaaPrefix+field] = r.UAAClient[field]
+		constants[brokerpak.UAAClient+field] = r.UAAClient[field]
 	}
 	return constants
 }
 
 // planProperties is the name of all properties of the plan.
 const planProperties = "plan.properties"
-
-// uaaPrefix stands before the fields of the UAA client.
-const uaaPrefix = "uaa_client."
 
 // functions are what expressions may ask besides the standard library.
 func functions(in *input) map[string]expr.Function {
@@ -81,10 +79,8 @@ func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string
 // check for pending changes and the update itself.
 func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 	names := map[string]any{
-		"previous.exists": in.before.exists(), "previous.plan": "", "previous_plan.properties": value.Merge(in.PreviousProperties),
-	}
-	if before := in.before.record; before != nil {
-		names["previous.plan"] = before.Plan
+		"previous.exists": in.before.exists(), "previous.plan": in.before.record.Plan,
+		"previous_plan.properties": value.Merge(in.PreviousProperties),
 	}
 	available := instance.PlanFunctions("previous_plan", in.PreviousPlan)
 	one := []expr.Type{expr.String}
@@ -93,8 +89,14 @@ func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 		return instances, nil
 	}}
 	available["previous.parameter"] = expr.Function{Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
+		if !in.before.exists() {
+			return nil, nil
+		}
 		deployed, err := in.deployed()
-		return deployed[value.Text(args[0])], err
+		if err != nil {
+			return nil, fmt.Errorf("computing the variables of the deployed instance: %w", err)
+		}
+		return deployed.Values[value.Text(args[0])], nil
 	}}
 	return names, available
 }

@@ -26,7 +26,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 	r.Secrets = p.secrets.remembered(used)
 	r.UAAClient = maps.Clone(r.UAAClient)
 	for _, secret := range in.bosh.Secrets {
-		if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok && in.storesSecrets() {
+		if field, ok := strings.CutPrefix(secret.Input, brokerpak.UAAClient); ok && in.storesSecrets() {
 			delete(r.UAAClient, field)
 		}
 	}
@@ -68,7 +68,7 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 
 // waits tells whether an expression is for a later call to evaluate.
 func waits(in *input, template *expr.Template) bool {
-	return instance.Deferred(template) || in.applies() != nil && brokerpak.ReadsDetails(template)
+	return instance.Deferred(template) || in.applies != nil && brokerpak.ReadsDetails(template)
 }
 
 // variablesOf are the variables that an expression of a later call refers to. Constants are in the record anyway, but for the labels.
@@ -93,9 +93,6 @@ func variablesOf(template *expr.Template, in *input, p *prepared) map[string]any
 // gets its first value again.
 func generatedValues(in *input, p *prepared) map[string]map[string]any {
 	generated := map[string]map[string]any(p.scope.Generated)
-	if in.before.record == nil {
-		return generated
-	}
 	for _, name := range in.Service.Provision.InputNames() {
 		if calls, ok := in.before.record.Generated[name]; ok && generated[name] == nil {
 			generated[name] = calls

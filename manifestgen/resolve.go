@@ -27,11 +27,7 @@ type resolution struct {
 // resolve merges parameters and computes the variables. Found are values that the instance has: those of user inputs count as parameters
 // of earlier requests.
 func resolve(in *input, found map[string]any) (*resolution, error) {
-	r := &resolution{earlier: map[string]any{}}
-	if in.before.record != nil {
-		r.record = *in.before.record
-	}
-	maps.Copy(r.earlier, r.record.Parameters)
+	r := &resolution{record: in.before.record, earlier: value.Merge(in.before.record.Parameters)}
 	if in.before.carried != nil {
 		r.earlier = in.before.carried.Parameters(in.bosh)
 	}
@@ -43,7 +39,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
 		Constants: constants(&r.record, in.GlobalLabels, in.Plan.Properties), Environment: in.Environment, Functions: functions(in),
-		Carried: carried, GuardReferences: true, Later: in.applies() != nil,
+		Carried: carried, GuardReferences: true, Later: in.applies != nil,
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),

@@ -135,7 +135,7 @@ func decideSecrets(
 // secret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a reference, or
 // the value.
 func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
-	if p.record != nil {
+	if p.carried == nil {
 		return p.record.Secrets[secret.Name], nil
 	}
 	item, ok := p.carried[secret.Name]
@@ -212,7 +212,7 @@ func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.S
 	if !requested && remembered && r.scope.Origins[secret.Input].FromRequest && r.scope.Values[secret.Input] == nil {
 		return kept, nil
 	}
-	if field, ok := strings.CutPrefix(secret.Input, uaaPrefix); ok {
+	if field, ok := strings.CutPrefix(secret.Input, brokerpak.UAAClient); ok {
 		if item := r.record.UAAClient[field]; item != nil {
 			return candidate{item: item, known: true, requested: requested}, nil
 		}

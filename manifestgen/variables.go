@@ -126,7 +126,7 @@ func credentialPath(in *input, scope *vars.Scope, reference brokerpak.Reference)
 	if _, requested := in.Parameters[reference.Input]; requested {
 		return "", &fault.UserError{Message: fmt.Sprintf("parameter %q must be the path of a credential that the operator allows", reference.Input), Err: err}
 	}
-	if in.before.record != nil && in.before.record.Parameters[reference.Input] != nil {
+	if in.before.record.Parameters[reference.Input] != nil {
 		return "", &fault.UserError{Message: fmt.Sprintf("parameter %q is the path of a credential that the operator does not allow any more; "+
 			"set it to another one, or to null", reference.Input), Err: err}
 	}

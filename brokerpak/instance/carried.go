@@ -31,15 +31,12 @@ func CarryOver(bosh *brokerpak.Bosh, find func(path string) (any, error)) (Carri
 	return carried, nil
 }
 
-// uaaPrefix stands before the fields of the UAA client.
-const uaaPrefix = "uaa_client."
-
 // Parameters are those that count as parameters of earlier requests. An input that names a credential gets the path of the
 // reference that stands in the manifest.
 func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
 	parameters := map[string]any{}
 	for name, item := range c {
-		if !bosh.HasSecret(name) && !bosh.HasReference(name) && !strings.HasPrefix(name, uaaPrefix) {
+		if !bosh.HasSecret(name) && !bosh.HasReference(name) && !strings.HasPrefix(name, brokerpak.UAAClient) {
 			parameters[name] = item
 		}
 	}
@@ -56,7 +53,7 @@ func (c Carried) Parameters(bosh *brokerpak.Bosh) map[string]any {
 func (c Carried) UAAClient() map[string]any {
 	fields := map[string]any{}
 	for name, item := range c {
-		if field, ok := strings.CutPrefix(name, uaaPrefix); ok {
+		if field, ok := strings.CutPrefix(name, brokerpak.UAAClient); ok {
 			fields[field] = item
 		}
 	}

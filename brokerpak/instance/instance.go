@@ -348,7 +348,7 @@ func requestConstants(serviceID, planID, instanceID string, client map[string]an
 		"uaa_client": value.Merge(client), brokerpak.InstanceDetails: map[string]any{},
 	}
 	for field, item := range client {
-		constants["uaa_client."+field] = item
+		constants[brokerpak.UAAClient+field] = item
 	}
 	return constants
 }

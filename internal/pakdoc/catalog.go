@@ -75,7 +75,7 @@ func CatalogWithErrands(service *brokerpak.Service) (string, error) {
 	}
 	c := newCatalog(service)
 	for _, name := range []string{record.ApplyErrand, record.DestroyErrand} {
-		if c.has(name) {
+		if service.Provision.Bosh.HasGroupOrJob(name) {
 			return "", fault.Userf("service %q has an instance group or a job %q of its own, so its plans cannot have the adapter's errand of that name",
 				service.Name, name)
 		}
@@ -84,16 +84,9 @@ func CatalogWithErrands(service *brokerpak.Service) (string, error) {
 	return c.text()
 }
 
-// has tells whether the service has an instance group or a job of a name.
-func (c catalog) has(name string) bool {
-	return slices.ContainsFunc(c.Groups, func(group brokerpak.InstanceGroup) bool {
-		return group.Name == name || slices.Contains(group.Jobs, name)
-	})
-}
-
 func newAdapterErrands(c catalog) *adapterErrands {
 	errands := &adapterErrands{Release: "service-adapter", Group: "errands", Apply: record.ApplyErrand, Destroy: record.DestroyErrand}
-	for c.has(errands.Group) {
+	for c.Provision.Bosh.HasGroupOrJob(errands.Group) {
 		errands.Group = "adapter-" + errands.Group // the adapter takes the group that the service does not know
 	}
 	module, _ := hclfile.Inspect(c.Provision.Templates) // as in newCatalog
