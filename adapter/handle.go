@@ -87,7 +87,7 @@ func plainManifest(made *serviceadapter.MarshalledGenerateManifest) ([]byte, err
 
 // implements tells whether any service of the paks has what a command is for.
 func (s *session) implements(command string) bool {
-	_, found := s.find(func(service *brokerpak.Service) bool {
+	_, found := find(s.paks, func(service *brokerpak.Service) bool {
 		switch command {
 		case dashboardURL:
 			return service.Provision.Bosh != nil && service.Provision.Bosh.DashboardURL != nil

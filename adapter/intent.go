@@ -46,7 +46,7 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 		s.secrets.Add(item)
 	}
 	s.secrets.AddValues(intent.Inputs)
-	pak, service := s.find(func(service *brokerpak.Service) bool { return service.Name == intent.Service })
+	pak, service := find(s.paks, func(service *brokerpak.Service) bool { return service.Name == intent.Service })
 	if service == nil {
 		return fmt.Errorf("no pak of `paks` has the service %q, which the manifest is for", intent.Service)
 	}

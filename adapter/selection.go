@@ -71,10 +71,10 @@ func (s *session) choose(h hints) (*selection, error) {
 	return chosen, nil
 }
 
-// find looks for a service in the paks. Where several have it, as an old and a new version of one pak do, the first one of the
+// find looks for a service in paks. Where several have it, as an old and a new version of one pak do, the first one of the
 // configuration counts. Nil when none has.
-func (s *session) find(match func(*brokerpak.Service) bool) (*brokerpak.Pak, *brokerpak.Service) {
-	for _, pak := range s.paks {
+func find(paks []*brokerpak.Pak, match func(*brokerpak.Service) bool) (*brokerpak.Pak, *brokerpak.Service) {
+	for _, pak := range paks {
 		if at := slices.IndexFunc(pak.Services, match); at >= 0 {
 			return pak, pak.Services[at]
 		}
@@ -85,15 +85,15 @@ func (s *session) find(match func(*brokerpak.Service) bool) (*brokerpak.Pak, *br
 // chooseService finds the service.
 func (s *session) chooseService(h hints, chosen *selection) error {
 	chosen.serviceID, chosen.planID = h.request("service_id"), h.request("plan_id")
-	find := func(match func(*brokerpak.Service) bool) bool {
-		pak, service := s.find(match)
+	take := func(match func(*brokerpak.Service) bool) bool {
+		pak, service := find(s.paks, match)
 		if service != nil {
 			chosen.pak, chosen.service = pak, service
 		}
 		return service != nil
 	}
 	named := func(name string) bool {
-		return name != "" && find(func(service *brokerpak.Service) bool { return service.Name == name })
+		return name != "" && take(func(service *brokerpak.Service) bool { return service.Name == name })
 	}
 	if name := h.property("service"); name != "" {
 		if !named(name) {
@@ -102,11 +102,11 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 		}
 		return nil
 	}
-	if id := chosen.serviceID; id != "" && find(func(service *brokerpak.Service) bool { return service.ID == id }) {
+	if id := chosen.serviceID; id != "" && take(func(service *brokerpak.Service) bool { return service.ID == id }) {
 		return nil
 	}
 	hasPlan := func(plan brokerpak.Plan) bool { return plan.ID == chosen.planID }
-	if chosen.planID != "" && find(func(service *brokerpak.Service) bool { return slices.ContainsFunc(service.Plans, hasPlan) }) {
+	if chosen.planID != "" && take(func(service *brokerpak.Service) bool { return slices.ContainsFunc(service.Plans, hasPlan) }) {
 		return nil
 	}
 	if h.record != nil && named(h.record.Service) {
@@ -123,7 +123,7 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 		return fmt.Errorf("which service is meant? set `service` in the configuration or the plan property "+
 			"%s: {service: NAME}; the paks have: %s", planProperty, diag.Names(names))
 	}
-	find(func(*brokerpak.Service) bool { return true })
+	take(func(*brokerpak.Service) bool { return true })
 	return nil
 }
 
