@@ -11,77 +11,90 @@ import (
 	"service-adapter/internal/value"
 )
 
-// expressions returns all expressions of an action.
-func (a *Action) expressions() []*expr.Template {
-	return slices.Concat(a.valueExpressions(), a.ruleExpressions())
+// Stage is the time at which an expression is evaluated: each one knows what those before it know, and more.
+type Stage int
+
+// The stages of a provision action. A bind action has the first one only.
+const (
+	Resolving Stage = iota // the inputs
+	Rendering              // the outputs of the provision template
+	Deployed               // the deployed manifest and its addresses
+)
+
+// Expression is an expression of an action. A rule sees the previous deployment besides.
+type Expression struct {
+	*expr.Template
+	Stage Stage
+	Rule  bool
 }
 
-// valueExpressions returns the expressions of an action that decide what is rendered or handed to a template.
-func (a *Action) valueExpressions() []*expr.Template {
-	var all []*expr.Template
+// Expressions returns all expressions of an action.
+func (a *Action) Expressions() []Expression {
+	var all []Expression
+	add := func(stage Stage, rule bool, templates ...*expr.Template) {
+		for _, template := range templates {
+			if template != nil {
+				all = append(all, Expression{template, stage, rule})
+			}
+		}
+	}
 	for _, variable := range a.UserInputs {
-		all = append(all, variable.DefaultExpr)
+		add(Resolving, false, variable.DefaultExpr)
 	}
 	for _, computed := range a.ComputedInputs {
-		all = append(all, computed.Expr)
+		add(Resolving, false, computed.Expr)
 	}
 	if a.Bosh != nil {
-		for _, ops := range a.Bosh.Ops {
-			all = append(all, ops.If)
-		}
-		for i := range a.Bosh.Groups {
-			expressions := a.Bosh.Groups[i].Expressions()
-			for _, key := range value.Keys(expressions) {
-				all = append(all, expressions[key])
-			}
-		}
-		for _, name := range value.Keys(a.Bosh.Configs) {
-			all = append(all, a.Bosh.Configs[name].If)
-		}
-		for _, secret := range a.Bosh.Secrets {
-			all = append(all, secret.Value)
-			for _, name := range value.Keys(secret.Keepers) {
-				all = append(all, secret.Keepers[name])
-			}
-		}
-		for _, reference := range a.Bosh.References {
-			all = append(all, reference.Path)
-		}
-		for _, name := range value.Keys(a.Bosh.Labels) {
-			all = append(all, a.Bosh.Labels[name])
-		}
-		for _, name := range value.Keys(a.Bosh.Outputs) {
-			all = append(all, a.Bosh.Outputs[name].Expr)
-		}
-		all = append(all, a.Bosh.DashboardURL)
+		a.Bosh.expressions(add)
 	}
-	return withoutNil(all)
+	for _, check := range a.Requires {
+		add(Resolving, true, check.That, check.Message)
+	}
+	add(Resolving, true, a.Adopt)
+	return all
 }
 
-// ruleExpressions returns the expressions of an action that see the previous deployment, and the conditions of bind.
-func (a *Action) ruleExpressions() []*expr.Template {
-	checks := a.Requires
+func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.Template)) {
+	for _, ops := range b.Ops {
+		add(Rendering, false, ops.If)
+	}
+	for i := range b.Groups {
+		add(Resolving, false, sorted(b.Groups[i].Expressions())...)
+	}
+	for _, name := range value.Keys(b.Configs) {
+		add(Rendering, false, b.Configs[name].If)
+	}
+	for _, secret := range b.Secrets {
+		add(Resolving, false, secret.Value)
+		add(Resolving, false, sorted(secret.Keepers)...)
+	}
+	for _, reference := range b.References {
+		add(Resolving, false, reference.Path)
+	}
+	add(Rendering, false, sorted(b.Labels)...)
+	for _, name := range value.Keys(b.Outputs) {
+		add(Deployed, false, b.Outputs[name].Expr)
+	}
+	add(Deployed, false, b.DashboardURL)
+	for _, check := range b.Checks {
+		add(Resolving, true, check.That, check.Message)
+	}
+	add(Rendering, true, sorted(b.Update)...)
+}
+
+// sorted are expressions in the order of their names.
+func sorted(named map[string]*expr.Template) []*expr.Template {
 	var all []*expr.Template
-	if a.Bosh != nil {
-		checks = slices.Concat(checks, a.Bosh.Checks)
-		for _, name := range value.Keys(a.Bosh.Update) {
-			all = append(all, a.Bosh.Update[name])
-		}
+	for _, name := range value.Keys(named) {
+		all = append(all, named[name])
 	}
-	for _, check := range checks {
-		all = append(all, check.That, check.Message)
-	}
-	return withoutNil(append(all, a.Adopt))
-}
-
-func withoutNil(all []*expr.Template) []*expr.Template {
-	return slices.DeleteFunc(all, func(t *expr.Template) bool { return t == nil })
+	return all
 }
 
 // Uses tells which keys of a map variable, such as "request.context", the action's expressions read, and whether one reads it
 // in a way that needs all of them.
 func (a *Action) Uses(variable string) (keys []string, all bool) {
-	for _, template := range a.expressions() {
+	for _, template := range a.Expressions() {
 		for _, reference := range template.References() {
 			rest, below := strings.CutPrefix(reference.Name, variable+".")
 			switch {
@@ -99,13 +112,18 @@ func (a *Action) Uses(variable string) (keys []string, all bool) {
 
 // BindExpressions are the expressions that a bind evaluates: those of the bind action, and the outputs of the instance.
 func (s *Service) BindExpressions() []*expr.Template {
-	all := s.Bind.expressions()
+	var all []*expr.Template
+	for _, expression := range s.Bind.Expressions() {
+		all = append(all, expression.Template)
+	}
 	if bosh := s.Provision.Bosh; bosh != nil {
 		for _, name := range value.Keys(bosh.Outputs) {
-			all = append(all, bosh.Outputs[name].Expr)
+			if template := bosh.Outputs[name].Expr; template != nil {
+				all = append(all, template)
+			}
 		}
 	}
-	return withoutNil(all)
+	return all
 }
 
 // NeedsOutputs tells where the BOSH manifest, its configs or the rules about them use an output of the provision template, of which these
@@ -118,8 +136,8 @@ func (a *Action) NeedsOutputs(outputs []string) (what string, at diag.Pos) {
 	bosh.Outputs, bosh.DashboardURL = nil, nil
 	manifest := *a
 	manifest.Bosh = &bosh
-	for _, template := range manifest.expressions() {
-		if ReadsDetails(template) {
+	for _, template := range manifest.Expressions() {
+		if ReadsDetails(template.Template) {
 			return InstanceDetails, template.Pos()
 		}
 	}
@@ -155,7 +173,7 @@ func (a *Action) ReadBy(input string, inputs bool) (at diag.Pos, found bool) {
 	if !inputs {
 		readers.UserInputs, readers.ComputedInputs = nil, nil
 	}
-	for _, template := range readers.expressions() {
+	for _, template := range readers.Expressions() {
 		for _, reference := range template.References() {
 			if reads(reference, input) {
 				return reference.Pos, true

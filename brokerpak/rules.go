@@ -43,7 +43,8 @@ func checkPrevious(service *Service, diags *diag.List) {
 				"here its value would differ in the broker's check for pending changes", name)
 		}
 	}
-	for _, template := range slices.Concat(service.Provision.valueExpressions(), service.Bind.expressions()) {
+	isRule := func(expression Expression) bool { return expression.Rule }
+	for _, template := range slices.Concat(slices.DeleteFunc(service.Provision.Expressions(), isRule), service.Bind.Expressions()) {
 		for _, reference := range template.References() {
 			refuse(reference.Name, reference.Pos)
 		}

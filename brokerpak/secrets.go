@@ -70,9 +70,9 @@ func checkSecretParts(secret Secret, diags *diag.List) {
 
 // checkSecretInput looks for other uses of the input that is a secret's value.
 func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, diags *diag.List) {
-	for _, template := range action.expressions() {
+	for _, template := range action.Expressions() {
 		for _, reference := range template.References() {
-			if template != secret.Value && reads(reference, secret.Input) {
+			if template.Template != secret.Value && reads(reference, secret.Input) {
 				diags.Errorf(reference.Pos, "secret-input", "%q is the value of secret %q and may not be used elsewhere",
 					secret.Input, secret.Name)
 			}

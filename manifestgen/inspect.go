@@ -3,7 +3,6 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,9 +14,6 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
 )
-
-// variableForm is what the BOSH library replaces; the name is its group.
-var variableForm = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
 
 // places finds where something stands in the documents that one result is made of: a template, then its ops files.
 type places []brokerpak.Document
@@ -133,7 +129,7 @@ func (i inspection) text(path, text string) bool {
 		return true
 	}
 	fine := true
-	for _, found := range allReferences(text) {
+	for _, found := range vars.Reference.FindAllString(text, -1) {
 		if fault := i.fault(found, found == text); fault != "" {
 			i.errorf(found, "%s at %s %s", found, path, fault)
 			fine = false
@@ -144,14 +140,11 @@ func (i inspection) text(path, text string) bool {
 
 // fault says what is wrong with a variable, as the end of a sentence; "" for nothing.
 func (i inspection) fault(found string, whole bool) string {
-	match := variableForm.FindStringSubmatch(found)
-	if match == nil {
-		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
+	full, wrong := vars.ReferenceName(found, whole)
+	if wrong != "" {
+		return wrong
 	}
-	if !whole && strings.Contains(found, " ") {
-		return "is only replaced when it is the whole value; write it without blanks"
-	}
-	name, below, nested := strings.Cut(match[1], ".")
+	name, below, nested := strings.Cut(full, ".")
 	item, ok := i.variables[name]
 	if !ok {
 		return "" // for BOSH; checkReferences looks whether it can

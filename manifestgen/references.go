@@ -2,19 +2,13 @@ package manifestgen
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
 )
-
-// anyReference is what the Director takes for a reference.
-var anyReference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
-
-// allReferences returns what the Director takes for references in a text, with their parentheses.
-func allReferences(text string) []string { return anyReference.FindAllString(text, -1) }
 
 // mention is a reference in a value and its path as value.Walk writes it.
 type mention struct{ path, reference string }
@@ -24,7 +18,7 @@ func mentions(tree any) []mention {
 	var found []mention
 	value.Walk(tree, func(path string, leaf any) bool {
 		if text, ok := leaf.(string); ok && strings.Contains(text, "((") {
-			for _, reference := range allReferences(text) {
+			for _, reference := range vars.Reference.FindAllString(text, -1) {
 				found = append(found, mention{path, reference})
 			}
 		}
@@ -75,19 +69,10 @@ func checkReferences(in *input, secrets decisions, variables variables, result *
 	return diags.Err()
 }
 
-// wholeCredential is the credential of which a reference may name a part: "/ca" of "/ca.certificate".
-func wholeCredential(name string) string {
-	slash := strings.LastIndexByte(name, '/')
-	if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
-		return name[:slash+1+dot]
-	}
-	return name
-}
-
 // unresolved says what is wrong with a reference that BOSH is to resolve, as the end of a sentence; "" for nothing.
 func unresolved(in *input, variables variables, found string, declared []string) string {
 	name := strings.TrimSpace(strings.TrimPrefix(strings.Trim(found, "()"), "!"))
-	whole := wholeCredential(name)
+	whole := vars.Credential(name)
 	if slices.Contains(declared, whole) {
 		return ""
 	}

@@ -119,7 +119,7 @@ func credentialPath(in *input, scope *vars.Scope, reference brokerpak.Reference)
 	if err != nil {
 		return "", fmt.Errorf("evaluating reference %q: %w", reference.Name, err)
 	}
-	if path == "" || pathForm.MatchString(path) && (in.allowed(path) || in.allowed(wholeCredential(path))) {
+	if path == "" || pathForm.MatchString(path) && (in.allowed(path) || in.allowed(vars.Credential(path))) {
 		return path, nil
 	}
 	err = fmt.Errorf("reference %q: %s", reference.Name, in.mustAllow(fmt.Sprintf("the path %q", path), path))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 
 	"github.com/cppforlife/go-patch/patch"
@@ -184,9 +183,6 @@ func (v *View) yamlTree() (any, error) {
 	return v.tree, nil
 }
 
-// references are those to BOSH variables in a text.
-var references = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
-
 // resolve replaces references in strings. A reference whose value the broker did not send is an error: a credential with a
 // placeholder in it would be useless.
 func (v *View) resolve(item any, path string) (any, error) {
@@ -196,7 +192,7 @@ func (v *View) resolve(item any, path string) (any, error) {
 			return scalar, nil
 		}
 		var failed error
-		resolved := references.ReplaceAllStringFunc(text, func(reference string) string {
+		resolved := vars.Reference.ReplaceAllStringFunc(text, func(reference string) string {
 			secret, ok := v.Secrets[reference]
 			if !ok && failed == nil {
 				failed = &fault.UserError{

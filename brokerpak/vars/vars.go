@@ -303,11 +303,3 @@ func (s *Scope) generate(owner, call string, make func() (any, error)) (any, err
 	s.Generated[owner][call] = result
 	return result, nil
 }
-
-// HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key.
-func HasReference(v any) bool {
-	return !value.Walk(v, func(_ string, leaf any) bool {
-		text, ok := leaf.(string)
-		return !ok || !strings.Contains(text, reference)
-	})
-}

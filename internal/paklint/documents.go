@@ -9,17 +9,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
-)
-
-var (
-	// anyVariable is what the Director takes for a variable.
-	anyVariable = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
-	// variableName is what both the Director and the BOSH library take for one.
-	variableName = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
 )
 
 // templateDocument is a YAML text that is interpolated.
@@ -175,7 +169,7 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 		if node.Kind != yaml.ScalarNode {
 			return
 		}
-		for _, at := range anyVariable.FindAllStringIndex(node.Value, -1) {
+		for _, at := range vars.Reference.FindAllStringIndex(node.Value, -1) {
 			found := node.Value[at[0]:at[1]]
 			if text, hint, names := variableFault(found, found == node.Value, known, declared); text != "" {
 				fine = false
@@ -209,14 +203,10 @@ func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.
 
 // variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing. A hint and the known names may follow.
 func variableFault(found string, whole bool, known map[string]string, declared []string) (text string, hint diag.Hint, names string) {
-	match := variableName.FindStringSubmatch(found)
-	if match == nil {
-		return "is no BOSH variable: a name holds letters, digits and the characters - _ . / only", "", ""
+	name, wrong := vars.ReferenceName(found, whole)
+	if wrong != "" {
+		return wrong, "", ""
 	}
-	if !whole && strings.Contains(found, " ") {
-		return "is only replaced when it is the whole value; write it without blanks", "", ""
-	}
-	name := match[1]
 	if strings.HasPrefix(name, "/") {
 		return "", "", "" // a path of CredHub, which the operator must allow
 	}

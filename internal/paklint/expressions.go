@@ -16,98 +16,28 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// scopeKind says what an expression sees.
-type scopeKind int
-
-const (
-	valueScope    scopeKind = iota // the variables of a provision action
-	manifestScope                  // what is evaluated for the manifest: the outputs of the provision template as well
-	instanceScope                  // outputs and the dashboard: the deployed instance as well
-	bindScope
-)
-
-// site is an expression of the definition and what it sees.
-type site struct {
-	template *expr.Template
-	kind     scopeKind
-}
-
 // sites returns all expressions of the service.
-func (c *serviceCheck) sites() []site {
-	var all []site
-	add := func(kind scopeKind, templates ...*expr.Template) {
-		for _, template := range templates {
-			if template != nil {
-				all = append(all, site{template, kind})
-			}
-		}
-	}
-	for kind, action := range map[scopeKind]*brokerpak.Action{valueScope: &c.service.Provision, bindScope: &c.service.Bind} {
-		for _, input := range action.UserInputs {
-			add(kind, input.DefaultExpr)
-		}
-		for _, input := range action.ComputedInputs {
-			add(kind, input.Expr)
-		}
-		for _, check := range action.Requires {
-			add(kind, check.That, check.Message)
-		}
-		add(kind, action.Adopt)
-	}
-	bosh := c.service.Provision.Bosh
-	if bosh == nil {
-		return all
-	}
-	for _, ops := range bosh.Ops {
-		add(manifestScope, ops.If)
-	}
-	for i := range bosh.Groups {
-		for _, template := range bosh.Groups[i].Expressions() {
-			add(valueScope, template)
-		}
-	}
-	for _, config := range bosh.Configs {
-		add(manifestScope, config.If)
-	}
-	for _, secret := range bosh.Secrets {
-		add(valueScope, secret.Value)
-		for _, keeper := range secret.Keepers {
-			add(valueScope, keeper)
-		}
-	}
-	for _, reference := range bosh.References {
-		add(valueScope, reference.Path)
-	}
-	for _, label := range bosh.Labels {
-		add(manifestScope, label)
-	}
-	for _, check := range bosh.Checks {
-		add(valueScope, check.That, check.Message)
-	}
-	for _, update := range bosh.Update {
-		add(manifestScope, update)
-	}
-	for _, output := range bosh.Outputs {
-		add(instanceScope, output.Expr)
-	}
-	add(instanceScope, bosh.DashboardURL)
-	return all
+func (c *serviceCheck) sites() []brokerpak.Expression {
+	return slices.Concat(c.service.Provision.Expressions(), c.service.Bind.Expressions())
 }
 
 // expressions checks every expression without values: names, functions, their arguments and types.
 func (c *serviceCheck) expressions() {
-	known := map[scopeKind]expr.Known{
-		valueScope: c.known(manifestgen.Known(), &c.service.Provision),
-		bindScope:  c.known(withPrevious(binding.Known()), &c.service.Bind),
+	rendering := c.known(manifestgen.KnownOfInstance(), &c.service.Provision)
+	known := map[brokerpak.Stage]expr.Known{
+		brokerpak.Resolving: c.known(manifestgen.Known(), &c.service.Provision),
+		brokerpak.Rendering: rendering,
+		brokerpak.Deployed:  withInstance(rendering),
 	}
-	known[manifestScope] = c.known(manifestgen.KnownOfInstance(), &c.service.Provision)
-	known[instanceScope] = withInstance(known[manifestScope])
-	for _, site := range c.sites() {
-		c.diags.Append(site.template.Check(known[site.kind]))
-		c.patterns(site.template)
-		if site.kind == bindScope {
-			c.details(site.template)
-		}
+	for _, template := range c.service.Provision.Expressions() {
+		c.diags.Append(template.Check(known[template.Stage]))
+		c.patterns(template.Template)
+	}
+	ofBinding := c.known(withPrevious(binding.Known()), &c.service.Bind)
+	for _, template := range c.service.Bind.Expressions() {
+		c.diags.Append(template.Check(ofBinding))
+		c.patterns(template.Template)
+		c.details(template.Template)
 	}
 	c.appBindings()
 	c.order(&c.service.Provision)

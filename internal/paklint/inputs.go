@@ -150,7 +150,7 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 // reads tells whether an expression reads a plan property.
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
-		for _, reference := range site.template.References() {
+		for _, reference := range site.References() {
 			whole := reference.Name == "request.plan_properties" && (reference.Key == name || reference.Key == "")
 			if whole || reference.Name == name || reference.Name == "request.plan_properties."+name {
 				return true

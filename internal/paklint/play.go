@@ -209,7 +209,7 @@ func (c *player) paths(manifests []*instance.View) {
 		return
 	}
 	for _, site := range c.sites() {
-		for _, call := range site.template.Calls() {
+		for _, call := range site.Calls() {
 			if call.Name != "manifest.get" || call.FirstArg == "" {
 				continue
 			}
@@ -269,7 +269,7 @@ func (c *player) groups(known []string) {
 		check(name, c.places.value(bosh.Pos, "requires", "no_scale_in"))
 	}
 	for _, site := range c.sites() {
-		for _, call := range site.template.Calls() {
+		for _, call := range site.Calls() {
 			prefix, _, _ := strings.Cut(call.Name, ".")
 			ofPlan := (prefix == "plan" || prefix == "previous_plan") && call.Name != "plan.has_property"
 			ofGroup := slices.Contains([]string{"bosh.host", "bosh.hosts", "previous.instances"}, call.Name) || ofPlan

@@ -9,6 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
@@ -138,7 +139,7 @@ func (c *player) releaseNames() []string {
 		names = append(names, constraint.Name)
 	}
 	for _, site := range c.sites() {
-		for _, call := range site.template.Calls() {
+		for _, call := range site.Calls() {
 			if call.Name == "release.version" && call.FirstArg != "" {
 				names = append(names, call.FirstArg)
 			}
@@ -213,14 +214,9 @@ func namesBelow(node *yaml.Node, key string) []string {
 func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	var paths []string
 	for _, document := range bosh.Documents() {
-		for _, found := range anyVariable.FindAllString(document.Text, -1) {
-			name := strings.TrimPrefix(strings.Trim(found, "() "), "!")
-			slash := strings.LastIndexByte(name, '/')
-			if dot := strings.IndexByte(name[slash+1:], '.'); dot >= 0 {
-				name = name[:slash+1+dot]
-			}
-			if strings.HasPrefix(name, "/") {
-				paths = append(paths, name)
+		for _, found := range vars.Reference.FindAllString(document.Text, -1) {
+			if name := strings.TrimPrefix(strings.Trim(found, "() "), "!"); strings.HasPrefix(name, "/") {
+				paths = append(paths, vars.Credential(name))
 			}
 		}
 	}
