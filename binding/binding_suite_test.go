@@ -29,10 +29,7 @@ import (
 )
 
 func TestBinding(t *testing.T) {
-	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "binding", suite, reporter)
+	kit.Suite(t, "binding")
 }
 
 type object = map[string]any

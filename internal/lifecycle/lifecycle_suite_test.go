@@ -23,10 +23,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "internal/lifecycle", suite, reporter)
+	kit.Suite(t, "internal/lifecycle")
 }
 
 // The versions of OpenTofu that the specs run.

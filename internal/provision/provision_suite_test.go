@@ -28,11 +28,7 @@ import (
 )
 
 func TestProvision(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "provision", suite, reporter)
+	kit.Suite(t, "provision")
 }
 
 type object = map[string]any

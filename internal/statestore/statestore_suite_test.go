@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/statestore"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/servers"
 )
 
@@ -28,11 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestStatestore(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 3 * time.Minute // a lock that nobody releases must fail, not hang
-	RunSpecs(t, "The store of states", suite, reporter)
+	kit.Suite(t, "The store of states")
 }
 
 // place is an empty place for states.

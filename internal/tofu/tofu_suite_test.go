@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"service-adapter/spec/kit"
 
@@ -35,11 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestTofu(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "internal/tofu", suite, reporter)
+	kit.Suite(t, "internal/tofu")
 }
 
 var _ = BeforeSuite(func() {

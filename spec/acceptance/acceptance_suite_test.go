@@ -8,10 +8,8 @@ package acceptance_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 
 	"service-adapter/spec/kit"
 	binary "service-adapter/spec/kit/broker"
@@ -21,12 +19,7 @@ import (
 var adapterBinary string
 
 func TestAcceptance(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "Acceptance", suite, reporter)
+	kit.Suite(t, "Acceptance")
 }
 
 var _ = BeforeSuite(func() {

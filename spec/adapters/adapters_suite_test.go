@@ -16,10 +16,8 @@ package adapters_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 
 	"service-adapter/spec/kit"
 	binary "service-adapter/spec/kit/broker"
@@ -29,10 +27,7 @@ import (
 var adapterBinary string
 
 func TestAdapters(t *testing.T) {
-	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "Adapters", suite, reporter)
+	kit.Suite(t, "Adapters")
 }
 
 var _ = BeforeSuite(func() {

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,12 +37,7 @@ var suite struct {
 }
 
 func TestBackends(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(60 * time.Second)
-	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	config, reporter := GinkgoConfiguration()
-	config.Timeout = 15 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "Backends", config, reporter)
+	kit.Suite(t, "Backends")
 }
 
 var _ = BeforeSuite(func() {

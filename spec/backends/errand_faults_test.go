@@ -34,12 +34,7 @@ var _ = Describe("an errand that does not end as it should", func() {
 	DescribeTable("because it is killed, goes on with a repeat, or is deleted", func(ctx context.Context, kind, where string, who victim) {
 		for _, repeat := range []bool{true, false} {
 			begin(ctx, kind)
-			at := vm.point(where)
-			at.Hold()
-			run := vm.beginApply()
-			vm.strike(who, at.Reached())
-			at.Release()
-			Expect(run.Wait().Exit).NotTo(BeZero())
+			vm.strikeAt(where, who, vm.beginApply)
 			next := vm
 			if who == theMachine { // which is another one the next time
 				next = m.newErrandVM()
@@ -143,12 +138,7 @@ var _ = Describe("an errand that does not end as it should", func() {
 	DescribeTable("because it is killed while it destroys, goes on with a repeat", func(ctx context.Context, where string, who victim) {
 		begin(ctx, pg)
 		expectMade(ctx, vm)
-		at := vm.point(where)
-		at.Hold()
-		run := vm.beginDestroy()
-		vm.strike(who, at.Reached())
-		at.Release()
-		Expect(run.Wait().Exit).NotTo(BeZero())
+		vm.strikeAt(where, who, vm.beginDestroy)
 		next := vm
 		if who == theMachine {
 			next = m.newErrandVM()

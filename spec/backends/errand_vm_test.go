@@ -196,6 +196,17 @@ func (m *machine) expectNothingPending(ctx context.Context) {
 	Expect(odb.SameManifests(m.Manifest, product.Manifest)).To(BeTrue())
 }
 
+// strikeAt begins an errand and kills one of its processes when it reaches a point.
+func (vm *errandVM) strikeAt(where string, who victim, begin func() *process.Running) {
+	GinkgoHelper()
+	at := vm.point(where)
+	at.Hold()
+	run := begin()
+	vm.strike(who, at.Reached())
+	at.Release()
+	Expect(run.Wait().Exit).NotTo(BeZero())
+}
+
 // delete runs the errand destroy-instance until nothing is left.
 func (vm *errandVM) delete(ctx context.Context) {
 	GinkgoHelper()

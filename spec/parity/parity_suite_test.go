@@ -27,10 +27,7 @@ const startUp = 30 * time.Second
 var adapterBinary string
 
 func TestParity(t *testing.T) {
-	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "Parity", suite, reporter)
+	kit.Suite(t, "Parity")
 }
 
 var _ = BeforeSuite(func() {

@@ -35,7 +35,7 @@ var _ = Describe("the example postgresql", func() {
 		address := fmt.Sprintf("%s/%s", server.Address(), s.database)
 		Expect(one).To(And(HaveLen(8), HaveKeyWithValue("username", "b-4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"),
 			HaveKeyWithValue("hostname", server.Host), HaveKeyWithValue("port", float64(server.Port)), HaveKeyWithValue("database", s.database),
-			HaveKeyWithValue("ca_cert", certificates.ca),
+			HaveKeyWithValue("ca_cert", certificates.CA),
 			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://%s:%s@%s?sslmode=require", one["username"], one["password"], address)),
 			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s?sslmode=require&user=%s&password=%s", address, one["username"], one["password"])),
 		))

@@ -36,7 +36,7 @@ var _ = Describe("the example postgresql-database", func() {
 		measured("create-binding", func() { one = s.bound(ctx, "bind-1", nil) })
 		login := fmt.Sprintf("localhost:%d/%s?sslmode=require", server.Port, s.database)
 		Expect(one).To(And(HaveLen(10), HaveKeyWithValue("hostname", "localhost"), HaveKeyWithValue("port", float64(server.Port)),
-			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner), HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.ca)),
+			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner), HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.CA)),
 			HaveKeyWithValue("status", "created db "+s.database),
 			HaveKeyWithValue("username", "b-bind-1"),
 			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://b-bind-1:%s@%s", one["password"], login)),
@@ -131,7 +131,7 @@ var _ = Describe("the example postgresql-database", func() {
 		before := s.databases(ctx)
 		s.Env = []string{
 			"TMPDIR=" + s.dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost", fmt.Sprint("GSB_POSTGRESQL_DATABASE_PORT=", server.Port),
-			"GSB_POSTGRESQL_DATABASE_CA_CERT=" + certificates.ca, "GSB_POSTGRESQL_DATABASE_IMPORTABLE=hand_.*",
+			"GSB_POSTGRESQL_DATABASE_CA_CERT=" + certificates.CA, "GSB_POSTGRESQL_DATABASE_IMPORTABLE=hand_.*",
 			"PGACCESS_USER=" + server.User, "PGACCESS_PASSWORD=" + server.Password,
 		}
 		got := s.operate(ctx, "pak", "test", s.pak)

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -24,24 +23,19 @@ var (
 	adapterBinary string
 	shared        string
 	server        *servers.Server
-	certificates  authority
+	certificates  servers.Certificates
 )
 
 func TestPostgreSQL(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "PostgreSQL", suite, reporter)
+	kit.Suite(t, "PostgreSQL")
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	kit.OpenTofu(GinkgoT(), kit.Newest)
 	shared = kit.Directory(GinkgoT())
 	server = servers.Run(GinkgoT(), servers.PostgreSQL)
-	certificates = newAuthority()
-	certificates.install(ctx)
+	certificates = servers.NewCertificates(GinkgoT(), "*.postgres.default.bosh", "localhost")
+	install(ctx, certificates)
 
 	adapterBinary = broker.Binary(GinkgoT())
 	run(ctx, kit.Path(), "scripts/assemble-pak", "examples/postgresql", filepath.Join(shared, "pak"))

@@ -50,7 +50,7 @@ func newShared(pak string) *site {
 func sharedConfig() object {
 	return object{"config": object{
 		"postgresql_database": object{
-			"host": "localhost", "port": server.Port, "ca_cert": certificates.ca, "importable": "hand_[0-9]+",
+			"host": "localhost", "port": server.Port, "ca_cert": certificates.CA, "importable": "hand_[0-9]+",
 		},
 		"PGACCESS_USER": server.User, "PGACCESS_PASSWORD": server.Password,
 	}}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -109,9 +110,9 @@ func (s *site) deploy(ctx context.Context) {
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(s.Deploy(got.Stdout)).To(Succeed())
 	s.Secrets["((pg_admin_password))"] = server.Password
-	s.Secrets["((postgres_tls.ca))"] = certificates.ca
-	s.Secrets["((postgres_tls.certificate))"] = certificates.certificate
-	s.Secrets["((postgres_tls.private_key))"] = certificates.key
+	s.Secrets["((postgres_tls.ca))"] = certificates.CA
+	s.Secrets["((postgres_tls.certificate))"] = certificates.Certificate
+	s.Secrets["((postgres_tls.private_key))"] = certificates.Key
 	Expect(server.CreateDatabase(ctx, s.database)).To(Succeed())
 }
 
@@ -119,16 +120,7 @@ func (s *site) state() string { return filepath.Join(s.dir, "state") }
 
 // workspaces are the names of the OpenTofu workspaces.
 func (s *site) workspaces() []string {
-	GinkgoHelper()
-	entries, err := os.ReadDir(filepath.Join(s.state(), "workspaces"))
-	if !os.IsNotExist(err) {
-		Expect(err).NotTo(HaveOccurred())
-	}
-	names := []string{}
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
+	return kit.Names(GinkgoT(), filepath.Join(s.state(), "workspaces"))
 }
 
 func (s *site) call(ctx context.Context, command string, parameters object) broker.Answer {

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit/servers"
 )
 
 var _ = Describe("the example rabbitmq", func() {
@@ -91,7 +92,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(err).To(MatchError(ContainSubstring("username or password not allowed")))
 
 		By("refusing a server of another authority")
-		s.Secrets["((rabbitmq_tls.ca))"] = newCertificates().CA
+		s.Secrets["((rabbitmq_tls.ca))"] = servers.NewCertificates(GinkgoT(), internalName).CA
 		Expect(s.unreachable(ctx, "bind-2").Stderr).To(ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at %s:%d", server.Host, server.ManagementTLSPort)))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})

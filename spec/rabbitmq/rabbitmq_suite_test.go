@@ -6,7 +6,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,18 +24,13 @@ var (
 )
 
 func TestRabbitMQ(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 10 * time.Minute // a run that nobody ends must fail, not hang
-	RunSpecs(t, "RabbitMQ", suite, reporter)
+	kit.Suite(t, "RabbitMQ")
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	tofu := kit.OpenTofu(GinkgoT(), kit.Newest)
 	shared = kit.Directory(GinkgoT())
-	certificates = newCertificates()
+	certificates = servers.NewCertificates(GinkgoT(), internalName, "*.node.default.bosh")
 	servers.Run(GinkgoT(), func(ctx context.Context, dir string) (*servers.Server, error) {
 		started, err := servers.RabbitMQ(ctx, dir, certificates)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/broker"
 	"service-adapter/spec/kit/process"
 )
@@ -131,16 +132,7 @@ func (s *site) state() string { return filepath.Join(s.dir, "state") }
 
 // workspaces are the names of the OpenTofu workspaces.
 func (s *site) workspaces() []string {
-	GinkgoHelper()
-	entries, err := os.ReadDir(filepath.Join(s.state(), "workspaces"))
-	if !os.IsNotExist(err) {
-		Expect(err).NotTo(HaveOccurred())
-	}
-	names := []string{}
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
+	return kit.Names(GinkgoT(), filepath.Join(s.state(), "workspaces"))
 }
 
 func (s *site) call(ctx context.Context, command string, parameters object) broker.Answer {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,9 +19,7 @@ import (
 var adapterBinary string
 
 func TestRelease(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(60 * time.Second)
-	RunSpecs(t, "Release")
+	kit.Suite(t, "Release")
 }
 
 var _ = BeforeSuite(func() {

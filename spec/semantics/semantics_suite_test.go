@@ -25,8 +25,7 @@ import (
 )
 
 func TestSemantics(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Semantics of the reference broker")
+	kit.Suite(t, "Semantics of the reference broker")
 }
 
 // outcomes are how the steps of each case ended, by the case's id.

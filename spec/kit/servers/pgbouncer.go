@@ -19,7 +19,7 @@ func PgBouncer(ctx context.Context, dir string, cluster *Server, mode string) (*
 	if _, err := os.Stat(pgbouncer); err != nil {
 		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)
 	}
-	as, err := unprivileged()
+	as, err := account("postgres")
 	if err != nil {
 		return nil, err
 	}

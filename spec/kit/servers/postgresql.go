@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 		return nil, fmt.Errorf("looking for PostgreSQL: %w: run scripts/install postgresql", ErrMissing)
 	}
 	bin := filepath.Dir(programs[len(programs)-1])
-	as, err := unprivileged()
+	as, err := account("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -74,26 +73,6 @@ func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.C
 		return fmt.Errorf("%w: %s", err, output)
 	}
 	return os.Remove(password)
-}
-
-// unprivileged returns whom PostgreSQL runs as, nil when that is who runs the test.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	account, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, fmt.Errorf("looking for the user of Debian's package: %w", err)
-	}
-	uid, err := strconv.ParseUint(account.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(account.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
 // DSN is the URL of a PostgreSQL database; it holds the password.

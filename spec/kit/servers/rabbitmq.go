@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,9 +29,6 @@ type RabbitServer struct {
 	ManagementTLSPort int
 }
 
-// Certificates are PEM texts: of an authority, and of a server with its key.
-type Certificates struct{ CA, Certificate, Key string }
-
 // RabbitMQ makes a node with the management plugin in a directory, which must not exist or be empty, and starts it. Its user is an
 // administrator. It has its own port mapper (epmd), which ends with it, so the machine's knows nothing of the node. Run by root it
 // runs as the user of Debian's package, who must be able to search every directory above dir.
@@ -40,7 +36,7 @@ func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*Rabb
 	if _, err := os.Stat(rabbitmq); err != nil {
 		return nil, fmt.Errorf("looking for RabbitMQ: %w: run scripts/install rabbitmq-server", ErrMissing)
 	}
-	as, err := rabbitAccount()
+	as, err := account("rabbitmq")
 	if err != nil {
 		return nil, err
 	}
@@ -113,26 +109,6 @@ func (s *RabbitServer) write(certificates Certificates, as *syscall.Credential) 
 		}
 	}
 	return nil
-}
-
-// rabbitAccount returns whom RabbitMQ runs as, nil when that is who runs the test.
-func rabbitAccount() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	account, err := user.Lookup("rabbitmq")
-	if err != nil {
-		return nil, fmt.Errorf("looking for the user of Debian's package: %w", err)
-	}
-	uid, err := strconv.ParseUint(account.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(account.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
 // Manage sends a request to the management API as the administrator and returns the answer. The path is what follows /api/. An answer
