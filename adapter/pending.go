@@ -38,9 +38,11 @@ type Change struct {
 
 // PendingChanges does what the broker does before an update: it generates the manifest of a deployed instance again, without
 // parameters, and compares both through the SDK's struct, update blocks ignored. What the next update changes of that which a provision
-// template made, OpenTofu tells. The plan is the broker's JSON. Releases and stemcells are taken from the deployed manifest. Secrets
-// count as unchanged.
-func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan string) ([]Change, error) {
+// template made, OpenTofu tells. The plan is the broker's JSON. Releases and stemcells are those of the deployment; where it is nil, those
+// of the deployed manifest. Secrets count as unchanged.
+func PendingChanges(
+	ctx context.Context, invocation Invocation, deployed, plan string, deployment *serviceadapter.ServiceDeployment,
+) ([]Change, error) {
 	parsed, err := odb.Compared(deployed)
 	if err == nil && parsed.Name == "" {
 		err = errors.New("it has no name")
@@ -48,10 +50,14 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 	if err != nil {
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
+	if deployment == nil {
+		made := deploymentOf(parsed)
+		deployment = &made
+	}
 	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
 	var changes []Change
 	err = call.withSession(func(s *session) (err error) {
-		changes, err = pendingCheck{s}.pendingChanges(ctx, parsed, deployed, plan)
+		changes, err = pendingCheck{s, *deployment}.pendingChanges(ctx, deployed, plan)
 		return err
 	})
 	if err != nil {
@@ -61,9 +67,12 @@ func PendingChanges(ctx context.Context, invocation Invocation, deployed, plan s
 }
 
 // pendingCheck compares what is deployed with what would be generated.
-type pendingCheck struct{ *session }
+type pendingCheck struct {
+	*session
+	deployment serviceadapter.ServiceDeployment
+}
 
-func (s pendingCheck) pendingChanges(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) ([]Change, error) {
+func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string) ([]Change, error) {
 	planned := &provision.Planned{}
 	s.check = func(ctx context.Context, request provision.Request) error {
 		provisioner, err := s.provisioner(request.Pak)
@@ -72,12 +81,12 @@ func (s pendingCheck) pendingChanges(ctx context.Context, parsed *bosh.BoshManif
 		}
 		return err
 	}
-	generated, err := s.regenerate(ctx, parsed, deployed, plan)
+	generated, err := s.regenerate(ctx, deployed, plan)
 	if err != nil {
 		return nil, err
 	}
 	s.check = func(context.Context, provision.Request) error { return nil }
-	again, err := s.regenerate(ctx, parsed, deployed, plan)
+	again, err := s.regenerate(ctx, deployed, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +113,10 @@ func manifestChanges(deployed, generated, again string) ([]Change, error) {
 		trees = append(trees, tree)
 	}
 	unstable := map[string]bool{}
-	for _, change := range diff("", trees[1], trees[2]) {
+	for _, change := range Diff("", trees[1], trees[2]) {
 		unstable[change.Path] = true
 	}
-	changes := diff("", trees[0], trees[1])
+	changes := Diff("", trees[0], trees[1])
 	for i := range changes {
 		changes[i].Reason = reasonOf(changes[i].Path, unstable[changes[i].Path], known, current)
 	}
@@ -128,13 +137,13 @@ func resourceChanges(planned *provision.Planned) []Change {
 }
 
 // regenerate is the broker's generate-manifest call of the check.
-func (s pendingCheck) regenerate(ctx context.Context, parsed *bosh.BoshManifest, deployed, plan string) (string, error) {
+func (s pendingCheck) regenerate(ctx context.Context, deployed, plan string) (string, error) {
 	decoded, err := decodePlan("service plan", plan)
 	if err != nil {
 		return "", err
 	}
 	made, err := s.generateManifest(ctx, manifestInput{
-		deployment: deploymentOf(parsed), plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
+		deployment: s.deployment, plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
 	})
 	if err != nil {
 		return "", fmt.Errorf("generating the manifest again: %w", err)
@@ -207,8 +216,8 @@ func showIntents(tree any) {
 	}
 }
 
-// diff lists the places where two values differ, in order.
-func diff(path string, deployed, generated any) []Change {
+// Diff lists the places where two values differ, in order.
+func Diff(path string, deployed, generated any) []Change {
 	if reflect.DeepEqual(deployed, generated) {
 		return nil
 	}
@@ -216,27 +225,39 @@ func diff(path string, deployed, generated any) []Change {
 	case map[string]any:
 		if g, ok := generated.(map[string]any); ok {
 			var changes []Change
-			both := map[string]any{}
-			for _, m := range []map[string]any{d, g} {
-				for key := range m {
-					both[key] = nil
-				}
-			}
-			for _, key := range value.Keys(both) {
-				changes = append(changes, diff(path+"/"+key, d[key], g[key])...)
+			for _, key := range value.Keys(value.Merge(d, g)) {
+				changes = append(changes, Diff(path+"/"+key, d[key], g[key])...)
 			}
 			return changes
 		}
 	case []any:
-		if g, ok := generated.([]any); ok && len(d) == len(g) {
+		g, ok := generated.([]any)
+		before, after := byName(d), byName(g)
+		switch {
+		case ok && before != nil && after != nil && !slices.Equal(value.Keys(before), value.Keys(after)):
+			return Diff(path, before, after)
+		case ok && len(d) == len(g):
 			var changes []Change
 			for i := range d {
-				changes = append(changes, diff(path+"/"+element(d[i], i), d[i], g[i])...)
+				changes = append(changes, Diff(path+"/"+element(d[i], i), d[i], g[i])...)
 			}
 			return changes
 		}
 	}
 	return []Change{{Path: path, Deployed: deployed, Generated: generated}}
+}
+
+// byName are the entries of a list as ops files name them; nil where not each has a name of its own.
+func byName(list []any) map[string]any {
+	named := map[string]any{}
+	for i, item := range list {
+		name := element(item, i)
+		if _, taken := named[name]; taken || !strings.HasPrefix(name, "name=") {
+			return nil
+		}
+		named[name] = item
+	}
+	return named
 }
 
 // element names an entry of a list as ops files do.

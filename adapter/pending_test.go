@@ -25,14 +25,14 @@ var _ = Describe("pending changes", func() {
 		plan := jsonText(instance().Plan)
 		invocation := adapter.Invocation{Getenv: s.getenv}
 
-		changes, err := adapter.PendingChanges(context.Background(), invocation, product.Manifest, plan)
+		changes, err := adapter.PendingChanges(context.Background(), invocation, product.Manifest, plan, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(changes).To(BeEmpty(), "a generated value is carried over")
 
 		// Without the record nothing carries it over.
 		foreign, _, found := strings.Cut(product.Manifest, "\nbrokerpak: ")
 		Expect(found).To(BeTrue())
-		changes, err = adapter.PendingChanges(context.Background(), invocation, foreign+"\n", plan)
+		changes, err = adapter.PendingChanges(context.Background(), invocation, foreign+"\n", plan, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(changes).To(HaveLen(1))
 		Expect(changes[0].Path).To(Equal("/tags/r"))
@@ -40,10 +40,25 @@ var _ = Describe("pending changes", func() {
 		Expect(changes[0].Deployed).NotTo(Equal(changes[0].Generated))
 	})
 
+	It("compares entries of lists by their names where there are others", func() {
+		s := newSite(GinkgoT().TempDir())
+		s.serve(s.pak("one", definition{}.String()))
+		result := s.call("generate-manifest", instance().Generate(body(nil)))
+		var product struct{ Manifest string }
+		Expect(json.Unmarshal([]byte(result.Stdout), &product)).To(Succeed())
+		deployed := strings.Replace(product.Manifest, "instance_groups:\n", "instance_groups:\n  - {name: gone, instances: 2}\n", 1)
+		changes, err := adapter.PendingChanges(context.Background(), adapter.Invocation{Getenv: s.getenv}, deployed, jsonText(instance().Plan), nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(changes).To(HaveLen(1))
+		Expect(changes[0].Path).To(Equal("/instance_groups/name=gone"))
+		Expect(changes[0].Deployed).To(HaveKeyWithValue("instances", int64(2)))
+		Expect(changes[0].Generated).To(BeNil())
+	})
+
 	It("refuses what is no manifest", func() {
 		s := newSite(GinkgoT().TempDir())
 		s.serve(s.pak("one", definition{}.String()))
-		_, err := adapter.PendingChanges(context.Background(), adapter.Invocation{Getenv: s.getenv}, "[]", "{}")
+		_, err := adapter.PendingChanges(context.Background(), adapter.Invocation{Getenv: s.getenv}, "[]", "{}", nil)
 		Expect(err).To(MatchError(ContainSubstring("reading the deployed manifest")))
 	})
 })

@@ -45,7 +45,7 @@ func newPending(streams Streams) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reading the plan: %w", err)
 			}
-			changes, err := adapter.PendingChanges(command.Context(), streams.invocation(), string(deployed), string(planJSON))
+			changes, err := adapter.PendingChanges(command.Context(), streams.invocation(), string(deployed), string(planJSON), nil)
 			if err != nil {
 				return err
 			}
