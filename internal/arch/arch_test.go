@@ -38,6 +38,7 @@ var layers = [][]string{
 	{"manifestgen", "binding", "internal/provision", "schemas", "internal/odb"},
 	{"adapter"},
 	{"internal/pakbuild", "internal/pakdoc", "internal/paklint", "internal/paktest"},
+	{"internal/pakdiff"},
 	{"internal/cli"},
 	{"cmd"},
 	{"spec/bench/figures", "spec/kit"},

@@ -114,6 +114,7 @@ func newPak(streams Streams) *cobra.Command {
 		&cobra.Command{Use: "pak", Short: "Create, check, build and test brokerpaks"},
 		newBuild(streams),
 		newCatalog(streams),
+		newDiff(streams),
 		newDocs(streams),
 		newEvaluate(streams),
 		newInfo(streams),

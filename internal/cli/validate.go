@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -49,21 +50,30 @@ func newValidate(streams Streams) *cobra.Command {
 			return validate(command, streams, options, args[0])
 		},
 	}
-	command.Flags().StringVar(&options.format, "format", "text", "text, json (in the shape of terraform validate) or github (annotations)")
-	command.Flags().BoolVar(&options.strict, "strict", false, "make every warning an error")
+	options.flags(command)
 	command.Flags().BoolVar(&options.rules, "rules", false, "list the rules")
 	return command
 }
 
 func validateArguments(command *cobra.Command, options validateOptions, args []string) error {
-	formats := []string{"text", "json", "github"}
-	if !slices.Contains(formats, options.format) {
-		return fmt.Errorf("unknown --format %q%s; there are %s", options.format, diag.Suggest(options.format, formats), strings.Join(formats, ", "))
-	}
 	if options.rules {
-		return cobra.NoArgs(command, args)
+		return errors.Join(options.check(), cobra.NoArgs(command, args))
 	}
-	return exactly("PATH")(command, args)
+	return errors.Join(options.check(), exactly("PATH")(command, args))
+}
+
+// flags adds the flags of commands that print findings.
+func (o *validateOptions) flags(command *cobra.Command) {
+	command.Flags().StringVar(&o.format, "format", "text", "text, json (in the shape of terraform validate) or github (annotations)")
+	command.Flags().BoolVar(&o.strict, "strict", false, "make every warning an error")
+}
+
+// check refuses formats that do not exist.
+func (o *validateOptions) check() error {
+	if formats := []string{"text", "json", "github"}; !slices.Contains(formats, o.format) {
+		return fmt.Errorf("unknown --format %q%s; there are %s", o.format, diag.Suggest(o.format, formats), strings.Join(formats, ", "))
+	}
+	return nil
 }
 
 func listRules(out io.Writer) error {
@@ -79,14 +89,28 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 	if err != nil {
 		return err
 	}
+	errorCount, err := options.print(streams, report)
+	if err != nil {
+		return err
+	}
+	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(report.Diagnostics)-errorCount, "warning"),
+		counted(report.Files, "file")))
+	if errorCount > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// print writes findings in the format that was asked for, and notes. It returns how many errors there are, with strict all warnings too.
+func (o validateOptions) print(streams Streams, report *paklint.Report) (errorCount int, err error) {
 	found := report.Diagnostics
-	if options.strict {
-		for i := range found {
+	for i := range found {
+		if o.strict && found[i].Severity == diag.Warning {
 			found[i].Severity = diag.Error
 		}
 	}
 	shown := mostSevere(found)
-	switch options.format {
+	switch o.format {
 	case "json":
 		err = diag.WriteJSON(streams.Out, found, report.Source)
 		shown = found
@@ -96,7 +120,7 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 		err = diag.WriteText(streams.Out, shown, report.Source, colours(streams))
 	}
 	if err != nil {
-		return fmt.Errorf("writing the findings: %w", err)
+		return 0, fmt.Errorf("writing the findings: %w", err)
 	}
 	for _, note := range report.Notes {
 		say(streams, "note: "+note)
@@ -104,12 +128,7 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 	if rest := len(found) - len(shown); rest > 0 {
 		say(streams, fmt.Sprintf("and %s more", counted(rest, "finding")))
 	}
-	errorCount := len(errorsOf(found))
-	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(found)-errorCount, "warning"), counted(report.Files, "file")))
-	if errorCount > 0 {
-		return errFindings
-	}
-	return nil
+	return len(errorsOf(found)), nil
 }
 
 // errorsOf returns the findings that are errors.

@@ -40,22 +40,18 @@ func (e *PlacedError) Error() string { return e.Pos.String() + ": " + e.Err.Erro
 // Unwrap returns the reason.
 func (e *PlacedError) Unwrap() error { return e.Err }
 
-// Severity says whether a diagnostic keeps a file from being used.
+// Severity says whether a diagnostic keeps a file from being used. A notice is only for information.
 type Severity int
 
 // The severities.
 const (
 	Error Severity = iota
 	Warning
+	Notice
 )
 
-// String returns "error" or "warning".
-func (s Severity) String() string {
-	if s == Warning {
-		return "warning"
-	}
-	return "error"
-}
+// String returns "error", "warning" or "notice".
+func (s Severity) String() string { return [...]string{"error", "warning", "notice"}[s] }
 
 // Diagnostic is one finding. Rule is a short stable name such as "unknown-key"; Message is one sentence without a final
 // period that says what is wrong and what is allowed.
@@ -82,8 +78,8 @@ func newDiagnostic(severity Severity, pos Pos, rule, format string, args []any) 
 // String renders the diagnostic as "file:line:column: message [rule]".
 func (d Diagnostic) String() string {
 	text := d.Pos.String() + ": "
-	if d.Severity == Warning {
-		text += "warning: "
+	if d.Severity != Error {
+		text += d.Severity.String() + ": "
 	}
 	text += d.Message
 	if d.Rule != "" {

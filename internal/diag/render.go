@@ -23,7 +23,7 @@ func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours boo
 			paint = func(colour, text string) string { return colour + text + reset }
 		}
 		colour := red
-		if d.Severity == Warning {
+		if d.Severity != Error {
 			colour = yellow
 		}
 		place := d.Pos.String()
@@ -96,11 +96,12 @@ type jsonSnippet struct {
 func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source) error {
 	document := report{FormatVersion: "1.0", Valid: true, Diagnostics: []jsonRecord{}}
 	for _, d := range diagnostics {
-		if d.Severity == Warning {
-			document.WarningCount++
-		} else {
+		switch d.Severity {
+		case Error:
 			document.ErrorCount++
 			document.Valid = false
+		case Warning:
+			document.WarningCount++
 		}
 		document.Diagnostics = append(document.Diagnostics, record(d, source))
 	}

@@ -77,6 +77,10 @@ func (r *run) play() error {
 		if err := r.deploy("create", r.testCase.Create); err != nil {
 			return err
 		}
+		if r.Created != nil {
+			r.Created(r.testCase, r.instance, r.environment())
+			return nil
+		}
 		if err := r.pendingChanges(); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/odb"
 )
 
 // Result is the outcome of one case.
@@ -31,6 +32,9 @@ type Suite struct {
 	Parallel int
 	// Done is called for each case when it has ended, in any order but never twice at once.
 	Done func(Result)
+	// Created, unless it is nil, is called with each instance that a case created, and with the environment of the adapter, and nothing
+	// more is played.
+	Created func(testCase Case, instance *odb.Instance, getenv func(name string) (string, bool))
 }
 
 // Play plays the cases in a directory that it removes, and returns the results in the order of the cases.
