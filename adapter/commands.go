@@ -3,7 +3,6 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
@@ -14,6 +13,7 @@ import (
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/record"
 	"service-adapter/internal/redact"
+	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
@@ -166,20 +166,18 @@ func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) 
 
 // supplied are the values that the operator and the plan set when a user does not, those of the later layer for each name.
 func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
-	supplied := schemas.Supplied{Provision: map[string]any{}, Bind: map[string]any{}}
 	provision, err := s.provisionDefaults(chosen.service)
 	if err != nil {
-		return supplied, err
+		return schemas.Supplied{}, err
 	}
 	bind, err := s.bindDefaults(chosen.service)
 	if err != nil {
-		return supplied, err
+		return schemas.Supplied{}, err
 	}
-	for _, layer := range append(provision, chosen.plan.ProvisionOverrides, chosen.plan.Properties) {
-		maps.Copy(supplied.Provision, layer)
+	supplied := schemas.Supplied{
+		Provision: value.Merge(append(provision, chosen.plan.ProvisionOverrides, chosen.plan.Properties)...),
+		Bind:      value.Merge(bind, chosen.plan.BindOverrides),
 	}
-	maps.Copy(supplied.Bind, bind)
-	maps.Copy(supplied.Bind, chosen.plan.BindOverrides)
 	for _, input := range chosen.service.Bind.PlanInputs {
 		if item, ok := chosen.plan.Properties[input.Name]; ok {
 			supplied.Bind[input.Name], _ = expr.Cast(item, input.Type) // a bind is refused where that fails

@@ -3,7 +3,6 @@ package adapter
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
@@ -138,8 +137,7 @@ func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, st
 }
 
 func (s evaluation) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
-	merged := map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}
-	maps.Copy(merged, body)
+	merged := value.Merge(map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}, body)
 	request, err := s.bindRequest(bindInput{
 		bindingID: "evaluate", vms: state.VMs, manifest: state.Manifest, body: merged, secrets: state.Secrets, dns: state.DNSAddresses,
 	})

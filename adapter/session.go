@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,9 +105,7 @@ func (s *session) bindDefaults(service *brokerpak.Service) (map[string]any, erro
 	if err != nil {
 		return nil, err
 	}
-	defaults := normalised(s.config.Services[service.Name].BindDefaults)
-	maps.Copy(defaults, own)
-	return defaults, nil
+	return value.Merge(normalised(s.config.Services[service.Name].BindDefaults), own), nil
 }
 
 func normalised(m map[string]any) map[string]any {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
@@ -149,9 +148,7 @@ func (b *Binder) backupAgent(r Request) (*Binding, error) {
 
 // newBinding makes credentials of the instance's outputs overlaid with the binding's.
 func newBinding(details, outputs map[string]any) *Binding {
-	credentials := map[string]any{}
-	maps.Copy(credentials, details)
-	maps.Copy(credentials, outputs)
+	credentials := value.Merge(details, outputs)
 	result := &Binding{
 		Credentials:    credentials,
 		SyslogDrainURL: value.Text(outputs[syslogDrainURL]), RouteServiceURL: value.Text(outputs[routeServiceURL]),

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak/expr"
 )
 
 // InstanceGroup is what a manifest template says about an instance group.
@@ -86,6 +88,22 @@ func (v Variable) Example() (example any, ok bool) {
 		return v.Enum[0].Value, true
 	}
 	return nil, false
+}
+
+// ConstantDefault is the default that is the same for every request, cast to the variable's type; nil for none and for one that is computed.
+// The error says why it cannot be of the type.
+func (v Variable) ConstantDefault() (any, error) {
+	if v.DefaultExpr == nil {
+		return v.Default, nil
+	}
+	if !v.DefaultExpr.IsLiteral() {
+		return nil, nil
+	}
+	text, err := v.DefaultExpr.Eval(nil)
+	if err != nil {
+		return nil, err
+	}
+	return expr.Cast(text, v.Type)
 }
 
 // Typical is a value for documents and checks that have no better one: an example of the declaration, else one of the variable's type,

@@ -68,13 +68,14 @@ func (s sizing) apply() error {
 	if err := s.instances(); err != nil {
 		return err
 	}
-	for key, target := range map[string]*string{"vm_type": &s.group.VMType, "persistent_disk_type": &s.group.PersistentDiskType} {
+	texts := map[string]*string{"vm_type": &s.group.VMType, "persistent_disk_type": &s.group.PersistentDiskType}
+	for _, key := range value.Keys(texts) {
 		if template := s.rule.Expressions()[key]; template != nil {
-			text, err := s.scope.Text(s.owner(key), template)
+			item, err := s.eval(key, template, "string")
 			if err != nil {
 				return err
 			}
-			*target = text
+			*texts[key] = value.Text(item)
 		}
 	}
 	lists := map[string]*[]string{"vm_extensions": (*[]string)(&s.group.VMExtensions), "networks": &s.group.Networks, "azs": &s.group.AZs}
@@ -89,8 +90,6 @@ func (s sizing) apply() error {
 	}
 	return nil
 }
-
-func (s sizing) owner(key string) string { return "instance_groups." + s.rule.Name + "." + key }
 
 // instances sets the number of instances. That it is too high is for the user, who asked for it.
 func (s sizing) instances() error {
@@ -116,15 +115,11 @@ func (s sizing) instances() error {
 
 // number evaluates an expression that gives a number of instances.
 func (s sizing) number(key string, template *expr.Template) (int64, error) {
-	item, err := s.scope.Eval(s.owner(key), template)
+	item, err := s.eval(key, template, "integer")
 	if err != nil {
 		return 0, err
 	}
-	cast, err := expr.Cast(item, "integer")
-	if err != nil {
-		return 0, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
-	}
-	count, ok := cast.(int64)
+	count, ok := item.(int64)
 	if !ok || count < 0 {
 		return 0, fmt.Errorf("%s: %s must be a number of instances, not %s", template.Pos(), key, value.Text(item))
 	}
@@ -133,18 +128,27 @@ func (s sizing) number(key string, template *expr.Template) (int64, error) {
 
 // texts evaluates an expression that gives a list of texts.
 func (s sizing) texts(key string, template *expr.Template) ([]string, error) {
-	item, err := s.scope.Eval(s.owner(key), template)
+	item, err := s.eval(key, template, "array")
 	if err != nil {
 		return nil, err
 	}
-	cast, err := expr.Cast(item, "array")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
-	}
-	elements, _ := cast.([]any)
+	elements, _ := item.([]any)
 	texts := make([]string, len(elements))
 	for i, element := range elements {
 		texts[i] = value.Text(element)
 	}
 	return texts, nil
+}
+
+// eval evaluates an expression and casts the result to a type.
+func (s sizing) eval(key string, template *expr.Template, typ string) (any, error) {
+	item, err := s.scope.Eval("instance_groups."+s.rule.Name+"."+key, template)
+	if err != nil {
+		return nil, err
+	}
+	cast, err := expr.Cast(item, typ)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
+	}
+	return cast, nil
 }

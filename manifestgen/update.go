@@ -16,12 +16,11 @@ import (
 // default, because the Director needs all four keys, and the broker max_in_flight. The broker ignores update blocks when it compares
 // manifests.
 func update(template any, expressions map[string]*expr.Template, plan *serviceadapter.Update, scope *vars.Scope) (map[string]any, error) {
-	update := map[string]any{
+	given, _ := template.(map[string]any)
+	update := value.Merge(map[string]any{
 		"canaries": int64(1), "max_in_flight": int64(1),
 		"canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
-	}
-	given, _ := template.(map[string]any)
-	maps.Copy(update, given)
+	}, given)
 	for _, key := range value.Keys(expressions) {
 		text, err := scope.Text("update."+key, expressions[key])
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
 )
@@ -74,20 +73,11 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 		schema["title"] = title(v.Name)
 	}
 	schema["description"] = v.Details
-	switch {
-	case v.DefaultExpr == nil && v.HasDefault:
-		schema["default"] = v.Default
-	case v.DefaultExpr == nil:
-	case !v.DefaultExpr.IsLiteral():
+	switch item, err := v.ConstantDefault(); {
+	case v.DefaultExpr != nil && !v.DefaultExpr.IsLiteral():
 		schema["description"] = v.Details + " (computed when it is left out)"
-	default:
-		text, err := v.DefaultExpr.Eval(nil)
-		if err != nil {
-			return nil, err
-		}
-		if item, err := expr.Cast(text, v.Type); err == nil { // else a request without the input is refused
-			schema["default"] = item
-		}
+	case v.HasDefault && err == nil: // else a request without the input is refused
+		schema["default"] = item
 	}
 	if v.ProhibitUpdate {
 		schema["prohibitUpdate"] = true

@@ -260,8 +260,7 @@ func typed(service *brokerpak.Service, details map[string]any) {
 func (v *View) TemplateOutputs() (map[string]any, error) {
 	outputs := v.openOutputs()
 	if v.Record == nil || v.Record.Template == nil {
-		maps.Copy(outputs, v.Applied)
-		return outputs, nil
+		return value.Merge(outputs, v.Applied), nil
 	}
 	for _, name := range v.Record.Template.Sensitive {
 		if literal := v.Record.Secrets[name].Value; literal != nil {
@@ -283,11 +282,10 @@ func (v *View) TemplateOutputs() (map[string]any, error) {
 
 // openOutputs are the outputs of the provision template that are not sensitive.
 func (v *View) openOutputs() map[string]any {
-	outputs := map[string]any{}
-	if v.Record != nil && v.Record.Template != nil {
-		maps.Copy(outputs, v.Record.Template.Outputs)
+	if v.Record == nil || v.Record.Template == nil {
+		return map[string]any{}
 	}
-	return outputs
+	return value.Merge(v.Record.Template.Outputs)
 }
 
 // made tells which pak made the manifest: an instance that was not upgraded yet lacks what a later version of the pak records.
@@ -331,9 +329,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
 	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
 	constants["request.context"] = value.Merge(v.Record.Context)
-	details := v.openOutputs()
-	maps.Copy(details, v.Applied)
-	constants[brokerpak.InstanceDetails] = details
+	constants[brokerpak.InstanceDetails] = value.Merge(v.openOutputs(), v.Applied)
 	return scope.With(constants, nil), nil, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 )
@@ -69,18 +68,10 @@ func defaultOf(v brokerpak.Variable) line {
 
 // constant is a default that is the same for everyone: a text is cast to the type of the input.
 func constant(v brokerpak.Variable) any {
-	if v.DefaultExpr == nil {
-		return v.Default
+	if item, err := v.ConstantDefault(); item != nil && err == nil {
+		return item
 	}
-	words, err := v.DefaultExpr.Eval(nil)
-	if err != nil {
-		return v.Default
-	}
-	cast, err := expr.Cast(words, v.Type)
-	if err != nil {
-		return words
-	}
-	return cast
+	return v.Default
 }
 
 // literal writes a value as JSON on one line, as users type it after -c.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
@@ -47,7 +46,7 @@ func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	if !input.HasDefault {
 		return
 	}
-	given, err := literal(input.Type, input.Default, input.DefaultExpr)
+	given, err := input.ConstantDefault()
 	pos := c.places.value(input.Pos, "default")
 	if err != nil {
 		c.diags.Warnf(pos, "default-value", "the default of %q cannot be used: %s", input.Name, err)
@@ -59,21 +58,6 @@ func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
 	if text := refusal(input, given, fmt.Sprintf("the default of %q", input.Name)); text != "" {
 		c.diags.Warnf(pos, "default-value", "%s", text)
 	}
-}
-
-// literal returns the value of a default, nil when it is an expression or null.
-func literal(typ string, given any, template *expr.Template) (any, error) {
-	if template == nil {
-		return given, nil
-	}
-	if !template.IsLiteral() {
-		return nil, nil
-	}
-	text, err := template.Eval(nil)
-	if err != nil {
-		return nil, err
-	}
-	return expr.Cast(text, typ)
 }
 
 // enum checks that the values of an enum can be given.

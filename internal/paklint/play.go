@@ -233,15 +233,9 @@ func (c *player) instanceGroups(manifests []*instance.View) []string {
 		names = append(names, group.Name)
 	}
 	for _, manifest := range manifests {
-		found, err := manifest.Find("/instance_groups")
-		list, ok := found.([]any)
-		if err != nil || !ok {
-			continue
-		}
-		for _, entry := range list {
-			if group, ok := entry.(map[string]any); ok {
-				names = append(names, value.Text(group["name"]))
-			}
+		found, _ := manifest.Find("/instance_groups")
+		for _, group := range value.Mappings(found) {
+			names = append(names, value.Text(group["name"]))
 		}
 	}
 	slices.Sort(names)

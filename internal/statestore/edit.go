@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"service-adapter/internal/value"
 )
 
 // edition is what tells the versions of a state apart.
@@ -92,7 +94,7 @@ func WithRecord(text, record []byte) ([]byte, error) {
 			continue
 		}
 		var instances []map[string]any
-		if err := decodeNumbers(resource["instances"], &instances); err != nil || len(instances) != 1 {
+		if err := value.Decode(resource["instances"], &instances); err != nil || len(instances) != 1 {
 			return nil, errors.New("reading state: its guard is not as it should be")
 		}
 		attributes, _ := instances[0]["attributes"].(map[string]any)
@@ -115,10 +117,4 @@ func WithRecord(text, record []byte) ([]byte, error) {
 		return json.Marshal(all)
 	}
 	return nil, errors.New("reading state: it has no guard")
-}
-
-func decodeNumbers(text []byte, target any) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return decoder.Decode(target)
 }
