@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"service-adapter/internal/diag"
 	"service-adapter/internal/pakbuild"
 )
 
@@ -15,31 +19,74 @@ const initHelp = `Write a small complete pak into a directory, which must be emp
 and a bind template, an example and a test case. It can be validated, tested and built as it is. The service is named after the
 directory.
 
+--from makes the pak of a BOSH manifest, also of a release's example with ((variables)). Its groups, jobs, properties and variables are
+kept; sizes, releases and stemcells are the broker's. Passwords and keys are not copied: they become generated secrets and variables of
+BOSH, and a variable that the manifest does not declare an input of plans. Standard error tells what became of each, with its place, and
+what you have to decide.
+
+--like copies one of the example paks, with ids of its own: %s.
+
+Without DIR the pak is named after the manifest or the example.
+
 EXIT STATUS
-  0 the pak was written, 2 wrong usage, 3 anything else`
+  0 the pak was written, 1 the manifest cannot be used, 2 wrong usage, 3 anything else`
 
 // newInit is `pak init DIR`.
 func newInit(streams Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:               "init DIR",
-		Short:             "Write a new pak",
-		Long:              initHelp,
-		Example:           "  service-adapter pak init mail",
-		Args:              exactly("DIR"),
+	var from, like string
+	command := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a new pak",
+		Long:  fmt.Sprintf(initHelp, strings.Join(pakbuild.Examples(), ", ")),
+		Example: "  service-adapter pak init mail\n  service-adapter pak init --from deployments/mail.yml\n" +
+			"  service-adapter pak init --like redis cache",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 && from+like != "" {
+				return nil
+			}
+			return exactly("DIR")(command, args)
+		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
-			dir := filepath.Clean(args[0])
-			files, err := pakbuild.Init(dir)
-			if err != nil {
-				return err
+			dir := cmp.Or(like, strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
+			if len(args) > 0 {
+				dir = args[0]
 			}
-			if _, err := fmt.Fprint(streams.Out, dir+"\n"+listing(files)); err != nil {
-				return err
-			}
-			say(streams, "next: service-adapter pak validate "+dir)
-			return nil
+			return writeNew(streams, filepath.Clean(dir), from, like)
 		},
 	}
+	command.Flags().StringVar(&from, "from", "", "make the pak of this BOSH `manifest`")
+	command.Flags().StringVar(&like, "like", "", "copy this `example`")
+	return command
+}
+
+// writeNew writes a pak into a directory, of a manifest or like an example where one is named, and tells about it.
+func writeNew(streams Streams, dir, from, like string) (err error) {
+	var files []string
+	var notes []pakbuild.Note
+	switch {
+	case from != "" && like != "":
+		return usageError{errors.New("--from and --like exclude each other")}
+	case like != "" && !slices.Contains(pakbuild.Examples(), like):
+		return usageError{fmt.Errorf("--like %q is no example%s; there are %s", like, diag.Suggest(like, pakbuild.Examples()), diag.Names(pakbuild.Examples()))}
+	case from != "":
+		files, notes, err = pakbuild.InitFrom(dir, from)
+	case like != "":
+		files, err = pakbuild.InitLike(dir, like)
+	default:
+		files, err = pakbuild.Init(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprint(streams.Out, dir+"\n"+listing(files)); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		say(streams, note.Pos.String()+": "+note.Text)
+	}
+	say(streams, "next: service-adapter pak validate "+dir)
+	return nil
 }
 
 // listing draws sorted files as an indented tree.

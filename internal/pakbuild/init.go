@@ -1,6 +1,7 @@
 package pakbuild
 
 import (
+	"bytes"
 	"crypto/rand"
 	"embed"
 	"errors"
@@ -11,10 +12,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/examples"
+	"service-adapter/internal/diag"
 )
 
-//go:embed skeleton
-var skeleton embed.FS
+// skeletons are new paks: one as it is, and the one of a BOSH manifest.
+//
+//go:embed skeleton adopted
+var skeletons embed.FS
 
 // notInNames are the characters that names of paks and services should not hold.
 const notInNames = `[^a-z0-9]+`
@@ -25,6 +35,84 @@ const serviceFile = "service.yml"
 // Init writes a small complete pak into a directory, which must not exist or be empty. The pak is named after the directory.
 // It returns the names of the files, sorted, slash-separated.
 func Init(dir string) ([]string, error) {
+	return write(skeletons, "skeleton", dir, func(name, _, text string) (string, error) {
+		return strings.NewReplacer("NAME", name, "SERVICE_ID", newID(), "PLAN_ID", newID()).Replace(text), nil
+	})
+}
+
+// Examples are the names of the example paks.
+func Examples() []string {
+	entries, _ := examples.Paks.ReadDir(".") // what is embedded can be read
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names
+}
+
+// InitLike does what Init does, with the files of an example: under the new name, and with ids of its own.
+func InitLike(dir, example string) ([]string, error) {
+	fresh := map[string]string{}
+	return write(examples.Paks, example, dir, func(name, file, text string) (string, error) {
+		switch {
+		case !strings.Contains(file, "/"):
+			text = ownName.ReplaceAllString(text, "name: "+name)
+		case strings.HasPrefix(file, "tests/"): // which name the release that they make up like the service
+			text = regexp.MustCompile(`(?m)(^service: |^ +release: |^ +releases:\n +- name: )`+regexp.QuoteMeta(example)+`$`).ReplaceAllString(text, "${1}"+name)
+		}
+		return anyID.ReplaceAllStringFunc(text, func(id string) string {
+			if fresh[id] == "" {
+				fresh[id] = newID()
+			}
+			return fresh[id]
+		}), nil
+	})
+}
+
+var (
+	ownName = regexp.MustCompile(`(?m)^name: .*$`)
+	anyID   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
+
+// InitFrom does what Init does, with a pak of a BOSH manifest. The notes say what became of what is in the manifest, and what the author
+// has to decide. The error is a diag.Errors where the manifest cannot be read.
+func InitFrom(dir, manifest string) (files []string, notes []Note, err error) {
+	text, err := os.ReadFile(manifest) //nolint:gosec // the author names it
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := adopt(brokerpak.Document{Text: string(text), Pos: diag.Pos{File: manifest, Line: 1, Column: 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := encode(a.root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", manifest, err)
+	}
+	fields := map[string]any{
+		"ServiceID": newID(), "PlanID": newID(), "Template": strings.TrimSpace(string(encoded)),
+		"Group": a.group, "Inputs": a.inputs, "Secrets": a.secrets, "References": a.references,
+	}
+	files, err = write(skeletons, "adopted", dir, func(name, file, text string) (string, error) {
+		fields["Name"] = name
+		var out bytes.Buffer
+		parsed, err := template.New(file).Funcs(template.FuncMap{"word": word}).Parse(text)
+		if err == nil {
+			err = parsed.Execute(&out, fields)
+		}
+		return out.String(), err
+	})
+	return files, a.notes, err
+}
+
+// word is a name as YAML writes it: in quotes where it could be something else.
+func word(name string) (string, error) {
+	text, err := yaml.Marshal(name)
+	return strings.TrimSpace(string(text)), err
+}
+
+// write writes the files of a directory of embedded paks into one that is vacant. Change makes the text of each for the name of the new pak.
+func write(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err
 	}
@@ -32,8 +120,7 @@ func Init(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	replacer := strings.NewReplacer("NAME", name, "SERVICE_ID", newID(), "PLAN_ID", newID())
-	source, err := fs.Sub(skeleton, "skeleton")
+	source, err := fs.Sub(paks, from)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +133,15 @@ func Init(dir string) ([]string, error) {
 		if err != nil {
 			return err
 		}
+		changed, err := change(name, file, string(text))
+		if err != nil {
+			return err
+		}
 		if file == serviceFile {
 			file = name + ".yml"
 		}
 		written = append(written, file)
-		return create(filepath.Join(dir, filepath.FromSlash(file)), replacer.Replace(string(text)))
+		return create(filepath.Join(dir, filepath.FromSlash(file)), changed)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the pak: %w", err)

@@ -1,0 +1,295 @@
+package pakbuild
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml2 "gopkg.in/yaml.v2"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/diag"
+)
+
+// Note says what became of something in a manifest of which a pak was made, as a sentence without a final period.
+type Note struct {
+	Pos  diag.Pos
+	Text string
+}
+
+// adoption makes the manifest template of a BOSH manifest, and finds out what its definition has to declare.
+type adoption struct {
+	document brokerpak.Document
+	root     *yaml.Node // the manifest, which becomes the template
+	notes    []Note
+	faults   diag.List
+
+	group      string                 // the first instance group that keeps running
+	taken      map[string]bool        // names of variables
+	declared   map[string]bool        // those under variables:
+	literals   map[string]string      // a secret of the manifest → the text in its place
+	unknown    map[string]*undeclared // variables that are declared nowhere, by their names in the template
+	secrets    []string
+	inputs     []input
+	references []reference
+	renamed    map[string]string // variable or path → name in the template
+}
+
+// input is an input of plans that the definition declares, with its value in the plan, in JSON.
+type input struct{ Name, Type, Value, Details string }
+
+// reference is a credential of CredHub whose path an input says.
+type reference struct{ Name, Input string }
+
+// adopt reads a BOSH manifest. The error is a diag.Errors with all that is wrong in it.
+func adopt(document brokerpak.Document) (*adoption, error) {
+	a := &adoption{
+		document: document, taken: map[string]bool{}, declared: map[string]bool{}, literals: map[string]string{}, unknown: map[string]*undeclared{},
+		renamed: map[string]string{},
+	}
+	root, diags := document.Tree()
+	unclear := map[diag.Pos]bool{}
+	for _, found := range diags.All() {
+		if found.Rule == "yaml-ambiguous" {
+			unclear[found.Pos] = true
+		} else {
+			a.faults.Add(found)
+		}
+	}
+	if err := a.faults.Err(); err != nil {
+		return nil, err
+	}
+	a.root = root
+	a.readAsBosh(root, unclear)
+	a.deployment()
+	if err := a.faults.Err(); err != nil {
+		return nil, err
+	}
+	a.names(root)
+	a.collect(nil, root, nil)
+	a.replace(nil, root)
+	a.variables(nil, root)
+	a.declare()
+	block(root)
+	slices.SortStableFunc(a.notes, func(x, y Note) int {
+		return cmp.Or(cmp.Compare(x.Pos.Line, y.Pos.Line), cmp.Compare(x.Pos.Column, y.Pos.Column))
+	})
+	return a, a.faults.Err()
+}
+
+func (a *adoption) notef(node *yaml.Node, format string, args ...any) {
+	a.notes = append(a.notes, Note{a.document.At(node.Line, node.Column), fmt.Sprintf(format, args...)})
+}
+
+func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
+	a.faults.Errorf(a.document.At(node.Line, node.Column), "bosh-manifest", format, args...)
+}
+
+// readAsBosh writes the scalars that readers of YAML disagree about as BOSH's command reads them, so that all read the same.
+func (a *adoption) readAsBosh(node *yaml.Node, unclear map[diag.Pos]bool) {
+	for _, child := range node.Content {
+		a.readAsBosh(child, unclear)
+	}
+	if node.Kind != yaml.ScalarNode || !unclear[a.document.At(node.Line, node.Column)] {
+		return
+	}
+	var read any
+	before := node.Value
+	*node = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: before, Style: yaml.DoubleQuotedStyle, Line: node.Line, Column: node.Column}
+	if err := yaml2.Unmarshal([]byte(before), &read); err == nil {
+		switch read.(type) {
+		case bool:
+			node.Tag, node.Style, node.Value = "!!bool", 0, fmt.Sprint(read)
+		case int, int64, uint64:
+			node.Tag, node.Style, node.Value = "!!int", 0, fmt.Sprint(read)
+		}
+	}
+	a.notef(node, "written as BOSH's command reads it, because readers of YAML disagree about it")
+}
+
+// kept are the keys of a manifest that a template has. The broker says all others, or they are none of BOSH's.
+var kept = []string{"addons", "features", "instance_groups", "properties", "stemcells", "tags", "update", "variables"} //nolint:gochecknoglobals // a constant table
+
+// ofPlan are the keys of an instance group that the broker's plan says.
+var ofPlan = []string{"instances", "vm_type", "vm_resources", "azs", "networks", "persistent_disk", "persistent_disk_type", "migrated_from"} //nolint:gochecknoglobals // a constant table
+
+// deployment takes out of the manifest what the plan and the broker say, and reports it.
+func (a *adoption) deployment() {
+	groups := get(a.root, "instance_groups")
+	if groups == nil || groups.Kind != yaml.SequenceNode || len(groups.Content) == 0 {
+		a.errorf(a.root, "the manifest has no list instance_groups; one of version 1, with jobs and resource_pools, must be converted first")
+		return
+	}
+	for i := 0; i+1 < len(a.root.Content); i += 2 {
+		if key := a.root.Content[i]; !slices.Contains(kept, key.Value) {
+			a.notef(key, "%s: left out, because the broker says it or it is no part of a deployment", key.Value)
+		}
+	}
+	keep(a.root, func(key string) bool { return slices.Contains(kept, key) })
+	if stemcells := get(a.root, "stemcells"); stemcells != nil {
+		a.notef(stemcells, "stemcells: their aliases are kept, the broker says their versions")
+		for _, stemcell := range stemcells.Content {
+			keep(stemcell, func(key string) bool { return key == "alias" || key == "os" && len(stemcells.Content) > 1 })
+		}
+	}
+	for _, group := range groups.Content {
+		a.instanceGroup(group)
+	}
+	if a.group == "" && !a.faults.HasErrors() {
+		a.errorf(groups, "all instance groups are errands, so there is nothing to bind to")
+	}
+	if addons := get(a.root, "addons"); addons != nil {
+		for _, addon := range addons.Content {
+			a.jobs(addon)
+		}
+	}
+}
+
+// plainName is a name that is written the same everywhere.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+func (a *adoption) instanceGroup(group *yaml.Node) {
+	name := get(group, "name")
+	if name == nil || !plainName.MatchString(name.Value) {
+		a.errorf(group, "an instance group must be a mapping with a name of letters, digits and the characters - _ . only; the broker's plans call it by that")
+		return
+	}
+	if lifecycle := get(group, "lifecycle"); a.group == "" && (lifecycle == nil || lifecycle.Value != "errand") {
+		a.group = name.Value
+		a.notef(name, "decide: what a binding gets; it gets the addresses of %q, as hosts", a.group)
+	}
+	var said []string
+	for _, key := range ofPlan {
+		if value := get(group, key); value != nil {
+			said = append(said, key+" "+short(value))
+			remove(group, key)
+		}
+	}
+	jobs := a.jobs(group)
+	a.notef(name, "instance group %q: kept with its jobs %s; the broker's plan says its size, which was: %s", name.Value, diag.Names(jobs), cmp.Or(strings.Join(said, ", "), "nothing"))
+}
+
+// jobs takes the releases out of the jobs of a group or an addon, and returns their names.
+func (a *adoption) jobs(owner *yaml.Node) []string {
+	var names []string
+	jobs := get(owner, "jobs")
+	if jobs == nil {
+		return nil
+	}
+	for _, job := range jobs.Content {
+		if name := get(job, "name"); name != nil {
+			names = append(names, name.Value)
+		} else {
+			a.errorf(job, "a job must be a mapping with a name")
+		}
+		remove(job, "release")
+	}
+	return names
+}
+
+// keep removes all other keys of a mapping.
+func keep(mapping *yaml.Node, kept func(key string) bool) {
+	for i := len(mapping.Content) - 2; i >= 0 && mapping.Kind == yaml.MappingNode; i -= 2 {
+		if !kept(mapping.Content[i].Value) {
+			mapping.Content = slices.Delete(mapping.Content, i, i+2)
+		}
+	}
+}
+
+// block writes what is JSON as YAML is written, and texts of several lines so that they can be read back.
+func block(root *yaml.Node) {
+	if root.Style&yaml.FlowStyle != 0 {
+		root.Style &^= yaml.FlowStyle
+		for _, child := range root.Content {
+			block(child)
+		}
+	}
+	restyle(root)
+}
+
+// short is a value in a note: a scalar, or the scalars or names of a list.
+func short(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return node.Value
+	case yaml.SequenceNode:
+		var parts []string
+		for _, entry := range node.Content {
+			if name := get(entry, "name"); name != nil {
+				entry = name
+			}
+			parts = append(parts, short(entry))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	default:
+		return "{…}"
+	}
+}
+
+// names notes which names variables have, wherever they stand.
+func (a *adoption) names(root *yaml.Node) {
+	if list := get(root, "variables"); list != nil {
+		for _, entry := range list.Content {
+			if name := get(entry, "name"); name != nil {
+				a.declared[name.Value], a.taken[name.Value] = true, true
+			}
+		}
+	}
+	var walk func(node *yaml.Node)
+	walk = func(node *yaml.Node) {
+		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
+			a.taken[variableOf(found).name] = true
+		}
+		for _, child := range node.Content {
+			walk(child)
+		}
+	}
+	walk(root)
+}
+
+// notInVariables are the characters that names of inputs and secrets cannot have.
+var notInVariables = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// newName makes a name of the last of some keys that is not taken, with as many of the others before it as it needs.
+func (a *adoption) newName(path []string) string {
+	name := ""
+	for i := len(path) - 1; i >= 0; i-- {
+		name = strings.Trim(notInVariables.ReplaceAllString(path[i], "_")+"_"+name, "_")
+		if name != "" && !a.taken[name] {
+			break
+		}
+	}
+	name = cmp.Or(name, "secret")
+	for unique, n := name, 2; ; n++ {
+		if !a.taken[unique] {
+			a.taken[unique] = true
+			return unique
+		}
+		unique = name + "_" + strconv.Itoa(n)
+	}
+}
+
+// declareVariable declares a variable that BOSH generates.
+func (a *adoption) declareVariable(node *yaml.Node, name, kind string) {
+	list := get(a.root, "variables")
+	if list == nil || list.Kind != yaml.SequenceNode {
+		list = &yaml.Node{Kind: yaml.SequenceNode}
+		set(a.root, "variables", list)
+	}
+	entry := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("name"), textNode(name), textNode("type"), textNode(kind)}}
+	if kind == "certificate" {
+		options := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+			textNode("is_ca"), {Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}, textNode("common_name"), textNode(name),
+		}}
+		set(entry, "options", options)
+		a.notef(node, "decide: who signs the certificate %q, and for which names; it signs itself", name)
+	}
+	list.Style &^= yaml.FlowStyle
+	list.Content = append(list.Content, entry)
+	a.declared[name] = true
+}

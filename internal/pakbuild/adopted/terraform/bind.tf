@@ -1,0 +1,7 @@
+variable "hosts" {
+  type = list(string)
+}
+
+output "hosts" {
+  value = var.hosts
+}
