@@ -26,8 +26,53 @@ func (d *document) variables(what string, target *[]Variable) field {
 		if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
 			d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
 		}
+		if variable.Additional && (what != "user_inputs" || variable.Type != "object" || variable.Required || AdditionalInput(*target) != nil) {
+			d.failf(at.at("additional"), "type", "additional: true is for one of the user_inputs, of type object and not required")
+			variable.Additional = false
+		}
 		return true
 	})
+}
+
+// AdditionalInput is the input that is the map of all parameters that no input declares; nil where there is none.
+func AdditionalInput(inputs []Variable) *Variable {
+	for i := range inputs {
+		if inputs[i].Additional {
+			return &inputs[i]
+		}
+	}
+	return nil
+}
+
+// InputOf is the name of the input that a parameter belongs to: its own, or that of the additional input where none has its name.
+func (a *Action) InputOf(parameter string) string {
+	further := AdditionalInput(a.UserInputs)
+	declared := slices.ContainsFunc(a.UserInputs, func(v Variable) bool { return v.Name == parameter && !v.Additional }) ||
+		slices.ContainsFunc(a.ImportInputs, func(v ImportInput) bool { return v.Name == parameter })
+	if further == nil || declared {
+		return parameter
+	}
+	return further.Name
+}
+
+// Gather returns the parameters of a request by their inputs: those that no input declares are in the map of the additional input.
+func (a *Action) Gather(parameters map[string]any) map[string]any {
+	further := AdditionalInput(a.UserInputs)
+	if further == nil {
+		return parameters
+	}
+	gathered, rest := map[string]any{}, map[string]any{}
+	for name, item := range parameters {
+		if a.InputOf(name) == further.Name {
+			rest[name] = item
+		} else {
+			gathered[name] = item
+		}
+	}
+	if len(rest) > 0 {
+		gathered[further.Name] = rest
+	}
+	return gathered
 }
 
 func (d *document) variableKeys(what string, variable *Variable) fields {
@@ -53,6 +98,10 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 			"sticky", "Whether an instance keeps its value when its plan or the default changes, until a request changes it. Of this adapter; for inputs " +
 				"of provision.bosh.",
 			d.boolean("sticky", &variable.Sticky),
+		},
+		{
+			"additional", "Whether it is the map of all parameters that no input declares. Of this adapter; for one of the user_inputs, an object.",
+			d.boolean("additional", &variable.Additional),
 		},
 	}
 }

@@ -163,7 +163,9 @@ type Variable struct {
 	Types []string
 	// Sticky keeps the value of an instance when its plan or the default changes.
 	Sticky bool
-	Pos    diag.Pos
+	// Additional makes a user input the map of all parameters that no input declares; no parameter has its name.
+	Additional bool
+	Pos        diag.Pos
 }
 
 // EnumValue is an allowed value and its description for people.

@@ -187,7 +187,9 @@ func (g *Generator) read(request Request) (*input, error) {
 	}
 	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
 	in.findErrands()
-	if err := errors.Join(checkErrands(in), checkRequest(in)); err != nil || in.applies == nil {
+	err = errors.Join(checkErrands(in), checkRequest(in))
+	in.Parameters = in.Service.Provision.Gather(in.Parameters)
+	if err != nil || in.applies == nil {
 		return in, err
 	}
 	wanted, err := versions(in)

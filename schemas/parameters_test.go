@@ -50,6 +50,31 @@ var _ = Describe("CheckParameters", func() {
 			`parameter "a\n\a" is not supported; supported parameters: existing_id, maxclients, region, size`),
 	)
 
+	It("says what may be sent where an input is for all other parameters", func() {
+		further := func(prohibit bool) *brokerpak.Action {
+			return &brokerpak.Action{
+				UserInputs: []brokerpak.Variable{
+					{Name: "size", ProhibitUpdate: true}, {Name: "rest", Type: "object", Additional: true, ProhibitUpdate: prohibit},
+				},
+				ImportInputs: action.ImportInputs,
+			}
+		}
+		refused := func(prohibit, update bool, plan map[string]any, parameters string) string {
+			return userMessage(schemas.CheckParameters(schemas.Request{
+				Action: further(prohibit), Plan: plan, Parameters: object(parameters), Update: update,
+			}))
+		}
+		Expect(refused(false, false, plan, `{"size": 1, "any": 2, "rest": 3, "existing_id": "db-1"}`)).To(BeEmpty())
+		Expect(refused(false, true, plan, `{"any": 2, "rest": 3}`)).To(BeEmpty())
+		Expect(refused(false, true, plan, `{"any": 2, "cores": 3, "existing_id": "db-1", "size": 1}`)).To(Equal(
+			`parameter "cores" is set by the plan and cannot be changed; parameter "existing_id" is not supported; ` +
+				`parameter "size" cannot be changed after creation; supported parameters: rest`))
+		Expect(refused(true, false, plan, `{"any": 2}`)).To(BeEmpty())
+		Expect(refused(true, true, plan, `{"any": 2}`)).To(Equal(`parameter "any" cannot be changed after creation`))
+		Expect(refused(false, false, map[string]any{"rest": object(`{}`)}, `{"any": 2}`)).To(Equal(
+			`parameter "any" is set by the plan and cannot be changed`))
+	})
+
 	It("lets a binding set what the plan sets", func() {
 		Expect(schemas.CheckParameters(schemas.Request{Action: action, Parameters: object(`{"storage_gb": 5}`)})).To(Succeed())
 	})

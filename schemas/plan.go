@@ -60,7 +60,9 @@ type section struct {
 }
 
 func (s section) schema() (map[string]any, error) {
-	properties, err := propertiesOf(s.inputs, s.property, func(properties map[string]any) error { return compilePublished(object(properties)) })
+	further := brokerpak.AdditionalInput(s.inputs)
+	named := slices.DeleteFunc(slices.Clone(s.inputs), func(v brokerpak.Variable) bool { return v.Additional })
+	properties, err := propertiesOf(named, s.property, func(properties map[string]any) error { return compilePublished(object(properties)) })
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +73,7 @@ func (s section) schema() (map[string]any, error) {
 		}
 	}
 	schema := object(properties)
+	schema["additionalProperties"] = further != nil
 	if len(required) > 0 {
 		slices.Sort(required)
 		schema["required"] = required

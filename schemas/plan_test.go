@@ -48,6 +48,21 @@ var _ = Describe("ForPlan", func() {
 		}
 	})
 
+	It("admits any parameter where an input is for all others", func() {
+		rest := brokerpak.Variable{Name: "rest", Type: "object", Details: "Others", HasDefault: true, Default: map[string]any{}, Additional: true}
+		s := service(input("string", `{}`), rest)
+		for _, schema := range []map[string]any{create(s), update(s)} {
+			Expect(schema).To(HaveKeyWithValue("additionalProperties", true))
+			Expect(schema["properties"]).To(And(HaveKey("n"), Not(HaveKey("rest"))))
+		}
+		s.Provision.UserInputs[1].ProhibitUpdate = true
+		Expect(create(s)).To(HaveKeyWithValue("additionalProperties", true))
+		Expect(update(s)).To(HaveKeyWithValue("additionalProperties", false))
+		closed, _, _, err := schemas.ForPlan(s, map[string]any{"rest": map[string]any{}}, schemas.Supplied{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(closed).To(HaveKeyWithValue("additionalProperties", false))
+	})
+
 	It("describes an input of several types", func() {
 		v := input("", `{"minimum": 1}`)
 		v.Types = []string{"string", "integer"}

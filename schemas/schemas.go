@@ -26,19 +26,19 @@ type Request struct {
 	Update bool
 }
 
-// CheckParameters checks the names of the parameters, before anything is resolved: each must be a declared input that
-// the plan does not set and, in an update, that may change. A refused request is a *fault.UserError.
+// CheckParameters checks the names of the parameters, before anything is resolved: each must be a declared input, or belong to the
+// additional one, that the plan does not set and, in an update, that may change. A refused request is a *fault.UserError.
 func CheckParameters(r Request) error {
 	var faults []string
 	unknown := false
 	supported := r.supported()
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-		subject := "parameter " + quote(name)
+		subject, input := "parameter "+quote(name), r.Action.InputOf(name)
 		switch {
-		case r.Action.PlanOwned(r.Plan, name):
+		case r.Action.PlanOwned(r.Plan, name), r.Action.PlanOwned(r.Plan, input):
 			faults = append(faults, subject+" is set by the plan and cannot be changed")
-		case slices.Contains(supported, name):
-		case r.Update && isInput(r.Action.UserInputs, name):
+		case slices.Contains(supported, input):
+		case r.Update && isInput(r.Action.UserInputs, input):
 			faults = append(faults, subject+" cannot be changed after creation")
 		default:
 			unknown = true

@@ -146,7 +146,7 @@ func merge(args []any) (any, error) {
 	for _, arg := range args {
 		maps.Copy(merged, as[map[string]any](arg))
 	}
-	return merged, nil
+	return value.CloneMap(merged), nil
 }
 
 func keys(args []any) (any, error) { return value.Texts(value.Keys(as[map[string]any](args[0]))), nil }

@@ -13,7 +13,7 @@ import (
 )
 
 // Eval evaluates the template. The value is a string, or a list or map when the template is one expression of that type;
-// all scalars in those are texts. The error is a diag.PlacedError of the part of the template that failed, and
+// all scalars in those are texts, but in what merge gives. The error is a diag.PlacedError of the part of the template that failed, and
 // wraps what a function returned.
 //
 // As in HIL every part is evaluated: both arms of a conditional, both sides of && and ||.
@@ -31,7 +31,21 @@ func (t *Template) Eval(s *Scope) (value any, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.merges() {
+		return goValue(result.Value), nil
+	}
 	return texts(goValue(result.Value))
+}
+
+// merges tells whether the whole template is a call of merge. Other brokers do not have it, so what is in the map may keep its type: settings
+// that plans and users give go into manifests as they are.
+func (t *Template) merges() bool {
+	output, _ := t.root.(*ast.Output)
+	if output == nil || len(output.Exprs) != 1 {
+		return false
+	}
+	call, _ := output.Exprs[0].(*ast.Call)
+	return call != nil && call.Func == "merge"
 }
 
 // evaluation is one run of a template.

@@ -14,7 +14,7 @@ import (
 )
 
 // generalFunctions returns the functions that have their names and behaviour from OpenTofu. What differs: scalars in lists and
-// maps are texts, as everywhere in expressions, so that true is "1" and null "".
+// maps are texts, as everywhere in expressions, so that true is "1" and null "", but in a whole result of merge.
 func generalFunctions() map[string]Function {
 	return map[string]Function{
 		"abs":        {[]Type{Number}, Number, "Returns the number without its sign.", ofNumbers(stdlib.AbsoluteFunc)},

@@ -311,6 +311,16 @@ var _ = Describe("functions of OpenTofu", func() {
 		Expect(expr.Cast(number, "integer")).To(Equal(int64(5)))
 	})
 
+	It("keep the types of what is merged, and change nothing of it", func() {
+		variables := vars{"plan": vars{"port": int64(1), "tls": vars{"on": true, "ciphers": []any{1.5, nil}}}, "user": vars{"port": int64(2)}}
+		merged, err := parse(`${merge(plan, user)}`).Eval(scopeOf(variables))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(merged).To(Equal(vars{"port": int64(2), "tls": vars{"on": true, "ciphers": []any{1.5, nil}}}))
+		merged.(vars)["tls"].(vars)["on"] = false
+		Expect(variables["plan"].(vars)["tls"].(vars)["on"]).To(BeTrue())
+		Expect(parse(`${lookup(merge(plan, user), "port", "")}`).Eval(scopeOf(variables))).To(Equal("2"))
+	})
+
 	It("take so many arguments as they say", func() {
 		template := parse(`${max()} ${element(range(1, 2, 3, 4), 0)} ${join(",", concat())} ${trim(s)} ${max(s)} ${max(s, s, s)} ${length(range(s, s))}`)
 		Expect(template.Check(expr.Known{Variables: []string{"s"}}).Err()).To(MatchError(strings.Join([]string{

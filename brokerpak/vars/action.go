@@ -184,10 +184,10 @@ func (b Bind) Resolve(s *Scope) error {
 	if err := checkParameters(b.Parameters, nil, s.options.GuardReferences); err != nil {
 		return err
 	}
-	s.Set(Layer{Name: OperatorLayer, Values: b.Defaults})
-	s.Set(Layer{Name: ParameterLayer, Values: b.Parameters, FromRequest: true})
-	s.Set(Layer{Name: OverrideLayer, Values: b.Plan.BindOverrides})
 	action := &b.Service.Bind
+	s.Set(Layer{Name: OperatorLayer, Values: b.Defaults})
+	s.Set(Layer{Name: ParameterLayer, Values: action.Gather(b.Parameters), FromRequest: true})
+	s.Set(Layer{Name: OverrideLayer, Values: b.Plan.BindOverrides})
 	failed := errors.Join(
 		s.Defaults(action.UserInputs),
 		s.planInputs(action.PlanInputs),
@@ -200,13 +200,22 @@ func (b Bind) Resolve(s *Scope) error {
 }
 
 // MergeParameters returns the parameters of an instance after a request: those of earlier requests overlaid with new ones. A
-// null resets a parameter to its default, unless the input may be null.
+// null resets a parameter to its default, unless the input may be null. Of the additional input each entry is a parameter.
 func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]any) map[string]any {
 	merged := value.CloneMap(earlier)
 	if merged == nil {
 		merged = map[string]any{}
 	}
+	further := brokerpak.AdditionalInput(inputs)
 	for name, item := range requested {
+		if rest, ok := item.(map[string]any); ok && further != nil && name == further.Name {
+			before, _ := merged[name].(map[string]any)
+			delete(merged, name)
+			if after := MergeParameters(nil, before, rest); len(after) > 0 {
+				merged[name] = after
+			}
+			continue
+		}
 		nullable := slices.ContainsFunc(inputs, func(v brokerpak.Variable) bool { return v.Name == name && v.Nullable })
 		if item == nil && !nullable {
 			delete(merged, name)

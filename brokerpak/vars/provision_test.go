@@ -238,6 +238,14 @@ var _ = Describe("MergeParameters", func() {
 		Entry("null of an input that is not declared", nil, values{"unknown": nil}, values{}),
 	)
 
+	It("lays the entries of the additional input over the earlier ones", func() {
+		inputs := append(inputs, brokerpak.Variable{Name: "rest", Type: "object", Additional: true})
+		earlier := values{"rest": values{"a": 1, "b": values{"c": 2}}}
+		Expect(vars.MergeParameters(inputs, earlier, values{"rest": values{"b": 3, "d": nil}})).To(Equal(values{"rest": values{"a": 1, "b": 3}}))
+		Expect(vars.MergeParameters(inputs, earlier, values{"rest": values{"a": nil, "b": nil}})).To(Equal(values{}))
+		Expect(earlier).To(Equal(values{"rest": values{"a": 1, "b": values{"c": 2}}}))
+	})
+
 	It("changes neither", func() {
 		earlier, requested := values{"plain": []any{"a"}}, values{"nullable": []any{"b"}}
 		merged := vars.MergeParameters(inputs, earlier, requested)

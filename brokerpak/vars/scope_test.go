@@ -37,6 +37,14 @@ var _ = Describe("the variables of a bind request", func() {
 		}))
 	})
 
+	It("gather the parameters that no input declares", func() {
+		service := &brokerpak.Service{}
+		service.Bind.UserInputs = []brokerpak.Variable{{Name: "role"}, {Name: "rest", Type: "object", Additional: true}}
+		result, err := bind(service, values{"role": "r", "any": values{"a": 1}, "rest": 2}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result).To(And(HaveKeyWithValue("role", "r"), HaveKeyWithValue("rest", values{"any": values{"a": 1}, "rest": 2})))
+	})
+
 	It("casts plan inputs as expressions give them", func() {
 		service := &brokerpak.Service{}
 		service.Bind.PlanInputs = []brokerpak.Variable{

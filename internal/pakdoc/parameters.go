@@ -16,6 +16,9 @@ func inputs(s *brokerpak.Service, action brokerpak.Action, fixedBy func(brokerpa
 	for _, input := range action.UserInputs {
 		p := describe(input)
 		p.Required = p.Required && !isComputed(action, input.Name)
+		if input.Additional {
+			p.Notes = append(p.Notes, line{text("Stands for all other parameters, which have names of their own.")})
+		}
 		if input.ProhibitUpdate {
 			p.Notes = append(p.Notes, line{text("Cannot be changed after creation.")})
 		}
