@@ -30,5 +30,5 @@ var _ = Describe("docs/cookbook.md", func() {
 		})
 	}
 
-	It("has ten recipes", func() { Expect(recipes).To(Equal(10)) })
+	It("has eleven recipes", func() { Expect(recipes).To(Equal(11)) })
 })

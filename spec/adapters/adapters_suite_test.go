@@ -4,7 +4,8 @@
 //
 // The suite takes the cases that it finds. What differs needs a row in explained_test.go with the reason, and what a refusal says a row
 // in refusals_test.go; a row that no case needs fails the suite. A spec of each adapter counts the cases, which go test -v shows: of ZooKeeper
-// 7 are equal but for the record in the manifest and 6 explained, of Aerospike 6 and 7, of Hazelcast 7 and 3, of Concourse 3 and 6, of MongoDB 8 and 5.
+// 7 are equal but for the record in the manifest and 6 explained, of Aerospike 6 and 7, of Hazelcast 7 and 3, of Concourse 3 and 6, of MongoDB 8 and 5,
+// of the generic adapter 7 and 5.
 //
 // MongoDB's pak does not ask Ops Manager. opsmanager_test.go gives it what the recorded adapter was told there as the operator's configuration.
 // So its requests are not compared; what it told the database is.

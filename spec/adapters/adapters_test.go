@@ -10,7 +10,7 @@ import (
 )
 
 var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
-	for _, adapter := range []string{"zookeeper", "aerospike", "hazelcast", "concourse", "mongodb"} {
+	for _, adapter := range []string{"zookeeper", "aerospike", "hazelcast", "concourse", "mongodb", "ondemand"} {
 		Describe(adapter, func() {
 			equal, explained := 0, 0
 

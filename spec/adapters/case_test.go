@@ -32,6 +32,8 @@ type recorded struct {
 	Told []any
 	// Asked are the requests to Ops Manager, with their answers.
 	Asked []any
+	// Held is the generic adapter's file of what is taken of its pools.
+	Held any
 	// projects are those of the operator, where they are not the recorded one.
 	projects object
 	// RandomPaths are the places of the answer where two runs differ, as JSON pointers.
@@ -81,6 +83,7 @@ func readCase(file string) (recorded, error) {
 		}
 	}
 	read.Asked, _ = tree["http_requests"].([]any)
+	read.Held = tree["store_after"]
 	read.Told = told(tree["mongodb_commands"])
 	read.Input, _ = tree["input"].(object)
 	read.Stdout = tree["stdout"]

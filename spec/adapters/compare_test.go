@@ -124,6 +124,7 @@ func (p *player) compare(ctx context.Context) []difference {
 	all := differences("/exit", int64(p.Exit), int64(got.Exit))
 	all = append(all, differences("/commands", anyOf(p.Commands), p.calls())...)
 	all = append(all, differences("/mongodb_commands", p.Told, p.toldHere())...)
+	all = append(all, p.comparePools()...)
 	switch {
 	case p.Exit == notImplemented && got.Exit == notImplemented: // the exit code tells
 	case p.refused():

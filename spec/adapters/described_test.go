@@ -70,6 +70,14 @@ var described = []struct {
 		1, "", "MongoDB: AuthenticationFailed",
 	},
 	{
+		"a network that is no choice", "ondemand", "01-create-small", parameters(object{"metadata": object{"network": "net3"}, "haproxy": object{"backend": "b"}}),
+		1, `parameter "metadata" must have a network of net1, net2`, "",
+	},
+	{
+		"a binding without what its credentials are", "ondemand", "19-bind-small",
+		func(c *recorded) { set(c.Input["manifest"], "/properties/keepalived", object{}) }, 1, "", "/properties/keepalived/vip",
+	},
+	{
 		"a binding without VMs is refused", "mongodb", "21-bind-user-exists", withoutVMs, 1, "", "no VMs for instance group .*mongod_node",
 	},
 }

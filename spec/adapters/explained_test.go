@@ -158,4 +158,30 @@ var explanations = []explanation{
 		where:  func(c recorded) bool { return at(c.Input, "/plan/update") != nil },
 		reason: documented + "the plan's update block counts; that adapter ignores it",
 	},
+
+	// The generic adapter
+	{
+		adapter: "ondemand", path: "/stdout/properties/keepalived/.*|/store/.*", where: recorded.hasSingleValues,
+		reason: aDefect + "single values of a pool are dropped",
+	},
+	{
+		adapter: "ondemand", path: "/exit", theirs: "1", ours: "0", where: recorded.hasSingleValues,
+		reason: aDefect + "so a pool of single values is empty",
+	},
+	{
+		adapter: "ondemand", path: "/exit", theirs: "0", ours: `(?s)1: .*job '\w+' not provided by any release.*`,
+		reason: aDefect + "without the release of a job the manifest has no instance groups",
+	},
+	{
+		adapter: "ondemand", path: "/stdout/credentials/ips", theirs: `",.*"`,
+		reason: aDefect + "the text begins with a comma",
+	},
+	{
+		adapter: "ondemand", path: "/exit", theirs: "0", ours: `(?s)1: .*no VMs for instance group "haproxy".*`,
+		reason: documented + "a binding without an address is refused",
+	},
+	{
+		adapter: "ondemand", path: "/exit", theirs: "0", ours: `(?s)10: .*no service has a dashboard_url.*`,
+		reason: documented + "a service without a dashboard says so; that adapter gives an empty URL",
+	},
 }

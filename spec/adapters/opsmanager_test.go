@@ -14,8 +14,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// environments are the operator's settings for adapters that ask a service outside, which paks do not.
-var environments = map[string]func(c recorded) []string{"mongodb": opsManager}
+// environments are the operator's settings for adapters that ask a service outside, which paks do not, and for pools.
+var environments = map[string]func(p *player) []string{"mongodb": func(p *player) []string { return opsManager(p.recorded) }, "ondemand": pools}
 
 // paks are the directories of the paks that are not in testdata/paks.
 var paks = map[string]string{"mongodb": "../../examples/mongodb"}

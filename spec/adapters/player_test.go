@@ -35,6 +35,9 @@ func newPlayer(c recorded) *player {
 	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, kit.Newest)
 	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
 	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
+	if provider := providers[c.Adapter]; provider != "" {
+		Expect(os.Symlink(kit.Provider(GinkgoT(), provider), filepath.Join(filepath.Dir(bin), "terraform-provider-"+provider+"_v1.0.0"))).To(Succeed())
+	}
 	commands, err := filepath.Glob(filepath.Join(pak, "commands", "*"))
 	Expect(err).NotTo(HaveOccurred())
 	for _, command := range commands {
@@ -50,6 +53,7 @@ func newPlayer(c recorded) *player {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(p.config(), config, 0o600)).To(Succeed())
+	p.fillPools()
 	return p
 }
 
@@ -60,16 +64,21 @@ func pakOf(adapter string) string {
 
 func (p *player) config() string { return filepath.Join(p.dir, "service-adapter.yml") }
 
-func (p *player) call(ctx context.Context, command string, parameters object) binary.Answer {
-	GinkgoHelper()
+// adapter is the one under test, with the operator's settings.
+func (p *player) adapter() binary.Adapter {
 	environment := []string{"SERVICE_ADAPTER_CONFIG=" + p.config(), "TMPDIR=" + p.dir}
 	if variable := clients[p.Adapter]; variable != "" {
 		environment = append(environment, variable+"="+filepath.Join(p.dir, "client"))
 	}
 	if settings := environments[p.Adapter]; settings != nil {
-		environment = append(environment, settings(p.recorded)...)
+		environment = append(environment, settings(p)...)
 	}
-	got, err := binary.Adapter{Path: adapterBinary, Dir: p.dir, Env: environment}.Call(ctx, command, parameters)
+	return binary.Adapter{Path: adapterBinary, Dir: p.dir, Env: environment}
+}
+
+func (p *player) call(ctx context.Context, command string, parameters object) binary.Answer {
+	GinkgoHelper()
+	got, err := p.adapter().Call(ctx, command, parameters)
 	Expect(err).NotTo(HaveOccurred())
 	GinkgoWriter.Printf("%s: exit %d\nstdout: %.6000s\nstderr: %.3000s\n", command, got.Exit, got.Stdout, got.Stderr)
 	return got

@@ -48,6 +48,15 @@ var refusals = []refusal{
 		},
 	},
 
+	{
+		adapter: "ondemand",
+		pairs: []saying{
+			{`(?m)cannot migrate to a smaller plan for (\w+)$`, `cannot migrate to a smaller plan: instance group "$1"`},
+			{`required key ([\w.]+) are not found in request`, `required key $1 are not found in request`},
+			{`no enough values to allocate for \{keepalived\.(\w+) `, `no value is free in a pool of the plan(?s:.*)\["$1"\]`},
+		},
+	},
+
 	{adapter: "mongodb", pairs: []saying{{`unable to find the latest MongoDB version`, `no version of MongoDB is known`}}},
 	{adapter: "mongodb", pairs: []saying{{`unknown plan: `, `property "id" of the plan.* must be one of "standalone", "replica_set", "sharded_cluster"`}}},
 	{adapter: "mongodb", pairs: []saying{{`^not found|\[odb-sdk\] not found`, `not found`}}},

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -160,6 +161,80 @@ var variants = []struct {
 			c.Exit, c.Stdout = 0, ""
 		}, false,
 	},
+
+	{"other groups of the plan are dropped", "ondemand", "01-create-small", otherGroup, true},
+	{
+		"a job without a release, and no groups", "ondemand", "01-create-small", func(c *recorded) {
+			set(c.Input["service_deployment"], "/releases/0/jobs", []any{"haproxy"})
+			set(c.Stdout, "/instance_groups", []any{})
+		}, true,
+	},
+	{
+		"parameters of any name are properties", "ondemand", "01-create-small", func(c *recorded) {
+			at(c.request(), "/parameters").(object)["stats"] = object{"port": int64(9), "on": true}
+			set(c.Stdout, "/properties/stats", object{"port": int64(9), "on": true})
+		}, false,
+	},
+	{
+		"a parameter replaces a property of the plan", "ondemand", "01-create-small", func(c *recorded) {
+			at(c.request(), "/parameters").(object)["user"] = object{"name": "me"}
+			set(c.Stdout, "/properties/user", object{"name": "me"})
+		}, true,
+	},
+	{
+		"an update keeps what the instance has", "ondemand", "01-create-small", func(c *recorded) {
+			updated(c)
+			c.Input["store"] = c.Held
+			at(c.request(), "/parameters/haproxy").(object)["backend"] = "10.0.0.2"
+			c.Stdout = value.CloneMap(c.Stdout.(object))
+			set(c.Stdout, "/properties/haproxy/backend", "10.0.0.2")
+		}, false,
+	},
+	{
+		"the next instance gets other values", "ondemand", "01-create-small", func(c *recorded) {
+			c.Input["store"] = value.CloneMap(c.Held.(object))
+			set(c.Input["service_deployment"], "/deployment_name", "service-instance_2")
+			set(c.Stdout, "/name", "service-instance_2")
+			set(c.Stdout, "/properties/keepalived", object{
+				"vip": "10.2.0.11", "virtual_router_id": int64(52), "ports": []any{int64(7002), int64(7003)}, "priority": int64(100),
+			})
+			for i, used := range map[int]object{
+				1: {"values": []any{"7002", "7003"}}, 3: {"values": []any{"10.2.0.11"}, "group": "net2"}, 4: {"values": []any{"52"}},
+			} {
+				pool := at(c.Held, fmt.Sprintf("/inputs/%d", i)).(object)
+				used["deployment"] = "service-instance_2"
+				pool["used"] = append(pool["used"].([]any), used)
+			}
+		}, false,
+	},
+	{
+		"values are those of the new plan, and those of the old one stay taken", "ondemand", "05-create-vm-type-by-user", func(c *recorded) {
+			before := caseOf("ondemand", "01-create-small")
+			c.Input["store"], c.Input["previous_plan"], c.Input["previous_manifest"] = before.Held, before.Input["plan"], before.Stdout
+			set(c.Held, "/inputs", append(at(c.Held, "/inputs").([]any), at(before.Held, "/inputs").([]any)...))
+		}, false,
+	},
+	{
+		"a pool of single values is empty", "ondemand", "01-create-small", func(c *recorded) {
+			set(c.Input["plan"], "/properties/keepalived/vip", "10.1.0.9|10.2.0.9")
+			c.Exit, c.Stdout = 1, "no enough values to allocate for {keepalived.vip 10.1.0.9|10.2.0.9 0 false}"
+		}, true,
+	},
+	{
+		"several keys that are missing", "ondemand", "11-error-no-parameters", func(c *recorded) {
+			set(c.Input["plan"], "/properties", object{})
+			c.Stdout = "required key metadata.network are not found in requestrequired key haproxy.backend are not found in request"
+		}, false,
+	},
+	{
+		"a binding of the large plan has a tier", "ondemand", "21-bind-no-vms", func(c *recorded) {
+			c.Input["bosh_vms"] = object{"haproxy": []any{"10.0.8.6", "10.0.8.5"}}
+			set(c.Stdout, "/credentials/ip", []any{"10.0.8.6", "10.0.8.5"})
+			set(c.Stdout, "/credentials/ips", ",10.0.8.6,10.0.8.5")
+		}, true,
+	},
+	{"unbinding does nothing", "ondemand", "19-bind-small", unbound, false},
+	{"unbinding needs no VMs", "ondemand", "21-bind-no-vms", unbound, false},
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hold waits at a point (before-create, after-create, before-destroy, after-destroy) while a test wants it to: when the
+// hold waits at a point (before-create, after-create, before-destroy, after-destroy, of claims also taking) while a test wants it to: when the
 // file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and returns once <dir>/.go-<point> exists
 // or the first file is gone, as it is when the test ended. It looks at nothing else, so a cancelled run waits as a slow
 // service would.

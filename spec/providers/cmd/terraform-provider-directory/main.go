@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// directoryProvider has no configuration and one resource, directory_entry.
+// directoryProvider has no configuration and the resources directory_entry and directory_claim.
 type directoryProvider struct{}
 
 func (p *directoryProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
@@ -42,5 +42,8 @@ func (p *directoryProvider) Configure(context.Context, provider.ConfigureRequest
 func (p *directoryProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
 
 func (p *directoryProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &entry{} }}
+	return []func() resource.Resource{
+		func() resource.Resource { return &entry{} },
+		func() resource.Resource { return &claim{} },
+	}
 }
