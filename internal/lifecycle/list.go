@@ -6,12 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
@@ -66,40 +62,55 @@ var ErrNotStored = errors.New("the state backend has none")
 // Progress is told how many of how many states were read.
 type Progress func(done, total int)
 
-// List reads everything of a kind that the state backend has, "" for both kinds, sorted by workspace. What cannot be read is an entry
-// that says so. Runs that are under way are not waited for. progress may be nil.
+// List returns an entry for everything of a kind that the state backend has, "" for both kinds, sorted by workspace. What cannot be read
+// is an entry that says so. Runs that are under way are not waited for. progress may be nil.
 func (m *Manager) List(ctx context.Context, kind Kind, progress Progress) ([]Stored, error) {
+	var all []Stored
+	err := m.Walk(ctx, kind, progress, func(stored *Stored) error {
+		all = append(all, Stored{Entry: stored.Entry}) // the states of all would be too much to keep
+		return nil
+	})
+	return all, err
+}
+
+// readAtOnce is how many states are in memory at the same time.
+const readAtOnce = 64
+
+// Walk reads what List lists, with what is stored, and visits it in that order until an error.
+func (m *Manager) Walk(ctx context.Context, kind Kind, progress Progress, visit func(stored *Stored) error) error {
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	names, err := m.names(ctx, reader, kind)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := make([]Stored, len(names))
-	var group errgroup.Group
-	group.SetLimit(runtime.NumCPU())
-	var lock sync.Mutex
 	done := 0
-	for i := range names {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
+	for some := range slices.Chunk(names, readAtOnce) {
+		read := make([]Stored, len(some))
+		m.Engine.PeekAll(ctx, reader, some, func(n int, state *statestore.State, err error) {
+			if state != nil || err != nil { // else it was removed since the names were read
+				read[n] = newStored(some[n], state, err)
 			}
-			all[i] = m.readWorkspace(ctx, reader, names[i])
-			lock.Lock()
-			defer lock.Unlock()
+		})
+		for n := range read {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			done++
 			if progress != nil {
 				progress(done, len(names))
 			}
-			return nil
-		})
+			if read[n].Workspace == "" {
+				continue
+			}
+			if err := visit(&read[n]); err != nil {
+				return err
+			}
+		}
 	}
-	err = group.Wait()
-	removed := func(stored Stored) bool { return stored.Workspace == "" } // since the names were read
-	return slices.DeleteFunc(all, removed), err
+	return nil
 }
 
 // Workspaces returns the names of the workspaces of a kind, "" for both kinds, sorted. It reads none of them.

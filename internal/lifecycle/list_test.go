@@ -39,9 +39,12 @@ var _ = Describe("the list", func() {
 			Plan: "small", Pak: "test", PakVersion: "1.0.0", Tofu: newTofu, Condition: lifecycle.Complete,
 			Resources: []string{"terraform_data.account", "terraform_data.late"},
 		}))
-		Expect(fmt.Sprintf("%+v", found.Entry)).NotTo(ContainSubstring("planted-s3cret"))
-		Expect(found.State.Outputs).To(Equal(map[string]any{"content": "planted-s3cret"}))
-		Expect(found.Record.Inputs).To(HaveKeyWithValue("content", "planted-s3cret"))
+		Expect(fmt.Sprintf("%+v", found)).NotTo(ContainSubstring("planted-s3cret"))
+		stored, err := s.Read(ctx, lifecycle.Binding, "b1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(stored.Entry).To(Equal(found.Entry))
+		Expect(stored.State.Outputs).To(Equal(map[string]any{"content": "planted-s3cret"}))
+		Expect(stored.Record.Inputs).To(HaveKeyWithValue("content", "planted-s3cret"))
 	})
 
 	It("knows bindings from instances and from what others keep there, and tells how far it has got", func(ctx context.Context) {

@@ -97,7 +97,7 @@ type Upgraded struct {
 
 // Current tells of what List or Read returned whether an upgrade would have nothing to do. What cannot be read is not current.
 func (m *Manager) Current(stored *Stored) bool {
-	if stored.Record == nil {
+	if stored.Condition == Unreadable {
 		return false
 	}
 	_, path, err := m.path(stored)
@@ -110,7 +110,7 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 	if pak == nil {
 		return nil, nil, fmt.Errorf("no installed pak is named %q, which made it; add it to `paks`", stored.Pak)
 	}
-	path, err := upgradePath(pak, stored.State)
+	path, err := upgradePath(pak, stored.Tofu, stored.Condition)
 	return pak, path, err
 }
 

@@ -25,7 +25,7 @@ type Upgrading struct {
 // the state, up to the pak's default one. An upgrade that failed on the way is taken up where it failed. Providers that the pak
 // replaces in states are replaced first.
 func (m *Manager) Upgrade(ctx context.Context, u Upgrading) error {
-	versions, err := upgradePath(u.Pak, u.State)
+	versions, err := upgradePath(u.Pak, u.State.TofuVersion, ConditionOf(u.State, u.Record))
 	if err != nil {
 		return err
 	}
@@ -61,29 +61,29 @@ func (m *Manager) upgradeTo(ctx context.Context, u Upgrading, version string) er
 	return u.Space.Apply(ctx, prepared, u.Record.Inputs)
 }
 
-// upgradePath returns the OpenTofu versions of a pak that a state has to be applied with, in order: those of terraform_upgrade_path
-// above the version that wrote the state, and that version itself where its last apply failed. It is empty when there is nothing
+// upgradePath returns the OpenTofu versions of a pak that a state, written by some version, has to be applied with, in order: those of
+// terraform_upgrade_path above that version, and that version itself where its last apply failed. It is empty when there is nothing
 // to upgrade.
-func upgradePath(pak *brokerpak.Pak, state *statestore.State) ([]string, error) {
+func upgradePath(pak *brokerpak.Pak, from string, condition Condition) ([]string, error) {
 	target, err := pak.Manifest.DefaultVersion()
 	if err != nil {
 		return nil, err
 	}
-	if !opentofu.Older(state.TofuVersion, target) {
-		if unfinished := state.Applied != nil && !state.Complete && !state.Destroying; unfinished && state.TofuVersion == target {
+	if !opentofu.Older(from, target) {
+		if condition == Changing && from == target {
 			return []string{target}, nil
 		}
 		return nil, nil
 	}
 	var versions []string
 	for _, version := range pak.Manifest.UpgradePath {
-		if opentofu.Older(state.TofuVersion, version) || !state.Complete && !opentofu.Older(version, state.TofuVersion) {
+		if opentofu.Older(from, version) || condition != Complete && !opentofu.Older(version, from) {
 			versions = append(versions, version)
 		}
 	}
 	if !slices.Contains(versions, target) {
 		return nil, fmt.Errorf("pak %s has OpenTofu %s and no terraform_upgrade_path that leads to it from %s",
-			pak.Manifest.Name, target, state.TofuVersion)
+			pak.Manifest.Name, target, from)
 	}
 	return versions, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -29,11 +30,11 @@ const nowhere = "/dev/null/none"
 // that OpenTofu takes to create a workspace. It is not taken here, nor heeded: one statement either makes the row or finds it, and while somebody
 // holds that lock all other runs of OpenTofu fail that begin to work on any row.
 type postgres struct {
-	db                                  *sql.DB
-	read, list, create, replace, delete string
+	db                                           *sql.DB
+	read, readAll, list, create, replace, delete string
 }
 
-// Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps one connection for a second, and makes
+// Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps connections for a second, and makes
 // neither the schema nor the table: ErrUnprepared. It is for a backend that OpenTofu runs in an environment without variables of
 // PostgreSQL and with a home directory that is empty; ErrUnsupported where this process's environment has such variables, or where the
 // connection depends on something else that OpenTofu may see in another way. Errors never hold the password.
@@ -47,7 +48,7 @@ func Postgres(config PostgresConfig) (Store, error) {
 		return nil, ErrUnsupported
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(1)
+	db.SetMaxIdleConns(runtime.NumCPU()) // as many as work side by side; a binding needs one
 	db.SetConnMaxIdleTime(time.Second)
 
 	if config.Schema == "" {
@@ -65,6 +66,7 @@ func Postgres(config PostgresConfig) (Store, error) {
 	return &postgres{
 		db:      db,
 		read:    `SELECT coalesce(data, '') FROM ` + table + ` WHERE name = $1`,
+		readAll: `SELECT name, coalesce(data, '') FROM ` + table + ` WHERE name = ANY($1)`,
 		list:    `SELECT name FROM ` + table + ` WHERE name != 'default' ORDER BY name`,
 		create:  `INSERT INTO ` + table + ` (name, data) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 		replace: fmt.Sprintf(change, table, `UPDATE `+table+` AS state SET data = $3 FROM found`),
@@ -123,27 +125,52 @@ func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 	return data, nil
 }
 
+// ReadAll reads the rows of workspaces with one question, by name; those that do not exist are absent.
+func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error) {
+	return await(ctx, func() (map[string][]byte, error) {
+		found := map[string][]byte{}
+		return found, p.each(ctx, func(rows *sql.Rows) error {
+			var name string
+			var data []byte
+			err := rows.Scan(&name, &data)
+			if found[name] = data; len(data) == 0 {
+				found[name] = nil
+			}
+			return err
+		}, p.readAll, pq.Array(workspaces))
+	})
+}
+
 // List lists the rows.
 func (p *postgres) List(ctx context.Context) ([]string, error) {
 	names, err := await(ctx, func() (names []string, err error) {
-		rows, err := p.db.QueryContext(ctx, p.list)
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close() //nolint:errcheck // Err tells
-		for rows.Next() {
+		err = p.each(ctx, func(rows *sql.Rows) error {
 			var name string
-			if err := rows.Scan(&name); err != nil {
-				return nil, err
-			}
+			err := rows.Scan(&name)
 			names = append(names, name)
-		}
-		return names, rows.Err()
+			return err
+		}, p.list)
+		return names, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", explain(err))
 	}
 	return names, nil
+}
+
+// each asks for rows.
+func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query string, arguments ...any) error {
+	rows, err := p.db.QueryContext(ctx, query, arguments...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Replace inserts or updates the row.

@@ -93,11 +93,14 @@ type guardInput struct {
 
 // UnmarshalJSON reads the value when it has one of the known shapes.
 func (d *dynamic) UnmarshalJSON(data []byte) error {
-	var v struct {
-		Value json.RawMessage `json:"value"`
-	}
-	if json.Unmarshal(data, &v) == nil && json.Unmarshal(v.Value, &d.text) != nil && json.Unmarshal(v.Value, &d.guard) != nil {
-		*d = dynamic{}
+	var v struct{ Value any }
+	_ = json.Unmarshal(data, &v) // what has another shape stays empty
+	switch value := v.Value.(type) {
+	case string:
+		d.text = value
+	case map[string]any:
+		d.guard.Record, _ = value["record"].(string)
+		d.guard.Tofu, _ = value["tofu"].(string)
 	}
 	return nil
 }

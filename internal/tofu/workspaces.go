@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
@@ -35,14 +38,39 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 	return names, nil
 }
 
+// PeekAll is Peek for several workspaces, side by side; told is called with the index of each. Where the backend can tell of all of them at
+// once it is asked once.
+func (e *Engine) PeekAll(ctx context.Context, i opentofu.Installation, names []string, told func(n int, state *statestore.State, err error)) {
+	store := e.store
+	if store != nil && e.knows(i) {
+		if ahead, err := statestore.ReadAhead(ctx, store, names); err == nil { // else each is asked for, and tells what is wrong
+			store = ahead
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.NumCPU())
+	for n, name := range names {
+		group.Go(func() error {
+			state, err := e.peek(ctx, i, name, store)
+			told(n, state, err)
+			return nil
+		})
+	}
+	_ = group.Wait() // what fails is told
+}
+
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
 func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {
+	return e.peek(ctx, i, name, e.store)
+}
+
+func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string, store statestore.Store) (*statestore.State, error) {
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	direct := states{
-		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: e.store,
+		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: store,
 	}
 	now, ok, err := direct.readDirectly(ctx, i)
 	if !ok && err == nil {
