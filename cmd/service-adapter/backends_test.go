@@ -72,11 +72,12 @@ func playOperator(t *testing.T, kind string, config map[string]any) {
 	configure(`, "encryption": {"key": "` + strings.Repeat("A", 43) + `="}`)
 	said("bindings reencrypt --accept-unencrypted", "", "4 encrypted")
 	said("bindings reencrypt", "", "4 current")
-	said("bindings export", "", `"id": "b 3"`, `"id": "i1"`)
+	said("bindings export backup", "", "4 written, 0 unreadable")
+	said("bindings import backup", "", "4 current")
 	said("bindings upgrade --all", "", "3 current")
 	said("bindings delete b1", "", "binding b1: deleted")
 	said("bindings delete --all --forget", "", "2 forgotten")
 	said("instance destroy i1", "", "instance i1: destroyed")
-	said("bindings export", "", `"entries": []`)
+	said("bindings export none", "", "0 written, 0 unreadable")
 	said("bindings reencrypt", "", "nothing to do") // there is not even an empty state
 }

@@ -16,9 +16,10 @@ SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, an
 
 // newBindings is `bindings`.
 func newBindings(streams Streams) *cobra.Command {
-	return storedGroup("bindings", "List, show, delete, unlock, upgrade, encrypt and export bindings", bindingsHelp,
+	return storedGroup("bindings", "List, show, delete, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
 		newDelete(streams),
 		newExport(streams),
+		newImport(streams),
 		newList(streams, lifecycle.Binding),
 		newRecover(streams),
 		newReencrypt(streams),

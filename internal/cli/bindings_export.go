@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -11,109 +12,102 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const exportHelp = `Write one JSON document about everything in the state backend, bindings and instances, or about the bindings whose ids are given: the
-entries that the lists show, and with --secrets also the record of what made each of them and its outputs, credentials among them.
-It is for audits and comparisons: nothing reads it back. A backup is that of the state backend itself.
+const exportHelp = `Write a backup of all bindings and instances, which "bindings import" puts back: into the same state backend after a loss, or into
+another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
+readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.
 
 EXIT STATUS
-  0 written, 1 something is missing or unreadable, 2 wrong usage, 3 anything else`
+  0 written, 1 written but for what is unreadable, 2 wrong usage, 3 anything else`
 
-// exportFlags are the flags of `bindings export`.
-type exportFlags struct {
-	filter
-	secrets bool
-	file    string
-}
-
-// exported is an entry of the document.
-type exported struct {
-	lifecycle.Entry
-	Record  *lifecycle.Record `json:"record,omitempty"`
-	Outputs map[string]any    `json:"outputs,omitempty"`
-}
-
-// newExport is `bindings export`.
+// newExport is `bindings export FILE`.
 func newExport(streams Streams) *cobra.Command {
-	var flags exportFlags
 	command := &cobra.Command{
-		Use:     "export [ID…]",
-		Short:   "Write everything that is stored as one JSON document",
+		Use:     "export FILE",
+		Short:   "Write a backup of all bindings and instances",
 		Long:    exportHelp,
-		Example: "  service-adapter bindings export --secrets --file stored.json",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && !flags.empty() {
-				return errors.New("ids and filters exclude each other")
-			}
-			return flags.check()
-		},
+		Example: "  service-adapter bindings export states.backup",
+		Args:    exactly("FILE"),
 	}
-	flags.flags(command)
-	command.Flags().BoolVar(&flags.secrets, "secrets", false, "add records and outputs")
-	command.Flags().StringVar(&flags.file, "file", "", "write to this file, readable for nobody else")
-	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, ids []string) error {
-		return flags.export(ctx, streams, operator, ids)
+	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
+		var count int
+		var missing []lifecycle.Stored
+		progress := newProgress(streams, "reading states")
+		err := writeFile(args[0], 0o600, func(to io.Writer) (err error) {
+			count, missing, err = lifecycle.Export(ctx, operator.Manager, to, progress.report)
+			return err
+		})
+		progress.end()
+		if err != nil {
+			return err
+		}
+		if !operator.Encrypts() {
+			say(streams, "the states in the file are not encrypted, because state.encryption is not set")
+		}
+		for i := range missing {
+			say(streams, unreadable(&missing[i]))
+		}
+		say(streams, fmt.Sprintf("%d written, %d unreadable", count, len(missing)))
+		if len(missing) > 0 {
+			return errFindings
+		}
+		return nil
 	})
 }
 
-func (f *exportFlags) export(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) error {
-	chosen, missing, err := f.find(ctx, streams, operator, ids)
-	if err != nil {
-		return err
+const importHelp = `Put back what "bindings export" wrote, into the state backend of the configuration. What is stored there is never changed: where the file
+has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
+not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.
+
+EXIT STATUS
+  0 all of it is stored, 1 something could not be stored, 2 wrong usage, 3 nothing was stored`
+
+// newImport is `bindings import FILE`.
+func newImport(streams Streams) *cobra.Command {
+	var dryRun bool
+	run := batch{streams: streams, doing: "importing", options: adapter.OperatorOptions{NewState: true}, brief: true}
+	command := &cobra.Command{
+		Use:     "import FILE",
+		Short:   "Put back what a backup has of bindings and instances",
+		Long:    importHelp,
+		Example: "  service-adapter bindings import states.backup --dry-run",
+		Args:    exactly("FILE"),
 	}
-	entries := []exported{}
-	for i := range chosen {
-		stored := &chosen[i]
-		entry := exported{Entry: stored.Entry}
-		if f.secrets {
-			entry.Record = stored.Record
-			if stored.State != nil {
-				entry.Outputs = stored.State.Outputs
-			}
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be stored")
+	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also import states that are not encrypted, and encrypt them")
+	jsonFlag(command, &run.asJSON)
+	return withOperator(command, streams, &run.options, func(ctx context.Context, operator *adapter.Operator, args []string) error {
+		file, err := os.Open(args[0])
+		if err != nil {
+			return fmt.Errorf("reading the backup: %w", err)
 		}
-		if stored.Condition == lifecycle.Unreadable {
-			missing++
-			say(streams, unreadable(stored))
-		}
-		entries = append(entries, entry)
-	}
-	var text bytes.Buffer
-	into := streams
-	if f.file != "" {
-		into.Out = &text
-	}
-	if err := writeJSON(into, map[string]any{"format_version": documentFormat, "entries": entries}); err != nil {
-		return err
-	}
-	if f.file != "" {
-		if err := writeFile(f.file, text.String(), 0o600); err != nil {
+		defer file.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+		info, err := file.Stat()
+		if err != nil {
 			return err
 		}
-	}
-	if missing > 0 {
-		return errFindings
-	}
-	return nil
-}
-
-// find reads what is to be exported, and counts the ids that nothing is stored of.
-func (f *exportFlags) find(
-	ctx context.Context, streams Streams, operator *adapter.Operator, ids []string,
-) (chosen []lifecycle.Stored, missing int, err error) {
-	if len(ids) == 0 {
-		chosen, err = listed(ctx, streams, operator, "", &f.filter)
-		return chosen, 0, err
-	}
-	for _, id := range ids {
-		stored, err := operator.Read(ctx, lifecycle.Binding, id)
-		switch {
-		case errors.Is(err, lifecycle.ErrNotStored):
-			missing++
-			say(streams, err.Error())
-		case err != nil:
-			return nil, 0, err
-		default:
-			chosen = append(chosen, *stored)
+		backup, err := lifecycle.ReadBackup(operator.Engine, file, info.Size())
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
 		}
-	}
-	return chosen, missing, nil
+		names, err := operator.Workspaces(ctx, "")
+		if err != nil {
+			return err
+		}
+		exists := map[string]bool{}
+		for _, name := range names {
+			exists[name] = true
+		}
+		run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+			changed, err := backup.Import(ctx, operator.Manager, stored.Workspace, exists[stored.Workspace], dryRun)
+			switch {
+			case err == nil && !changed:
+				return result{Result: current}
+			case err == nil && dryRun:
+				return result{Result: chosen, would: imported}
+			default:
+				return outcome(err, imported)
+			}
+		}
+		return run.run(ctx, operator, backup.Entries)
+	})
 }

@@ -45,6 +45,7 @@ const (
 	encrypted = "encrypted"
 	failed    = "failed"
 	forgotten = "forgotten"
+	imported  = "imported"
 	unlocked  = "unlocked"
 	upgraded  = "upgraded"
 )

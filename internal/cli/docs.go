@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,10 @@ func newDocs(streams Streams) *cobra.Command {
 			case options.check != "":
 				return options.compare(args[0], text)
 			case options.output != "":
-				return writeFile(options.output, text, 0o644)
+				return writeFile(options.output, 0o644, func(to io.Writer) error {
+					_, err := io.WriteString(to, text)
+					return err
+				})
 			}
 			if _, err := io.WriteString(streams.Out, text); err != nil {
 				return fmt.Errorf("writing the reference: %w", err)
@@ -110,14 +114,17 @@ func (o docsOptions) compare(pak, current string) error {
 }
 
 // writeFile replaces a file as a whole, so that an interrupted run leaves the old one.
-func writeFile(path, text string, mode fs.FileMode) error {
+func writeFile(path string, mode fs.FileMode, write func(to io.Writer) error) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer func() { _ = os.Remove(temporary.Name()) }() // gone already after the rename
-	_, err = temporary.WriteString(text)
-	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err == nil {
+	buffered := bufio.NewWriter(temporary)
+	if err = write(buffered); err == nil {
+		err = errors.Join(buffered.Flush(), temporary.Chmod(mode), temporary.Sync())
+	}
+	if err = errors.Join(err, temporary.Close()); err == nil {
 		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {

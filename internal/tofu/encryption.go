@@ -19,6 +19,22 @@ func supportsEncryption(c *statestore.Encryption, i opentofu.Installation) error
 	return fmt.Errorf("state.encryption needs OpenTofu 1.10 or newer, and this is %s", i.Version)
 }
 
+// Seal returns a state as this engine stores it: encrypted with the current key, or without encryption as it is.
+func (e *Engine) Seal(state []byte) ([]byte, error) { return e.options.Encryption.Seal(state) }
+
+// Unseal returns the state that Seal made something of, with one of the keys that this engine has.
+func (e *Engine) Unseal(sealed []byte) (*statestore.State, error) {
+	text, _, ok := e.options.Encryption.Open(sealed)
+	if !ok {
+		return nil, errors.New("its state cannot be read with `state.encryption`: add the key of the backup to old_keys, or accept one that is not encrypted")
+	}
+	state, err := statestore.Parse(text)
+	if err == nil && state == nil {
+		err = errors.New("its state is empty")
+	}
+	return state, err
+}
+
 // keysFile is the file of a scratch directory that gives OpenTofu the keys.
 const keysFile = "keys.sh"
 
