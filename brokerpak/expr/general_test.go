@@ -235,7 +235,7 @@ var _ = DescribeTable("functions of OpenTofu refuse", func(text, message string)
 	Entry(nil, `join(",", m)`, "join: argument 2 should be type list, got type map"),
 	Entry(nil, `replace("a", "/(/", "b")`, "replace: wrong regular expression: missing closing )"),
 	Entry(nil, `regex("[", "b")`, "regex: wrong regular expression: missing closing ]"),
-	Entry(nil, `regex("b", "a")`, "regex: the text does not match the regular expression"),
+	Entry(nil, `regex("b", "a")`, "regex: the text does not match the regular expression b"),
 	Entry(nil, `regex("(?P<x>a)(b)", "ab")`, "regex: a regular expression cannot have both named and unnamed groups"),
 	Entry(nil, `slice(l, 2, 5)`, "slice: the indexes must be from 0 to 4, the first not after the second"),
 	Entry(nil, `slice(l, -1, 2)`, "slice: the indexes must be from 0 to 4, the first not after the second"),

@@ -54,7 +54,9 @@ type Call struct {
 	Name     string
 	Args     int
 	FirstArg string // the first argument when it is a constant string, else ""
-	Pos      diag.Pos
+	// SecondArg is the second one in the same way.
+	SecondArg string
+	Pos       diag.Pos
 }
 
 // maxLength is how many bytes a text with an expression may have. HIL's parser calls itself for every operator, and a stack
@@ -136,6 +138,9 @@ func (t *Template) collect(node ast.Node) {
 		call := Call{Name: n.Func, Args: len(n.Args), Pos: t.source.at(n.Posx)}
 		if len(n.Args) > 0 {
 			call.FirstArg = constant(n.Args[0])
+		}
+		if len(n.Args) > 1 {
+			call.SecondArg = constant(n.Args[1])
 		}
 		t.calls = append(t.calls, call)
 		t.collectAll(n.Args...)

@@ -76,7 +76,7 @@ func regex(args []any) (any, error) {
 	text := as[string](args[1])
 	at := pattern.FindStringSubmatchIndex(text)
 	if at == nil {
-		return nil, errors.New("the text does not match the regular expression")
+		return nil, fmt.Errorf("the text does not match the regular expression %s", pattern)
 	}
 	groups, named := []any{}, map[string]any{}
 	for i, name := range pattern.SubexpNames()[1:] {

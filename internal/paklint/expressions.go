@@ -147,10 +147,17 @@ func withInstance(known expr.Known) expr.Known {
 // patterns compiles the regular expressions that are constant.
 func (c *serviceCheck) patterns(template *expr.Template) {
 	for _, call := range template.Calls() {
-		if call.Name != "regexp.matches" && call.Name != "regex" {
-			continue
+		pattern := ""
+		switch call.Name {
+		case "regexp.matches", "regex":
+			pattern = call.FirstArg
+		case "replace":
+			if pattern = call.SecondArg; len(pattern) < 2 || pattern[0] != '/' || pattern[len(pattern)-1] != '/' {
+				continue // a plain text
+			}
+			pattern = pattern[1 : len(pattern)-1]
 		}
-		if _, err := regexp.Compile(call.FirstArg); err != nil {
+		if _, err := regexp.Compile(pattern); err != nil {
 			c.diags.Errorf(call.Pos, "regexp", "%s", err)
 		}
 	}

@@ -78,7 +78,7 @@ func (l *linter) lint(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return l.unused()
 }
 
 // remember reads a file for the snippets. A file that cannot be read has none.
@@ -112,6 +112,7 @@ func (c *serviceCheck) run(ctx context.Context) error {
 	c.inputs()
 	c.plans()
 	c.examples()
+	c.credentials()
 	c.templates("provision", &c.service.Provision)
 	c.templates("bind", &c.service.Bind)
 	c.expressions()

@@ -110,7 +110,8 @@ func (c *player) playConditional(ctx context.Context) ([]*instance.View, error) 
 			_ = errors.As(err, forced.failed) // another failure says nothing about the operations
 		}
 		for _, item := range alone {
-			if slices.ContainsFunc(together, func(other diag.Diagnostic) bool { return other.Pos == item.Pos }) {
+			// The key of an input that is a mapping may be there only where the condition holds.
+			if item.Rule != "bosh-variable" && slices.ContainsFunc(together, func(other diag.Diagnostic) bool { return other.Pos == item.Pos }) {
 				c.diags.Add(item)
 			}
 		}
