@@ -56,7 +56,10 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "service-adapter"), ".").CombinedOutput(); err != nil {
 		t.Fatalf("building the program: %v\n%s", err, output)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "deployments"), []byte("bosh\nservice-instance_other\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "deployments"), []byte("bosh\nservice-instance_i1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "existing"), []byte("b1\ni1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	state := filepath.Join(dir, "state")

@@ -14,6 +14,13 @@ import (
 const deleteHelp = `Delete bindings as the broker does, with the inputs that they were made with. A binding that does not exist is fine. Nothing is asked.
 With --condition, one whose condition is another by the time is refused.
 
+--existing FILE, with --all, means the bindings whose id is not named in the file, one a line, such as those of Cloud Foundry:
+
+  service-adapter bindings delete --all --existing FILE --dry-run
+
+Only those that are complete or deleting are meant, unless --condition says which. It is refused when the file names none of the bindings
+that are stored; --allow-all does it all the same.
+
 --forget deletes what is stored of a binding and lets what it made exist; it says what that is. Use it where OpenTofu can never
 destroy it, because a server is gone for good.
 
@@ -29,6 +36,7 @@ type removal struct {
 
 func (r *removal) flags(command *cobra.Command) {
 	r.selection.flags(command)
+	r.existingFlags(command)
 	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
 }

@@ -43,6 +43,7 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		},
 	}
 	only.flags(command)
+	only.existingFlags(command)
 	jsonFlag(command, &asJSON)
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
 		all, err := listed(ctx, streams, operator, kind, &only)

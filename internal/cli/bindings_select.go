@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +19,9 @@ import (
 type filter struct {
 	service, instance string
 	conditions        []string
-	// existing is a file with the names of deployments: those instances are meant whose deployment is not among them.
+	// existing is a file with ids and names of deployments: those are meant that are not among them. allowAll allows that these are all.
 	existing string
+	allowAll bool
 }
 
 // conditions are the conditions that a flag may name.
@@ -42,6 +42,12 @@ func (f *filter) flags(command *cobra.Command) {
 	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
 	// The only error is that of a flag that does not exist.
 	_ = command.RegisterFlagCompletionFunc("condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// existingFlags adds the flags for a list of what exists.
+func (f *filter) existingFlags(command *cobra.Command) {
+	command.Flags().StringVar(&f.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
+	command.Flags().BoolVar(&f.allowAll, "allow-all", false, "even if these are all there are")
 }
 
 // check refuses conditions that do not exist.
@@ -86,11 +92,16 @@ func (f *filter) empty() bool {
 
 // apply returns those that are meant.
 func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	var deployments []string
+	exists := func(lifecycle.Stored) bool { return false }
 	if f.existing != "" {
-		var err error
-		if deployments, err = readDeployments(f.existing); err != nil {
+		names, err := readNames(f.existing)
+		if err != nil {
 			return nil, err
+		}
+		exists = func(stored lifecycle.Stored) bool { return names[stored.ID] || names[stored.Deployment] }
+		if len(all) > 0 && !f.allowAll && !slices.ContainsFunc(all, exists) {
+			return nil, fmt.Errorf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see them, "+
+				"name the ids or add --allow-all", f.existing, len(all))
 		}
 	}
 	var meant []lifecycle.Stored
@@ -99,7 +110,7 @@ func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
 		case f.service != "" && stored.Service != f.service,
 			f.instance != "" && stored.InstanceID != f.instance,
 			len(f.conditions) > 0 && !slices.Contains(f.conditions, string(stored.Condition)),
-			f.existing != "" && (stored.Deployment == "" || slices.Contains(deployments, stored.Deployment)):
+			f.existing != "" && (stored.Deployment == "" || exists(stored)):
 		default:
 			meant = append(meant, stored)
 		}
@@ -107,26 +118,24 @@ func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
 	return meant, nil
 }
 
-// readDeployments reads names of deployments, one a line. A file without any is refused: it is more likely that making it failed
-// than that nothing is deployed.
-func readDeployments(path string) ([]string, error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
+// readNames reads ids and names of deployments, one a line. A file without any, or without an end to its last line, is refused: it is more
+// likely that making it failed than that nothing exists.
+func readNames(path string) (map[string]bool, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
-		return nil, fmt.Errorf("reading the existing deployments: %w", err)
+		return nil, fmt.Errorf("reading what exists: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-	var names []string
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if name := strings.TrimSpace(lines.Text()); name != "" {
-			names = append(names, name)
+	names := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if name := strings.TrimSpace(line); name != "" {
+			names[name] = true
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the existing deployments: %w", err)
-	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s names no deployment: is it the output of a command that failed?", path)
+		return nil, fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
+	}
+	if !strings.HasSuffix(string(text), "\n") {
+		return nil, fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
 	}
 	return names, nil
 }

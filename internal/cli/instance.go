@@ -93,7 +93,7 @@ const destroyHelp = `Destroy what the provision template made for instances, wit
 no call for that. An instance that does not exist is fine. One that has bindings is refused; with --force they are deleted first.
 Nothing is asked.
 
---existing FILE, with --all, means the instances whose deployment is not named in the file, one name a line:
+--existing FILE, with --all, means the instances of which the file names neither the id nor the deployment, one a line:
 
   bosh deployments --column=name > deployments
   service-adapter instance destroy --all --existing deployments --dry-run
@@ -106,8 +106,8 @@ password for a Director without UAA; the client should be the broker's, which se
   service-adapter instance destroy --gone --director FILE --dry-run
 
 Only instances that are complete or deleting are meant, unless --condition says which, and the Director is asked again after --wait:
-so what the broker is creating is left alone. It is refused when the Director has a deployment of none of the instances; --allow-all
-does it all the same.
+so what the broker is creating is left alone. It is refused when the Director has a deployment of none of the instances, or the file names
+none of them; --allow-all does it all the same.
 
 --forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
 is.
@@ -129,7 +129,6 @@ func newDestroy(streams Streams) *cobra.Command {
 	flags.flags(command)
 	flags.gone.flags(command)
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
-	command.Flags().StringVar(&flags.existing, "existing", "", "only those whose deployment is not named in this file")
 	var bindings map[string][]string
 	run := batch{streams: streams}
 	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) (_ []lifecycle.Stored, err error) {

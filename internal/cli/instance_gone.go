@@ -16,7 +16,7 @@ import (
 
 // gone chooses the instances whose deployment a Director does not have.
 type gone struct {
-	chosen, allowAll bool
+	chosen bool
 	// director is a file that says how to reach the Director.
 	director string
 	// wait is how long the broker may take to deploy what was created.
@@ -30,14 +30,20 @@ func (g *gone) flags(command *cobra.Command) {
 	command.Flags().BoolVar(&g.chosen, "gone", false, "those whose deployment the Director of --director does not have")
 	command.Flags().StringVar(&g.director, "director", "", "a file that says how to reach the Director, with --gone")
 	command.Flags().DurationVar(&g.wait, "wait", time.Minute, "with --gone, ask the Director again after this time")
-	command.Flags().BoolVar(&g.allowAll, "allow-all", false, "with --gone, even if the Director has a deployment of none of the instances")
 }
 
 // check makes sure that a command line says what to remove, in one way.
 func (r *removal) check(command *cobra.Command, ids []string) error {
+	careful := r.gone.chosen || r.existing != ""
+	if careful && len(r.conditions) == 0 {
+		// What is in another condition may be about to get a deployment, or to be listed.
+		r.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
+	}
 	switch {
-	case !r.gone.chosen && (r.gone.director != "" || r.gone.allowAll):
-		return errors.New("--director and --allow-all go with --gone")
+	case !r.gone.chosen && r.gone.director != "":
+		return errors.New("--director goes with --gone")
+	case !careful && r.allowAll:
+		return errors.New("--allow-all goes with --existing")
 	case !r.gone.chosen:
 		return r.selection.check(command, ids)
 	case len(ids) > 0 || r.all || r.existing != "":
@@ -47,15 +53,18 @@ func (r *removal) check(command *cobra.Command, ids []string) error {
 	case r.gone.wait < 0:
 		return errors.New("--wait must not be negative")
 	}
-	if len(r.conditions) == 0 {
-		// What is in another condition may be about to get a deployment.
-		r.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
-	}
 	return r.filter.check()
 }
 
 // items returns what to remove.
 func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+	if r.existing != "" {
+		unknown, err := listed(ctx, streams, operator, r.kind, &filter{existing: r.existing, allowAll: r.allowAll})
+		if err != nil {
+			return nil, err
+		}
+		return r.settled(streams, unknown)
+	}
 	if !r.gone.chosen {
 		return r.selection.items(ctx, streams, operator, ids)
 	}
@@ -72,7 +81,7 @@ func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	meant, err := r.gone.withoutDeployment(ctx, client, all, all)
+	meant, err := r.withoutDeployment(ctx, client, all, all)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +94,7 @@ func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.
 		return nil, ctx.Err()
 	case <-time.After(r.gone.wait):
 	}
-	return r.gone.withoutDeployment(ctx, client, all, meant)
+	return r.withoutDeployment(ctx, client, all, meant)
 }
 
 // settled returns those that the filter means, and tells of those that are in another condition.
@@ -99,7 +108,7 @@ func (r *removal) settled(streams Streams, candidates []lifecycle.Stored) ([]lif
 		case stored.Deployment == "":
 			say(streams, fmt.Sprintf("%s %s: left alone, its deployment is not known", stored.Kind, stored.ID))
 		case !slices.Contains(r.conditions, string(stored.Condition)):
-			say(streams, fmt.Sprintf("%s %s: left alone, it is %s; destroy it by its id", stored.Kind, stored.ID, stored.Condition))
+			say(streams, fmt.Sprintf("%s %s: left alone, it is %s; name its id, or the condition with --condition", stored.Kind, stored.ID, stored.Condition))
 		default:
 			return false
 		}
@@ -109,7 +118,7 @@ func (r *removal) settled(streams Streams, candidates []lifecycle.Stored) ([]lif
 
 // withoutDeployment returns those of the candidates whose deployment the Director does not have. It is an error when it has that of none
 // of all instances: then it is more likely another Director, or a client that may not see them.
-func (g *gone) withoutDeployment(ctx context.Context, client *director.Client, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
+func (r *removal) withoutDeployment(ctx context.Context, client *director.Client, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, directorTimeout)
 	defer cancel()
 	deployments, err := client.Deployments(ctx)
@@ -117,7 +126,7 @@ func (g *gone) withoutDeployment(ctx context.Context, client *director.Client, a
 		return nil, err
 	}
 	exists := func(stored lifecycle.Stored) bool { return slices.Contains(deployments, stored.Deployment) }
-	if !g.allowAll && !slices.ContainsFunc(all, exists) {
+	if !r.allowAll && !slices.ContainsFunc(all, exists) {
 		return nil, fmt.Errorf("the Director %s has %d deployments and none of them is that of one of the %d instances: unless it is the wrong "+
 			"Director, or a client that may not see them, name the instances or add --allow-all", client.Address(), len(deployments), len(all))
 	}
