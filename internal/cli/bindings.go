@@ -16,7 +16,7 @@ SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, an
 
 // newBindings is `bindings`.
 func newBindings(streams Streams) *cobra.Command {
-	return storedGroup("bindings", "List, show, delete, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
+	return storedGroup(streams, lifecycle.Binding, "List, show, delete, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
 		newDelete(streams),
 		newExport(streams),
 		newImport(streams),
@@ -29,12 +29,12 @@ func newBindings(streams Streams) *cobra.Command {
 	)
 }
 
-// storedGroup groups commands whose arguments are ids, which no shell knows.
-func storedGroup(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+// storedGroup groups commands whose arguments are ids of a kind.
+func storedGroup(streams Streams, kind lifecycle.Kind, short, long string, commands ...*cobra.Command) *cobra.Command {
 	for _, command := range commands {
-		command.ValidArgsFunction = cobra.NoFileCompletions
+		completeStored(streams, command, kind)
 	}
-	return group(&cobra.Command{Use: name, Short: short, Long: long}, commands...)
+	return group(&cobra.Command{Use: parentOf(kind), Short: short, Long: long}, commands...)
 }
 
 // plural names things of a kind.

@@ -6,6 +6,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,15 +125,26 @@ func newPak(streams Streams) *cobra.Command {
 		newUnpack(streams),
 		newValidate(streams),
 	)
-	completePaks(pak.Commands())
+	completePaks(streams, pak.Commands())
 	return pak
 }
+
+// groupExits are the exit statuses of a group.
+const groupExits = `
+
+EXIT STATUS
+  0 this was printed, 2 wrong usage; the help of each command says what it ends with`
 
 // group makes a command that has others and does nothing itself.
 func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	parent.Args = subcommand
 	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	parent.AddCommand(commands...)
+	for _, command := range commands {
+		parent.Example += command.Example[strings.LastIndex(command.Example, "\n")+1:] + "\n"
+	}
+	parent.Example = strings.TrimSuffix(parent.Example, "\n")
+	parent.Long = cmp.Or(parent.Long, parent.Short) + groupExits
 	return parent
 }
 

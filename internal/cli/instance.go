@@ -18,7 +18,7 @@ runs, or set SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after wh
 
 // newInstance is `instance`.
 func newInstance(streams Streams) *cobra.Command {
-	return storedGroup("instance", "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
+	return storedGroup(streams, lifecycle.Instance, "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
 		newApply(streams),
 		newDestroy(streams),
 		newList(streams, lifecycle.Instance),
