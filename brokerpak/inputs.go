@@ -108,18 +108,23 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 
 // constraintsSchema describes the keywords of JSON Schema that the specification names; any other is allowed.
 func constraintsSchema() schema {
-	properties := schema{
-		"examples": schema{"type": "array"}, "const": schema{}, "pattern": schema{"type": "string"},
-		"exclusiveMinimum": schema{"type": []any{"number", "boolean"}}, "exclusiveMaximum": schema{"type": []any{"number", "boolean"}},
-		"propertyNames": schema{"type": []any{"object", "boolean"}},
+	keyword := func(meaning string, kinds ...any) schema { return schema{"type": kinds, "description": meaning} }
+	return schema{
+		"examples": keyword("Values that fit; the first one stands in documents.", "array"), "const": schema{"description": "The only value."},
+		"pattern":          keyword("A regular expression (RE2) that matches a part of the text.", "string"),
+		"minimum":          keyword("The least number.", "number"),
+		"maximum":          keyword("The greatest number.", "number"),
+		"exclusiveMinimum": keyword("A number that the value exceeds; in draft-04 whether minimum is excluded.", "number", "boolean"),
+		"exclusiveMaximum": keyword("A number that the value stays below; in draft-04 whether maximum is excluded.", "number", "boolean"),
+		"multipleOf":       keyword("A number of which the value is a multiple.", "number"),
+		"minLength":        keyword("The least number of characters.", "integer"),
+		"maxLength":        keyword("The greatest number of characters.", "integer"),
+		"minItems":         keyword("The least number of elements.", "integer"),
+		"maxItems":         keyword("The greatest number of elements.", "integer"),
+		"minProperties":    keyword("The least number of keys.", "integer"),
+		"maxProperties":    keyword("The greatest number of keys.", "integer"),
+		"propertyNames":    keyword("A schema that the keys satisfy.", "object", "boolean"),
 	}
-	for _, name := range []string{"multipleOf", "minimum", "maximum"} {
-		properties[name] = schema{"type": "number"}
-	}
-	for _, name := range []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"} {
-		properties[name] = schema{"type": "integer"}
-	}
-	return properties
 }
 
 func (d *document) variableDefault(what string, variable *Variable) field {
