@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,7 +19,7 @@ import (
 
 const initHelp = `Write a small complete pak into a directory, which must be empty or not exist: a manifest, a service definition with a BOSH manifest
 and a bind template, an example and a test case. It can be validated, tested and built as it is. The service is named after the
-directory.
+directory. In .schemas are the JSON Schemas with which editors complete and check the files; "pak schema" prints those of a newer adapter.
 
 --from makes the pak of a BOSH manifest, also of a release's example with ((variables)). Its groups, jobs, properties and variables are
 kept; sizes, releases and stemcells are the broker's. Passwords and keys are not copied: they become generated secrets and variables of
@@ -76,6 +78,9 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	default:
 		files, err = pakbuild.Init(dir)
 	}
+	if err == nil {
+		files, err = addSchemas(dir, files)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +92,23 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	}
 	say(streams, "next: service-adapter pak validate "+dir)
 	return nil
+}
+
+// addSchemas writes the JSON Schemas that a new pak's files name, and returns all its files, sorted.
+func addSchemas(dir string, files []string) ([]string, error) {
+	for kind, schema := range schemas() {
+		file := pakbuild.SchemaFile(kind)
+		err := os.MkdirAll(filepath.Join(dir, path.Dir(file)), 0o755) //nolint:gosec // an author's
+		if err == nil {
+			err = writeFile(filepath.Join(dir, file), 0o644, func(to io.Writer) error { return writeJSON(Streams{Out: to}, schema()) })
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	return files, nil
 }
 
 // listing draws sorted files as an indented tree.

@@ -7,9 +7,9 @@ import (
 )
 
 const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml or of a service definition. Editors complete and check the files with
-it; for the YAML language server, put this line on top of a definition:
+it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
 
-  # yaml-language-server: $schema=definition.schema.json
+  # yaml-language-server: $schema=.schemas/definition.json
 
 EXIT STATUS
   0 the schema was written, 2 wrong usage, 3 anything else`
@@ -20,14 +20,16 @@ func newSchema(streams Streams) *cobra.Command {
 		Use:       "schema manifest|definition",
 		Short:     "Print the JSON Schema of a pak's files, for editors",
 		Long:      schemaHelp,
-		Example:   "  service-adapter pak schema definition > definition.schema.json",
+		Example:   "  service-adapter pak schema definition > redis/.schemas/definition.json",
 		Args:      cobra.MatchAll(exactly("manifest or definition"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"manifest", "definition"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if args[0] == "definition" {
-				return writeJSON(streams, brokerpak.DefinitionSchema())
-			}
-			return writeJSON(streams, brokerpak.ManifestSchema())
+			return writeJSON(streams, schemas()[args[0]]())
 		},
 	}
+}
+
+// schemas are those of the kinds of files.
+func schemas() map[string]func() map[string]any {
+	return map[string]func() map[string]any{"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema}
 }

@@ -141,6 +141,9 @@ func write(paks embed.FS, from, dir string, change func(name, file, text string)
 			file = name + ".yml"
 		}
 		written = append(written, file)
+		if kind := schemaOf(file); kind != "" {
+			changed = "# yaml-language-server: $schema=" + SchemaFile(kind) + "\n" + changed
+		}
 		return create(filepath.Join(dir, filepath.FromSlash(file)), changed)
 	})
 	if err != nil {
@@ -148,6 +151,20 @@ func write(paks embed.FS, from, dir string, change func(name, file, text string)
 	}
 	slices.Sort(written)
 	return written, nil
+}
+
+// SchemaFile is where a pak has the JSON Schema of a kind of its files: a path relative to its root.
+func SchemaFile(kind string) string { return ".schemas/" + kind + ".json" }
+
+// schemaOf is the kind of a file whose schema editors find by its first line, "" for others.
+func schemaOf(file string) string {
+	switch {
+	case file == "manifest.yml":
+		return "manifest"
+	case strings.HasSuffix(file, ".yml") && !strings.Contains(file, "/"):
+		return "definition"
+	}
+	return ""
 }
 
 // nameOf makes a name of the directory's.
