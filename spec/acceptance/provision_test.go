@@ -329,7 +329,12 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(got["uri"]).To(MatchRegexp(`^smtp://me@example\.com:.{16}@smtp\.mycompany\.com$`))
 		b.deploy(ctx, object{"username": "you"})
 		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(HaveKeyWithValue("email", "you@example.com"))
-		for _, id := range []string{"bind-1", "bind-2"} {
+		By("moving the app from its binding to a new one")
+		current := credentials(b.bind(ctx, "bind-3", nil))
+		Expect(strings.Replace(current["uri"].(string), "you@", "me@", 1)).NotTo(Equal(got["uri"]), "the password is the binding's own")
+		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(list(filepath.Join(s.state(), "workspaces"))).To(Equal([]string{"b-bind-2", "b-bind-3", "i-inst-1"}))
+		for _, id := range []string{"bind-2", "bind-3"} {
 			Expect(b.unbind(ctx, id).Exit).To(Equal(0))
 		}
 		Expect(list(filepath.Join(s.state(), "workspaces"))).To(Equal([]string{"i-inst-1"}))

@@ -177,6 +177,24 @@ var _ = Describe("What the adapters are said to do", func() {
 		}
 	})
 
+	It("mongodb: an app moves from one binding to another", func(ctx context.Context) {
+		p := newPlayer(caseOf("mongodb", "21-bind-user-exists"))
+		p.serve(nil)
+		made := object{}
+		for _, id := range []string{"old", "new"} {
+			p.Input["binding_id"] = id
+			got := p.call(ctx, "create-binding", p.bind(p.Input["bosh_vms"], p.request()))
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			made[id] = at(answered(got.Stdout), "/credentials/username")
+		}
+		Expect(made["old"]).NotTo(Equal(made["new"]))
+		before := len(p.toldHere())
+		p.Input["binding_id"] = "old"
+		got := p.call(ctx, "delete-binding", p.bind(p.Input["bosh_vms"], p.request()))
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(p.toldHere()[before:]).To(ConsistOf(HaveKeyWithValue("dropUser", made["old"])))
+	})
+
 	It("mongodb: an instance stays in its project", func(ctx context.Context) {
 		p := newPlayer(caseOf("mongodb", "03-create-replica-set-five"))
 		made := manifestOf(p.play(ctx).Stdout)

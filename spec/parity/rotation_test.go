@@ -1,0 +1,62 @@
+package parity_test
+
+import (
+	"context"
+	"os/exec"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+)
+
+// What cf bind-service --strategy multiple does: a new binding of the same app, then the old one goes.
+var _ = Describe("An app moves from one binding to another", func() {
+	It("of Redis, with a client that sees no error and all keys", func(ctx context.Context) {
+		b := newRedis()
+		b.properties()["acl_users"] = true
+		b.deploy(ctx, nil)
+		server := startRedis(b.Secrets[b.secretOf("password")])
+		b.VMs = map[string][]string{"redis-server": {server.address}}
+		old := credentials(b.bind(ctx, "old", nil))
+		Expect(server.as(old["username"].(string), old["password"].(string), "SET", "counter", "1")).To(Equal("OK"))
+		current := credentials(b.bind(ctx, "new", nil))
+
+		By("holding one connection while the old binding goes")
+		client := exec.Command("redis-cli", "-h", server.address, "--no-auth-warning", "--user", current["username"].(string), "-r", "-1", "-i", "0.01", "INCR", "counter")
+		client.Env = []string{"REDISCLI_AUTH=" + current["password"].(string)}
+		output := gbytes.NewBuffer()
+		client.Stdout, client.Stderr = output, output
+		Expect(client.Start()).To(Succeed())
+		DeferCleanup(func() {
+			_ = client.Process.Kill() // it may have ended
+			_ = client.Wait()
+		})
+		Eventually(output).Should(gbytes.Say("2"))
+		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
+		before := server.as("", b.Secrets[b.secretOf("password")], "GET", "counter")
+		Eventually(func() string { return server.as("", b.Secrets[b.secretOf("password")], "GET", "counter") }).ShouldNot(Equal(before))
+		Expect(string(output.Contents())).To(MatchRegexp(`^[0-9\s]+$`), "the client reads numbers only")
+		Expect(server.as(old["username"].(string), old["password"].(string), "GET", "counter")).To(ContainSubstring("WRONGPASS"))
+		Expect(server.as(current["username"].(string), current["password"].(string), "DEL", "counter")).To(Equal("1"))
+	})
+
+	It("of Redis without users of bindings, whose unbind does nothing to the server", func(ctx context.Context) {
+		b := newRedis()
+		b.deploy(ctx, nil)
+		server := startRedis(b.Secrets[b.secretOf("password")])
+		b.VMs = map[string][]string{"redis-server": {server.address}}
+		old, current := credentials(b.bind(ctx, "old", nil)), credentials(b.bind(ctx, "new", nil))
+		Expect(current).To(Equal(old))
+		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
+		Expect(server.as("", current["password"].(string), "SET", "key", "value")).To(Equal("OK"))
+	})
+
+	It("of Kafka, where the old one's topic goes and no other", func(ctx context.Context) {
+		b := boundKafka(ctx)
+		credentials(b.bind(ctx, "old", object{"parameters": object{"topic": "orders"}}))
+		credentials(b.bind(ctx, "new", nil))
+		before := len(b.calls())
+		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
+		Expect(b.calls()[before:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|old"}), "the app's own topic stays")
+	})
+})

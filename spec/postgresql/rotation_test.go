@@ -1,0 +1,55 @@
+package postgresql_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// What cf bind-service --strategy multiple does: a new binding of the same app, then the old one goes.
+var _ = DescribeTable("an app moves from one binding to another without an error",
+	func(ctx context.Context, newInstance func(ctx context.Context) *site) {
+		s := newInstance(ctx)
+		old := s.bound(ctx, "bind-old", nil)
+		Expect(sql(ctx, old["uri"], "CREATE SCHEMA app; CREATE TABLE app.t (n serial PRIMARY KEY); "+
+			"CREATE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; INSERT INTO app.t DEFAULT VALUES")).To(BeEmpty())
+		current := s.bound(ctx, "bind-new", nil)
+		Expect(current["username"]).NotTo(Equal(old["username"]))
+
+		By("working with the new one all the time")
+		stop, stopped := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for {
+				_, err := sql(ctx, current["uri"], "INSERT INTO app.t DEFAULT VALUES; SELECT app.f(); SELECT count(*) FROM app.t")
+				select {
+				case <-stop:
+					stopped <- err
+					return
+				default:
+				}
+				if err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}()
+		Expect(s.unbind(ctx, "bind-old").Exit).To(Equal(0))
+		close(stop)
+		Eventually(stopped).Should(Receive(BeNil()))
+
+		By("changing what the old one made")
+		_, err := sql(ctx, old["uri"], "SELECT 1")
+		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
+		Expect(sql(ctx, current["uri"], "ALTER TABLE app.t ADD COLUMN more text; CREATE OR REPLACE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 2'; "+
+			"SELECT app.f(); DROP SCHEMA app CASCADE")).To(Equal("2"))
+		Expect(s.unbind(ctx, "bind-new").Exit).To(Equal(0))
+		Expect(s.roles(ctx)).To(BeEmpty())
+	},
+	Entry("of postgresql", func(ctx context.Context) *site { return newSite(ctx, "") }),
+	Entry("of postgresql-database", func(ctx context.Context) *site {
+		s := newShared("")
+		s.provisioned(ctx, nil)
+		return s
+	}),
+)
