@@ -25,6 +25,7 @@ var _ = Describe("Lint", func() {
 			Expect(lines(found)).To(BeEmpty())
 		},
 		Entry("redis", "redis"),
+		Entry("redis-cluster", "redis-cluster"),
 		Entry("postgresql", "postgresql"),
 		Entry("postgresql-database", "postgresql-database"),
 		Entry("the specification's own", "example-email"),
