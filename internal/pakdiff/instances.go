@@ -76,7 +76,11 @@ func (c *comparison) unrunnable(ctx context.Context, older, newer *brokerpak.Ser
 
 // cases are those of the service whose plan still exists, and for each plan one with nothing but the parameters that are required.
 func (t *takeover) cases(all []paktest.Case) (cases []paktest.Case) {
-	for _, plan := range t.older.Plans {
+	plans := t.older.Plans
+	if len(plans) == 0 { // operators add them
+		plans = []brokerpak.Plan{{Name: "without a plan"}}
+	}
+	for _, plan := range plans {
 		bare := paktest.Case{Name: t.older.Name + "/" + plan.Name, Service: t.older.Name, Plan: plan.ID, Create: map[string]any{}}
 		given := value.Merge(plan.ProvisionOverrides, plan.Properties)
 		for _, input := range t.older.Provision.UserInputs {
