@@ -49,6 +49,8 @@ type Request struct {
 
 	// Only are the conditions in which an operator wants a binding to be deleted; none means any.
 	Only []lifecycle.Condition
+	// Found, which may be nil, is told what is stored of a binding that is to be deleted.
+	Found func(lifecycle.Entry)
 
 	// past is the record of a binding whose inputs are computed again.
 	past *lifecycle.Record
@@ -103,7 +105,7 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)
 	}
 	action := &r.Service.Bind
-	if action.RequiresAppGUID && appGUID(r.Body) == "" {
+	if action.RequiresAppGUID && lifecycle.OwnerOf(r.Body).App == "" {
 		return nil, nil, fault.ErrAppGUIDMissing
 	}
 	if err := b.CheckParameters(action, r.Parameters); err != nil {

@@ -16,7 +16,7 @@ import (
 // newRecord describes a binding before anything of it exists.
 func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.Record {
 	record := &lifecycle.Record{
-		BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
+		CreatedAt: lifecycle.Now(), BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
 		Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,
 		Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames(),
 		Request: r.Body, Inputs: scope.Values, Live: liveInputs(&r.Service.Bind, scope), Generated: scope.Generated,

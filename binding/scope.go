@@ -5,6 +5,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/value"
 )
 
@@ -12,14 +13,6 @@ import (
 func bindResource(body map[string]any) map[string]any {
 	resource, _ := body["bind_resource"].(map[string]any)
 	return resource
-}
-
-func appGUID(body map[string]any) string {
-	if guid, ok := bindResource(body)["app_guid"].(string); ok && guid != "" {
-		return guid
-	}
-	guid, _ := body["app_guid"].(string)
-	return guid
 }
 
 // scope has the published names of a bind call, and those of BOSH.
@@ -36,7 +29,7 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.instance_id":                       r.Instance.InstanceID(),
 		"request.service_id":                        r.ServiceID,
 		"request.plan_id":                           r.PlanID,
-		"request.app_guid":                          appGUID(r.Body),
+		"request.app_guid":                          lifecycle.OwnerOf(r.Body).App,
 		"request.plan_properties":                   r.Plan.Properties,
 		"request.context":                           requestContext(r.Body),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on

@@ -20,7 +20,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 		return r, err
 	}
 	r.Generated = openGenerated(in, p, generatedValues(in, p))
-	if keys, whole := in.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 {
+	if keys, whole := in.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 && r.Errand == nil {
 		r.OrganizationGUID, r.SpaceGUID = "", ""
 	}
 	r.Secrets = p.secrets.remembered(used)

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
+	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/value"
 )
 
 const listHelp = `List the %s in the state backend with their conditions:
@@ -32,6 +35,7 @@ EXIT STATUS
 // newList is `bindings list` and `instance list`.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var only filter
+	var order string
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "list",
@@ -39,22 +43,42 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Long:    fmt.Sprintf(listHelp, plural(kind)),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
 		Args: func(command *cobra.Command, args []string) error {
+			if names := value.Keys(orders())[1:]; orders()[order] == nil {
+				return fmt.Errorf("unknown --sort %q%s; there are %s", order, diag.Suggest(order, names), diag.Names(names))
+			}
 			return errors.Join(cobra.NoArgs(command, args), only.check())
 		},
 	}
 	only.flags(command)
 	only.existingFlags(command)
 	jsonFlag(command, &asJSON)
+	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(value.Keys(orders())[1:], ", ")+"; age is the oldest first, what the others sort by is shown")
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
 		all, err := listed(ctx, streams, operator, kind, &only)
 		if err != nil {
 			return err
 		}
-		return printList(streams, kind, all, asJSON)
+		by := orders()[order]
+		slices.SortStableFunc(all, func(a, b lifecycle.Stored) int { return strings.Compare(by(a.Entry), by(b.Entry)) })
+		return printList(streams, kind, all, order, asJSON)
 	})
 }
 
-func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, asJSON bool) error {
+// byAge is the order by the time of creation.
+const byAge = "age"
+
+// orders are what --sort may name, "" for by id, with what it sorts by. What is not known comes first: an older release made it.
+func orders() map[string]func(lifecycle.Entry) string {
+	return map[string]func(lifecycle.Entry) string{
+		"":             func(lifecycle.Entry) string { return "" },
+		byAge:          func(e lifecycle.Entry) string { return e.CreatedAt },
+		"app":          func(e lifecycle.Entry) string { return e.App },
+		"space":        func(e lifecycle.Entry) string { return e.Space },
+		"organization": func(e lifecycle.Entry) string { return e.Organization },
+	}
+}
+
+func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, order string, asJSON bool) error {
 	entries := []lifecycle.Entry{}
 	var lines []string
 	for i := range all {
@@ -67,7 +91,7 @@ func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, asJ
 	if asJSON {
 		err = writeJSON(streams, map[string]any{"format_version": documentFormat, plural(kind): entries})
 	} else {
-		err = writeTable(streams, kind, entries)
+		err = writeTable(streams, kind, entries, order)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the list: %w", err)
@@ -90,13 +114,17 @@ func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, asJ
 
 // writeTable writes one line for each entry, below a heading; nothing when there is none. The last column, a condition, is red or
 // yellow where something is to be done and colours help.
-func writeTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry) error {
+func writeTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry, order string) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) {
+	row := func(sortedBy, condition string, cells ...string) {
+		if order != "" && order != byAge { // which is there anyway
+			cells = append(cells, sortedBy)
+		}
+		cells = append(cells, condition)
 		for i := range cells {
 			cells[i] = cmp.Or(cells[i], "-")
 		}
@@ -106,13 +134,14 @@ func writeTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry)
 	if kind == lifecycle.Instance {
 		owner = "DEPLOYMENT"
 	}
-	row("ID", owner, "SERVICE", "PLAN", "PAK", "OPENTOFU", "CONDITION")
+	row(strings.ToUpper(order), "CONDITION", "ID", owner, "SERVICE", "PLAN", "PAK", "OPENTOFU", "CREATED")
 	for _, e := range entries {
 		owner := e.InstanceID
 		if kind == lifecycle.Instance {
 			owner = e.Deployment
 		}
-		row(e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak+" "+e.PakVersion), e.Tofu, conditionText(e.Condition, colours(streams)))
+		row(orders()[order](e), conditionText(e.Condition, colours(streams)),
+			e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak+" "+e.PakVersion), e.Tofu, e.CreatedAt)
 	}
 	_ = table.Flush() // likewise
 	_, err := io.WriteString(streams.Out, out.String())

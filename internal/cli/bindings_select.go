@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,8 @@ import (
 type filter struct {
 	service, instance string
 	conditions        []string
+	// older is the least age, such as "720h" or "30d"; before is the time that check makes of it.
+	older, before string
 	// existing is a file with ids and names of deployments: those are meant that are not among them. allowAll allows that these are all.
 	existing string
 	allowAll bool
@@ -40,6 +44,7 @@ func (f *filter) flags(command *cobra.Command) {
 	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
 	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
 	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
+	command.Flags().StringVar(&f.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
 	// The only error is that of a flag that does not exist.
 	_ = command.RegisterFlagCompletionFunc("condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -50,14 +55,34 @@ func (f *filter) existingFlags(command *cobra.Command) {
 	command.Flags().BoolVar(&f.allowAll, "allow-all", false, "even if these are all there are")
 }
 
-// check refuses conditions that do not exist.
+// check refuses conditions that do not exist, and what is no age.
 func (f *filter) check() error {
+	if f.older != "" {
+		age, err := parseAge(f.older)
+		if err != nil {
+			return err
+		}
+		f.before = lifecycle.Time(time.Now().Add(-age))
+	}
 	for _, condition := range f.conditions {
 		if known := conditions(); !slices.Contains(known, condition) {
 			return fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), diag.Names(known))
 		}
 	}
 	return nil
+}
+
+// parseAge reads a duration of Go, or days, such as 30d.
+func parseAge(text string) (time.Duration, error) {
+	number, unit := text, time.Duration(1)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		number, unit = days+"h", 24
+	}
+	age, err := time.ParseDuration(number)
+	if err != nil || age <= 0 || age > math.MaxInt64/unit {
+		return 0, fmt.Errorf("--older-than %q must be a time such as 720h or 30d", text)
+	}
+	return age * unit, nil
 }
 
 // checkService refuses a service that neither a pak nor anything that is stored has.
@@ -87,7 +112,7 @@ func (f *filter) only() []lifecycle.Condition {
 }
 
 func (f *filter) empty() bool {
-	return f.service == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == ""
+	return f.service == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == "" && f.older == ""
 }
 
 // apply returns those that are meant.
@@ -110,6 +135,7 @@ func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
 		case f.service != "" && stored.Service != f.service,
 			f.instance != "" && stored.InstanceID != f.instance,
 			len(f.conditions) > 0 && !slices.Contains(f.conditions, string(stored.Condition)),
+			f.older != "" && (stored.CreatedAt == "" || stored.CreatedAt >= f.before),
 			f.existing != "" && (stored.Deployment == "" || exists(stored)):
 		default:
 			meant = append(meant, stored)

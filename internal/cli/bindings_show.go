@@ -111,6 +111,11 @@ func writeEntry(out io.Writer, stored *lifecycle.Stored, secrets map[string]any,
 	line("pak", strings.TrimSpace(stored.Pak+" "+stored.PakVersion))
 	line("OpenTofu", stored.Tofu)
 	line("condition", string(stored.Condition))
+	line("created", stored.CreatedAt)
+	line("updated", stored.UpdatedAt)
+	line("app", stored.App)
+	line("space", stored.Space)
+	line("org", stored.Organization)
 	line("workspace", stored.Workspace)
 	line("resources", strings.Join(stored.Resources, "\n"+strings.Repeat(" ", 12)))
 	if stored.Failure != nil {

@@ -99,7 +99,9 @@ func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.
 
 // settled returns those that the filter means, and tells of those that are in another condition.
 func (r *removal) settled(streams Streams, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	meant, err := (&filter{service: r.service, instance: r.instance}).apply(candidates)
+	others := r.filter // the candidates are those of the other flags already
+	others.conditions, others.existing = nil, ""
+	meant, err := others.apply(candidates)
 	if err != nil {
 		return nil, err
 	}

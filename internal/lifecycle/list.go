@@ -40,6 +40,10 @@ type Entry struct {
 	PakVersion string    `json:"pak_version,omitempty"`
 	Tofu       string    `json:"tofu_version,omitempty"`
 	Condition  Condition `json:"condition"`
+	// CreatedAt and UpdatedAt are those of the record.
+	CreatedAt string `json:"created_at,omitempty"`
+	UpdatedAt string `json:"updated_at,omitempty"`
+	Owner
 	// Resources are addresses without instance keys, sorted.
 	Resources []string `json:"resources,omitempty"`
 	// Failure is why the last errand failed that applied it; nil when it did not.
@@ -157,13 +161,20 @@ func newStored(name string, state *statestore.State, err error) Stored {
 		stored.Error = err.Error()
 		return stored
 	}
-	record := stored.Record
-	_, stored.ID = record.Of()
-	stored.InstanceID, stored.Deployment, stored.Service, stored.Plan = record.InstanceID, record.Deployment, record.Service, record.Plan
-	stored.Pak, stored.PakVersion = record.Pak, record.PakVersion
-	stored.Condition, stored.Failure = ConditionOf(state, record), record.Failure
-	stored.Resources = append(stored.Resources, record.Lost...)
+	stored.Entry = stored.Record.Entry()
+	stored.Workspace, stored.Tofu, stored.Condition = name, state.TofuVersion, ConditionOf(state, stored.Record)
+	stored.Resources = slices.Concat(state.Resources, stored.Record.Lost)
 	return stored
+}
+
+// Entry is what the record tells of the binding or instance.
+func (r *Record) Entry() Entry {
+	entry := Entry{
+		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service, Plan: r.Plan, Pak: r.Pak, PakVersion: r.PakVersion,
+		Tofu: r.Tofu, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Owner: r.Or(OwnerOf(r.Request)), Failure: r.Failure,
+	}
+	entry.Kind, entry.ID = r.Of()
+	return entry
 }
 
 // ConditionOf tells how far the binding or instance of a state and its record has got.

@@ -34,10 +34,11 @@ var _ = Describe("the list", func() {
 		s := newSite()
 		s.made(ctx, s.record("b1"))
 		found := listed(ctx, s)
+		Expect(found.UpdatedAt).To(MatchRegexp(`^20\d\d-.*Z$`))
 		Expect(found.Entry).To(Equal(lifecycle.Entry{
 			Workspace: "b-b1", Kind: lifecycle.Binding, ID: "b1", InstanceID: "i1", Deployment: "service-instance_i1", Service: "service",
 			Plan: "small", Pak: "test", PakVersion: "1.0.0", Tofu: newTofu, Condition: lifecycle.Complete,
-			Resources: []string{"terraform_data.account", "terraform_data.late"},
+			Resources: []string{"terraform_data.account", "terraform_data.late"}, UpdatedAt: found.UpdatedAt,
 		}))
 		Expect(fmt.Sprintf("%+v", found)).NotTo(ContainSubstring("planted-s3cret"))
 		stored, err := s.Read(ctx, lifecycle.Binding, "b1")

@@ -1,10 +1,12 @@
 package lifecycle
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/opentofu"
@@ -32,6 +34,11 @@ type Record struct {
 	PlanID     string     `json:"plan_id,omitempty"`
 	Tofu       string     `json:"tofu_version"`
 	Providers  []Provider `json:"providers,omitempty"`
+	// CreatedAt is when it was first asked for, UpdatedAt when the record was last changed, as Now tells; "" in records of older releases.
+	CreatedAt string `json:"created_at,omitempty"`
+	UpdatedAt string `json:"updated_at,omitempty"`
+	// Owner is whose an instance is; what a binding is for is in its request.
+	Owner
 	// Templates are the HCL files; Declared are the inputs that may be declared for them.
 	Templates map[string]string `json:"templates"`
 	Declared  []string          `json:"declared,omitempty"`
@@ -57,6 +64,30 @@ type Record struct {
 	Failure *Failure `json:"failure,omitempty"`
 	// Lost are the addresses of resources that a creation made and that are in no state.
 	Lost []string `json:"lost,omitempty"`
+}
+
+// Owner is what a binding or an instance is for in Cloud Foundry, by GUIDs; "" where the request does not tell.
+type Owner struct {
+	App          string `json:"app_guid,omitempty"`
+	Space        string `json:"space_guid,omitempty"`
+	Organization string `json:"organization_guid,omitempty"`
+}
+
+// Or takes from another owner what this one lacks.
+func (o Owner) Or(other Owner) Owner {
+	return Owner{cmp.Or(o.App, other.App), cmp.Or(o.Space, other.Space), cmp.Or(o.Organization, other.Organization)}
+}
+
+// OwnerOf reads the body of a request.
+func OwnerOf(body map[string]any) Owner {
+	context, _ := body["context"].(map[string]any)
+	resource, _ := body["bind_resource"].(map[string]any)
+	text := func(key string, preferred map[string]any) string {
+		first, _ := preferred[key].(string)
+		second, _ := body[key].(string)
+		return cmp.Or(first, second)
+	}
+	return Owner{App: text("app_guid", resource), Space: text("space_guid", context), Organization: text("organization_guid", context)}
 }
 
 // Failure is why an errand failed.
@@ -114,10 +145,16 @@ func (r *Record) MadeBy(pak *brokerpak.Pak, installation opentofu.Installation) 
 	}
 }
 
-// Encode renders the record for the state. It fails where the request holds a number that no double holds: what has a record that
+// Now is the time as records have it: RFC 3339 in UTC and whole seconds, so that texts sort as times do.
+func Now() string { return Time(time.Now()) }
+
+// Time is a time as records have it.
+func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Encode renders the record for the state, as of now. It fails where the request holds a number that no double holds: what has a record that
 // cannot be read could never be deleted.
 func (r *Record) Encode() ([]byte, error) {
-	r.Format = RecordFormat
+	r.Format, r.UpdatedAt = RecordFormat, Now()
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record: %w", err)

@@ -44,6 +44,7 @@ type Request struct {
 	PlanID     string
 	InstanceID string
 	Deployment string
+	Owner      lifecycle.Owner
 	// Inputs are the resolved variables, Generated the generated values among them.
 	Inputs    map[string]any
 	Generated map[string]map[string]any
@@ -129,7 +130,7 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 func (p *Provisioner) record(r *Request, installation opentofu.Installation) *lifecycle.Record {
 	record := &lifecycle.Record{
 		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan, PlanID: r.PlanID,
-		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(),
+		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(), Owner: r.Owner, CreatedAt: lifecycle.Now(),
 	}
 	record.MadeBy(r.Pak, installation)
 	return record

@@ -73,6 +73,7 @@ func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
 // case the main.tf that an import wrote, because the pak does not know the imported resources. What it keeps is that of the last apply
 // that was complete: it does not keep what never worked.
 func (w *run) inherit(ctx context.Context, state *statestore.State, record *lifecycle.Record) (*tofu.Prepared, error) {
+	w.wanted.CreatedAt, w.wanted.Owner = record.CreatedAt, w.wanted.Or(record.Owner)
 	if w.Errand {
 		w.wanted.Outputs = record.Outputs
 		if state.Complete {

@@ -25,6 +25,9 @@ type Intent struct {
 	ServiceID  string `json:"service_id,omitempty"`
 	Plan       string `json:"plan,omitempty"`
 	PlanID     string `json:"plan_id,omitempty"`
+	// OrganizationGUID and SpaceGUID say whose the instance is.
+	OrganizationGUID string `json:"organization_guid,omitempty"`
+	SpaceGUID        string `json:"space_guid,omitempty"`
 	Versions
 	// Inputs are the variables of the provision template, but for the secret ones.
 	Inputs map[string]any `json:"inputs,omitempty"`

@@ -41,7 +41,7 @@ type Record struct {
 	SecretParameters map[string]string `json:"secret_parameters,omitempty"`
 	// Context holds the keys of the request context that expressions use.
 	Context map[string]any `json:"context,omitempty"`
-	// OrganizationGUID and SpaceGUID are kept for request.default_labels where expressions use it.
+	// OrganizationGUID and SpaceGUID are kept for request.default_labels where expressions use it, and for the errand apply-instance.
 	OrganizationGUID string `json:"organization_guid,omitempty"`
 	SpaceGUID        string `json:"space_guid,omitempty"`
 	// UAAClient holds the fields of the UAA client that expressions use: the broker sends its secret only once.
