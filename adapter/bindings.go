@@ -25,47 +25,71 @@ import (
 )
 
 // createBinding is the command of that name.
-func (s *session) createBinding(ctx context.Context, in bindInput) (*binding.Binding, error) {
-	request, err := s.bindRequest(in)
-	if err != nil {
-		return nil, err
-	}
-	binder, err := s.binder(request.Pak)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
-	defer cancel()
-	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
-		return nil, err
-	}
-	return binder.Create(ctx, *request)
+func (s *session) createBinding(ctx context.Context, in bindInput) (made *binding.Binding, err error) {
+	request, requestErr := s.bindRequest(in)
+	err = auditor{s}.change(ctx, aboutBinding(in, request), func(func(lifecycle.Entry)) error {
+		if requestErr != nil {
+			return requestErr
+		}
+		binder, err := s.binder(request.Pak)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
+		defer cancel()
+		if err := s.readApplied(ctx, binder.Manager, request); err != nil {
+			return err
+		}
+		made, err = binder.Create(ctx, *request)
+		return err
+	})
+	return made, err
 }
 
 // deleteBinding is the command of that name.
 func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
-	request, err := s.unbindRequest(in)
-	if err != nil {
+	request, requestErr := s.unbindRequest(in)
+	return auditor{s}.change(ctx, aboutBinding(in, request), func(found func(lifecycle.Entry)) error {
+		if requestErr != nil {
+			return requestErr
+		}
+		// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
+		if err := s.config.backend().CheckUsed(); err != nil {
+			s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", err)
+		}
+		binder, err := s.binder(request.Pak)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
+		defer cancel()
+		if err := s.readApplied(ctx, binder.Manager, request); err != nil {
+			s.logger.Warn("the instance's outputs are not known", "error", err)
+		}
+		request.Found = found
+		err = binder.Delete(ctx, *request)
+		if request.Service != nil && !request.Service.Binds() && errors.Is(err, fault.ErrBindingNotFound) {
+			return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
+		}
 		return err
+	})
+}
+
+// aboutBinding is what a request tells of a binding; of one that cannot be understood, request is nil.
+func aboutBinding(in bindInput, request *binding.Request) lifecycle.Entry {
+	about := lifecycle.Entry{Kind: lifecycle.Binding, ID: in.bindingID, Owner: lifecycle.OwnerOf(in.body)}
+	if request == nil || request.Service == nil {
+		return about
 	}
-	// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
-	if err := s.config.backend().CheckUsed(); err != nil {
-		s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", err)
-	}
-	binder, err := s.binder(request.Pak)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
-	defer cancel()
-	if err := s.readApplied(ctx, binder.Manager, request); err != nil {
-		s.logger.Warn("the instance's outputs are not known", "error", err)
-	}
-	err = binder.Delete(ctx, *request)
-	if request.Service != nil && !request.Service.Binds() && errors.Is(err, fault.ErrBindingNotFound) {
-		return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
-	}
-	return err
+	about.InstanceID, about.Service, about.Plan = request.Instance.InstanceID(), request.Service.Name, request.Plan.Name
+	return aboutPak(request.Pak, about)
+}
+
+// aboutPak adds what a change is made with.
+func aboutPak(pak *brokerpak.Pak, about lifecycle.Entry) lifecycle.Entry {
+	about.Pak, about.PakVersion = pak.Manifest.Name, pak.Manifest.Version
+	about.Tofu, _ = pak.Manifest.DefaultVersion() // one without any makes nothing
+	return about
 }
 
 // bindRequest chooses service and plan of a create-binding.

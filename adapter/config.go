@@ -54,6 +54,8 @@ type Config struct {
 	// RecordRequests is a directory that keeps the latest requests, with secrets replaced, for service-adapter replay; default:
 	// none are kept.
 	RecordRequests string `yaml:"record_requests"`
+	// AuditLog is a file to which each change of a binding or an instance is written, when it begins and when it ends; default: none.
+	AuditLog string `yaml:"audit_log"`
 	// BrokerpakUpdatesEnabled lets existing instances get the provision template of the installed pak.
 	BrokerpakUpdatesEnabled bool `yaml:"brokerpak_updates_enabled"`
 	// TerraformUpgradesEnabled lets existing instances be upgraded to the installed pak's OpenTofu, along its
@@ -245,6 +247,7 @@ func (c *Config) validate(path string) error {
 	check(c.MaxRequestKB >= 0 && c.MaxRequestKB <= maxInput>>10, fmt.Sprintf("max_request_kb must be a number from 1 to %d", maxInput>>10))
 	check(slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel), "log_level must be one of debug, info, warn and error")
 	check(c.RecordRequests == "" || filepath.IsAbs(c.RecordRequests), "record_requests must be an absolute path")
+	check(c.AuditLog == "" || filepath.IsAbs(c.AuditLog), "audit_log must be an absolute path")
 	check(filepath.IsAbs(c.CacheDir), "cache_dir must be an absolute path")
 	dir, _ := c.State.Config["dir"].(string)
 	check(c.State.Type != localBackend || len(c.State.Config) == 1 && filepath.IsAbs(dir),

@@ -41,6 +41,14 @@ func ReadIntent(text []byte) (*Intent, error) {
 
 // ApplyIntent makes an instance as it shall be. What fails is kept, so that a repeat goes on; why it failed is stored with the instance.
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
+	about := lifecycle.Entry{
+		Kind: lifecycle.Instance, ID: intent.InstanceID, Service: intent.Service, Plan: intent.Plan, Pak: intent.Pak, PakVersion: intent.PakVersion,
+		Tofu: intent.Tofu, Owner: lifecycle.Owner{Space: intent.SpaceGUID, Organization: intent.OrganizationGUID},
+	}
+	return auditor{o.session}.change(ctx, about, func(func(lifecycle.Entry)) error { return o.applyIntent(ctx, intent, about.Owner) })
+}
+
+func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecycle.Owner) error {
 	s := errand{o.session}
 	for _, item := range intent.Secrets {
 		s.secrets.Add(item)
@@ -67,7 +75,7 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	provisioner := &provision.Provisioner{Manager: o.Manager, Updates: updates, Upgrades: updates && intent.Tofu == target, Errand: true}
 	result, err := provisioner.Apply(ctx, provision.Request{
 		Pak: pak, Service: service, ServiceID: intent.ServiceID, Plan: intent.Plan, PlanID: intent.PlanID, InstanceID: intent.InstanceID,
-		Deployment: intent.Deployment, Inputs: inputs,
+		Deployment: intent.Deployment, Inputs: inputs, Owner: owner,
 		Resolve: func(map[string]any) (map[string]any, map[string]map[string]any, error) { return inputs, nil, nil },
 	})
 	if err != nil {

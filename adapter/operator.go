@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"service-adapter/binding"
 	"service-adapter/internal/fault"
@@ -37,6 +38,12 @@ func OpenOperator(invocation Invocation, command string, options OperatorOptions
 	if session.config.LogLevel == "info" {
 		session.logger = newLogger(call.stderr, slog.LevelWarn) // the commands tell themselves what they did
 	}
+	session.command = strings.TrimPrefix(command, "service-adapter ")
+	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER"} {
+		if user, ok := session.getenv(name); ok && user != "" {
+			session.user = user
+		}
+	}
 	manager, err := session.operatorManager(options)
 	if err != nil {
 		session.close()
@@ -56,7 +63,11 @@ func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, 
 			return nil, err
 		}
 	}
-	return s.manager(nil)
+	manager, err := s.manager(nil)
+	if err == nil {
+		manager.Audit = auditor{s}.change
+	}
+	return manager, err
 }
 
 // Services are the names of all services of the paks.
@@ -74,12 +85,18 @@ func (o *Operator) IsLocal() bool { return o.session.config.State.Type == localB
 // DeleteBinding deletes a binding as the broker does, with the inputs that it was made with. The error is lifecycle.ErrNotStored when
 // there is none. It is an error when the binding is in another condition than only, unless that is empty.
 func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecycle.Condition) error {
+	return auditor{o.session}.change(ctx, lifecycle.Entry{Kind: lifecycle.Binding, ID: id}, func(found func(lifecycle.Entry)) error {
+		return o.deleteBinding(ctx, binding.Request{BindingID: id, Only: only, Found: found})
+	})
+}
+
+func (o *Operator) deleteBinding(ctx context.Context, request binding.Request) error {
 	binder := o.session.bareBinder()
 	binder.Manager = o.Manager
-	err := binder.Delete(ctx, binding.Request{BindingID: id, Only: only})
+	err := binder.Delete(ctx, request)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotStored):
-		return o.deleteNamed(ctx, id, err, only)
+		return o.deleteNamed(ctx, request, err)
 	case errors.Is(err, fault.ErrBindingNotFound):
 		return nil // its state is gone, and what it was about was gone before
 	default:
@@ -88,8 +105,8 @@ func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecyc
 }
 
 // deleteNamed deletes a binding that the name of its workspace was given for; missing is the error when it was not.
-func (o *Operator) deleteNamed(ctx context.Context, name string, missing error, only []lifecycle.Condition) error {
-	stored, err := o.Read(ctx, lifecycle.Binding, name)
+func (o *Operator) deleteNamed(ctx context.Context, request binding.Request, missing error) error {
+	stored, err := o.Read(ctx, lifecycle.Binding, request.BindingID)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotStored):
 		return missing
@@ -97,10 +114,11 @@ func (o *Operator) deleteNamed(ctx context.Context, name string, missing error, 
 		return err
 	case stored.Record == nil:
 		return errors.New(stored.Error)
-	case stored.ID == name:
+	case stored.ID == request.BindingID:
 		return missing // it was made since
 	default:
-		return o.DeleteBinding(ctx, stored.ID, only...)
+		request.BindingID = stored.ID
+		return o.deleteBinding(ctx, request)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/manifestgen"
@@ -29,17 +30,23 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 	request := provision.Request{
 		Pak: p.Pak, Service: p.Service, ServiceID: p.ServiceID, Plan: p.Plan.Name, PlanID: p.PlanID, InstanceID: p.InstanceID,
 		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
-		Known: p.Remembered, Forgotten: p.Forgotten,
+		Known: p.Remembered, Forgotten: p.Forgotten, Owner: lifecycle.OwnerOf(p.Body),
 	}
 	ctx = s.interruptible(ctx)
 	if p.Check {
 		return nil, s.check(ctx, request)
 	}
-	provisioner, err := s.provisioner(p.Pak)
-	if err != nil {
-		return nil, err
-	}
-	result, err := provisioner.Apply(ctx, request)
+	var result *provision.Result
+	about := aboutPak(p.Pak, lifecycle.Entry{
+		Kind: lifecycle.Instance, ID: p.InstanceID, Service: p.Service.Name, Plan: p.Plan.Name, Owner: request.Owner,
+	})
+	err := auditor{s}.change(ctx, about, func(func(lifecycle.Entry)) error {
+		provisioner, err := s.provisioner(p.Pak)
+		if err == nil {
+			result, err = provisioner.Apply(ctx, request)
+		}
+		return err
+	})
 	if budget := new(fault.BudgetError); errors.As(err, &budget) {
 		return nil, fmt.Errorf("%w; a plan with the lifecycle errands %s and %s has as long as it takes", err, record.ApplyErrand, record.DestroyErrand)
 	}

@@ -20,6 +20,9 @@ import (
 
 // session is what every command works with: configuration, paks and environment.
 type session struct {
+	command string
+	// user is who runs an operator's command, as far as the environment tells; the broker does not say on whose behalf it calls.
+	user   string
 	config Config
 	// acceptUnencrypted reads states that are not encrypted although they should be.
 	acceptUnencrypted bool
@@ -41,7 +44,7 @@ func newSession(c *call) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
+		command: c.command, config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
 	}
 	config.addSecrets(s.secrets)
 	s.check = s.warnOfPending

@@ -89,6 +89,9 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 	if err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
+	if r.Found != nil {
+		r.Found(record.Entry())
+	}
 	if err := lifecycle.CheckCondition(lifecycle.ConditionOf(state, record), r.Only); err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	state := filepath.Join(dir, "state")
 	return operatorsSite{dir: dir, environment: []string{
 		"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TMPDIR=" + dir, "STATE_DIR=" + state, "BINDING=b1", "INSTANCE=i1",
+		"TEXTFILES=" + dir, "AUDIT_LOG=" + filepath.Join(dir, "audit.log"), "SERVICE_ADAPTER_AUDIT_LOG=" + filepath.Join(dir, "audit.log"),
 		"SERVICE_ADAPTER_PAKS=[" + pak + "]",
 		"SERVICE_ADAPTER_STATE={config: {dir: " + state + "}, encryption: {key: " + strings.Repeat("A", 43) + "=}}",
 	}}

@@ -180,9 +180,13 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if dry {
 		return true, nil
 	}
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	err = m.Engine.Restore(ctx, reader, workspace, wanted)
+	kind, id, _ := Named(workspace)
+	err = m.audited(ctx, kind, id, func(found func(Entry)) error {
+		ctx, cancel := WithBudget(ctx, m.Budget)
+		defer cancel()
+		found(newStored(workspace, wanted, nil).Entry)
+		return m.Engine.Restore(ctx, reader, workspace, wanted)
+	})
 	if errors.Is(err, tofu.ErrExists) {
 		err = errOther
 	}

@@ -33,6 +33,9 @@ type Manager struct {
 	// InstanceLimit is how long work on an instance may take that no request waits for; 0 means the budget.
 	InstanceLimit time.Duration
 	Logger        *slog.Logger
+	// Audit does a change of a binding or an instance that an operator asked for, and writes down that it began and how it ended. found
+	// is told what is stored of it. nil: nothing is written down.
+	Audit func(ctx context.Context, about Entry, change func(found func(Entry)) error) error
 }
 
 // rollbackShare is the part of the budget, as a divisor, that is kept for undoing a failed creation.

@@ -12,39 +12,59 @@ import (
 	"service-adapter/internal/tofu"
 )
 
-// onStored works on a binding or instance that is stored, in the given conditions only, or in any, within its time.
+// audited does a change of a binding or an instance under the audit.
+func (m *Manager) audited(ctx context.Context, kind Kind, id string, change func(found func(Entry)) error) error {
+	if m.Audit == nil {
+		return change(func(Entry) {})
+	}
+	return m.Audit(ctx, Entry{Kind: kind, ID: id}, change)
+}
+
+// onStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time.
 func (m *Manager) onStored(
 	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
 ) error {
-	ctx, cancel := m.withLimit(ctx, kind)
-	defer cancel()
-	space, stored, err := m.Take(ctx, kind, id)
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	if err := CheckCondition(stored.Condition, only); err != nil {
-		return err
-	}
-	return work(ctx, space, stored)
+	return m.audited(ctx, kind, id, func(found func(Entry)) error {
+		ctx, cancel := m.withLimit(ctx, kind)
+		defer cancel()
+		space, stored, err := m.Take(ctx, kind, id)
+		if err != nil {
+			return err
+		}
+		defer m.Close(space)
+		defer func() { found(stored.Entry) }()
+		if err := CheckCondition(stored.Condition, only); err != nil {
+			return err
+		}
+		return work(ctx, space, stored)
+	})
 }
 
-// onWorkspace works on a workspace of which nothing need be stored or readable, within the budget.
+// onWorkspace changes a workspace of which nothing need be stored or readable, within the budget.
 func (m *Manager) onWorkspace(
 	ctx context.Context, name string, work func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error,
 ) error {
-	ctx, cancel := WithBudget(ctx, m.Budget)
-	defer cancel()
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return err
-	}
-	space, err := m.Engine.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer m.Close(space)
-	return work(ctx, space, reader)
+	kind, id, _ := Named(name)
+	return m.audited(ctx, kind, id, func(found func(Entry)) error {
+		ctx, cancel := WithBudget(ctx, m.Budget)
+		defer cancel()
+		reader, err := m.Reader(ctx, nil)
+		if err != nil {
+			return err
+		}
+		space, err := m.Engine.Open(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer m.Close(space)
+		if err := work(ctx, space, reader); err != nil || m.Audit == nil {
+			return err
+		}
+		if stored := m.readWorkspace(ctx, reader, name); stored.Record != nil { // not before: it may have been locked or unreadable
+			found(stored.Entry)
+		}
+		return nil
+	})
 }
 
 // Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
@@ -134,7 +154,11 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upg
 			return fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
 		}
 		done.To = path[len(path)-1]
-		return m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record})
+		err = m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record})
+		if err == nil {
+			stored.Tofu, stored.PakVersion = done.To, pak.Manifest.Version
+		}
+		return err
 	})
 	return done, err
 }

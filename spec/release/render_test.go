@@ -110,7 +110,7 @@ var _ = Describe("The job service-adapter", func() {
 				"plans": []any{properties{"id": "i", "name": "n", "size": 2}},
 			}},
 			"global_labels": properties{"team": "data"}, "config": properties{"redis.port": 6379},
-			"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "max_request_kb": 64, "log_level": "debug",
+			"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log", "max_request_kb": 64, "log_level": "debug",
 			"prepared_dir": preparedDir, "disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
 		}),
 	)
@@ -177,7 +177,7 @@ func full() properties {
 			"plans": []any{properties{"id": "i", "name": "n", "size": 2}},
 		}},
 		"global_labels": properties{"team": "data"}, "config": properties{"redis.port": 6379},
-		"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "max_request_kb": 64, "log_level": "debug",
+		"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log", "max_request_kb": 64, "log_level": "debug",
 		"unknown": "is not rendered",
 	}
 }
@@ -327,6 +327,7 @@ var _ = Describe("The schema of the properties", func() {
 		Entry("a label that is no text", properties{"global_labels": properties{"a": 1}}, "/global_labels/a"),
 		Entry("a relative reference", properties{"allowed_references": []any{"a"}}, "/allowed_references/0"),
 		Entry("a relative record_requests", properties{"record_requests": "a"}, "/record_requests"),
+		Entry("a relative audit_log", properties{"audit_log": "a"}, "/audit_log"),
 		Entry("no room for a request", properties{"max_request_kb": 0}, "/max_request_kb"),
 		Entry("an unknown log level", properties{"log_level": "trace"}, "/log_level"),
 		Entry("a flag as text", properties{"terraform_upgrades_enabled": "yes"}, "/terraform_upgrades_enabled"),
