@@ -17,7 +17,7 @@ OLDER_OPENTOFU        := 1.10.10 $(if $(filter true,$(CI)),1.6.2)
 VERSITYGW_VERSION     := 1.8.0
 BOSH_CLI_VERSION      := 7.10.1
 # What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys.
-PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium ruby strace shellcheck busybox dash mksh
+PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium prometheus ruby strace shellcheck busybox dash mksh
 FUZZTIME              ?= 5s
 
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags

@@ -63,7 +63,7 @@ func (e usageError) Unwrap() error { return e.err }
 // Has tells whether the first argument of a command line is for Run, as what is nearly one of its commands is. Anything else is for
 // the protocol, whose answer to what it does not know is fixed.
 func Has(argument string) bool {
-	commands := []string{"bindings", "completion", "help", "--help", "instance", "pak", "pending-changes", "prepare", "replay", "version", "--version"}
+	commands := []string{"bindings", "completion", "help", "--help", "instance", "metrics", "pak", "pending-changes", "prepare", "replay", "version", "--version"}
 	unnamed := []string{"-h", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 	return slices.Contains(commands, argument) || slices.Contains(unnamed, argument) || diag.Suggest(argument, commands) != ""
 }
@@ -96,6 +96,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newBindings(streams),
 		newCompletion(streams),
 		newInstance(streams),
+		newMetrics(streams),
 		newPak(streams),
 		newPending(streams),
 		newPrepare(streams),

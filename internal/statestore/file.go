@@ -32,7 +32,11 @@ type lockInfo struct {
 // setLock is F_OFD_SETLK of fcntl. OpenTofu takes the same lock with F_SETLK, and the two exclude each other; but a lock that belongs to
 // the open file and not to the process excludes other goroutines as well, and it is not lost when any other descriptor of
 // the file is closed in this process.
-const setLock = 37
+// getLock, F_OFD_GETLK, tells of a lock that somebody has, and takes none.
+const (
+	getLock = 36
+	setLock = 37
+)
 
 // lock takes the lock, a *HeldError when it is held. False when the file is no longer the one at its path: another run deleted the
 // workspace between open and lock.

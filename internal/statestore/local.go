@@ -96,6 +96,24 @@ func (f *Files) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// Locked asks for the locks that somebody wrote down to have. A killed run leaves its note, but no lock.
+func (f *Files) Locked(ctx context.Context) (int, error) {
+	names, err := f.List(ctx)
+	locked := 0
+	for _, name := range names {
+		file, err := os.Open(f.path(name, stateName))
+		if err != nil {
+			continue // it was removed since
+		}
+		lock, state := syscall.Flock_t{Type: syscall.F_WRLCK}, stateFile{File: file, path: file.Name()}
+		if _, err := os.Stat(state.infoPath()); err == nil && syscall.FcntlFlock(file.Fd(), getLock, &lock) == nil && lock.Type != syscall.F_UNLCK {
+			locked++
+		}
+		_ = file.Close() // opened for reading: closing cannot lose anything
+	}
+	return locked, err
+}
+
 // Replace makes the state of a new workspace, with its copy. To change one is left to OpenTofu: ErrUnsupported.
 func (f *Files) Replace(ctx context.Context, workspace string, before, next []byte) error {
 	if err := errors.Join(ctx.Err(), checkName(workspace), checkNext(next)); err != nil {

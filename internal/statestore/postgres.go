@@ -30,8 +30,8 @@ const nowhere = "/dev/null/none"
 // that OpenTofu takes to create a workspace. It is not taken here, nor heeded: one statement either makes the row or finds it, and while somebody
 // holds that lock all other runs of OpenTofu fail that begin to work on any row.
 type postgres struct {
-	db                                           *sql.DB
-	read, readAll, list, create, replace, delete string
+	db                                                   *sql.DB
+	read, readAll, list, locked, create, replace, delete string
 }
 
 // Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps connections for a second, and makes
@@ -68,6 +68,10 @@ func Postgres(config PostgresConfig) (Store, error) {
 		read:    `SELECT coalesce(data, '') FROM ` + table + ` WHERE name = $1`,
 		readAll: `SELECT name, coalesce(data, '') FROM ` + table + ` WHERE name = ANY($1)`,
 		list:    `SELECT name FROM ` + table + ` WHERE name != 'default' ORDER BY name`,
+		// The id of a lock is in two columns.
+		locked: `SELECT count(*) FROM ` + table + ` AS state JOIN pg_locks AS held ON held.locktype = 'advisory' AND held.granted AND
+			held.objsubid = 1 AND held.classid::bigint << 32 | held.objid::bigint = state.id
+			AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
 		create:  `INSERT INTO ` + table + ` (name, data) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 		replace: fmt.Sprintf(change, table, `UPDATE `+table+` AS state SET data = $3 FROM found`),
 		delete:  fmt.Sprintf(change, table, `DELETE FROM `+table+` AS state USING found`),
@@ -171,6 +175,14 @@ func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query s
 		}
 	}
 	return rows.Err()
+}
+
+// Locked counts the rows whose locks some session has.
+func (p *postgres) Locked(ctx context.Context) (int, error) {
+	return await(ctx, func() (locked int, err error) {
+		err = p.db.QueryRowContext(ctx, p.locked).Scan(&locked)
+		return locked, explain(err)
+	})
 }
 
 // Replace inserts or updates the row.

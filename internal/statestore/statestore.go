@@ -27,6 +27,8 @@ type Store interface {
 	Read(ctx context.Context, workspace string) ([]byte, error)
 	// List returns all workspaces but the default one, sorted.
 	List(ctx context.Context) ([]string, error)
+	// Locked counts the workspaces whose states are locked at this moment.
+	Locked(ctx context.Context) (int, error)
 	// Replace stores next, which must not be empty, in the place of before, under the state's lock. With an empty before it creates
 	// the workspace, or on pg fills one that holds no bytes. ErrChanged when what is stored is not before, byte for byte.
 	// ErrUnsupported where only OpenTofu can do that.

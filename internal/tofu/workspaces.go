@@ -59,6 +59,14 @@ func (e *Engine) PeekAll(ctx context.Context, i opentofu.Installation, names []s
 	_ = group.Wait() // what fails is told
 }
 
+// Locked counts the workspaces whose states are locked at this moment; -1 where only OpenTofu knows.
+func (e *Engine) Locked(ctx context.Context) (int, error) {
+	if e.store == nil {
+		return -1, nil
+	}
+	return e.store.Locked(ctx)
+}
+
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
 func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"service-adapter/internal/value"
+	"service-adapter/spec/kit"
+)
+
+// TestMetrics has Prometheus judge the output: its promtool lints it as text, and its server reads it as OpenMetrics, of which
+// every line counts, and stores what it says.
+func TestMetrics(t *testing.T) {
+	promtool, prometheus := kit.Program(t, "promtool", "scripts/install prometheus"), kit.Program(t, "prometheus", "scripts/install prometheus")
+	site := newOperatorsSite(t)
+	site.exist(t)
+	// Rotated since, after a disk was full; and what labels must not show as it is.
+	const older = `{"time":"2026-01-02T03:04:05.5Z","event":"end","command":"a\"b\\c\nd","result":"done"}` + "\n" + `{"time":"2026-01-02T03:04:06Z","event":"end","comm` +
+		"\n\n" + `{"time":"2026-01-02T03:04:07Z","event":"begin","command":"begun"}` + "\n"
+	if err := os.WriteFile(filepath.Join(site.dir, "audit.log.1"), []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := site.run("service-adapter metrics", "")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = bytes.NewReader(text)
+	if output, err := check.CombinedOutput(); err != nil || len(output) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s%s", err, output, text)
+	}
+	scraped := scrape(t, prometheus, text)
+	for _, series := range []string{
+		`service_adapter_bindings{condition="complete",service="one"} 1`,
+		`service_adapter_instances{condition="complete",service="one"} 1`,
+		`service_adapter_oldest_unfinished_seconds{kind="binding"} 0`,
+		`service_adapter_oldest_unfinished_seconds{kind="instance"} 0`,
+		`service_adapter_locks_held{} 0`,
+		`service_adapter_last_result_timestamp_seconds{command="create-binding",result="done"} `,
+		`service_adapter_last_result_timestamp_seconds{command="generate-manifest",result="done"} `,
+		`service_adapter_last_result_timestamp_seconds{command="a\"b\\c\nd",result="done"} 1767323045.5`,
+	} {
+		if !strings.Contains(scraped, series) {
+			t.Errorf("there is no %s in\n%s", series, scraped)
+		}
+	}
+	if strings.Contains(scraped, "begun") || strings.Contains(string(text), "b1") {
+		t.Errorf("what has not ended has no result, and no label is an id:\n%s", text)
+	}
+}
+
+// scrape has a Prometheus read a text as OpenMetrics, and returns the series that it then has.
+func scrape(t *testing.T, prometheus string, text []byte) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(server.Close)
+	address := httptest.NewServer(nil) // for a free port
+	address.Close()
+	dir, listen := t.TempDir(), strings.TrimPrefix(address.URL, "http://")
+	config := fmt.Sprintf("scrape_configs: [{job_name: x, scrape_interval: 1s, static_configs: [{targets: [%q]}]}]\n", strings.TrimPrefix(server.URL, "http://"))
+	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	running := exec.CommandContext(t.Context(), prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+dir, "--web.listen-address="+listen)
+	running.Stdout, running.Stderr = &log, &log
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Process.Kill(); _ = running.Wait() })
+	query := address.URL + "/api/v1/query?query=" + url.QueryEscape(`{__name__=~"service_adapter.*|up"}`)
+	for range 600 {
+		if series := ask(query); strings.Contains(series, "up{} 1") {
+			return series
+		} else if strings.Contains(series, "up{} 0") {
+			t.Fatalf("Prometheus refuses\n%s", text)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	_ = running.Process.Kill()
+	_ = running.Wait()
+	t.Fatalf("Prometheus did not read it:\n%s", log.String())
+	return ""
+}
+
+// ask returns the series of a query, one a line, "" while there is no answer.
+func ask(query string) string {
+	response, err := http.Get(query) //nolint:gosec,noctx // a server of the test
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  []any
+			}
+		}
+	}
+	if json.NewDecoder(response.Body).Decode(&answer) != nil {
+		return ""
+	}
+	var lines strings.Builder
+	for _, one := range answer.Data.Result {
+		name := one.Metric["__name__"]
+		for _, added := range []string{"__name__", "instance", "job"} {
+			delete(one.Metric, added)
+		}
+		var labels []string
+		for _, label := range value.Keys(one.Metric) {
+			labels = append(labels, fmt.Sprintf("%s=%q", label, one.Metric[label]))
+		}
+		fmt.Fprintf(&lines, "%s{%s} %v\n", name, strings.Join(labels, ","), one.Value[1])
+	}
+	return lines.String()
+}
+
+// TestAlerts has promtool check the alerts of the operators' page, and try when they fire.
+func TestAlerts(t *testing.T) {
+	promtool := kit.Program(t, "promtool", "scripts/install prometheus")
+	dir := t.TempDir()
+	for name, source := range map[string]string{
+		"alerts.yml": filepath.Join(repository(t), "docs", "alerts.yml"), "alerts_test.yml": filepath.Join("testdata", "metrics", "alerts_test.yml"),
+	} {
+		text, err := os.ReadFile(source)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arguments := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		command := exec.CommandContext(t.Context(), promtool, arguments...)
+		command.Dir = dir
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, output)
+		}
+	}
+}
