@@ -23,9 +23,6 @@ type gone struct {
 	wait time.Duration
 }
 
-// directorTimeout is for all that one list of a Director takes.
-const directorTimeout = 2 * time.Minute
-
 func (g *gone) flags(command *cobra.Command) {
 	command.Flags().BoolVar(&g.chosen, "gone", false, "those whose deployment the Director of --director does not have")
 	command.Flags().StringVar(&g.director, "director", "", "a file that says how to reach the Director, with --gone")
@@ -121,8 +118,6 @@ func (r *removal) settled(streams Streams, candidates []lifecycle.Stored) ([]lif
 // withoutDeployment returns those of the candidates whose deployment the Director does not have. It is an error when it has that of none
 // of all instances: then it is more likely another Director, or a client that may not see them.
 func (r *removal) withoutDeployment(ctx context.Context, client *director.Client, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, directorTimeout)
-	defer cancel()
 	deployments, err := client.Deployments(ctx)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package director asks a BOSH Director which deployments there are, with HTTPS requests only that change nothing.
+// Package director asks a BOSH Director which deployments there are and for their manifests, with HTTPS requests only that change nothing.
 package director
 
 import (

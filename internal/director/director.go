@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 	"unicode"
 
 	"service-adapter/internal/redact"
@@ -18,11 +20,22 @@ import (
 // maxAnswer is how many bytes of an answer are read. That of a Director with thousands of deployments has a few megabytes.
 const maxAnswer = 64 << 20
 
+// How long one answer may take, and a login is used.
+const (
+	requestTimeout = 2 * time.Minute
+	loginLasts     = time.Minute
+)
+
 // Client talks to one Director. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	address string // https://HOST:PORT
 	http    *http.Client
+	secrets redact.Secrets
+
+	mutex     sync.Mutex
+	authorize func(*http.Request)
+	loggedIn  time.Time
 }
 
 // New makes a client; it sends nothing yet. The error says what is wrong with the configuration, without its secrets.
@@ -35,11 +48,14 @@ func New(config *Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{config: *config, address: "https://" + host, http: &http.Client{
+	client := &Client{config: *config, address: "https://" + host, http: &http.Client{
+		Timeout:   requestTimeout,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true},
 		// Nothing that is asked for is elsewhere, and credentials must not go there.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}}
+	client.secrets.Add(config.ClientSecret, config.Password)
+	return client, nil
 }
 
 // Address is the URL of the Director, for messages.
@@ -48,17 +64,11 @@ func (c *Client) Address() string { return c.address }
 // Deployments returns the names of the deployments that the client or user may see, in the Director's order. A deployment that is
 // being created or deleted is among them. The error is one sentence without secrets.
 func (c *Client) Deployments(ctx context.Context) ([]string, error) {
-	var secrets redact.Secrets
-	secrets.Add(c.config.ClientSecret, c.config.Password)
-	authorize, err := c.login(ctx, &secrets)
-	if err != nil {
-		return nil, err
-	}
 	var listed []struct {
 		Name string `json:"name"`
 	}
-	if err := c.ask(ctx, c.address+"/deployments?exclude_configs=true", "", authorize, &listed, &secrets); err != nil {
-		return nil, fmt.Errorf("asking the Director %s for its deployments: %w", c.address, err)
+	if err := c.get(ctx, "/deployments?exclude_configs=true", "its deployments", &listed); err != nil {
+		return nil, err
 	}
 	if listed == nil {
 		return nil, fmt.Errorf("asking the Director %s for its deployments: the answer is no list", c.address)
@@ -73,8 +83,45 @@ func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// login asks the Director how it authenticates, and returns what makes a request an authenticated one.
-func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize func(*http.Request), err error) {
+// Manifest returns the manifest of a deployment as it was sent to the Director, with references to variables. There is none before the
+// first one has succeeded. The error is one sentence without secrets.
+func (c *Client) Manifest(ctx context.Context, deployment string) (string, error) {
+	var shown struct {
+		Manifest string `json:"manifest"`
+	}
+	err := c.get(ctx, "/deployments/"+url.PathEscape(deployment), "the manifest of "+deployment, &shown)
+	if err == nil && shown.Manifest == "" {
+		err = fmt.Errorf("the Director %s has no manifest of %s: none of its deployments has succeeded", c.address, deployment)
+	}
+	return shown.Manifest, err
+}
+
+// get asks the Director for something.
+func (c *Client) get(ctx context.Context, path, what string, answer any) error {
+	authorize, err := c.authorized(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.ask(ctx, c.address+path, "", authorize, answer); err != nil {
+		return fmt.Errorf("asking the Director %s for %s: %w", c.address, what, err)
+	}
+	return nil
+}
+
+// authorized returns what makes a request an authenticated one, and logs in again before a token expires.
+func (c *Client) authorized(ctx context.Context) (authorize func(*http.Request), err error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if time.Since(c.loggedIn) > loginLasts {
+		if c.authorize, err = c.login(ctx); err == nil {
+			c.loggedIn = time.Now()
+		}
+	}
+	return c.authorize, err
+}
+
+// login asks the Director how it authenticates, and does it.
+func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err error) {
 	var info struct {
 		Authentication struct {
 			Type    string `json:"type"`
@@ -83,12 +130,12 @@ func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize 
 			} `json:"options"`
 		} `json:"user_authentication"`
 	}
-	if err := c.ask(ctx, c.address+"/info", "", func(*http.Request) {}, &info, secrets); err != nil {
+	if err := c.ask(ctx, c.address+"/info", "", func(*http.Request) {}, &info); err != nil {
 		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
 	}
 	switch kind := info.Authentication.Type; {
 	case kind == "uaa" && c.config.ClientID != "":
-		token, err := c.token(ctx, info.Authentication.Options.URL, secrets)
+		token, err := c.token(ctx, info.Authentication.Options.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +152,7 @@ func (c *Client) login(ctx context.Context, secrets *redact.Secrets) (authorize 
 }
 
 // token asks the UAA that the Director names for a token of the client.
-func (c *Client) token(ctx context.Context, uaa string, secrets *redact.Secrets) (string, error) {
+func (c *Client) token(ctx context.Context, uaa string) (string, error) {
 	parsed, err := url.Parse(uaa)
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
 		return "", fmt.Errorf("the Director %s names %q as its UAA, which is no https URL", c.address, uaa)
@@ -115,20 +162,18 @@ func (c *Client) token(ctx context.Context, uaa string, secrets *redact.Secrets)
 		Token string `json:"access_token"`
 	}
 	address := strings.TrimSuffix(uaa, "/") + "/oauth/token"
-	if err := c.ask(ctx, address, "grant_type=client_credentials", asClient, &granted, secrets); err != nil {
+	if err := c.ask(ctx, address, "grant_type=client_credentials", asClient, &granted); err != nil {
 		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
 	}
 	if granted.Token == "" {
 		return "", fmt.Errorf("asking the UAA %s for a token: the answer has none", uaa)
 	}
-	secrets.Add(granted.Token)
+	c.secrets.Add(granted.Token)
 	return granted.Token, nil
 }
 
 // ask sends a request, a POST where there is a form, and decodes the answer, which must be a success with the JSON that is expected.
-func (c *Client) ask(
-	ctx context.Context, address, form string, authorize func(*http.Request), answer any, secrets *redact.Secrets,
-) error {
+func (c *Client) ask(ctx context.Context, address, form string, authorize func(*http.Request), answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, strings.NewReader(form))
 	if err != nil {
 		return err
@@ -152,7 +197,7 @@ func (c *Client) ask(
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return errors.New(refusal(response, body, secrets))
+		return errors.New(c.refusal(response, body))
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
 		return errors.New("the answer is not the JSON that was expected")
@@ -161,7 +206,7 @@ func (c *Client) ask(
 }
 
 // refusal is what an answer other than 200 says, in one line. Directors and UAAs say why in JSON; proxies send pages, which say nothing.
-func refusal(response *http.Response, body []byte, secrets *redact.Secrets) string {
+func (c *Client) refusal(response *http.Response, body []byte) string {
 	var reason struct {
 		Director string `json:"description"`
 		UAA      string `json:"error_description"`
@@ -170,7 +215,7 @@ func refusal(response *http.Response, body []byte, secrets *redact.Secrets) stri
 	if json.Unmarshal(body, &reason) != nil || reason.Director+reason.UAA == "" {
 		return text
 	}
-	words := strings.FieldsFunc(secrets.Clean(reason.Director+reason.UAA), func(char rune) bool {
+	words := strings.FieldsFunc(c.secrets.Clean(reason.Director+reason.UAA), func(char rune) bool {
 		return unicode.IsSpace(char) || !unicode.IsPrint(char)
 	})
 	said := []rune(strings.Join(words, " "))

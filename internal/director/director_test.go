@@ -128,6 +128,42 @@ var _ = Describe("A Director", func() {
 		Expect(deployments(ctx, config)).To(HaveLen(2))
 	})
 
+	It("tells manifests, with one login for many of them", func(ctx context.Context) {
+		for _, kind := range []string{"uaa", "basic"} {
+			s := newSite(kind)
+			s.replaced["GET /deployments/service-instance_i1"] = says(http.StatusOK, `{"manifest":"name: service-instance_i1\n"}`)
+			s.replaced["GET /deployments/a/b"] = says(http.StatusOK, `{"manifest":null}`)
+			config := s.config()
+			if kind == "basic" {
+				config.ClientID, config.ClientSecret, config.Username, config.Password = "", "", "admin", secret
+			}
+			client, err := director.New(config)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(client.Deployments(ctx)).To(HaveLen(2))
+			Expect(client.Manifest(ctx, "service-instance_i1")).To(Equal("name: service-instance_i1\n"))
+			_, err = client.Manifest(ctx, "a/b")
+			Expect(err).To(MatchError(HaveSuffix("has no manifest of a/b: none of its deployments has succeeded")))
+			s.replaced["GET /deployments/gone"] = says(http.StatusNotFound, `{"code":70000,"description":"Deployment 'gone' doesn't exist `+secret+` `+token+`"}`)
+			_, err = client.Manifest(ctx, "gone")
+			Expect(err).To(MatchError(MatchRegexp("for the manifest of gone: it answered 404 Not Found: Deployment 'gone' doesn't exist \\[redacted\\]")))
+			login := map[string]int{"uaa": 2, "basic": 1}[kind]
+			Expect(s.requests[login:]).To(Equal([]string{
+				"GET /deployments?exclude_configs=true", "GET /deployments/service-instance_i1", "GET /deployments/a%2Fb", "GET /deployments/gone",
+			}))
+		}
+	})
+
+	It("that refuses a login is asked again", func(ctx context.Context) {
+		s := newSite("uaa")
+		client, err := director.New(s.config())
+		Expect(err).NotTo(HaveOccurred())
+		s.replaced["POST /oauth/token"] = says(http.StatusServiceUnavailable, "")
+		_, err = client.Deployments(ctx)
+		Expect(err).To(HaveOccurred())
+		delete(s.replaced, "POST /oauth/token")
+		Expect(client.Deployments(ctx)).To(HaveLen(2))
+	})
+
 	It("may have no deployments", func(ctx context.Context) {
 		s := newSite("uaa")
 		s.replaced["GET /deployments"] = says(http.StatusOK, "[]")
