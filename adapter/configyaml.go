@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ func decodeStrict(source, root, text string, target any) (found bool, err error)
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	} else if err != nil {
-		return false, fmt.Errorf("%s: %s", source, syntaxError(err))
+		return false, fmt.Errorf("%s: %s", source, yamltree.SyntaxError(err))
 	}
 	if second != nil {
 		return false, fmt.Errorf("%s: only one YAML document is allowed", source)
@@ -44,19 +43,6 @@ func decodeStrict(source, root, text string, target any) (found bool, err error)
 		return true, fmt.Errorf("%s: the YAML cannot be used", source)
 	}
 	return true, nil
-}
-
-// syntaxError keeps of the library's message what cannot show a value.
-func syntaxError(err error) string {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if strings.HasPrefix(text, "unknown anchor") {
-		return "no valid YAML: a text that begins with * must be quoted"
-	}
-	if line := regexp.MustCompile(`\bline (\d+)`).FindStringSubmatch(text); line != nil {
-		// The library names the line where it noticed.
-		return "no valid YAML near line " + line[1]
-	}
-	return "no valid YAML"
 }
 
 // checker compares a document with the type it is for.

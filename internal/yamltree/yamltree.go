@@ -5,6 +5,7 @@ package yamltree
 import (
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -26,4 +27,17 @@ func Read(text string) (first, second *yaml.Node, err error) {
 		second = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
 	}
 	return document.Content[0], second, nil
+}
+
+// SyntaxError keeps of a message of a YAML library what cannot show a value.
+func SyntaxError(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.HasPrefix(text, "unknown anchor") {
+		return "no valid YAML: a text that begins with * must be quoted"
+	}
+	if line := regexp.MustCompile(`\bline (\d+)`).FindStringSubmatch(text); line != nil {
+		// The library names the line where it noticed.
+		return "no valid YAML near line " + line[1]
+	}
+	return "no valid YAML"
 }
