@@ -98,13 +98,9 @@ type call struct {
 	logger  *slog.Logger
 }
 
-// withSession does some work with the configuration and the paks. A panic becomes an error without the values it may hold.
+// withSession does some work with the configuration and the paks.
 func (c *call) withSession(work func(*session) error) (err error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			err = fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), recovered)
-		}
-	}()
+	defer recovered(&err)
 	session, err := newSession(c)
 	if err != nil {
 		return err
@@ -112,6 +108,13 @@ func (c *call) withSession(work func(*session) error) (err error) {
 	defer session.close()
 	c.logger = session.logger
 	return work(session)
+}
+
+// recovered makes a panic an error without the values it may hold. It must be deferred itself.
+func recovered(err *error) {
+	if panicked := recover(); panicked != nil {
+		*err = fmt.Errorf("internal error at %s (%T): this is a bug in the adapter", panicPlace(), panicked)
+	}
 }
 
 // overBudget names the budget where it is what ended the work, and a library only says that its time was over.

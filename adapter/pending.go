@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
+	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v2"
 
+	"service-adapter/brokerpak"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
+	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
 )
 
@@ -27,22 +28,94 @@ type Change struct {
 	// Path is a path of ops files: "/instance_groups/name=redis-server/vm_type"; for OpenTofu, the address of a resource, or
 	// "outputs" where it changes no resource.
 	Path string `json:"path"`
-	// Deployed and Generated are the values; nil where there is none, and for OpenTofu.
+	// Deployed and Generated are the values, with secrets masked; nil where there is none, and for OpenTofu.
 	Deployed  any `json:"deployed"`
 	Generated any `json:"generated"`
 	// OpenTofu is what it will do to the resource: create, change, destroy or replace; "" for the manifest.
 	OpenTofu string `json:"opentofu,omitempty"`
 	// Reason says where to look.
 	Reason string `json:"reason"`
+	// Effect is what becomes of the instance when the change is deployed, and Consequence says it.
+	Effect      Effect `json:"effect"`
+	Consequence string `json:"consequence"`
+	// reordered tells that Deployed and Generated are the names of the entries of a list in its two orders.
+	reordered bool
 }
 
-// PendingChanges does what the broker does before an update: it generates the manifest of a deployed instance again, without
-// parameters, and compares both through the SDK's struct, update blocks ignored. What the next update changes of that which a provision
-// template made, OpenTofu tells. The plan is the broker's JSON. Releases and stemcells are those of the deployment; where it is nil, those
-// of the deployed manifest. Secrets count as unchanged.
+// PendingChanges makes a PendingCheck of one instance. The plan is the broker's JSON. Releases and stemcells are those of the deployment;
+// where it is nil, those of the deployed manifest.
 func PendingChanges(
 	ctx context.Context, invocation Invocation, deployed, plan string, deployment *serviceadapter.ServiceDeployment,
 ) ([]Change, error) {
+	check, err := OpenPendingCheck(invocation)
+	if err != nil {
+		return nil, err
+	}
+	defer check.Close()
+	return check.changes(ctx, deployed, plan, deployment)
+}
+
+// PendingCheck does what the broker does before an update: it generates the manifest of a deployed instance again, without parameters,
+// and compares both through the SDK's struct, update blocks ignored. What the next update changes of that which a provision template
+// made, OpenTofu tells. Secrets count as unchanged. It is safe for concurrent use.
+type PendingCheck struct {
+	call    *call
+	session *session
+}
+
+// OpenPendingCheck loads the configuration and the paks. The caller must Close it.
+func OpenPendingCheck(invocation Invocation) (*PendingCheck, error) {
+	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
+	session, err := newSession(call)
+	if err != nil {
+		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log
+	}
+	return &PendingCheck{call: call, session: session}, nil
+}
+
+// Close releases the paks.
+func (c *PendingCheck) Close() { c.session.close() }
+
+// ErrOtherService says that an instance is one of another broker's service.
+var ErrOtherService = errors.New("it is an instance of another service")
+
+// Instance checks an instance of a broker as that has it now: with its plan, releases and stemcells. The plan is the one that the manifest
+// remembers, of which the name is returned.
+func (c *PendingCheck) Instance(ctx context.Context, deployed string, broker *odb.BrokerConfig) (plan string, changes []Change, err error) {
+	known, err := record.FromManifest(deployed)
+	ours := func(service *brokerpak.Service) bool {
+		return slices.Contains([]string{"", broker.Catalog.ID, service.ID}, known.ServiceID)
+	}
+	switch {
+	case err != nil:
+		return "", nil, err
+	case known == nil:
+		return "", nil, fmt.Errorf("its manifest is not of this adapter: it has no record %q, so the plan is not known", record.Key)
+	}
+	if _, service := find(c.session.paks, ours); service == nil {
+		return "", nil, ErrOtherService
+	}
+	current := broker.Plan(known.PlanID, known.Plan)
+	if current == nil {
+		return "", nil, fmt.Errorf("its plan %s is not in the broker's catalog any more", strings.TrimSpace(known.Plan+" "+known.PlanID))
+	}
+	changes, err = c.changes(ctx, deployed, current.JSON, &broker.Deployment)
+	return current.Name, changes, err
+}
+
+// changes checks an instance with releases and stemcells, those of the manifest where they are nil.
+func (c *PendingCheck) changes(
+	ctx context.Context, deployed, plan string, latest *serviceadapter.ServiceDeployment,
+) (changes []Change, err error) {
+	// What is known of one instance is not for the others.
+	own := *c.session
+	own.secrets = redact.Under(c.call.secrets)
+	defer func() {
+		if err != nil {
+			changes, err = nil, errors.New(own.secrets.Clean(err.Error())) // as in the log
+		}
+	}()
+	defer recovered(&err)
 	parsed, err := odb.Compared(deployed)
 	if err == nil && parsed.Name == "" {
 		err = errors.New("it has no name")
@@ -50,20 +123,32 @@ func PendingChanges(
 	if err != nil {
 		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
 	}
-	if deployment == nil {
-		made := deploymentOf(parsed)
-		deployment = &made
+	deployment := deploymentOf(parsed)
+	if latest != nil {
+		deployment.Releases, deployment.Stemcells = latest.Releases, latest.Stemcells
 	}
-	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
-	var changes []Change
-	err = call.withSession(func(s *session) (err error) {
-		changes, err = pendingCheck{s, *deployment}.pendingChanges(ctx, deployed, plan)
-		return err
-	})
-	if err != nil {
-		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log
+	own.logger = newLogger(maskedWriter{out: c.call.stderr, secrets: own.secrets}, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
+	changes, err = pendingCheck{&own, deployment}.pendingChanges(ctx, deployed, plan)
+	mask(changes, own.secrets)
+	return changes, err
+}
+
+// mask hides the secrets of changes, also those that only a name tells.
+func mask(changes []Change, secrets *redact.Secrets) {
+	for _, change := range changes {
+		secrets.AddValues(map[string]any{path.Base(change.Path): []any{change.Deployed, change.Generated}})
 	}
-	return changes, nil
+	masked := func(leaf any) (any, error) {
+		text := value.Text(leaf)
+		if clean := secrets.Clean(text); clean != text {
+			return clean, nil
+		}
+		return leaf, nil
+	}
+	for i := range changes {
+		changes[i].Deployed, _ = value.Map(changes[i].Deployed, masked)
+		changes[i].Generated, _ = value.Map(changes[i].Generated, masked)
+	}
 }
 
 // pendingCheck compares what is deployed with what would be generated.
@@ -84,6 +169,10 @@ func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string)
 	generated, err := s.regenerate(ctx, deployed, plan)
 	if err != nil {
 		return nil, err
+	}
+	same, err := odb.SameManifests(deployed, generated)
+	if same || err != nil {
+		return resourceChanges(planned), err
 	}
 	s.check = func(context.Context, provision.Request) error { return nil }
 	again, err := s.regenerate(ctx, deployed, plan)
@@ -117,9 +206,13 @@ func manifestChanges(deployed, generated, again string) ([]Change, error) {
 		unstable[change.Path] = true
 	}
 	changes := Diff("", trees[0], trees[1])
+	if len(changes) == 0 {
+		changes = []Change{{Path: "/"}} // an empty list and none are the same as texts
+	}
 	for i := range changes {
 		changes[i].Reason = reasonOf(changes[i].Path, unstable[changes[i].Path], known, current)
 	}
+	judge(changes, trees[0], trees[1])
 	return changes, nil
 }
 
@@ -133,6 +226,7 @@ func resourceChanges(planned *provision.Planned) []Change {
 	if len(changes) == 0 && len(planned.Reasons) > 0 {
 		changes = []Change{{Path: "outputs", OpenTofu: string(provision.Change), Reason: reason}}
 	}
+	judge(changes, nil, nil)
 	return changes
 }
 
@@ -216,62 +310,8 @@ func showIntents(tree any) {
 	}
 }
 
-// Diff lists the places where two values differ, in order.
-func Diff(path string, deployed, generated any) []Change {
-	if reflect.DeepEqual(deployed, generated) {
-		return nil
-	}
-	switch d := deployed.(type) {
-	case map[string]any:
-		if g, ok := generated.(map[string]any); ok {
-			var changes []Change
-			for _, key := range value.Keys(value.Merge(d, g)) {
-				changes = append(changes, Diff(path+"/"+key, d[key], g[key])...)
-			}
-			return changes
-		}
-	case []any:
-		g, ok := generated.([]any)
-		before, after := byName(d), byName(g)
-		switch {
-		case ok && before != nil && after != nil && !slices.Equal(value.Keys(before), value.Keys(after)):
-			return Diff(path, before, after)
-		case ok && len(d) == len(g):
-			var changes []Change
-			for i := range d {
-				changes = append(changes, Diff(path+"/"+element(d[i], i), d[i], g[i])...)
-			}
-			return changes
-		}
-	}
-	return []Change{{Path: path, Deployed: deployed, Generated: generated}}
-}
-
-// byName are the entries of a list as ops files name them; nil where not each has a name of its own.
-func byName(list []any) map[string]any {
-	named := map[string]any{}
-	for i, item := range list {
-		name := element(item, i)
-		if _, taken := named[name]; taken || !strings.HasPrefix(name, "name=") {
-			return nil
-		}
-		named[name] = item
-	}
-	return named
-}
-
-// element names an entry of a list as ops files do.
-func element(item any, index int) string {
-	if entry, ok := item.(map[string]any); ok {
-		if name, ok := entry["name"].(string); ok {
-			return "name=" + name
-		}
-	}
-	return strconv.Itoa(index)
-}
-
 const (
-	planPath = `^/instance_groups(/[^/]+/(instances|vm_type|vm_extensions|networks|azs|persistent_disk_type|lifecycle|migrated_from)(/.*)?)?$`
+	planPath = `^/instance_groups(/[^/]+(/(instances|vm_type|vm_extensions|networks|azs|persistent_disk_type|lifecycle|migrated_from)(/.*)?)?)?$`
 
 	deploymentPath = `^/(releases|stemcells)(/.*)?$`
 )
@@ -281,6 +321,8 @@ func reasonOf(path string, unstable bool, known, current *record.Record) string 
 	switch {
 	case unstable:
 		return "not deterministic: the template gives another value each time"
+	case path == "/":
+		return "one of them has an empty list or mapping where the other one has none"
 	case known == nil:
 		return "parameter lost: the deployed manifest has no record of this adapter, so values that a user or another adapter set " +
 			"are not known; see carry_over"

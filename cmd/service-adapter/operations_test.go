@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +64,10 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	if err := os.WriteFile(filepath.Join(dir, "existing"), []byte("b1\ni1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	config, err := os.ReadFile(filepath.Join("testdata", "operations", "broker.yml"))
+	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "broker.yml"), config, 0o600), os.Mkdir(filepath.Join(dir, "manifests"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	state := filepath.Join(dir, "state")
 	return operatorsSite{dir: dir, environment: []string{
 		"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH"), "TMPDIR=" + dir, "STATE_DIR=" + state, "BINDING=b1", "INSTANCE=i1",
@@ -82,8 +88,18 @@ func (s operatorsSite) exist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if output, err := s.run("service-adapter "+command, string(request)); err != nil {
+		output, err := s.run("service-adapter "+command, string(request))
+		if err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, output)
+		}
+		if _, product, _ := strings.Cut(string(output), "\n"); command == "generate-manifest" { // after the SDK's line
+			var made struct{ Manifest string }
+			if err := json.Unmarshal([]byte(product), &made); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(s.dir, "manifests", "service-instance_i1.yml"), []byte(made.Manifest), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
