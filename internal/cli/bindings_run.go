@@ -128,33 +128,23 @@ func (b *batch) attach(command *cobra.Command) *cobra.Command {
 func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lifecycle.Stored) error {
 	results := make([]result, len(items))
 	progress := newProgress(b.streams, b.doing)
-	var lock sync.Mutex
 	var writing error
-	done := 0
-	var group errgroup.Group
-	group.SetLimit(1)
+	limit := 1
 	if b.doing != "" {
-		group.SetLimit(runtime.NumCPU())
+		limit = runtime.NumCPU()
 	}
-	for i := range items {
-		group.Go(func() error {
-			one := result{Result: failed, Error: "interrupted before it began"}
-			if ctx.Err() == nil {
-				one = b.work(ctx, operator, &items[i])
-			}
-			one.Kind, one.ID = items[i].Kind, items[i].ID
-			lock.Lock()
-			defer lock.Unlock()
-			results[i] = one
-			done++
-			writing = errors.Join(writing, b.tell(&one, progress))
-			if b.doing != "" {
-				progress.report(done, len(items))
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // what failed is a result
+	sideBySide(limit, len(items), func(i int) {
+		results[i] = result{Result: failed, Error: "interrupted before it began"}
+		if ctx.Err() == nil {
+			results[i] = b.work(ctx, operator, &items[i])
+		}
+		results[i].Kind, results[i].ID = items[i].Kind, items[i].ID
+	}, func(i, done int) {
+		writing = errors.Join(writing, b.tell(&results[i], progress))
+		if b.doing != "" {
+			progress.report(done, len(items))
+		}
+	})
 	progress.end()
 	if b.asJSON {
 		writing = writeJSON(b.streams, map[string]any{"format_version": documentFormat, "results": results})
@@ -163,6 +153,25 @@ func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lif
 		return fmt.Errorf("writing the results: %w", writing)
 	}
 	return b.summarise(results)
+}
+
+// sideBySide works on count things, so many of them at once. After each of them told gets its index, one at a time, and how many are done.
+func sideBySide(limit, count int, work func(i int), told func(i, done int)) {
+	var lock sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(limit)
+	done := 0
+	for i := range count {
+		group.Go(func() error {
+			work(i)
+			lock.Lock()
+			defer lock.Unlock()
+			done++
+			told(i, done)
+			return nil
+		})
+	}
+	_ = group.Wait() // what failed is a result
 }
 
 // tell writes a result for people: failures to standard error.

@@ -3,8 +3,12 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -265,6 +269,56 @@ var _ = Describe("The deployed release", Ordered, func() {
 		Expect(unbound.Exit).To(BeZero(), unbound.Stderr)
 		Expect(filepath.Join(site.vcap, "store/service-adapter/b1")).NotTo(BeAnExistingFile())
 		Expect(call(ctx, "delete-binding", i.Bind("b1", body(i))).Exit).To(Equal(serviceadapter.BindingNotFoundErrorExitCode))
+	})
+
+	It("tells on the broker's VM what an upgrade would change", func(ctx context.Context) {
+		i := instance()
+		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		Expect(i.Deploy(created.Stdout)).To(Succeed())
+		director := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			user, password, _ := r.BasicAuth()
+			answers := map[string]any{
+				"/info":                              properties{"user_authentication": properties{"type": "basic"}},
+				"/deployments":                       []any{properties{"name": i.DeploymentName()}},
+				"/deployments/" + i.DeploymentName(): properties{"manifest": i.Manifest},
+			}
+			if r.URL.Path != "/info" && user+":"+password != "admin:planted" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			_ = json.NewEncoder(w).Encode(answers[r.URL.Path])
+		}))
+		defer director.Close()
+		plan := maps.Clone(i.Plan)
+		plan["plan_id"], plan["name"] = i.PlanID, "small"
+		config := filepath.Join(site.vcap, "jobs/broker/config/broker.yml")
+		write := func(stemcell string) {
+			text, err := json.Marshal(properties{
+				"bosh": properties{
+					"url": director.URL, "authentication": properties{"basic": properties{"username": "admin", "password": "planted"}},
+					"root_ca_cert": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: director.Certificate().Raw})),
+				},
+				"service_deployment": properties{
+					"releases": i.Deployment.Releases, "stemcells": []any{properties{"os": i.Deployment.Stemcells[0].OS, "version": stemcell}},
+				},
+				"service_catalog": properties{"id": i.ServiceID, "plans": []any{plan}},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			writeFile(string(text), config)
+			Expect(errors.Join(os.Chown(config, 0, vcapID), os.Chmod(config, 0o640))).To(Succeed())
+		}
+		site.deploy(ctx, "preview-upgrade", properties{})
+		site.online = true
+		defer func() { site.online = false }()
+
+		write(i.Deployment.Stemcells[0].Version)
+		output, err := site.run(ctx, "/var/vcap/jobs/preview-upgrade/bin/run")
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(Equal("      1  none\n1 instance, 0 with pending changes, 0 with errors; 0 of other services left out\n"))
+
+		write("999.1")
+		output, err = site.run(ctx, "/var/vcap/jobs/preview-upgrade/bin/run")
+		Expect(err).To(MatchError("exit status 1"), output)
+		Expect(output).To(HavePrefix("      1  recreate\n\n      1  recreate      /stemcells/0/version: "))
 	})
 
 	It("uses in the container what was prepared, and initialises nothing", func(ctx context.Context) {

@@ -39,6 +39,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		Expect(output).To(Equal(environment + "<" + strings.Join(arguments, ">\n<") + ">\n"))
 	},
 		Entry(nil, "upgrade-bindings", properties{}, "bindings", "upgrade", "--all"),
+		Entry(nil, "preview-upgrade", properties{}, "pending-changes", "--all", "--broker-config", "/var/vcap/jobs/broker/config/broker.yml"),
 		Entry(nil, "rotate-encryption-key", properties{}, "bindings", "reencrypt"),
 		Entry(nil, "destroy-instances", properties{"instances": []any{"i1", "a b'$(touch /x)", "--all"}},
 			"instance", "destroy", "--", "i1", "a b'$(touch /x)", "--all"),
