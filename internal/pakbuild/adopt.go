@@ -65,15 +65,19 @@ func adopt(document brokerpak.Document) (*adoption, error) {
 		return nil, err
 	}
 	a.root = root
-	a.readAsBosh(root, unclear)
+	scalars(root, func(_ []string, node, _ *yaml.Node) {
+		if unclear[document.At(node.Line, node.Column)] {
+			a.readAsBosh(node)
+		}
+	})
 	a.deployment()
 	if err := a.faults.Err(); err != nil {
 		return nil, err
 	}
 	a.names(root)
-	a.collect(nil, root, nil)
-	a.replace(nil, root)
-	a.variables(nil, root)
+	scalars(root, a.collect)
+	scalars(root, a.replace)
+	scalars(root, a.variables)
 	a.declare()
 	block(root)
 	slices.SortStableFunc(a.notes, func(x, y Note) int {
@@ -90,14 +94,8 @@ func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
 	a.faults.Errorf(a.document.At(node.Line, node.Column), "bosh-manifest", format, args...)
 }
 
-// readAsBosh writes the scalars that readers of YAML disagree about as BOSH's command reads them, so that all read the same.
-func (a *adoption) readAsBosh(node *yaml.Node, unclear map[diag.Pos]bool) {
-	for _, child := range node.Content {
-		a.readAsBosh(child, unclear)
-	}
-	if node.Kind != yaml.ScalarNode || !unclear[a.document.At(node.Line, node.Column)] {
-		return
-	}
+// readAsBosh writes a scalar that readers of YAML disagree about as BOSH's command reads it, so that all read the same.
+func (a *adoption) readAsBosh(node *yaml.Node) {
 	var read any
 	before := node.Value
 	*node = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: before, Style: yaml.DoubleQuotedStyle, Line: node.Line, Column: node.Column}
@@ -240,16 +238,11 @@ func (a *adoption) names(root *yaml.Node) {
 			}
 		}
 	}
-	var walk func(node *yaml.Node)
-	walk = func(node *yaml.Node) {
+	scalars(root, func(_ []string, node, _ *yaml.Node) {
 		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
 			a.taken[variableOf(found).name] = true
 		}
-		for _, child := range node.Content {
-			walk(child)
-		}
-	}
-	walk(root)
+	})
 }
 
 // notInVariables are the characters that names of inputs and secrets cannot have.

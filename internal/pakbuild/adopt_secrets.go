@@ -17,47 +17,50 @@ import (
 // inProperties are the keys below which a manifest has values of jobs; only those may be secrets.
 var inProperties = []string{"properties", "env"} //nolint:gochecknoglobals // a constant table
 
-// propertyBelow is the path of keys from properties or env on that leads to what a key holds; nil outside of them.
-func propertyBelow(path []string, key string) []string {
-	if path == nil && !slices.Contains(inProperties, key) {
-		return nil
-	}
-	if path == nil {
-		return []string{}
-	}
-	return append(slices.Clip(path), key)
+// scalars visits the scalars of a tree, keys before their values. The path is that of keys from properties or env on; it is nil outside
+// of them and for keys. Around is what holds the scalar.
+func scalars(node *yaml.Node, visit func(path []string, node, around *yaml.Node)) {
+	walk(nil, node, nil, visit)
 }
 
-// collect finds the secrets in the properties of jobs and chooses what stands in their place. Around is what holds the node.
-func (a *adoption) collect(path []string, node, around *yaml.Node) {
-	switch node.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			a.collect(propertyBelow(path, node.Content[i].Value), node.Content[i+1], node)
-		}
-	case yaml.SequenceNode:
-		for _, entry := range node.Content {
-			a.collect(path, entry, node)
-		}
-	case yaml.ScalarNode:
-		text := strings.TrimSpace(node.Value)
-		if _, known := a.literals[text]; path == nil || known {
-			return
-		}
-		if strings.Contains(text, privateKey) {
-			a.keyPair(path, node, around)
-			return
-		}
-		if net.ParseIP(text) != nil {
-			a.notef(node, "decide: %s is an address of this deployment; other instances have others", last(path))
-		}
-		for _, secret := range hidden(node.Value, masked(path, node)) {
-			if _, known := a.literals[secret]; !known {
-				name := a.newName(path)
-				a.secrets = append(a.secrets, name)
-				a.literals[secret] = "((" + name + "))"
-				a.notef(node, "%s: a secret, not copied; it is the generated secret %q of the definition now", last(path), name)
+func walk(path []string, node, around *yaml.Node, visit func(path []string, node, around *yaml.Node)) {
+	if node.Kind == yaml.ScalarNode {
+		visit(path, node, around)
+		return
+	}
+	for i, child := range node.Content {
+		below := path
+		if node.Kind == yaml.MappingNode {
+			below = nil
+			if i%2 == 1 && path != nil {
+				below = append(slices.Clip(path), node.Content[i-1].Value)
+			} else if i%2 == 1 && slices.Contains(inProperties, node.Content[i-1].Value) {
+				below = []string{}
 			}
+		}
+		walk(below, child, node, visit)
+	}
+}
+
+// collect finds the secrets in the properties of jobs and chooses what stands in their place. Around is what holds the scalar.
+func (a *adoption) collect(path []string, node, around *yaml.Node) {
+	text := strings.TrimSpace(node.Value)
+	if _, known := a.literals[text]; path == nil || known {
+		return
+	}
+	if strings.Contains(text, privateKey) {
+		a.keyPair(path, node, around)
+		return
+	}
+	if net.ParseIP(text) != nil {
+		a.notef(node, "decide: %s is an address of this deployment; other instances have others", last(path))
+	}
+	for _, secret := range hidden(node.Value, masked(path, node)) {
+		if _, known := a.literals[secret]; !known {
+			name := a.newName(path)
+			a.secrets = append(a.secrets, name)
+			a.literals[secret] = "((" + name + "))"
+			a.notef(node, "%s: a secret, not copied; it is the generated secret %q of the definition now", last(path), name)
 		}
 	}
 }
@@ -175,20 +178,8 @@ func distinct(secret string) bool {
 	return len(secret) >= shortestCopy && strings.ContainsFunc(secret, func(char rune) bool { return !unicode.IsLetter(char) })
 }
 
-// replace puts what was chosen in the place of the secrets.
-func (a *adoption) replace(path []string, node *yaml.Node) {
-	switch node.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			a.replace(propertyBelow(path, node.Content[i].Value), node.Content[i+1])
-		}
-		return
-	case yaml.SequenceNode:
-		for _, entry := range node.Content {
-			a.replace(path, entry)
-		}
-		return
-	}
+// replace puts what was chosen in the place of the secrets in a scalar.
+func (a *adoption) replace(path []string, node, _ *yaml.Node) {
 	text := node.Value
 	whole := strings.TrimSpace(text)
 	by, known := a.literals[whole]

@@ -34,23 +34,12 @@ var ofBroker = regexp.MustCompile(`^(odb_secret:|/odb/.*/)([^/:]+)$`)
 // numbered is the end that names of secrets must not have.
 var numbered = regexp.MustCompile(`-([0-9]+)$`)
 
-// variables finds the variables that the manifest does not declare, and gives them names that a definition can have.
-func (a *adoption) variables(path []string, node *yaml.Node) {
-	for i, child := range node.Content {
-		below := path
-		if node.Kind == yaml.MappingNode {
-			if below = nil; i%2 == 1 {
-				below = propertyBelow(path, node.Content[i-1].Value)
-			}
-		}
-		a.variables(below, child)
-	}
-	if node.Kind == yaml.ScalarNode {
-		secret := path != nil && named(path)
-		node.Value = vars.Reference.ReplaceAllStringFunc(node.Value, func(found string) string {
-			return a.variable(node, found, secret && found == node.Value)
-		})
-	}
+// variables finds the variables in a scalar that the manifest does not declare, and gives them names that a definition can have.
+func (a *adoption) variables(path []string, node, _ *yaml.Node) {
+	secret := path != nil && named(path)
+	node.Value = vars.Reference.ReplaceAllStringFunc(node.Value, func(found string) string {
+		return a.variable(node, found, secret && found == node.Value)
+	})
 }
 
 // variable returns what stands in the place of a variable. Secret tells that it is the whole of a property that is a secret by its name.
