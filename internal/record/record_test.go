@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"math"
+	"os"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -106,6 +107,19 @@ var _ = Describe("the record", func() {
 		Entry("no YAML", "{[not yaml"),
 		Entry("a list", "- brokerpak: x\n"),
 		Entry("a text", "brokerpak\n"),
+	)
+
+	// The files were written once, by releases that had these formats, and are never written again.
+	DescribeTable("of every format is read for ever, and written as it was", func(file string, format int) {
+		text, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		got, err := record.Decode(string(text))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Format).To(Equal(format))
+		Expect(got.Encode() + "\n").To(Equal(string(text)))
+	},
+		Entry("1", "testdata/record-1.json", 1),
+		Entry("2, with an errand and sticky inputs", "testdata/record-2.json", 2),
 	)
 
 	DescribeTable("is refused", func(manifest, message string) {
