@@ -30,34 +30,18 @@ type stateHead struct {
 	Lineage string
 }
 
-// headOf reads the beginning of a state in clear text, up to what makes it long. It is false for everything else, and for states that only
-// OpenTofu can judge.
+// headOf reads a state in clear text. It is false for everything else, and for states that only OpenTofu can judge.
 func headOf(text []byte) (head stateHead, ok bool) {
-	var tofu string
-	var serial *int
-	fields := map[string]any{"serial": &serial, "lineage": &head.Lineage, "terraform_version": &tofu}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+	var file struct {
+		Serial     *int   `json:"serial"`
+		Lineage    string `json:"lineage"`
+		Tofu       string `json:"terraform_version"`
+		Encryption string `json:"encryption_version"`
+	}
+	if json.Unmarshal(text, &file) != nil || file.Serial == nil || file.Tofu == "" || file.Encryption != "" {
 		return stateHead{}, false
 	}
-	for len(fields) > 0 && decoder.More() {
-		name, err := decoder.Token()
-		key, _ := name.(string)
-		var other json.RawMessage
-		into, known := fields[key]
-		if !known {
-			into = &other
-		}
-		if err != nil || key == "encryption_version" || decoder.Decode(into) != nil {
-			return stateHead{}, false
-		}
-		delete(fields, key)
-	}
-	if serial == nil || tofu == "" {
-		return stateHead{}, false
-	}
-	head.Serial = *serial
-	return head, true
+	return stateHead{Serial: *file.Serial, Lineage: file.Lineage}, true
 }
 
 // Open returns the text of a stored state, which OpenTofu or seal encrypted, and the id of its key. A state that is not encrypted is
