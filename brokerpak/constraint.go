@@ -59,6 +59,21 @@ func (c Constraints) Match(text string) (bool, error) {
 	return true, nil
 }
 
+// Example is a version that meets all conditions: the given one if it does, or if none is found.
+func (c Constraints) Example(version string) string {
+	candidates := []string{version}
+	for _, condition := range c {
+		text := condition.version.String()
+		candidates = append(candidates, text, text+".1")
+	}
+	for _, candidate := range append(candidates, "0") {
+		if ok, err := c.Match(candidate); ok && err == nil {
+			return candidate
+		}
+	}
+	return version
+}
+
 // CompareVersions compares two BOSH versions: negative when a is lower than b.
 func CompareVersions(a, b string) (int, error) {
 	va, errA := parseVersion(a)

@@ -100,12 +100,21 @@ func (i *Instance) Deploy(stdout string) error {
 		}
 		i.Secrets[reference] = text
 	}
+	i.Adopt(i.Manifest)
+	return nil
+}
+
+// Adopt makes a manifest the deployed one.
+func (i *Instance) Adopt(manifest string) {
+	i.Manifest = manifest
+	if i.Secrets == nil {
+		i.Secrets = map[string]string{}
+	}
 	// The deployment's own variables, whose values BOSH makes and the broker reads.
 	variable := regexp.MustCompile(`\(\([A-Za-z0-9_.-]+\)\)`)
 	for _, reference := range variable.FindAllString(i.Manifest, -1) {
 		i.Secrets[reference] = "value-of-" + strings.Trim(reference, "()")
 	}
-	return nil
 }
 
 // JobProperties are the properties of a job of the deployed manifest as the Director renders them, with the values of references. False

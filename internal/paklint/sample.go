@@ -85,7 +85,7 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	release := &sample.Deployment.Releases[0]
 	release.Jobs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(release.Jobs, jobs))))
 	for _, name := range c.releaseNames() {
-		if name != release.Name {
+		if !slices.ContainsFunc(sample.Deployment.Releases, func(r serviceadapter.ServiceRelease) bool { return r.Name == name }) {
 			sample.Deployment.Releases = append(sample.Deployment.Releases, serviceadapter.ServiceRelease{Name: name, Version: "1.0.0", Jobs: []string{"of-" + name}})
 		}
 	}
