@@ -31,6 +31,8 @@ type Options struct {
 	Dir string
 	// Output is the file to write; "" is <name>-<version>.brokerpak in the working directory.
 	Output string
+	// Unpacked makes Output a directory with what the file would hold, which takes less time; it must not exist.
+	Unpacked bool
 	// Platform replaces the platforms of the manifest; nil builds for all of them.
 	Platform *brokerpak.Platform
 	// IncludeSource adds the source code that terraform_binaries name.
@@ -84,7 +86,11 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stage, err := os.MkdirTemp("", "pak-build-")
+	place := ""
+	if options.Unpacked {
+		place = filepath.Dir(output) // from where it can be moved
+	}
+	stage, err := os.MkdirTemp(place, "pak-build-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for the build: %w", err)
 	}
@@ -130,6 +136,9 @@ func buildIn(ctx context.Context, dir string, pak *brokerpak.Pak, output string,
 		if _, err := staged.Executables(ctx, platform, ""); err != nil {
 			return unusable(err, stage)
 		}
+	}
+	if options.Unpacked {
+		return os.Rename(stage, output)
 	}
 	return writeZip(ctx, stage, output, func(file string) error {
 		built, err := brokerpak.Open(file)
