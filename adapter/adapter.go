@@ -51,6 +51,8 @@ type Invocation struct {
 	// must still be told. It is called before there is work that must not be left half done, and before any process is started; to
 	// listen for signals takes time, and most commands end before anybody could send one. nil: the context of Run does.
 	Interruptible func(context.Context) context.Context
+	// Failed is told why the command failed, with secrets replaced, as the log is; nil for nobody.
+	Failed func(reason string)
 }
 
 // Run executes a command of the protocol and returns the exit code: 0, 10 (not implemented), 41 (no such binding), 42 (app
@@ -172,6 +174,9 @@ func (c *call) finish(ctx context.Context, made []byte, err error) int {
 		level = slog.LevelWarn
 	}
 	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)
+	if c.Failed != nil {
+		c.Failed(c.secrets.Clean(err.Error()))
+	}
 	if message != "" {
 		if _, err := io.WriteString(c.Stdout, c.secrets.Clean(message)); err != nil {
 			c.logger.Error("writing the message for the user", "command", c.command, "error", err)

@@ -119,7 +119,7 @@ func loadConfig(getenv func(string) (string, bool)) (config Config, warning stri
 	if err != nil {
 		return Config{}, "", err
 	}
-	_, fileErr := decodeStrict(path, "", text, &config)
+	_, fileErr := DecodeStrict(path, "", text, &config)
 	if fileErr == nil {
 		warning = config.exposed(path)
 	}
@@ -178,7 +178,8 @@ func over(getenv func(string) (string, bool), variables map[string]string) func(
 func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 	var failed []error
 	fields := reflect.ValueOf(c).Elem()
-	for i, key := range keysOf(fields.Type()) {
+	keys, _ := FieldsOf(fields.Type())
+	for i, key := range keys {
 		variable := envPrefix + strings.ToUpper(key)
 		text, ok := getenv(variable)
 		if !ok || text == "" || variable == ConfigVariable {
@@ -186,7 +187,7 @@ func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 		}
 		source := "environment variable " + variable
 		replacement := reflect.New(fields.Field(i).Type())
-		found, err := decodeStrict(source, key, text, replacement.Interface())
+		found, err := DecodeStrict(source, key, text, replacement.Interface())
 		if err == nil && !found {
 			err = fmt.Errorf("%s: it must be YAML", source)
 		}

@@ -16,10 +16,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// decodeStrict decodes one YAML document into a configuration type. Unknown and repeated keys and values of the wrong type are
+// DecodeStrict decodes one YAML document into a type whose fields have the keys of it. Unknown and repeated keys and values of the wrong type are
 // errors with their place, all of them at once; no error shows a value, which may be a secret. root is the key that the
 // document is the value of, "" for a whole configuration. It reports whether there was a document.
-func decodeStrict(source, root, text string, target any) (found bool, err error) {
+func DecodeStrict(source, root, text string, target any) (found bool, err error) {
 	document, second, err := yamltree.Read(text)
 	if errors.Is(err, io.EOF) {
 		return false, nil
@@ -94,10 +94,13 @@ func (c *checker) mapping(node *yaml.Node, wanted reflect.Type, key string) {
 		where := strings.TrimPrefix(key+"."+name.Value, ".")
 		if wanted.Kind() == reflect.Map {
 			c.check(item, wanted.Elem(), where)
-		} else if field := slices.Index(keysOf(wanted), name.Value); field >= 0 {
-			c.check(item, wanted.Field(field).Type, where)
+			continue
+		}
+		keys, fields := FieldsOf(wanted)
+		if field := slices.Index(keys, name.Value); field >= 0 {
+			c.check(item, fields[field].Type, where)
 		} else {
-			c.unknown(name, keysOf(wanted), key)
+			c.unknown(name, keys, key)
 		}
 	}
 }
@@ -135,11 +138,13 @@ func typeWords(wanted reflect.Type) string {
 	}
 }
 
-// keysOf are the keys of a configuration type, in the order of its fields.
-func keysOf(structType reflect.Type) []string {
-	var keys []string
-	for i := range structType.NumField() {
-		keys = append(keys, structType.Field(i).Tag.Get("yaml"))
+// FieldsOf are the fields of a type by their keys, in order; those of embedded ones are among them.
+func FieldsOf(structType reflect.Type) (keys []string, fields []reflect.StructField) {
+	for _, field := range reflect.VisibleFields(structType) {
+		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if !field.Anonymous && field.IsExported() && key != "-" {
+			keys, fields = append(keys, cmp.Or(key, strings.ToLower(field.Name))), append(fields, field)
+		}
 	}
-	return keys
+	return keys, fields
 }
