@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"examples", "internal/ctxio", "internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
 	{"internal/record", "internal/redact", "internal/statestore", "internal/tfjson"},
 	{"internal/director", "internal/hclfile", "internal/opentofu"},
-	{"internal/opentofu/provider"},
+	{"internal/opentofu/provider", "internal/opentofu/shell"},
 	{"internal/tofu", "brokerpak/expr"},
 	{"brokerpak"},
 	{"brokerpak/vars"},
