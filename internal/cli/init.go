@@ -18,8 +18,8 @@ import (
 )
 
 const initHelp = `Write a small complete pak into a directory, which must be empty or not exist: a manifest, a service definition with a BOSH manifest
-and a bind template, an example and a test case. It can be validated, tested and built as it is. The service is named after the
-directory. In .schemas are the JSON Schemas with which editors complete and check the files; "pak schema" prints those of a newer adapter.
+and a bind template, an example and test cases of each kind. It can be validated, tested and built as it is. The service is named after
+the directory. In .schemas are the JSON Schemas with which editors complete and check the files; "pak schema" prints those of a newer adapter.
 
 --from makes the pak of a BOSH manifest, also of a release's example with ((variables)). Its groups, jobs, properties and variables are
 kept; sizes, releases and stemcells are the broker's. Passwords and keys are not copied: they become generated secrets and variables of

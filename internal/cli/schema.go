@@ -4,25 +4,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/paktest"
 )
 
-const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml or of a service definition. Editors complete and check the files with
-it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
+const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml, of a service definition, or of a test case. Editors complete and check
+the files with it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
 
   # yaml-language-server: $schema=.schemas/definition.json
 
 EXIT STATUS
   0 the schema was written, 2 wrong usage, 3 anything else`
 
-// newSchema is `pak schema manifest|definition`.
+// newSchema is `pak schema manifest|definition|case`.
 func newSchema(streams Streams) *cobra.Command {
 	return &cobra.Command{
-		Use:       "schema manifest|definition",
+		Use:       "schema manifest|definition|case",
 		Short:     "Print the JSON Schema of a pak's files, for editors",
 		Long:      schemaHelp,
 		Example:   "  service-adapter pak schema definition > redis/.schemas/definition.json",
-		Args:      cobra.MatchAll(exactly("manifest or definition"), cobra.OnlyValidArgs),
-		ValidArgs: []string{"manifest", "definition"},
+		Args:      cobra.MatchAll(exactly("manifest, definition or case"), cobra.OnlyValidArgs),
+		ValidArgs: []string{"manifest", "definition", "case"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			return writeJSON(streams, schemas()[args[0]]())
 		},
@@ -31,5 +32,5 @@ func newSchema(streams Streams) *cobra.Command {
 
 // schemas are those of the kinds of files.
 func schemas() map[string]func() map[string]any {
-	return map[string]func() map[string]any{"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema}
+	return map[string]func() map[string]any{"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema, "case": paktest.Schema}
 }

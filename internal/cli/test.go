@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,17 +26,17 @@ The binaries of an author's directory are fetched as "pak build" does; --cache k
 
 A case is a small YAML file:
 
-  service: redis                 # not needed where the pak has one
   plan: small                    # default: the first
   create: {maxclients: 500}      # parameters
   update: {maxclients: 2000}
   bind: {}
-  errands: true                  # the provision template is applied by the lifecycle errand apply-instance
-  expect:                        # what is left out is not compared; there are manifest, outputs, binding and error
+  expect:                        # what is left out is not compared
+    manifest: {/instance_groups/name=redis-server/instances: 1}
     binding:
       credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
 
-In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files.
+In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files. The page
+docs/testing.md has all keys: releases, instance groups, VMs, steps, servers; "pak schema case" is for editors.
 
 EXIT STATUS
   0 all cases passed, 1 a case failed or there are none, 2 wrong usage, 3 anything else`
@@ -42,36 +44,83 @@ EXIT STATUS
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {
 	var filter string
-	var options testOptions
-	var build buildFlags
+	var watched bool
+	options := testOptions{streams: streams}
 	command := &cobra.Command{
 		Use:     "test PATH",
 		Short:   "Play a pak's examples and test cases",
 		Long:    testHelp,
 		Example: "  service-adapter pak test redis --run small",
 		Args:    exactly("PATH"),
-		RunE: func(command *cobra.Command, args []string) error {
-			pattern, err := regexp.Compile(filter)
-			if err != nil {
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if options.pattern, err = regexp.Compile(filter); err != nil {
 				return usageError{fmt.Errorf("--run: %w", err)}
 			}
-			return testPak(command, streams, args[0], pattern, options, build)
+			play := func() error { return options.testPak(command.Context(), args[0]) }
+			if watched {
+				return watch(command.Context(), streams, args[0], play)
+			}
+			return play()
 		},
 	}
 	command.Flags().StringVar(&filter, "run", "", "play only the cases whose name matches this regular expression")
 	command.Flags().BoolVar(&options.update, "update", false, "write what the cases gave into their files")
+	command.Flags().BoolVar(&watched, "watch", false, "play again when a file of the pak changes, until interrupted")
 	command.Flags().BoolVar(&options.errands, "errands", false, "apply the provision templates of examples by lifecycle errands")
 	command.Flags().IntVar(&options.parallel, "parallel", 1, "how many cases to play at once")
-	build.sources(command)
+	options.build.sources(command)
 	return command
 }
 
-// testPak plays the cases of a pak. An author's directory without binaries is built first, in a directory that is removed.
-func testPak(
-	command *cobra.Command, streams Streams, path string, pattern *regexp.Regexp, options testOptions, build buildFlags,
-) error {
-	return withPak(streams, path, func(pak *brokerpak.Pak) (err error) {
-		cases, err := paktest.Cases(pak)
+type testOptions struct {
+	streams  Streams
+	pattern  *regexp.Regexp
+	update   bool
+	errands  bool // for the examples
+	parallel int
+	build    buildFlags
+}
+
+// watch plays, and again whenever a file below a path has changed, until the context ends. It returns what was played last.
+func watch(ctx context.Context, streams Streams, path string, play func() error) error {
+	for {
+		seen := fileTimes(path)
+		err := play()
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil && !errors.Is(err, errFindings) {
+			say(streams, err.Error())
+		}
+		say(streams, "waiting for a change of "+path)
+		for fileTimes(path) == seen {
+			select {
+			case <-ctx.Done():
+				return errors.Join(err, ctx.Err())
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// fileTimes tells when the files below a path were written.
+func fileTimes(path string) string {
+	var times strings.Builder
+	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error { // what cannot be read has no times
+		if err == nil && !entry.IsDir() {
+			if info, err := entry.Info(); err == nil {
+				fmt.Fprintln(&times, name, info.ModTime().UnixNano(), info.Size())
+			}
+		}
+		return nil
+	})
+	return times.String()
+}
+
+// testPak plays the cases of a pak. What an author's directory lacks is put together first, in a directory that is removed.
+func (o testOptions) testPak(ctx context.Context, path string) error {
+	return withPak(o.streams, path, func(pak *brokerpak.Pak) (err error) {
+		cases, err := paktest.Cases(pak, o.errands)
 		if err != nil {
 			return err
 		}
@@ -79,49 +128,29 @@ func testPak(
 			return &fault.UserError{Message: fmt.Sprintf("%s has nothing to play: its definitions have no examples, and there are no cases in %s",
 				path, filepath.Join(path, "tests", "*.yml"))}
 		}
-		if cases, err = selected(cases, pattern); err != nil {
+		if cases, err = selected(cases, o.pattern); err != nil {
 			return err
 		}
-		for i := range cases {
-			cases[i].Errands = cases[i].Errands || options.errands && cases[i].File == ""
-		}
 		if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
-			return playCases(command, streams, pak, cases, options)
+			return o.playCases(ctx, pak, cases)
 		}
 		dir, err := os.MkdirTemp("", "pak-test-")
 		if err != nil {
 			return fmt.Errorf("making a directory for the binaries: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		unpacked, err := buildForTest(command, streams, path, dir, build)
+		o.build.target, o.build.output = "current", filepath.Join(dir, "pak")
+		options, err := o.build.options(o.streams, path)
+		if err != nil {
+			return usageError{err}
+		}
+		options.Unpacked = true
+		staged, err := pakbuild.Build(ctx, options)
 		if err != nil {
 			return err
 		}
-		return withPak(streams, unpacked, func(runnable *brokerpak.Pak) error {
-			return playCases(command, streams, runnable, cases, options)
-		})
+		return withPak(o.streams, staged, func(runnable *brokerpak.Pak) error { return o.playCases(ctx, runnable, cases) })
 	})
-}
-
-// buildForTest builds the pak for this platform and unpacks it; it returns where to.
-func buildForTest(command *cobra.Command, streams Streams, path, dir string, build buildFlags) (string, error) {
-	build.target, build.output = "current", filepath.Join(dir, "test.brokerpak")
-	options, err := build.options(streams, path)
-	if err != nil {
-		return "", usageError{err}
-	}
-	file, err := pakbuild.Build(command.Context(), options)
-	if err != nil {
-		return "", err
-	}
-	unpacked := filepath.Join(dir, "pak")
-	return unpacked, pakbuild.Unpack(command.Context(), file, unpacked, nil)
-}
-
-type testOptions struct {
-	update   bool
-	errands  bool // for the examples
-	parallel int
 }
 
 // selected returns the cases whose name matches. That none does is an error.
@@ -140,61 +169,35 @@ func selected(cases []paktest.Case, pattern *regexp.Regexp) ([]paktest.Case, err
 	return chosen, nil
 }
 
-func playCases(command *cobra.Command, streams Streams, pak *brokerpak.Pak, cases []paktest.Case, options testOptions) error {
+func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []paktest.Case) error {
 	failed := 0
-	suite := paktest.Suite{Pak: pak, Getenv: streams.Getenv, Parallel: options.parallel, Done: func(result paktest.Result) {
-		if result.Err != nil && !options.update {
-			failed++
+	var failure error
+	suite := paktest.Suite{Pak: pak, Getenv: o.streams.Getenv, Parallel: o.parallel, Done: func(result paktest.Result) {
+		verdict := "ok   "
+		if result.Err != nil {
+			verdict = "FAIL "
 		}
-		_, _ = fmt.Fprint(streams.Out, resultLine(result, options.update)) // the summary tells of failures as well
+		if o.update && result.Updatable() {
+			changed, err := paktest.Update(result)
+			failure = errors.Join(failure, err)
+			if changed || result.Err != nil {
+				verdict, result.Err = "updated", nil
+			}
+		}
+		line := fmt.Sprintf("%s %s (%s)\n", verdict, result.Case.Name, result.Took.Round(time.Millisecond))
+		if result.Err != nil {
+			failed++
+			line += "      " + strings.ReplaceAll(result.Err.Error(), "\n", "\n      ") + "\n"
+		}
+		_, _ = fmt.Fprint(o.streams.Out, line) // the summary tells of failures as well
 	}}
-	results, err := suite.Play(command.Context(), cases)
-	if err != nil {
+	_, err := suite.Play(ctx, cases)
+	if err := errors.Join(err, failure); err != nil {
 		return err
 	}
-	if options.update {
-		if failed, err = updateCases(results); err != nil {
-			return err
-		}
-	}
-	say(streams, fmt.Sprintf("%d passed, %d failed", len(results)-failed, failed))
+	say(o.streams, fmt.Sprintf("%d passed, %d failed", len(cases)-failed, failed))
 	if failed > 0 {
 		return errFindings
 	}
 	return nil
-}
-
-func resultLine(result paktest.Result, update bool) string {
-	took := result.Took.Round(time.Millisecond)
-	switch {
-	case result.Err == nil:
-		return fmt.Sprintf("ok    %s (%s)\n", result.Case.Name, took)
-	case update && updatable(result):
-		return fmt.Sprintf("updated %s (%s)\n", result.Case.Name, took)
-	}
-	return fmt.Sprintf("FAIL  %s (%s)\n      %s\n", result.Case.Name, took,
-		strings.ReplaceAll(result.Err.Error(), "\n", "\n      "))
-}
-
-// played tells whether a case was played until it gave something to compare.
-func played(result paktest.Result) bool {
-	return result.Outcome.Manifest != nil || result.Outcome.Binding != nil || result.Outcome.Error != ""
-}
-
-// updatable tells whether what a case gave can be written into its file.
-func updatable(result paktest.Result) bool { return result.Case.File != "" && played(result) }
-
-// updateCases rewrites the files of cases and counts those that could not be played to the end.
-func updateCases(results []paktest.Result) (failed int, err error) {
-	for _, result := range results {
-		switch {
-		case result.Case.File == "" && result.Err != nil, !played(result):
-			failed++
-		case result.Case.File != "":
-			if err := paktest.Update(result.Case, result.Outcome); err != nil {
-				return failed, err
-			}
-		}
-	}
-	return failed, nil
 }

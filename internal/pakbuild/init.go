@@ -142,7 +142,8 @@ func write(paks embed.FS, from, dir string, change func(name, file, text string)
 		}
 		written = append(written, file)
 		if kind := schemaOf(file); kind != "" {
-			changed = "# yaml-language-server: $schema=" + SchemaFile(kind) + "\n" + changed
+			above := strings.Repeat("../", strings.Count(file, "/"))
+			changed = "# yaml-language-server: $schema=" + above + SchemaFile(kind) + "\n" + changed
 		}
 		return create(filepath.Join(dir, filepath.FromSlash(file)), changed)
 	})
@@ -163,6 +164,8 @@ func schemaOf(file string) string {
 		return "manifest"
 	case strings.HasSuffix(file, ".yml") && !strings.Contains(file, "/"):
 		return "definition"
+	case strings.HasPrefix(file, "tests/"):
+		return "case"
 	}
 	return ""
 }

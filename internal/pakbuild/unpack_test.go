@@ -124,7 +124,10 @@ var _ = Describe("a new pak", func() {
 		dir := filepath.Join(GinkgoT().TempDir(), "My Mail")
 		files, err := pakbuild.Init(dir)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(files).To(Equal([]string{"bosh/manifest.yml", "manifest.yml", "my-mail.yml", "terraform/bind.tf", "tests/bind.yml"}))
+		Expect(files).To(Equal([]string{
+			"bosh/manifest.yml", "manifest.yml", "my-mail.yml", "terraform/bind.tf",
+			"tests/bind.yml", "tests/defaults.yml", "tests/life.yml", "tests/refused.yml", "tests/server.yml",
+		}))
 		pak, err := brokerpak.Open(dir)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pak.Warnings).To(BeEmpty())

@@ -28,7 +28,7 @@ type takeover struct {
 
 // instances compares the instances of a service.
 func (c *comparison) instances(ctx context.Context, older, newer *brokerpak.Service) error {
-	cases, err := paktest.Cases(c.old)
+	cases, err := paktest.Cases(c.old, false)
 	if err != nil || !older.HasInstances() || !newer.HasInstances() {
 		return err
 	}
@@ -43,7 +43,10 @@ func (c *comparison) instances(ctx context.Context, older, newer *brokerpak.Serv
 		created[testCase.Name] = true
 		t.compare(ctx, testCase, instance, getenv)
 	}
-	results, err := suite.Play(ctx, t.cases(cases))
+	if cases, err = t.cases(cases); err != nil {
+		return err
+	}
+	results, err := suite.Play(ctx, cases)
 	if err != nil || ctx.Err() != nil {
 		return cmp.Or(err, ctx.Err())
 	}
@@ -75,18 +78,22 @@ func (c *comparison) unrunnable(ctx context.Context, older, newer *brokerpak.Ser
 }
 
 // cases are those of the service whose plan still exists, and for each plan one with nothing but the parameters that are required.
-func (t *takeover) cases(all []paktest.Case) (cases []paktest.Case) {
+func (t *takeover) cases(all []paktest.Case) (cases []paktest.Case, err error) {
 	plans := t.older.Plans
 	if len(plans) == 0 { // operators add them
 		plans = []brokerpak.Plan{{Name: "without a plan"}}
 	}
 	for _, plan := range plans {
-		bare := paktest.Case{Name: t.older.Name + "/" + plan.Name, Service: t.older.Name, Plan: plan.ID, Create: map[string]any{}}
+		parameters := map[string]any{}
 		given := value.Merge(plan.ProvisionOverrides, plan.Properties)
 		for _, input := range t.older.Provision.UserInputs {
 			if _, ok := given[input.Name]; input.Required && !input.HasDefault && !ok {
-				bare.Create[input.Name] = input.Typical()
+				parameters[input.Name] = input.Typical()
 			}
+		}
+		bare, err := paktest.New(t.old, t.older.Name+"/"+plan.Name, map[string]any{"service": t.older.Name, "plan": plan.ID, "create": parameters})
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, bare)
 	}
@@ -99,12 +106,12 @@ func (t *takeover) cases(all []paktest.Case) (cases []paktest.Case) {
 			testCase.Plan = plan.ID
 		}
 		gone := plan != nil && t.newer.Plan(plan.ID) == nil
-		if !gone && testCase.Service == t.older.Name && testCase.Expect.Error == "" {
-			testCase.Expect = paktest.Expectation{}
+		served := testCase.Server.Start != "" // its values are those of a server, for bindings
+		if !gone && !served && testCase.Service == t.older.Name && !testCase.Expect.Fails() && !testCase.Steps[0].Expect.Fails() {
 			cases = append(cases, testCase)
 		}
 	}
-	return cases
+	return cases, nil
 }
 
 // compare finds how an instance changes when operators let it get the templates and the OpenTofu of the new pak.
@@ -120,9 +127,7 @@ func (t *takeover) compare(ctx context.Context, testCase paktest.Case, instance 
 		return getenv(name)
 	}}
 	sample := odb.Sample(t.newer, t.newer.Plan(testCase.Plan), instance.ID)
-	if testCase.Errands {
-		sample.AddErrands()
-	}
+	sample.Configure(t.newer, t.newer.Plan(testCase.Plan), testCase.Steps[0].Surroundings)
 	changes, err := adapter.PendingChanges(ctx, invocation, instance.Manifest, string(value.MustJSON(sample.Plan)), &sample.Deployment)
 	if err != nil {
 		t.report(testCase, breaks, "update-refused", "updates and upgrades are refused: "+oneLine(err))

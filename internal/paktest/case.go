@@ -1,167 +1,139 @@
 // Package paktest plays the examples and the test cases of a pak as the on-demand broker would: schemas, create, the check for
-// pending changes, update, bind and unbind, through the adapter and the pak's own OpenTofu.
+// pending changes, update, upgrade, bind, unbind and the lifecycle errands, through the adapter and the pak's own OpenTofu.
 package paktest
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
+	"reflect"
 
 	"gopkg.in/yaml.v3"
 
-	"service-adapter/brokerpak"
-	"service-adapter/internal/fault"
+	"service-adapter/adapter"
+	"service-adapter/internal/odb"
 	"service-adapter/internal/value"
 )
 
-// Case is one test case: a file tests/*.yml of the pak, or an entry of a definition's examples.
+// Case is a test case: a file tests/*.yml of the pak, or an example of a definition. The tags are what the schema and docs/testing.md say.
 type Case struct {
-	// Name is the file's name without its ending, or "SERVICE/EXAMPLE".
+	// Name is the file's name without its ending, or "SERVICE/EXAMPLE"; File is "" for an example.
 	Name string `yaml:"-"`
-	// File is the path of the case's file; "" for an example.
 	File string `yaml:"-"`
-	// Service and Plan are names; a pak's only service need not be named. Without a plan the first one is played.
-	Service string `yaml:"service,omitempty"`
-	Plan    string `yaml:"plan,omitempty"`
-	// Create and Update are the parameters of create and update requests. No update is played without Update.
-	Create map[string]any  `yaml:"create,omitempty"`
-	Update *map[string]any `yaml:"update,omitempty"`
-	// Bind are the parameters of a bind request. No binding is made without it; an empty mapping binds without parameters.
-	Bind *map[string]any `yaml:"bind,omitempty"`
-	// Errands applies and destroys the provision template by the lifecycle errands apply-instance and destroy-instance.
-	Errands bool `yaml:"errands,omitempty"`
-	// BindCanFail makes a failing bind a note instead of a failure.
-	BindCanFail bool `yaml:"bind_can_fail,omitempty"`
-	// Variables are the values of variables that BOSH would generate: "redis_tls.ca".
-	Variables map[string]string `yaml:"variables,omitempty"`
-	// VMs are the addresses of instance groups; groups that are not named have one address.
-	VMs    map[string][]string `yaml:"vms,omitempty"`
-	Expect Expectation         `yaml:"expect,omitempty"`
+
+	Service          string          `yaml:"service" doc:"The name of the service; not needed where the pak has one."`
+	Create           *map[string]any `yaml:"create" doc:"Parameters of the create request."`
+	Update           *map[string]any `yaml:"update" doc:"Parameters of an update request; without the key there is none."`
+	Bind             *map[string]any `yaml:"bind" doc:"Parameters of a bind request; without the key there is none."`
+	BindCanFail      bool            `yaml:"bind_can_fail" doc:"Whether the bind may fail, because there is no server."`
+	PreviousManifest string          `yaml:"previous_manifest" doc:"A file, relative to the case: the manifest of an instance that is there already. Without 'create' it is upgraded first."`
+	Steps            []Step          `yaml:"steps" doc:"What happens, instead of 'create', 'update' and 'bind'."`
+	Expect           Expectation     `yaml:"expect" doc:"What all of it must give; what is left out is not compared."`
+	Defaults         `yaml:",inline"`
 }
 
-// Expectation is what a case must give; what is left out is not compared. A text may hold <any> for what differs from run to
-// run, and holds <secret NAME> for the value of a secret.
+// Defaults are the keys of tests/defaults.yml, which every case may have as well.
+type Defaults struct {
+	Deployment `yaml:",inline"`
+
+	Server Server `yaml:"server" doc:"A program that runs while the case is played."`
+}
+
+// Deployment is what the operator says, and what the instance finds. A step changes it for those that follow.
+type Deployment struct {
+	odb.Surroundings `yaml:",inline"`
+
+	Config adapter.Config `yaml:"config" doc:"[The adapter's configuration](configuration.md); 'paks', 'state' and 'cache_dir' are the test's."`
+}
+
+// Server is a program; the zero value is none. Its commands are for the shell.
+type Server struct {
+	Start string   `yaml:"start" doc:"The command that runs it in the foreground, in a directory of its own."`
+	Ready string   `yaml:"ready" doc:"A command that succeeds when it is ready; without it nothing is waited for."`
+	Ports []string `yaml:"ports" doc:"Names of environment variables, which get free ports of 127.0.0.1."`
+}
+
+// Step is one thing that happens to an instance.
+type Step struct {
+	Do         string         `yaml:"do" doc:"What happens."`
+	Parameters map[string]any `yaml:"parameters" doc:"Parameters of the request."`
+	ID         string         `yaml:"id" doc:"The id of the binding that is made or deleted, where there are several."`
+	Command    string         `yaml:"command" doc:"For 'run': a command for the shell, which must succeed. It finds the last binding as JSON on its standard input, and the environment of the server."`
+	Expect     Expectation    `yaml:"expect" doc:"What the step must give. A refused request that is expected does not end the case."`
+	Deployment `yaml:",inline"`
+
+	node *yaml.Node // the step with everything that it takes from the case and from earlier steps
+	line int        // where it stands among the steps of the file; 0 where it does not
+}
+
+// Expectation is what must come of something, by section. Its fields only declare the sections.
 type Expectation struct {
-	// Manifest is the manifest after the last deployment, without the adapter's record.
-	Manifest map[string]any `yaml:"manifest,omitempty"`
-	// Outputs are those of the provision template after the last deployment.
-	Outputs map[string]any `yaml:"outputs,omitempty"`
-	// Binding is the whole answer to the bind request: credentials, syslog_drain_url, ….
-	Binding map[string]any `yaml:"binding,omitempty"`
-	// Error is the text that the user reads; nothing after the request that gave it is played.
-	Error string `yaml:"error,omitempty"`
+	Manifest       map[string]any   `yaml:"manifest" doc:"The deployed manifest, without the adapter's record."`
+	Outputs        map[string]any   `yaml:"outputs" doc:"The outputs of the provision template."`
+	Binding        map[string]any   `yaml:"binding" doc:"The answer to the bind request: 'credentials', 'syslog_drain_url' and others."`
+	DashboardURL   string           `yaml:"dashboard_url" doc:"The dashboard."`
+	Schemas        map[string]any   `yaml:"schemas" doc:"The schemas of the plan, as the broker gets them."`
+	Labels         map[string]any   `yaml:"labels" doc:"The labels of the instance."`
+	Configs        map[string]any   `yaml:"configs" doc:"The BOSH configs, by their kind."`
+	Error          string           `yaml:"error" doc:"What the user reads of a refused request."`
+	OperatorError  string           `yaml:"operator_error" doc:"What the operator's log says of a refused request."`
+	Exit           int              `yaml:"exit" doc:"The exit code of a refused request: 41, 42, 49, 10 or 1."`
+	Unchanged      bool             `yaml:"unchanged" doc:"Whether manifest and outputs are as they were before the step."`
+	PendingChanges []map[string]any `yaml:"pending_changes" doc:"What 'pending-changes --json' lists."`
+
+	sections map[string]any
 }
 
-// Cases returns the cases of a pak directory or zip: the examples of its definitions, then the files of tests/ by name. A zip
-// has examples only. All faults of the files are returned at once.
-func Cases(pak *brokerpak.Pak) ([]Case, error) {
-	cases := exampleCases(pak)
-	if pak.IsZip() {
-		return cases, nil
-	}
-	files, err := filepath.Glob(filepath.Join(pak.Path, "tests", "*.yml"))
-	if err != nil {
-		return nil, fmt.Errorf("looking for test cases: %w", err)
-	}
-	slices.Sort(files)
-	var failed []error
-	for _, file := range files {
-		read, err := readCase(file)
-		if err == nil {
-			err = read.check(pak)
-		}
-		if err != nil {
-			failed = append(failed, &fault.UserError{Message: file + ": " + err.Error()})
-			continue
-		}
-		cases = append(cases, read)
-	}
-	return cases, errors.Join(failed...)
+// UnmarshalYAML keeps the sections that are there.
+func (e *Expectation) UnmarshalYAML(node *yaml.Node) error {
+	err := node.Decode(&e.sections)
+	e.sections, _ = value.Normalise(e.sections).(map[string]any)
+	return err
 }
 
-func exampleCases(pak *brokerpak.Pak) []Case {
-	var cases []Case
-	for _, service := range pak.Services {
-		for _, example := range service.Examples {
-			made := Case{
-				Name: service.Name + "/" + example.Name, Service: service.Name, Plan: example.PlanID,
-				Create: example.ProvisionParams, BindCanFail: example.BindCanFail,
+// actions are what a step may do.
+func actions() map[string]func(*run) error {
+	return map[string]func(*run) error{
+		"create": (*run).create, "update": (*run).update, "upgrade": (*run).upgrade, "bind": (*run).bind, "unbind": (*run).unbind,
+		"apply-instance": (*run).applyInstance, "destroy-instance": (*run).destroyInstance, "delete": (*run).delete,
+		"pending-changes": (*run).listPending, "run": (*run).command,
+	}
+}
+
+// Schema returns the JSON Schema, draft-07, of a case.
+func Schema() map[string]any {
+	made := schema(reflect.TypeFor[Case]())
+	made["$schema"], made["title"] = "http://json-schema.org/draft-07/schema#", "Test case of a brokerpak"
+	steps, _ := made["properties"].(map[string]any)["steps"].(map[string]any)["items"].(map[string]any)
+	steps["required"] = []any{"do"}
+	steps["properties"].(map[string]any)["do"].(map[string]any)["enum"] = value.Keys(actions()) //nolint:forcetypeassert // made above
+	return made
+}
+
+// schema is that of a type. Anything may be null.
+func schema(of reflect.Type) map[string]any {
+	switch of.Kind() {
+	case reflect.Pointer:
+		return schema(of.Elem())
+	case reflect.Struct:
+		properties := map[string]any{}
+		keys, fields := adapter.FieldsOf(of)
+		for i, key := range keys {
+			property := schema(fields[i].Type)
+			if doc := fields[i].Tag.Get("doc"); doc != "" {
+				property["description"] = doc
 			}
-			if service.Binds() {
-				bind := nonNil(example.BindParams)
-				made.Bind = &bind
-			}
-			cases = append(cases, made)
+			properties[key] = property
 		}
-	}
-	return cases
-}
-
-func nonNil(m map[string]any) map[string]any {
-	if m == nil {
+		return map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": properties}
+	case reflect.Map:
+		return map[string]any{"type": []any{"object", "null"}, "additionalProperties": schema(of.Elem())}
+	case reflect.Slice:
+		return map[string]any{"type": []any{"array", "null"}, "items": schema(of.Elem())}
+	case reflect.Bool:
+		return map[string]any{"type": []any{"boolean", "null"}}
+	case reflect.Int:
+		return map[string]any{"type": []any{"integer", "null"}}
+	case reflect.Interface:
 		return map[string]any{}
+	default:
+		return map[string]any{"type": []any{"string", "number", "boolean", "null"}} // YAML's scalars are texts as well
 	}
-	return m
-}
-
-func readCase(file string) (Case, error) {
-	var read Case
-	opened, err := os.Open(file) //nolint:gosec // a file of the pak
-	if err != nil {
-		return read, err
-	}
-	defer func() { _ = opened.Close() }() // opened for reading: closing cannot lose anything
-	decoder := yaml.NewDecoder(opened)
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&read); err != nil && !errors.Is(err, io.EOF) {
-		return read, explain(err)
-	}
-	read.Name, read.File = strings.TrimSuffix(filepath.Base(file), ".yml"), file
-	for _, parameters := range []*map[string]any{&read.Create, read.Update, read.Bind, &read.Expect.Manifest, &read.Expect.Outputs, &read.Expect.Binding} {
-		if parameters != nil && *parameters != nil {
-			*parameters, _ = value.Normalise(*parameters).(map[string]any)
-		}
-	}
-	return read, nil
-}
-
-// explain words the YAML library's errors for authors, without Go's types.
-func explain(err error) error {
-	var types *yaml.TypeError
-	if !errors.As(err, &types) {
-		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	unknownKey := regexp.MustCompile(`^line (\d+): field (\S+) not found in type .*$`)
-	wrongType := regexp.MustCompile(`^line (\d+): cannot unmarshal .*$`)
-	var lines []error
-	for _, line := range types.Errors {
-		line = unknownKey.ReplaceAllString(line, `line $1: unknown key "$2"; see service-adapter pak test --help`)
-		line = wrongType.ReplaceAllString(line, `line $1: the value has the wrong type; see service-adapter pak test --help`)
-		lines = append(lines, errors.New(line))
-	}
-	return errors.Join(lines...)
-}
-
-// check resolves the names of service and plan.
-func (c *Case) check(pak *brokerpak.Pak) error {
-	var names []string
-	for _, service := range pak.Services {
-		names = append(names, service.Name)
-	}
-	if c.Service == "" && len(names) == 1 {
-		c.Service = names[0]
-	}
-	service := pak.Service(c.Service)
-	if service == nil {
-		return fmt.Errorf("service %q is not in the pak; it has: %s", c.Service, strings.Join(names, ", "))
-	}
-	if c.Plan != "" && service.Plan(c.Plan) == nil {
-		return fmt.Errorf("service %q has no plan %q", c.Service, c.Plan)
-	}
-	return nil
 }

@@ -1,146 +1,128 @@
 package paktest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
+	"service-adapter/adapter"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/value"
 )
 
 // anything stands in an expected text for what differs from run to run.
 const anything = "<any>"
 
-// compare holds the outcome against what the case expects.
-func (r *run) compare(failure error) error {
-	expect := r.testCase.Expect
-	if expect.Error != "" || failure != nil {
-		if failure != nil && expect.Error == "" {
-			return failure
-		}
-		if !matches(expect.Error, r.outcome.Error) {
-			return fmt.Errorf("expected the error %q, found %q", expect.Error, r.outcome.Error)
-		}
-		return nil
-	}
+// compare holds what came of something against what is expected of it, by section. The error names every difference.
+func compare(expect, outcome map[string]any) error {
 	var failed []error
-	if expect.Manifest != nil {
-		failed = append(failed, differences("manifest", expect.Manifest, r.outcome.Manifest)...)
+	for _, section := range value.Keys(expect) {
+		if found, ok := outcome[section]; ok {
+			failed = append(failed, differences(section, expect[section], found))
+		} else {
+			failed = append(failed, fmt.Errorf("%s: expected %s, there is none", section, value.MustJSON(expect[section])))
+		}
 	}
-	if expect.Outputs != nil {
-		failed = append(failed, differences("outputs", expect.Outputs, r.outcome.Outputs)...)
+	if err := errors.Join(failed...); err != nil {
+		return mismatch{err}
 	}
-	if expect.Binding != nil {
-		failed = append(failed, differences("binding", expect.Binding, r.outcome.Binding)...)
+	return nil
+}
+
+// mismatch is what compare found.
+type mismatch struct{ error }
+
+// differences lists where two values differ, by paths as ops files have them.
+func differences(path string, expected, found any) error {
+	var failed []error
+	for _, change := range adapter.Diff(path, expected, keep(expected, found)) {
+		at := strings.ReplaceAll(change.Path, "//", "/") // a path that is a key begins with a slash
+		failed = append(failed, fmt.Errorf("%s: expected %s, found %s", at, shown(change.Deployed), shown(change.Generated)))
 	}
 	return errors.Join(failed...)
 }
 
-// differences lists where two values differ, by path.
-func differences(path string, expected, found any) []error {
-	switch e := expected.(type) {
-	case map[string]any:
-		f, ok := found.(map[string]any)
-		if !ok {
-			break
-		}
-		var all []error
-		for _, key := range value.Keys(e) {
-			if item, ok := f[key]; ok {
-				all = append(all, differences(path+"/"+key, e[key], item)...)
-			} else {
-				all = append(all, fmt.Errorf("%s/%s is missing", path, key))
-			}
-		}
-		for _, key := range value.Keys(f) {
-			if _, ok := e[key]; !ok {
-				all = append(all, fmt.Errorf("%s/%s is not expected: %s", path, key, value.Text(f[key])))
-			}
-		}
-		return all
-	case []any:
-		f, ok := found.([]any)
-		if !ok || len(f) != len(e) {
-			break
-		}
-		var all []error
-		for i := range e {
-			all = append(all, differences(fmt.Sprintf("%s/%d", path, i), e[i], f[i])...)
-		}
-		return all
-	case string:
-		if f, ok := found.(string); ok && matches(e, f) || e == anything {
-			return nil
-		}
-	default:
-		if expected == found {
-			return nil
-		}
+func shown(item any) string {
+	if item == nil {
+		return "nothing"
 	}
-	return []error{fmt.Errorf("%s: expected %s, found %s", path, value.MustJSON(expected), value.MustJSON(found))}
+	return string(value.MustJSON(item))
 }
 
-// matches compares texts; <any> stands for any text.
-func matches(expected, found string) bool {
-	if !strings.Contains(expected, anything) {
-		return expected == found
+// entries are those of a mapping, or those of a list by the steps that lead to them in the paths of ops files; nil for a scalar. Names
+// are the steps of a list in its order, not nil.
+func entries(of any) (all map[string]any, names []string) {
+	list, ok := of.([]any)
+	if !ok {
+		all, _ = of.(map[string]any)
+		return all, nil
 	}
-	parts := strings.Split(expected, anything)
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
+	all, names = map[string]any{}, []string{}
+	for i, item := range list {
+		step := strconv.Itoa(i)
+		if entry, ok := item.(map[string]any); ok && entry["name"] != nil {
+			step = "name=" + value.Text(entry["name"])
+		}
+		if _, twice := all[step]; twice {
+			step = strconv.Itoa(i)
+		}
+		all[step], names = item, append(names, step)
 	}
-	pattern, err := regexp.Compile(`(?s)^` + strings.Join(parts, ".*") + `$`)
-	return err == nil && pattern.MatchString(found)
+	return all, names
 }
 
-// Update rewrites the case's file with what the case gave. Expected texts with <any> that still match are kept.
-func Update(testCase Case, outcome Expectation) error {
-	if testCase.File == "" {
-		return errors.New("an example expects nothing; write a file in tests/")
+// isPaths tells whether an expected mapping has places of what is found instead of its keys.
+func isPaths(expected map[string]any) bool {
+	for key := range expected {
+		if !strings.HasPrefix(key, "/") {
+			return false
+		}
 	}
-	if outcome.Error != "" {
-		outcome.Manifest, outcome.Outputs, outcome.Binding = nil, nil, nil
-	}
-	if matches(testCase.Expect.Error, outcome.Error) {
-		outcome.Error = testCase.Expect.Error
-	}
-	outcome.Manifest, _ = keep(testCase.Expect.Manifest, outcome.Manifest).(map[string]any)
-	outcome.Outputs, _ = keep(testCase.Expect.Outputs, outcome.Outputs).(map[string]any)
-	outcome.Binding, _ = keep(testCase.Expect.Binding, outcome.Binding).(map[string]any)
-	testCase.Expect = outcome
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(testCase), encoder.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", testCase.File, err)
-	}
-	return os.WriteFile(testCase.File, out.Bytes(), 0o644) //nolint:gosec // a source file of the author
+	return len(expected) > 0
 }
 
-// keep puts expected texts with <any> back where they match.
+// at are the values at paths; null where there is nothing.
+func at(found any, paths map[string]any) map[string]any {
+	view := instance.View{Manifest: value.MustJSON(found)} // any YAML will do
+	all := map[string]any{}
+	for path := range paths {
+		all[path], _ = view.Find(path)
+	}
+	return all
+}
+
+// matches compares a text with one that was found; <any> stands for any text.
+func matches(expected string, found any) bool {
+	text, ok := found.(string)
+	parts := strings.Split(regexp.QuoteMeta(expected), anything)
+	return ok && regexp.MustCompile(`(?s)^`+strings.Join(parts, ".*")+`$`).MatchString(text)
+}
+
+// keep is what was found, in the form that is expected: with the same paths, and with expected texts with <any> that match.
 func keep(expected, found any) any {
-	switch f := found.(type) {
-	case map[string]any:
-		e, _ := expected.(map[string]any)
-		for key := range f {
-			f[key] = keep(e[key], f[key])
-		}
-	case []any:
-		e, _ := expected.([]any)
-		for i := range f {
-			if i < len(e) {
-				f[i] = keep(e[i], f[i])
-			}
-		}
-	case string:
-		if e, ok := expected.(string); ok && matches(e, f) {
-			return e
-		}
+	e, _ := entries(expected)
+	f, names := entries(found)
+	text, isText := expected.(string)
+	switch {
+	case isText && (text == anything || matches(text, found)):
+		return expected
+	case f == nil:
+		return found
+	case isPaths(e):
+		f, names = at(found, e), nil
 	}
-	return found
+	made := map[string]any{}
+	for key := range f {
+		made[key] = keep(e[key], f[key])
+	}
+	if names == nil {
+		return made
+	}
+	list := []any{}
+	for _, name := range names {
+		list = append(list, made[name])
+	}
+	return list
 }

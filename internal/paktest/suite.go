@@ -18,10 +18,11 @@ import (
 
 // Result is the outcome of one case.
 type Result struct {
-	Case    Case
-	Outcome Expectation
-	Err     error
-	Took    time.Duration
+	Case Case
+	// Outcomes are what the steps gave, as far as they were played: sections as in an expectation.
+	Outcomes []map[string]any
+	Err      error
+	Took     time.Duration
 }
 
 // Suite plays the cases of a pak.
@@ -52,10 +53,10 @@ func (s Suite) Play(ctx context.Context, cases []Case) (results []Result, err er
 		group.Go(func() error {
 			began := time.Now()
 			// Each case has directories of its own: runs of one workspace name would wait for each other.
-			outcome, err := s.playOne(ctx, testCase, filepath.Join(dir, strconv.Itoa(i)))
+			outcomes, err := s.playOne(ctx, testCase, filepath.Join(dir, strconv.Itoa(i)))
 			mutex.Lock()
 			defer mutex.Unlock()
-			results[i] = Result{Case: testCase, Outcome: outcome, Err: err, Took: time.Since(began)}
+			results[i] = Result{Case: testCase, Outcomes: outcomes, Err: err, Took: time.Since(began)}
 			s.Done(results[i])
 			return nil
 		})
