@@ -14,7 +14,6 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/paktest"
-	"service-adapter/internal/provision"
 	"service-adapter/internal/value"
 )
 
@@ -140,22 +139,18 @@ func (t *takeover) compare(ctx context.Context, testCase paktest.Case, instance 
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// judge says what a change means. BOSH deletes the disks of an instance group that is gone, and a disk that has no type any more.
+// judge says what a change means.
 func judge(change adapter.Change) (verdict diag.Severity, rule, message string) {
-	entry, ofGroup := strings.CutPrefix(change.Path, "/instance_groups/name=")
-	group, key, _ := strings.Cut(entry, "/")
-	action := provision.Action(change.OpenTofu)
-	switch {
-	case action == provision.Destroy || action == provision.Replace:
-		return breaks, "resource-lost", fmt.Sprintf("OpenTofu will %s %s", action, change.Path)
-	case action != "":
-		return needsUpgrade, "resource-changed", fmt.Sprintf("OpenTofu will %s %s", action, change.Path)
-	case ofGroup && key == "" && change.Generated == nil:
-		return breaks, "disk-lost", fmt.Sprintf("instance group %q is gone, and its disks unless the broker's plan has migrated_from", group)
-	case ofGroup && key == "persistent_disk_type" && value.Text(change.Generated) == "":
-		return breaks, "disk-lost", fmt.Sprintf("instance group %q has no persistent disk any more", group)
+	if action := change.OpenTofu; action != "" {
+		verdict, rule, message = needsUpgrade, "resource-changed", fmt.Sprintf("OpenTofu will %s %s", action, change.Path)
+	} else {
+		verdict, rule = needsUpgrade, "manifest"
+		message = fmt.Sprintf("the manifest has %s at %s instead of %s", shown(change.Generated), change.Path, shown(change.Deployed))
 	}
-	return needsUpgrade, "manifest", fmt.Sprintf("the manifest has %s at %s instead of %s", shown(change.Generated), change.Path, shown(change.Deployed))
+	if change.Effect == adapter.DataAtRisk {
+		verdict, rule = breaks, "data-at-risk"
+	}
+	return verdict, rule, message + "; " + change.Consequence
 }
 
 func (t *takeover) report(testCase paktest.Case, verdict diag.Severity, rule, message string) {
