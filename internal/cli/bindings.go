@@ -16,8 +16,9 @@ SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, an
 
 // newBindings is `bindings`.
 func newBindings(streams Streams) *cobra.Command {
-	return storedGroup(streams, lifecycle.Binding, "List, show, delete, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
+	return storedGroup(streams, lifecycle.Binding, "List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
 		newDelete(streams),
+		newDrift(streams, lifecycle.Binding),
 		newExport(streams),
 		newImport(streams),
 		newList(streams, lifecycle.Binding),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"service-adapter/adapter"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
 )
 
@@ -29,7 +31,9 @@ type result struct {
 	Left []string `json:"left,omitempty"`
 	// Bindings are the ids of an instance's bindings that were deleted before it, or would be.
 	Bindings []string `json:"bindings,omitempty"`
-	Error    string   `json:"error,omitempty"`
+	// Changes are what differs from the state, or what an apply would do.
+	Changes []tfjson.Change `json:"changes,omitempty"`
+	Error   string          `json:"error,omitempty"`
 	// would is the result that a dry run did not bring about.
 	would string
 }
@@ -42,6 +46,7 @@ const (
 	current   = "current"
 	deleted   = "deleted"
 	destroyed = "destroyed"
+	drifted   = "drifted"
 	encrypted = "encrypted"
 	failed    = "failed"
 	forgotten = "forgotten"
@@ -56,11 +61,11 @@ func (r *result) text() string {
 	switch r.Result {
 	case absent:
 		return name + "nothing to do, there is none"
-	case chosen, destroyed:
+	case chosen, destroyed, drifted:
 		if len(r.Bindings) > 0 {
 			return name + r.label() + ", its bindings first: " + strings.Join(r.Bindings, ", ")
 		}
-		return name + r.label()
+		return name + r.label() + changed(r.Changes)
 	case current:
 		return name + "is up to date"
 	case upgraded:
@@ -77,6 +82,22 @@ func (r *result) text() string {
 	default:
 		return name + r.Result
 	}
+}
+
+// changed lists changes, to be put after what they come to; "" for none.
+func changed(changes []tfjson.Change) string {
+	var texts []string
+	for _, change := range changes {
+		text := change.Address + " " + change.Action
+		if len(change.Attributes) > 0 {
+			text += " (" + strings.Join(change.Attributes, ", ") + ")"
+		}
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(texts, ", ")
 }
 
 // label is the result in words, as the summary counts it.
@@ -101,6 +122,8 @@ type batch struct {
 	// doing, for the progress, tells that runs of OpenTofu make sense side by side.
 	doing  string
 	asJSON bool
+	// atOnce is how many run side by side; 0 means as many as there are processors. Else that is said, and a failure is more than a finding.
+	atOnce int
 	// brief leaves it to the summary to tell what is up to date.
 	brief bool
 }
@@ -127,11 +150,15 @@ func (b *batch) attach(command *cobra.Command) *cobra.Command {
 // they come or one JSON document, and a summary. The error is errFindings when something failed.
 func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lifecycle.Stored) error {
 	results := make([]result, len(items))
+	if b.atOnce > 0 && len(items) > 0 {
+		say(b.streams, fmt.Sprintf("%s: %d, %d at once; each takes a run of OpenTofu with its providers, which read every resource",
+			b.doing, len(items), min(len(items), b.atOnce)))
+	}
 	progress := newProgress(b.streams, b.doing)
 	var writing error
 	limit := 1
 	if b.doing != "" {
-		limit = runtime.NumCPU()
+		limit = cmp.Or(b.atOnce, runtime.NumCPU())
 	}
 	sideBySide(limit, len(items), func(i int) {
 		results[i] = result{Result: failed, Error: "interrupted before it began"}
@@ -203,10 +230,14 @@ func (b *batch) summarise(results []result) error {
 		parts = []string{"nothing to do"}
 	}
 	say(b.streams, strings.Join(parts, ", "))
-	if counts[failed] > 0 {
+	switch {
+	case counts[failed] > 0 && b.atOnce > 0:
+		return fmt.Errorf("%d of %d could not be compared", counts[failed], len(results))
+	case counts[failed]+counts[drifted] > 0:
 		return errFindings
+	default:
+		return nil
 	}
-	return nil
 }
 
 // outcome is the result of work that gave this error; success names it when there was none. That there is nothing to work on is

@@ -19,8 +19,8 @@ import (
 
 // filter is which of all bindings or instances are meant. What its fields leave empty does not matter.
 type filter struct {
-	service, instance string
-	conditions        []string
+	service, plan, instance string
+	conditions              []string
 	// older is the least age, such as "720h" or "30d"; before is the time that check makes of it.
 	older, before string
 	// existing is a file with ids and names of deployments: those are meant that are not among them. allowAll allows that these are all.
@@ -42,6 +42,7 @@ func conditions() []string {
 // flags adds the flags of the filter to a command.
 func (f *filter) flags(command *cobra.Command) {
 	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
+	command.Flags().StringVar(&f.plan, "plan", "", "only those of this plan, by its name")
 	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
 	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
 	command.Flags().StringVar(&f.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
@@ -112,7 +113,7 @@ func (f *filter) only() []lifecycle.Condition {
 }
 
 func (f *filter) empty() bool {
-	return f.service == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == "" && f.older == ""
+	return f.service == "" && f.plan == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == "" && f.older == ""
 }
 
 // apply returns those that are meant.
@@ -133,6 +134,7 @@ func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
 	for _, stored := range all {
 		switch {
 		case f.service != "" && stored.Service != f.service,
+			f.plan != "" && stored.Plan != f.plan,
 			f.instance != "" && stored.InstanceID != f.instance,
 			len(f.conditions) > 0 && !slices.Contains(f.conditions, string(stored.Condition)),
 			f.older != "" && (stored.CreatedAt == "" || stored.CreatedAt >= f.before),

@@ -21,6 +21,7 @@ func newInstance(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Instance, "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
 		newApply(streams),
 		newDestroy(streams),
+		newDrift(streams, lifecycle.Instance),
 		newList(streams, lifecycle.Instance),
 		newShow(streams, lifecycle.Instance),
 		newUnlock(streams, lifecycle.Instance),
@@ -30,6 +31,7 @@ func newInstance(streams Streams) *cobra.Command {
 
 const applyHelp = `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
 OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
+With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
 
 --intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
 says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.
@@ -39,8 +41,9 @@ EXIT STATUS
 
 // newApply is `instance apply`.
 func newApply(streams Streams) *cobra.Command {
-	chosen := &selection{kind: lifecycle.Instance}
+	ids := &selection{kind: lifecycle.Instance}
 	var file string
+	var dryRun bool
 	var intent *adapter.Intent
 	command := &cobra.Command{
 		Use:     "apply ID… | --all | --intent FILE",
@@ -51,16 +54,18 @@ func newApply(streams Streams) *cobra.Command {
 			if file != "" {
 				return cobra.NoArgs(command, args)
 			}
-			return chosen.check(command, args)
+			return ids.check(command, args)
 		},
 	}
-	chosen.flags(command)
+	ids.flags(command)
 	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be done")
 	command.MarkFlagsMutuallyExclusive("intent", "all")
+	command.MarkFlagsMutuallyExclusive("intent", "dry-run")
 	run := batch{streams: streams}
 	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
 		if file == "" {
-			return chosen.items(ctx, streams, operator, args)
+			return ids.items(ctx, streams, operator, args)
 		}
 		intent, err = readIntent(operator, file)
 		if err != nil {
@@ -72,7 +77,13 @@ func newApply(streams Streams) *cobra.Command {
 		if intent != nil {
 			return outcome(operator.ApplyIntent(ctx, intent), applied)
 		}
-		return outcome(operator.ApplyStored(ctx, stored.Kind, stored.ID), applied)
+		changes, err := operator.ApplyStored(ctx, stored.Kind, stored.ID, dryRun)
+		if !dryRun {
+			return outcome(err, applied)
+		}
+		done := different(changes, err, chosen)
+		done.would = applied
+		return done
 	}
 	return run.attach(command)
 }

@@ -9,6 +9,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/tofu"
 )
 
@@ -195,26 +196,52 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only 
 }
 
 // ApplyStored applies the template of a binding or instance once more, with the inputs that it was made with: what was changed behind
-// OpenTofu's back is as it was, and what an interruption left is finished.
-func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string) error {
-	return m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
-		switch {
-		case stored.Record == nil:
-			return errors.New(stored.Error)
+// OpenTofu's back is as it was, and what an interruption left is finished. A dry run only tells what that does to which resource.
+func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun bool) (changes []tfjson.Change, err error) {
+	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
+		switch version := prepared.Tofu(); {
 		case stored.Condition == Importing:
 			return errors.New("its import was not finished: the next update of the instance imports again")
+		case opentofu.Older(stored.State.TofuVersion, version):
+			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, version)
+		case !dryRun:
+			return space.Apply(ctx, prepared, stored.Record.Inputs)
+		}
+		changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, false)
+		return err
+	})
+	return changes, err
+}
+
+// Drift tells what of a binding or instance differs from its state, with the inputs that it was made with, and changes nothing. Of one that
+// is not complete nobody can tell what should exist: then the condition is all that it tells.
+func (m *Manager) Drift(ctx context.Context, kind Kind, id string) (changes []tfjson.Change, condition Condition, err error) {
+	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
+		if condition = stored.Condition; condition == Complete {
+			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, true)
+		}
+		return err
+	})
+	return changes, condition, err
+}
+
+// onTemplate works on a binding or instance with the template that it was made with.
+func (m *Manager) onTemplate(
+	ctx context.Context, kind Kind, id string,
+	work func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error,
+) error {
+	return m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+		if stored.Record == nil {
+			return errors.New(stored.Error)
 		}
 		installation, missing, err := m.installationFor(ctx, stored.Record)
 		if err != nil {
 			return err
 		}
-		if opentofu.Older(stored.State.TofuVersion, installation.Version) {
-			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, installation.Version)
-		}
 		prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())
 		if err != nil {
 			return errors.Join(missing, err)
 		}
-		return space.Apply(ctx, prepared, stored.Record.Inputs)
+		return work(ctx, space, stored, prepared)
 	})
 }

@@ -59,9 +59,15 @@ func (w *run) take(ctx context.Context, prepared *tofu.Prepared) (*tofu.Prepared
 	if err := w.wanted.StoreWith(w.space); err != nil {
 		return regenerated, err
 	}
-	plan, err := w.space.Plan(ctx, regenerated, w.wanted.Inputs)
-	if err == nil && len(plan.Destroy) > 0 {
-		err = fault.Userf("the plan would destroy %s; the import is cancelled", strings.Join(plan.Destroy, ", "))
+	plan, err := w.space.Plan(ctx, regenerated, w.wanted.Inputs, false)
+	var destroyed []string
+	for _, change := range plan {
+		if change.Action == string(Destroy) || change.Action == string(Replace) {
+			destroyed = append(destroyed, change.Address)
+		}
+	}
+	if len(destroyed) > 0 {
+		err = fault.Userf("the plan would destroy %s; the import is cancelled", strings.Join(destroyed, ", "))
 	}
 	return regenerated, err
 }

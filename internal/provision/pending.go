@@ -42,38 +42,20 @@ func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
 
 // Plan tells what Apply would do, and changes nothing.
 func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
-	var summary *tofu.PlanSummary
-	reasons, err := p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
+	planned := &Planned{Resources: map[string]Action{}}
+	var err error
+	planned.Reasons, err = p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
 		err := w.wanted.StoreWith(w.space)
 		if err != nil {
 			return err
 		}
-		summary, err = w.space.Plan(ctx, prepared, w.wanted.Inputs)
+		changes, err := w.space.Plan(ctx, prepared, w.wanted.Inputs, false)
+		for _, change := range changes {
+			planned.Resources[change.Address] = Action(change.Action)
+		}
 		return err
 	})
-	if err != nil || summary == nil {
-		return &Planned{Reasons: reasons}, err
-	}
-	return &Planned{Reasons: reasons, Resources: actions(summary)}, nil
-}
-
-// actions are those of a plan by address.
-func actions(summary *tofu.PlanSummary) map[string]Action {
-	all := map[string]Action{}
-	for _, address := range summary.Add {
-		all[address] = Create
-	}
-	for _, address := range summary.Change {
-		all[address] = Change
-	}
-	for _, address := range summary.Destroy {
-		if all[address] == Create {
-			all[address] = Replace
-		} else {
-			all[address] = Destroy
-		}
-	}
-	return all
+	return planned, err
 }
 
 // compare compares an instance with what is wanted, and returns why OpenTofu would run. Where it would, then is called with the

@@ -1,10 +1,7 @@
 package tofu
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -38,66 +35,6 @@ func (w *Workspace) Forget(ctx context.Context, i opentofu.Installation, address
 		there = append(there, statestore.CompleteAddress)
 	}
 	return w.edit(ctx, i, "forgetting resources of", "rm", there...)
-}
-
-// PlanSummary is what an apply would do, as sorted addresses of managed resources with instance keys. A resource that would be
-// replaced is in both Add and Destroy. The guard does not count.
-type PlanSummary struct {
-	Add, Change, Destroy []string
-}
-
-// plannedChange is a line of "plan -json", as far as it matters here.
-type plannedChange struct {
-	Type   string `json:"type"`
-	Change struct {
-		Action   string `json:"action"`
-		Resource struct {
-			Address string `json:"addr"`
-		} `json:"resource"`
-	} `json:"change"`
-}
-
-// Plan tells what Apply would do, and changes nothing. The workspace must be reserved.
-func (w *Workspace) Plan(ctx context.Context, p *Prepared, vars map[string]any) (*PlanSummary, error) {
-	if err := w.refuse(p.installation); err != nil {
-		return nil, w.failed("planning", err)
-	}
-	output, err := w.inspect(ctx, p, "planning", w.guarded(p, vars), "plan", "-json", "-input=false")
-	if err != nil {
-		return nil, err
-	}
-	return summary(output)
-}
-
-// summary reads the messages of a plan.
-func summary(output []byte) (*PlanSummary, error) {
-	plan := &PlanSummary{}
-	lines := bufio.NewScanner(bytes.NewReader(output))
-	lines.Buffer(nil, len(output)+1)
-	for lines.Scan() {
-		var m plannedChange
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return nil, fmt.Errorf("reading plan: %w", err)
-		}
-		address := m.Change.Resource.Address
-		if m.Type != "planned_change" || address == statestore.GuardAddress || address == statestore.CompleteAddress {
-			continue
-		}
-		switch m.Change.Action {
-		case "create":
-			plan.Add = append(plan.Add, address)
-		case "update":
-			plan.Change = append(plan.Change, address)
-		case "delete":
-			plan.Destroy = append(plan.Destroy, address)
-		case "replace":
-			plan.Add, plan.Destroy = append(plan.Add, address), append(plan.Destroy, address)
-		}
-	}
-	for _, addresses := range [][]string{plan.Add, plan.Change, plan.Destroy} {
-		slices.Sort(addresses)
-	}
-	return plan, lines.Err()
 }
 
 // Show returns the state in the form of "show -json", which knows the attributes' sensitivity. It holds secrets.

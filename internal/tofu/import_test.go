@@ -3,12 +3,14 @@ package tofu_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/tofu"
 )
 
@@ -58,7 +60,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			account := filepath.Join(s.entries, "account")
 			Expect(os.WriteFile(account, []byte(`{"content": "the content", "secret": "the secret"}`), 0o600)).To(Succeed())
 			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
-			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{Add: []string{"directory_entry.account"}}))
+			Expect(workspace.Plan(ctx, prepared, vars, false)).To(Equal([]tfjson.Change{{Address: "directory_entry.account", Action: "create"}}))
 
 			Expect(workspace.Import(ctx, prepared, vars, "directory_entry.account", account)).To(Succeed())
 			state := stateOf(ctx, workspace, i)
@@ -66,7 +68,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			Expect(state.Complete).To(BeFalse())
 			Expect(state.Destroying).To(BeFalse())
 			Expect(state.Record).To(BeEquivalentTo("record"))
-			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{}))
+			Expect(workspace.Plan(ctx, prepared, vars, false)).To(BeEmpty())
 			Expect(workspace.Apply(ctx, prepared, vars)).To(Succeed())
 			Expect(stateOf(ctx, workspace, i).Outputs).To(HaveKeyWithValue("secret", "the secret"))
 		},
@@ -124,7 +126,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 		func(ctx context.Context, version string) {
 			i := versioned(version)
 			prepared := prepareWith(ctx, engine, i, entries)
-			_, err := workspace.Plan(ctx, prepared, s.vars())
+			_, err := workspace.Plan(ctx, prepared, s.vars(), false)
 			Expect(err).To(MatchError(ContainSubstring("not reserved")))
 			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
 			Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())
@@ -133,20 +135,20 @@ var _ = Describe("a workspace with resources that exist already", func() {
 
 			vars := map[string]any{"path": s.entries, "names": []any{"x", "z"}, "content": "else"}
 			workspace.SetRecord([]byte("another record"))
-			Expect(workspace.Plan(ctx, prepared, vars)).To(Equal(&tofu.PlanSummary{
-				Add:     []string{`directory_entry.each["z"]`, "directory_entry.each_other[1]"},
-				Change:  []string{`directory_entry.each["x"]`},
-				Destroy: []string{`directory_entry.each["y"]`},
-			}))
-			Expect(workspace.Plan(ctx, prepared, map[string]any{"path": filepath.Join(s.entries, "."), "names": []any{}})).To(Equal(&tofu.PlanSummary{
-				Add:     []string{"directory_entry.each_other[1]"},
-				Destroy: []string{`directory_entry.each["x"]`, `directory_entry.each["y"]`},
-			}))
+			const each, other = `directory_entry.each["%s"]`, "directory_entry.each_other[1]"
+			change := func(action, address string, attributes ...string) tfjson.Change {
+				return tfjson.Change{Address: address, Action: action, Attributes: attributes}
+			}
+			Expect(workspace.Plan(ctx, prepared, vars, false)).To(ConsistOf(
+				change("create", fmt.Sprintf(each, "z")), change("create", other),
+				change("change", fmt.Sprintf(each, "x"), "content"), change("destroy", fmt.Sprintf(each, "y")),
+			))
+			Expect(workspace.Plan(ctx, prepared, map[string]any{"path": filepath.Join(s.entries, "."), "names": []any{}}, false)).To(ConsistOf(
+				change("create", other), change("destroy", fmt.Sprintf(each, "x")), change("destroy", fmt.Sprintf(each, "y")),
+			))
+			Expect(workspace.Plan(ctx, prepared, s.vars(), true)).To(ConsistOf(change("gone", other)))
 			elsewhere := map[string]any{"path": GinkgoT().TempDir(), "names": []any{"x"}}
-			plan, err := workspace.Plan(ctx, prepared, elsewhere)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(plan.Add).To(ContainElement(`directory_entry.each["x"]`))
-			Expect(plan.Destroy).To(ContainElement(`directory_entry.each["x"]`), "it would be replaced")
+			Expect(workspace.Plan(ctx, prepared, elsewhere, false)).To(ContainElement(change("replace", fmt.Sprintf(each, "x"), "path", "secret")))
 			Expect(s.content()).To(Equal(before))
 		},
 		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),

@@ -52,6 +52,9 @@ type Prepared struct {
 	installation opentofu.Installation
 }
 
+// Tofu is the version of the installation's OpenTofu.
+func (p *Prepared) Tofu() string { return p.installation.Version }
+
 // sensitive are the variables that the template declares sensitive.
 func (p *Prepared) sensitive() []string {
 	var names []string

@@ -121,7 +121,7 @@ var _ = Describe("providers", func() {
 
 	It("run for consecutive runs that succeed", func(ctx context.Context) {
 		prepared := with(ctx, "", oneEntry)
-		_, err := workspace.Plan(ctx, prepared, s.vars())
+		_, err := workspace.Plan(ctx, prepared, s.vars(), false)
 		Expect(err).NotTo(HaveOccurred())
 		workspace.SetRecord([]byte("other"))
 		Expect(workspace.Apply(ctx, prepared, s.vars())).To(Succeed())

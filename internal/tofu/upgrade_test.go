@@ -170,7 +170,7 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 			refused(workspace.Apply(ctx, prepared, s.vars()))
 			refused(workspace.Import(ctx, prepared, s.vars(), "directory_entry.account", "x"))
 			refused(workspace.Reserve(ctx, old, []byte("other")))
-			_, err := workspace.Plan(ctx, prepared, s.vars())
+			_, err := workspace.Plan(ctx, prepared, s.vars(), false)
 			refused(err)
 		},
 		Entry("to "+oldestVersion, oldestVersion), Entry("to "+middleVersion, middleVersion),

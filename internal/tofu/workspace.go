@@ -149,7 +149,7 @@ func (s *session) run(ctx context.Context, p *Prepared, in place, vars map[strin
 		return nil, fmt.Errorf("attaching providers: %w", err)
 	}
 	output, err := s.patiently(ctx, p.installation, c)
-	if err != nil && in.works() {
+	if err != nil && in.works() && !planned(err) {
 		s.stopProviders()
 	}
 	return output, err

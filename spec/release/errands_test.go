@@ -51,6 +51,21 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 			"instance", "destroy", "--force", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
 	)
 
+	It("compares instances and bindings, and its exit code is the worst of both", func(ctx context.Context) {
+		site := bareVM()
+		script := strings.Replace(stand, "exit 3", `[ "$1" != bindings ]`, 1)
+		writeFile(script, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
+		Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"), 0o755)).To(Succeed())
+		Expect(os.MkdirAll(filepath.Join(site.vcap, "data/service-adapter/errands"), 0o755)).To(Succeed())
+		site.deploy(ctx, "drift", properties{})
+		for _, worst := range []string{"exit status 1", "exit status 3"} {
+			output, err := site.run(ctx, "/var/vcap/jobs/drift/bin/run")
+			Expect(err).To(MatchError(worst))
+			Expect(output).To(Equal(environment + "<instance>\n<drift>\n<--all>\n" + environment + "<bindings>\n<drift>\n<--all>\n"))
+			writeFile(strings.Replace(stand, "exit 3", `[ "$1" = bindings ] || exit 3`, 1), site.vcap, "packages/odb-service-adapter/bin/service-adapter")
+		}
+	})
+
 	It("destroys nothing when it knows neither instances nor a Director", func(ctx context.Context) {
 		site := bareVM()
 		site.deploy(ctx, "destroy-instances", properties{})

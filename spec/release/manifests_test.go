@@ -106,7 +106,7 @@ var _ = Describe("The scripts", func() {
 				add("service-adapter-"+state["type"].(string)+"-"+filepath.Base(name), text)
 			}
 		}
-		for _, job := range []string{"preview-upgrade", "upgrade-bindings", "rotate-encryption-key"} {
+		for _, job := range []string{"drift", "preview-upgrade", "upgrade-bindings", "rotate-encryption-key"} {
 			add(job, render(ctx, job, properties{})["bin/run"])
 		}
 		for name, instances := range map[string][]any{"none": {}, "one": {"i1"}, "some": {"i1", "a b'$(touch /x)"}} {
@@ -120,7 +120,7 @@ var _ = Describe("The scripts", func() {
 			}
 			add(job, render(ctx, job, given)["bin/run"])
 		}
-		Expect(scripts).To(HaveLen(11))
+		Expect(scripts).To(HaveLen(12))
 		shellcheck := kit.Path("build", "tools", "shellcheck")
 		if _, err := os.Stat(shellcheck); err != nil {
 			shellcheck = kit.Program(GinkgoT(), "shellcheck", "scripts/lint-shell")

@@ -130,6 +130,7 @@ var _ = Describe("make release", func() {
 		Expect(found).To(Equal(map[string][]string{
 			"service-adapter": {"odb-service-adapter", "service-adapter-paks"}, "destroy-instances": {"odb-service-adapter"},
 			"upgrade-bindings": {"odb-service-adapter"}, "rotate-encryption-key": {"odb-service-adapter"}, "preview-upgrade": {"odb-service-adapter"},
+			"drift":          {"odb-service-adapter"},
 			"apply-instance": {"odb-service-adapter", "service-adapter-paks"}, "destroy-instance": {"odb-service-adapter", "service-adapter-paks"},
 		}))
 		needed := map[string][]string{}

@@ -1,0 +1,118 @@
+package postgresql_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit/broker"
+)
+
+// drifted is what a command tells by id, "" for what is as it was.
+func drifted(got broker.Answer) map[string]string {
+	GinkgoHelper()
+	var document struct {
+		Results []struct {
+			ID, Result string
+			Changes    []struct {
+				Address, Action string
+				Attributes      []string
+			}
+		}
+	}
+	Expect(json.Unmarshal([]byte(got.Stdout), &document)).To(Succeed(), got.Stderr)
+	found := map[string]string{}
+	for _, result := range document.Results {
+		Expect(result.Result).To(BeElementOf("current", "drifted"))
+		found[result.ID] = ""
+		for _, change := range result.Changes {
+			if change.Address[:7] != "output." {
+				found[result.ID] += fmt.Sprint(change.Address, " ", change.Action, change.Attributes)
+			}
+		}
+	}
+	return found
+}
+
+var _ = Describe("Drift", func() {
+	It("of roles is found in all that drifted and in nothing else", func(ctx context.Context) {
+		s := newSite(ctx, "")
+		ids := []string{"same-1", "limit", "expiry", "dropped", "taken", "same-2"}
+		for _, id := range ids {
+			s.bound(ctx, id, nil)
+		}
+		states := func() (all []string) {
+			for _, id := range ids {
+				text, err := os.ReadFile(filepath.Join(s.state(), "workspaces", "b-"+id, "terraform.tfstate"))
+				Expect(err).NotTo(HaveOccurred())
+				all = append(all, string(text))
+			}
+			return all
+		}
+		before := states()
+		for _, statement := range []string{
+			`ALTER ROLE "b-limit" CONNECTION LIMIT 7`, `ALTER ROLE "b-expiry" VALID UNTIL '2048-01-01'`,
+			`REVOKE "` + s.owner + `" FROM "b-dropped"; DROP OWNED BY "b-dropped"; DROP ROLE "b-dropped"`,
+			`COMMENT ON ROLE "b-taken" IS 'mine'`, `CREATE ROLE "b-nobodys" LOGIN`,
+		} {
+			database := "postgres"
+			if statement[:6] == "REVOKE" {
+				database = s.database // which has what the role owns
+			}
+			Expect(administrate(ctx, database, statement)).To(Succeed(), statement)
+		}
+		DeferCleanup(administrate, "postgres", `DROP ROLE "b-nobodys"`)
+		got, err := s.Run(ctx, "", "bindings", "drift", "--all", "--json")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Exit).To(Equal(1), got.Stderr)
+		const role = "pgaccess_role.binding "
+		Expect(drifted(got)).To(Equal(map[string]string{
+			"same-1": "", "same-2": "", "limit": role + "changed[connection_limit]", "expiry": role + "changed[valid_until]",
+			"dropped": role + "gone[]", "taken": role + "gone[]",
+		}))
+		Expect(states()).To(Equal(before))
+
+		Expect(administrate(ctx, "postgres", fmt.Sprintf(`COMMENT ON ROLE "b-taken" IS 'pgaccess: binding %s'`, "taken"))).To(Succeed())
+		for _, id := range ids {
+			Expect(s.unbind(ctx, id).Exit).To(Equal(0), id)
+		}
+		Expect(s.workspaces()).To(BeEmpty())
+	})
+
+	It("of a database is found, planned without a change, and taken back", func(ctx context.Context) {
+		s := newShared("")
+		s.provisioned(ctx, nil)
+		run := func(exit int, arguments ...string) broker.Answer {
+			GinkgoHelper()
+			got, err := s.Run(ctx, "", arguments...)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got.Exit).To(Equal(exit), got.Stderr)
+			return got
+		}
+		run(0, "instance", "drift", s.ID)
+		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(Equal("instance " + s.ID + ": is up to date\n"))
+		limit := s.limit(ctx)
+		Expect(administrate(ctx, "postgres", `ALTER DATABASE "`+s.database+`" CONNECTION LIMIT 3`)).To(Succeed())
+		databases := s.databases(ctx)
+		found := drifted(run(1, "instance", "drift", "--all", "--json"))
+		Expect(found).To(Equal(map[string]string{s.ID: "pgaccess_database.database changed[connection_limit]"}))
+		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(
+			Equal("instance " + s.ID + ": would be applied: pgaccess_database.database change (connection_limit)\n"))
+		Expect(s.databases(ctx)).To(Equal(databases))
+		run(0, "instance", "apply", s.ID)
+		Expect(s.limit(ctx)).To(Equal(limit))
+		run(0, "instance", "drift", s.ID)
+
+		Expect(administrate(ctx, "postgres", `DROP DATABASE "`+s.database+`" WITH (FORCE)`)).To(Succeed())
+		found = drifted(run(1, "instance", "drift", s.ID, "--json"))
+		Expect(found).To(Equal(map[string]string{s.ID: "pgaccess_database.database gone[]"}))
+		run(0, "instance", "destroy", s.ID)
+		Expect(s.workspaces()).To(BeEmpty())
+		Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())
+	})
+})
