@@ -25,6 +25,7 @@ func newBindings(streams Streams) *cobra.Command {
 		newRecover(streams),
 		newReencrypt(streams),
 		newShow(streams, lifecycle.Binding),
+		newState(streams, lifecycle.Binding),
 		newUnlock(streams, lifecycle.Binding),
 		newUpgrade(streams, lifecycle.Binding),
 	)

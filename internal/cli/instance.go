@@ -24,6 +24,7 @@ func newInstance(streams Streams) *cobra.Command {
 		newDrift(streams, lifecycle.Instance),
 		newList(streams, lifecycle.Instance),
 		newShow(streams, lifecycle.Instance),
+		newState(streams, lifecycle.Instance),
 		newUnlock(streams, lifecycle.Instance),
 		newUpgrade(streams, lifecycle.Instance),
 	)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 
 	"service-adapter/internal/redact"
 )
@@ -45,6 +48,23 @@ type Command struct {
 	Mask *redact.Secrets
 	// Workspace is for the log.
 	Workspace string
+	// Terminal, nil for most runs, is where a person works with OpenTofu: then Output is not used, and nothing that it says is known.
+	Terminal *Terminal
+}
+
+// Terminal is the standard input and both outputs of a run.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// lend gives the run what the person uses. Where that is a terminal the run gets it for itself: it is in a process group of its own, and a
+// key that interrupts it must not reach this process as well, which would interrupt it once more.
+func (t *Terminal) lend(cmd *exec.Cmd) {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.In, t.Out, t.Err
+	if file, ok := t.In.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(file.Fd())
+	}
 }
 
 // Run starts OpenTofu and waits for it. When the context ends, OpenTofu alone is interrupted, once, and has the grace to stop
@@ -75,6 +95,9 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lifeline)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.Terminal != nil {
+		c.Terminal.lend(cmd)
+	}
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting OpenTofu: %w", err)

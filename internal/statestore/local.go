@@ -312,6 +312,22 @@ func (f *Files) Delete(ctx context.Context, workspace string, before []byte) err
 	return nil
 }
 
+// SetAside gives a workspace another name, under the lock of its state, with all that its directory holds, whole or not.
+func (f *Files) SetAside(ctx context.Context, workspace, name string) error {
+	if err := errors.Join(checkName(workspace), checkName(name)); err != nil {
+		return err
+	}
+	file, err := f.open(ctx, workspace, os.O_RDWR|os.O_CREATE) // without a file there is no lock
+	if err != nil {
+		return fmt.Errorf("locking the state of workspace %q: %w", workspace, err)
+	}
+	defer file.release()
+	if err := os.Rename(f.path(workspace, ""), f.path(name, "")); err != nil {
+		return fmt.Errorf("renaming workspace %q: %w", workspace, err)
+	}
+	return syncDir(f.dir)
+}
+
 // takeOut removes the directory of a workspace as a whole, with all that is in it.
 func (f *Files) takeOut(workspace string) error {
 	own, done, err := f.scratch()

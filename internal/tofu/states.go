@@ -276,12 +276,14 @@ func isLocked(err error) bool {
 	return errors.As(err, &held)
 }
 
-// push stores a state. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that time.
-func (s *states) push(ctx context.Context, i opentofu.Installation, text []byte) error {
+// push stores a state, with further options. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that
+// time.
+func (s *states) push(ctx context.Context, i opentofu.Installation, text []byte, options ...string) error {
 	path := filepath.Join(s.dir, "push.tfstate")
 	if err := writeFile(path, text); err != nil {
 		return err
 	}
-	_, err := s.runBase(ctx, i, readPlace, nil, "state", "push", "-no-color", path)
+	args := append([]string{"state", "push", "-no-color"}, options...)
+	_, err := s.runBase(ctx, i, readPlace, nil, append(args, path)...)
 	return errors.Join(err, remove(path))
 }

@@ -40,6 +40,8 @@ type session struct {
 
 	waits   bool     // the log tells that a lock is waited for
 	serving *serving // providers that run, nil when there are none
+	// terminal is what a person uses with the runs, nil when nobody does.
+	terminal *opentofu.Terminal
 }
 
 // Workspace is one workspace with the right to work on it. Its methods must not be called concurrently.
@@ -145,6 +147,13 @@ func (s *session) run(ctx context.Context, p *Prepared, in place, vars map[strin
 		return nil, err
 	}
 	c := s.command(dir, env, args...)
+	if s.terminal != nil {
+		// Commands that edit the state of the local backend insist on a copy of it here.
+		if err := os.MkdirAll(filepath.Join(dir, "terraform.tfstate.d", s.name), 0o700); err != nil {
+			return nil, err
+		}
+		c.Terminal, env["TF_INPUT"] = s.terminal, "1"
+	}
 	if err := s.attach(in, &c); err != nil {
 		return nil, fmt.Errorf("attaching providers: %w", err)
 	}

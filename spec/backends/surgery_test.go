@@ -1,0 +1,262 @@
+package backends_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// operate runs a command of the operator that must end with this exit status.
+func (m *machine) operate(ctx context.Context, exit int, arguments ...string) answer {
+	GinkgoHelper()
+	got := m.run(ctx, "", arguments...)
+	Expect(got.Exit).To(Equal(exit), got.Stderr)
+	return got
+}
+
+// kept is the file of the copy that a command tells of, which only its owner may read.
+func kept(got answer) string {
+	GinkgoHelper()
+	found := regexp.MustCompile(`put back by: service-adapter bindings state push \S+ --force (\S+)`).FindStringSubmatch(got.Stderr)
+	Expect(found).NotTo(BeNil(), got.Stderr)
+	info, err := os.Stat(found[1])
+	Expect(err).NotTo(HaveOccurred())
+	Expect(info.Mode().Perm()).To(BeEquivalentTo(0o600))
+	return found[1]
+}
+
+// matching are the files that match a pattern.
+func matching(pattern ...string) []string {
+	GinkgoHelper()
+	paths, err := filepath.Glob(filepath.Join(pattern...))
+	Expect(err).NotTo(HaveOccurred())
+	return paths
+}
+
+// edited is a state file with other texts.
+func edited(path string, oldnew ...string) string {
+	GinkgoHelper()
+	var compact bytes.Buffer
+	Expect(json.Compact(&compact, []byte(read(path)))).To(Succeed())
+	text := compact.String()
+	for i := 0; i < len(oldnew); i += 2 {
+		Expect(text).To(ContainSubstring(oldnew[i]))
+	}
+	path += ".edited"
+	Expect(os.WriteFile(path, []byte(strings.NewReplacer(oldnew...).Replace(text)), 0o600)).To(Succeed())
+	return path
+}
+
+// damage writes something else in the place of a binding's stored state.
+func (w *world) damage(ctx context.Context, id, text string) {
+	GinkgoHelper()
+	if w.kind == pg {
+		_, err := w.server.Query(ctx, w.place, "UPDATE terraform_remote_state.states SET data = '"+text+"' WHERE name = 'b-"+id+"'")
+		Expect(err).NotTo(HaveOccurred())
+		return
+	}
+	Expect(os.WriteFile(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"), []byte(text), 0o600)).To(Succeed())
+}
+
+// The scenarios of docs/operations.md#broken-states, each cured without a loss: in the end nothing is left of the binding.
+var _ = Describe("A broken state:", func() {
+	for _, kind := range []string{local, pg} {
+		Context("on "+kind, func() {
+			var w *world
+			var m *machine
+			var secret any
+			var copied string // the state when all was well
+
+			BeforeEach(func(ctx context.Context) {
+				w = newWorld(ctx, kind)
+				w.encrypt()
+				m = w.newMachine(ctx)
+				secret = m.credentials(m.bind(ctx, "bind-1"))
+				copied = filepath.Join(w.dir, "copied")
+				m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
+			})
+
+			// expectCured asserts that the binding works, and that nothing is left of it after an unbind.
+			expectCured := func(ctx context.Context) {
+				GinkgoHelper()
+				w.works("bind-1", secret)
+				m.operate(ctx, 0, "bindings", "drift", "bind-1")
+				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				Expect(w.resources()).To(BeEmpty())
+				Expect(m.listed(ctx)).To(BeEmpty())
+			}
+
+			It("a ciphertext that nobody can read is set aside, and put back when it can be read", func(ctx context.Context) {
+				good := w.text("bind-1")
+				broken := regexp.MustCompile(`"encrypted_data": ?"`).ReplaceAllString(good, "${0}AAAA")
+				w.damage(ctx, "bind-1", broken)
+				Expect(m.operate(ctx, 1, "bindings", "list").Stdout).To(ContainSubstring("unreadable"))
+				m.operate(ctx, 1, "bindings", "delete", "bind-1", "--forget")
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", copied)
+				name := regexp.MustCompile(`aside-b-bind-1-\d+`).FindString(m.operate(ctx, 0, "bindings", "state", "set-aside", "bind-1").Stderr)
+				Expect(w.stored()).To(ContainElement(HaveSuffix(name)))
+				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
+				Expect(m.operate(ctx, 0, "bindings", "list").Stdout).To(BeEmpty())
+				w.works("bind-1", secret)
+
+				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
+				expectCured(ctx)
+			})
+
+			It("a wrong key is no reason to lose anything", func(ctx context.Context) {
+				old := w.key
+				w.encrypt()
+				state := w.state()
+				m.set(object{"state": state})
+				Expect(m.operate(ctx, 3, "bindings", "drift", "--all").Stderr).To(ContainSubstring("add it to state.encryption.old_keys"))
+				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(1))
+				state["encryption"].(object)["old_keys"] = []string{old}
+				m.set(object{"state": state})
+				m.operate(ctx, 0, "bindings", "reencrypt")
+				expectCured(ctx)
+			})
+
+			It("what was edited wrongly is put back", func(ctx context.Context) {
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-2", copied)
+				Expect(m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `bind-1-account`, `bind-9-account`)).Stderr).To(
+					ContainSubstring("serial"), "it is the stored one with another content")
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `"lineage":"`, `"lineage":"0`))
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `"tofu":"1.12.6"`, `"tofu":"99.0.0"`))
+				wrong := edited(copied, `bind-1-account`, `bind-9-account`, `"serial":`, `"serial":1`)
+				before := kept(m.operate(ctx, 0, "bindings", "state", "push", "bind-1", wrong))
+				Expect(read(before)).NotTo(ContainSubstring("bind-1"), "it is encrypted")
+				m.operate(ctx, 1, "bindings", "drift", "bind-1")
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", before)
+				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", before)
+				expectCured(ctx)
+			})
+
+			It("a record that was removed is put back", func(ctx context.Context) {
+				got := m.operate(ctx, 3, "bindings", "state", "exec", "bind-1", "--", "state", "rm", "terraform_data._binding")
+				Expect(got.Stderr).To(ContainSubstring("its record is gone"))
+				m.operate(ctx, 1, "bindings", "delete", "bind-1")
+				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", kept(got))
+				expectCured(ctx)
+			})
+
+			if kind != local { // the rest is OpenTofu's
+				return
+			}
+
+			It("a resource that exists and is not in it is imported, and one that is to stay is removed", func(ctx context.Context) {
+				kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "rm", "directory_entry.grant"))
+				account := filepath.Join(w.entries, "bind-1-grant")
+				got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "import", "directory_entry.grant", account)
+				Expect(got.Stdout).To(ContainSubstring("Import successful!"))
+				expectCured(ctx)
+			})
+
+			It("a tainted resource is untainted", func(ctx context.Context) {
+				m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "taint", "directory_entry.account")
+				Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan", "-no-color").Stdout).To(ContainSubstring("is tainted"))
+				kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "untaint", "directory_entry.account"))
+				got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan", "-no-color")
+				Expect(got.Stdout).To(ContainSubstring("No changes."))
+				Expect(got.Stderr).To(BeEmpty(), "a copy of what did not change is of no use")
+				expectCured(ctx)
+			})
+
+			It("a resource that is gone is made again", func(ctx context.Context) {
+				Expect(os.Remove(filepath.Join(w.entries, "bind-1-grant"))).To(Succeed())
+				m.operate(ctx, 1, "bindings", "drift", "bind-1")
+				m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "apply", "-auto-approve")
+				expectCured(ctx)
+			})
+
+			It("a provider that no pak has is named, and found again", func(ctx context.Context) {
+				pak := filepath.Join(w.dir, "pak")
+				Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
+				manifest := read(filepath.Join(pak, "manifest.yml"))
+				without := strings.ReplaceAll(manifest, "directory", "other")
+				Expect(os.WriteFile(filepath.Join(pak, "manifest.yml"), []byte(without), 0o600)).To(Succeed())
+				for _, path := range matching(pak, "bin", "*", "*", "terraform-provider-*") {
+					Expect(os.Rename(path, strings.ReplaceAll(path, "directory", "other"))).To(Succeed())
+				}
+				m.set(object{"paks": []string{pak}})
+				Expect(m.operate(ctx, 3, "bindings", "drift", "bind-1").Stderr).To(ContainSubstring("no installed pak bundles the provider"))
+				m.set(object{"paks": []string{pak, suite.pak}})
+				expectCured(ctx)
+			})
+		})
+	}
+
+	It("a local one that is cut off, with its copy, is set aside and put back", func(ctx context.Context) {
+		w := newWorld(ctx, local)
+		m := w.newMachine(ctx)
+		secret := m.credentials(m.bind(ctx, "bind-1"))
+		copied := filepath.Join(w.dir, "copied")
+		m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
+		dir := filepath.Join(w.place, "workspaces", "b-bind-1")
+		w.damage(ctx, "bind-1", read(copied)[:100])
+		m.operate(ctx, 0, "bindings", "drift", "bind-1") // the adapter's own copy
+		for _, name := range []string{"terraform.tfstate", "terraform.tfstate.backup"} {
+			Expect(os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600)).To(Succeed())
+		}
+		m.operate(ctx, 3, "bindings", "drift", "bind-1")
+		m.operate(ctx, 0, "bindings", "state", "set-aside", "bind-1")
+		Expect(dir).NotTo(BeADirectory())
+		Expect(matching(w.place, "workspaces", "aside-b-bind-1-*", "terraform.tfstate.backup")).To(HaveLen(1))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
+		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
+		w.works("bind-1", secret)
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(w.resources()).To(BeEmpty())
+	})
+
+	It("a healthy one, and what is not there, is not set aside", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newMachine(ctx)
+		secret := m.credentials(m.bind(ctx, "bind-1"))
+		m.operate(ctx, 3, "bindings", "state", "set-aside", "bind-1")
+		m.operate(ctx, 3, "bindings", "state", "set-aside", "nobody")
+		w.stop()
+		m.operate(ctx, 3, "bindings", "state", "set-aside", "bind-1")
+		w.start(ctx)
+		w.works("bind-1", secret)
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+
+	It("of a binding that is half made is told by its condition", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m, other := w.newMachine(ctx), w.newMachine(ctx)
+		m.credentials(m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+			Expect(other.operate(ctx, 0, "bindings", "drift", "bind-1").Stdout).To(Equal("binding bind-1: creating\n"))
+		}))
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		w.expectNothingLeft()
+	})
+
+	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside", func(ctx context.Context) {
+		w := newWorld(ctx, s3)
+		m := w.newMachine(ctx)
+		m.credentials(m.bind(ctx, "bind-1"))
+		lock, err := json.Marshal(object{"ID": "00000000-0000-4000-8000-000000000000", "Operation": "OperationTypeApply", "Who": "root@gone", "Created": "2026-01-02T03:04:05Z"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(w.object("env:", "b-bind-1", "state.tflock"), lock, 0o600)).To(Succeed())
+		m.operate(ctx, 0, "bindings", "unlock", "bind-1")
+		Expect(w.locked("bind-1")).To(BeFalse())
+		copied := filepath.Join(w.dir, "copied")
+		m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
+		Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "list").Stdout).To(ContainSubstring("directory_entry.account\n"))
+		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", copied)
+		Expect(os.WriteFile(w.object("env:", "b-bind-1", "state"), []byte(`{"version": 5}`), 0o600)).To(Succeed())
+		Expect(m.operate(ctx, 3, "bindings", "state", "set-aside", "bind-1").Stderr).To(ContainSubstring("by the means of the backend s3"))
+		Expect(os.Remove(w.object("env:", "b-bind-1", "state"))).To(Succeed())
+		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(w.resources()).To(BeEmpty())
+	})
+})
