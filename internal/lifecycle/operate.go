@@ -198,6 +198,9 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only 
 // ApplyStored applies the template of a binding or instance once more, with the inputs that it was made with: what was changed behind
 // OpenTofu's back is as it was, and what an interruption left is finished. A dry run only tells what that does to which resource.
 func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun bool) (changes []tfjson.Change, err error) {
+	if dryRun {
+		m = m.silent()
+	}
 	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
 		switch version := prepared.Tofu(); {
 		case stored.Condition == Importing:
@@ -216,13 +219,20 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun 
 // Drift tells what of a binding or instance differs from its state, with the inputs that it was made with, and changes nothing. Of one that
 // is not complete nobody can tell what should exist: then the condition is all that it tells.
 func (m *Manager) Drift(ctx context.Context, kind Kind, id string) (changes []tfjson.Change, condition Condition, err error) {
-	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
+	err = m.silent().onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
 		if condition = stored.Condition; condition == Complete {
 			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, true)
 		}
 		return err
 	})
 	return changes, condition, err
+}
+
+// silent is a manager for work that changes nothing, which is not audited.
+func (m *Manager) silent() *Manager {
+	reading := *m
+	reading.Audit = nil
+	return &reading
 }
 
 // onTemplate works on a binding or instance with the template that it was made with.

@@ -3,7 +3,11 @@ package rabbitmq_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -11,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/servers"
 )
 
@@ -188,6 +193,57 @@ var _ = Describe("the example rabbitmq", func() {
 		s.Secrets[s.administrator()] = server.Password
 		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(publish(ctx, connect(s.bound(ctx, "bind-2", nil)), "orders", "one")).To(BeTrue())
+		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(names(ctx, "users")).To(ConsistOf(server.User))
+	})
+
+	It("gets another administrator's password for all instances by keepers, and another one of an app's by a second binding", func(ctx context.Context) {
+		s := newSite(ctx, plain())
+		connect(s.bound(ctx, "bind-1", nil))
+		source, rotating := filepath.Join(s.dir, "source"), filepath.Join(s.dir, "rotating.brokerpak")
+		Expect(os.CopyFS(source, os.DirFS(kit.Path("examples", "rabbitmq")))).To(Succeed())
+		definition, err := os.ReadFile(filepath.Join(source, "rabbitmq.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		const secret = "{name: admin_password, length: 32"
+		Expect(string(definition)).To(ContainSubstring(secret))
+		text := strings.Replace(string(definition), secret, secret+`, keepers: {rotation: '${config("rotation")}'}`, 1)
+		Expect(os.WriteFile(filepath.Join(source, "rabbitmq.yml"), []byte(text), 0o600)).To(Succeed())
+		built, err := s.Run(ctx, "", "pak", "build", source, "--target", "current", "--output", rotating,
+			"--binary", "tofu="+kit.OpenTofu(GinkgoT(), kit.Newest))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(built.Exit).To(Equal(0), built.Stderr)
+		// upgrade is what upgrade-all-service-instances does after the operator set the value.
+		upgrade := func(rotation string) {
+			GinkgoHelper()
+			s.configure(object{"paks": []string{rotating}, "config": object{"rotation": rotation}})
+			got := s.generate(ctx, object{})
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(s.Deploy(got.Stdout)).To(Succeed())
+		}
+		upgrade("2026-10")
+		known := maps.Clone(s.Secrets)
+		upgrade("2026-10")
+		Expect(s.Secrets).To(Equal(known), "nothing changed")
+		upgrade("2026-11")
+		old := server.Password
+		for reference, value := range s.Secrets {
+			if _, before := known[reference]; !before {
+				Expect(server.Password).To(Equal(old), "only one is new")
+				// As the job does when it is deployed.
+				manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+value+`"}`)
+				server.Password = value
+			}
+		}
+		Expect(server.Password).NotTo(Equal(old))
+		DeferCleanup(func(ctx context.Context) {
+			manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+old+`"}`)
+			server.Password = old
+		})
+
+		second := connect(s.bound(ctx, "bind-2", nil))
+		Expect(names(ctx, "users")).To(HaveLen(3), "the first one works until it is deleted")
+		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(publish(ctx, second, "orders", "one")).To(BeTrue())
 		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})

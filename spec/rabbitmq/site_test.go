@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -100,6 +101,20 @@ func prepared(t topology) *site {
 		VMs: map[string][]string{"node": t.hosts},
 	}
 	return s
+}
+
+// configure changes keys of the adapter's configuration.
+func (s *site) configure(keys object) {
+	GinkgoHelper()
+	path := filepath.Join(s.dir, "service-adapter.yml")
+	text, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	config := object{}
+	Expect(json.Unmarshal(text, &config)).To(Succeed())
+	maps.Copy(config, keys)
+	text, err = json.Marshal(config)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
 }
 
 // generate asks for a manifest.
