@@ -199,9 +199,9 @@ func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only 
 // OpenTofu's back is as it was, and what an interruption left is finished. A dry run only tells what that does to which resource.
 func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun bool) (changes []tfjson.Change, err error) {
 	if dryRun {
-		m = m.silent()
+		m = silent(m)
 	}
-	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
+	err = onTemplate(ctx, m, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
 		switch version := prepared.Tofu(); {
 		case stored.Condition == Importing:
 			return errors.New("its import was not finished: the next update of the instance imports again")
@@ -219,7 +219,7 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun 
 // Drift tells what of a binding or instance differs from its state, with the inputs that it was made with, and changes nothing. Of one that
 // is not complete nobody can tell what should exist: then the condition is all that it tells.
 func (m *Manager) Drift(ctx context.Context, kind Kind, id string) (changes []tfjson.Change, condition Condition, err error) {
-	err = m.silent().onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
+	err = onTemplate(ctx, silent(m), kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
 		if condition = stored.Condition; condition == Complete {
 			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, true)
 		}
@@ -229,15 +229,15 @@ func (m *Manager) Drift(ctx context.Context, kind Kind, id string) (changes []tf
 }
 
 // silent is a manager for work that changes nothing, which is not audited.
-func (m *Manager) silent() *Manager {
+func silent(m *Manager) *Manager {
 	reading := *m
 	reading.Audit = nil
 	return &reading
 }
 
 // onTemplate works on a binding or instance with the template that it was made with.
-func (m *Manager) onTemplate(
-	ctx context.Context, kind Kind, id string,
+func onTemplate(
+	ctx context.Context, m *Manager, kind Kind, id string,
 	work func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error,
 ) error {
 	return m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {

@@ -50,7 +50,7 @@ func (m Surgery) PushState(ctx context.Context, kind Kind, id string, file []byt
 // ExecState runs a command of OpenTofu in the workspace of a binding or instance, with the template and the inputs that it was made with.
 // It returns the path of a copy of the state before; "" when the state did not change.
 func (m Surgery) ExecState(ctx context.Context, kind Kind, id string, terminal opentofu.Terminal, args ...string) (backup string, err error) {
-	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error {
+	err = onTemplate(ctx, m.Manager, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error {
 		surgery := tofu.Surgery{Workspace: space}
 		if backup, err = surgery.Backup(stored.State); err != nil {
 			return err
