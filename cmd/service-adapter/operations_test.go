@@ -92,9 +92,9 @@ func (s operatorsSite) exist(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, output)
 		}
-		if _, product, _ := strings.Cut(string(output), "\n"); command == "generate-manifest" { // after the SDK's line
+		if _, product, _ := strings.Cut(string(output), "\n{"); command == "generate-manifest" { // among the lines of the log
 			var made struct{ Manifest string }
-			if err := json.Unmarshal([]byte(product), &made); err != nil {
+			if err := json.NewDecoder(strings.NewReader("{" + product)).Decode(&made); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(filepath.Join(s.dir, "manifests", "service-instance_i1.yml"), []byte(made.Manifest), 0o600); err != nil {
