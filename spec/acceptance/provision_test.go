@@ -132,10 +132,14 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(exit).To(Equal(1))
 		reason := "OpenTofu runs with the next update: other values of name"
 		Expect(changes).To(Equal([]any{
-			object{"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "data-at-risk", "consequence": "what the resource holds is lost"},
-			object{"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "data-at-risk", "consequence": "what the resource holds is lost"},
+			object{
+				"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
+				"effect": "data-at-risk", "consequence": "what the resource holds is lost",
+			},
+			object{
+				"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
+				"effect": "data-at-risk", "consequence": "what the resource holds is lost",
+			},
 		}))
 		Expect(b.site.resources()).To(Equal(before), "it changes nothing")
 
@@ -152,10 +156,14 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(exit).To(Equal(1))
 		reason = "OpenTofu runs with the next update: the provision template is another one"
 		Expect(changes).To(Equal([]any{
-			object{"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "opentofu", "consequence": "OpenTofu does it with the next update"},
-			object{"path": "terraform_data.new", "opentofu": "create", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "opentofu", "consequence": "OpenTofu does it with the next update"},
+			object{
+				"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil, "generated": nil,
+				"effect": "opentofu", "consequence": "OpenTofu does it with the next update",
+			},
+			object{
+				"path": "terraform_data.new", "opentofu": "create", "reason": reason, "deployed": nil, "generated": nil,
+				"effect": "opentofu", "consequence": "OpenTofu does it with the next update",
+			},
 		}))
 		b.site.write("main.tf", string(template))
 
