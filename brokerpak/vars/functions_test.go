@@ -53,7 +53,7 @@ var _ = Describe("functions over what a user controls", func() {
 
 	It("are told to the user where they refuse a value", func() {
 		for text, message := range map[string]string{
-			`${regex("^[a-z]+$", open)}`:    `parameter "open" cannot be used: the text does not match the regular expression`,
+			`${regex("^[a-z]+$", open)}`:    `parameter "open" cannot be used: the text does not match the regular expression ^[a-z]+$`,
 			`${regex(bad, "a")}`:            `parameter "bad" cannot be used: wrong regular expression: missing closing ]`,
 			`${max(number, bad)}`:           `parameter "bad", "number" cannot be used: the text is no number`,
 			`${slice(list, 0, number)}`:     `parameter "list", "number" cannot be used: the indexes must be from 0 to 2, the first not after the second`,

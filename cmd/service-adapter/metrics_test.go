@@ -42,7 +42,7 @@ func TestMetrics(t *testing.T) {
 	scraped := scrape(t, prometheus, text)
 	for _, series := range []string{
 		`service_adapter_bindings{condition="complete",service="one"} 1`,
-		`service_adapter_instances{condition="complete",service="one"} 1`,
+		`service_adapter_instances{condition="complete",plan="small",service="one"} 1`,
 		`service_adapter_oldest_unfinished_seconds{kind="binding"} 0`,
 		`service_adapter_oldest_unfinished_seconds{kind="instance"} 0`,
 		`service_adapter_locks_held{} 0`,

@@ -16,7 +16,9 @@ import (
 
 const stateHelp = `Mend the OpenTofu state of %s by hand, where nothing else helps: docs/operations.md says which command mends what. A run that is under
 way is waited for. Of a state that is changed a copy is kept, which "state push --force" puts back.
+` + stateStatus
 
+const stateStatus = `
 EXIT STATUS
   0 done, 2 wrong usage, 3 anything else`
 
@@ -24,9 +26,12 @@ EXIT STATUS
 func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	// surgery is a command whose work tells which file keeps a copy of what it changed, "" for none.
 	surgery := func(
-		use, short string, args cobra.PositionalArgs, work func(context.Context, *adapter.Operator, []string) (string, error),
+		use, short, example string, args cobra.PositionalArgs, work func(context.Context, *adapter.Operator, []string) (string, error),
 	) *cobra.Command {
-		command := &cobra.Command{Use: use, Short: short, Args: args}
+		command := &cobra.Command{
+			Use: use, Short: short, Long: short + ".\n" + stateStatus, Args: args,
+			Example: fmt.Sprintf("  service-adapter %s state %s", parentOf(kind), example),
+		}
 		completeStored(streams, command, kind)
 		return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
 			kept, err := work(ctx, operator, args)
@@ -37,19 +42,19 @@ func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 			return err
 		})
 	}
-	exec := surgery("exec ID -- COMMAND…", "Run a command of OpenTofu with its template, inputs, providers and backend", beforeDash,
+	exec := surgery("exec ID -- COMMAND…", "Run a command of OpenTofu with its template, inputs, providers and backend", "exec ID -- state list", beforeDash,
 		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
 			terminal := opentofu.Terminal{In: streams.In, Out: streams.Out, Err: streams.Err}
 			return lifecycle.Surgery{Manager: operator.Manager}.ExecState(ctx, kind, args[0], terminal, args[1:]...)
 		})
 	var output string
-	pull := surgery("pull ID --output FILE", "Write the state as JSON in clear text, with all its secrets", exactly("ID"),
+	pull := surgery("pull ID --output FILE", "Write the state as JSON in clear text, with all its secrets", "pull ID --output state.json", exactly("ID"),
 		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
 			return "", pullState(ctx, streams, operator, kind, args[0], output)
 		})
 	pull.Flags().StringVar(&output, "output", "", "write to this file, readable for nobody else; - means standard output")
 	var force bool
-	push := surgery("push ID FILE", "Store a state that was pulled and edited, or a copy that was kept", exactly("ID", "FILE"),
+	push := surgery("push ID FILE", "Store a state that was pulled and edited, or a copy that was kept", "push ID state.json", exactly("ID", "FILE"),
 		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
 			file, err := os.ReadFile(args[1])
 			if err != nil {
@@ -58,7 +63,7 @@ func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 			return lifecycle.Surgery{Manager: operator.Manager}.PushState(ctx, kind, args[0], file, force)
 		})
 	push.Flags().BoolVar(&force, "force", false, "also one of another lineage or a lower serial, such as a copy")
-	aside := surgery("set-aside ID", "Keep a state that nobody can read under another name, out of the way", exactly("ID"),
+	aside := surgery("set-aside ID", "Keep a state that nobody can read under another name, out of the way", "set-aside ID", exactly("ID"),
 		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
 			name, err := lifecycle.Surgery{Manager: operator.Manager}.SetAside(ctx, kind, args[0])
 			if err == nil {
@@ -68,6 +73,7 @@ func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		})
 	return group(&cobra.Command{
 		Use: "state", Short: "Mend the state of " + withArticle(kind) + " by hand", Long: fmt.Sprintf(stateHelp, withArticle(kind)),
+		Example: fmt.Sprintf("  service-adapter %s state pull ID --output state.json", parentOf(kind)),
 	}, exec, pull, push, aside)
 }
 

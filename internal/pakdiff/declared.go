@@ -104,7 +104,7 @@ func inputFacts(input brokerpak.Variable) map[string]any {
 	}
 	facts := value.Merge(input.Constraints, map[string]any{
 		"type": types, "enum": enum, "required": input.Required && !input.HasDefault, "nullable": input.Nullable, "sticky": input.Sticky,
-		"prohibit_update": input.ProhibitUpdate, "default": input.Default,
+		"prohibit_update": input.ProhibitUpdate, "default": input.Default, "additional": input.Additional,
 	})
 	delete(facts, "examples")
 	return facts
@@ -166,7 +166,7 @@ func (c *comparison) factMeans(kind, fact string, was, is thing) diag.Severity {
 		return verdict(after != true, needsUpgrade)
 	case "required", "prohibit_update":
 		return verdict(after == true, breaks)
-	case "nullable", "plan_updateable":
+	case "nullable", "plan_updateable", "additional":
 		return verdict(after != true, breaks)
 	case "type", "enum":
 		return verdict(kind == "output" || lacks(fact, before, after), breaks)
