@@ -65,7 +65,7 @@ func cmpOr(text string, otherwise func() string) string {
 func (m *machine) generate(ctx context.Context, parameters object) answer {
 	GinkgoHelper()
 	return m.call(ctx, generateManifest, m.Generate(object{
-		"context": object{"platform": "cloudfoundry"}, "service_id": m.ServiceID, "plan_id": m.PlanID, "parameters": parameters,
+		"context": object{"platform": "cloudfoundry", "space_guid": "sp"}, "service_id": m.ServiceID, "plan_id": m.PlanID, "parameters": parameters,
 	}))
 }
 
