@@ -394,6 +394,6 @@ var _ = Describe("The deployed release", Ordered, func() {
 		bound := call(ctx, "create-binding", i.Bind("b3", body(i)))
 		Expect(bound.Exit).To(Equal(1))
 		Expect(bound.Stdout).To(BeEmpty())
-		Expect(bound.Stderr).To(MatchRegexp(`^\[odb-sdk\] handling create-binding\n[^\n]* cannot be executed: [^\n]* noexec[^\n]*\n$`))
+		Expect(bound.Stderr).To(MatchRegexp(`^\[odb-sdk\] handling create-binding\n([^\n]* msg=audit [^\n]*\n){2}[^\n]* cannot be executed: [^\n]* noexec[^\n]*\n$`))
 	})
 })

@@ -109,7 +109,7 @@ var _ = Describe("The release directory", func() {
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		made := cli.create(ctx, dir, "1.2.3")
-		Expect(fingerprints(made)).To(And(HaveLen(9), HaveKey("golang-1-linux"), HaveKey("service-adapter")))
+		Expect(fingerprints(made)).To(And(HaveLen(11), HaveKey("golang-1-linux"), HaveKey("service-adapter")))
 		Expect(packaged(ctx, made, "golang-1-linux", "bosh/compile.env")).To(Equal("export GOROOT=none\n"))
 		Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
 		Expect(packaged(ctx, made, "odb-service-adapter", "service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
