@@ -39,7 +39,7 @@ type inspection struct {
 func (i inspection) Apply(document any) (any, error) {
 	tree := value.Normalise(document)
 	i.declarations(tree)
-	i.walk("", tree)
+	tree = i.walk("", tree)
 	return value.AnyKeys(tree, nil), i.diags.Err()
 }
 
@@ -56,20 +56,40 @@ func (i inspection) declarations(tree any) {
 	}
 }
 
-func (i inspection) walk(path string, node any) {
+func (i inspection) walk(path string, node any) any {
 	switch item := node.(type) {
 	case map[string]any:
 		i.keys(path, item)
 		for _, key := range value.Keys(item) {
-			i.walk(path+"/"+key, item[key])
+			item[key] = i.walk(path+"/"+key, item[key])
 		}
 	case []any:
 		for n, element := range item {
-			i.walk(path+"/"+strconv.Itoa(n), element)
+			item[n] = i.walk(path+"/"+strconv.Itoa(n), element)
 		}
 	case string:
-		i.text(path, item)
+		if i.text(path, item) {
+			return i.parts(item)
+		}
 	}
+	return node
+}
+
+// stored is a reference to a credential that CredHub has already, masked. A template may name a part of it, which BOSH reads.
+type stored string
+
+// parts puts the paths of credentials into the references to their parts: ((ca.certificate)) becomes ((/path/of/ca.certificate)).
+func (i inspection) parts(text string) string {
+	return vars.Reference.ReplaceAllStringFunc(text, func(found string) string {
+		full, _ := vars.ReferenceName(found, found == text)
+		name, part, nested := strings.Cut(full, ".")
+		whole, known := i.variables[name].(stored)
+		if !known || !nested {
+			return found
+		}
+		end := strings.Repeat(string(trustedClose), 2)
+		return strings.TrimSuffix(string(whole), end) + "." + part + end
+	})
 }
 
 // keys replaces variables in the keys of a mapping. Every key must become a text of its own.
@@ -148,6 +168,9 @@ func (i inspection) fault(found string, whole bool) string {
 	item, ok := i.variables[name]
 	if !ok {
 		return "" // for BOSH; checkReferences looks whether it can
+	}
+	if _, ours := item.(stored); ours && nested {
+		return ""
 	}
 	if nested {
 		for _, key := range strings.FieldsFunc(below, func(r rune) bool { return r == '.' || r == '/' }) {

@@ -61,7 +61,7 @@ func templateVariables(in *input, p *prepared) (variables, error) {
 		}
 		made[reference.Name] = nil
 		if path != "" {
-			made[reference.Name] = masked("(("+path+"))", false)
+			made[reference.Name] = stored(masked("(("+path+"))", false).(string)) //nolint:forcetypeassert // masked keeps a text a text
 		}
 	}
 	for name, chosen := range p.secrets {
