@@ -1,10 +1,9 @@
-# Time budget on two quiet cores: `.ci/run` stays below 25 minutes on a clean checkout, `go test ./...` below 5 minutes once all is
-# compiled. What has not changed since is not run again.
+# Time on two cores, `unit` beside other work. What has not changed since is not run again.
 #
 #              clean    again
 #   lint       4 min    45 s    golangci-lint is built once, 90 s
 #   tools      14 min   2 s     OpenTofu is built from source, up to 4 min for each version that is not on the PATH; .ci/run lints meanwhile
-#   unit       6 min    5 min   1 min for spec/backends, spec/acceptance and spec/semantics each, which run the real OpenTofu
+#   unit       24 min   20 min  of which spec/backends and spec/acceptance are the longest: they run the real OpenTofu
 #   fuzz       2 min    2 min   FUZZTIME for each fuzzer and 3 s around it, one on each core
 #
 # All that is built or fetched lies in build/ and in Go's own caches.
