@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
-
-	"service-adapter/brokerpak"
 )
 
 // authorsRepository is a git repository with a pak that was released once, and a shell in it that finds the program.
@@ -34,12 +32,7 @@ func authorsRepository(t *testing.T) (dir string, run func(script string) (strin
 		t.Fatalf("making a repository: %v\n%s", err, output)
 	}
 	// Instead of what would be fetched.
-	pak, err := brokerpak.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pak.Close()
-	if err := addBinaries(repository(t), dir, pak.Manifest.Binaries); err != nil {
+	if err := addBinaries(repository(t), dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir, run

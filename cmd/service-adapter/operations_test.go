@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"service-adapter/brokerpak"
 )
 
 var indentedShellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
@@ -47,12 +45,7 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	if err := os.CopyFS(pak, os.DirFS(filepath.Join("testdata", "operations"))); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := brokerpak.Open(pak)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	if err := addBinaries(repository(t), pak, opened.Manifest.Binaries); err != nil {
+	if err := addBinaries(repository(t), pak); err != nil {
 		t.Fatal(err)
 	}
 	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "service-adapter"), ".").CombinedOutput(); err != nil {

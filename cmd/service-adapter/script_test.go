@@ -98,16 +98,18 @@ func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {
 	}
 	source, target := ts.MkAbs(args[0]), ts.MkAbs(args[1])
 	ts.Check(os.CopyFS(target, os.DirFS(source)))
-	pak, err := brokerpak.Open(target)
-	ts.Check(err)
-	ts.Check(pak.Close())
-	ts.Check(addBinaries(root, target, pak.Manifest.Binaries))
+	ts.Check(addBinaries(root, target))
 }
 
 // addBinaries gives a pak links to the binaries that `make tools` made.
-func addBinaries(root, pak string, binaries []brokerpak.Binary) error {
-	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH)
-	for _, binary := range binaries {
+func addBinaries(root, dir string) error {
+	pak, err := brokerpak.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
+	for _, binary := range pak.Manifest.Binaries {
 		from, to := filepath.Join(root, "build", "providers", binary.Name), filepath.Join(bin, binary.Name+"_v"+binary.Version)
 		if binary.Kind() == brokerpak.Tofu {
 			from, to = filepath.Join(root, "build", "tofu", binary.Version, "tofu"), filepath.Join(bin, binary.Version, "tofu")

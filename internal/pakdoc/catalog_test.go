@@ -154,6 +154,15 @@ var _ = Describe("the catalog", func() {
 		Expect(names).To(Equal([]string{"errands", "adapter-errands", "adapter-adapter-errands"}))
 	})
 
+	It("gives that group no name of one that the definition sizes", func() {
+		service := openPak(everything).Service("minimal")
+		service.Provision.Bosh.Manifest.Text = "instance_groups: [{name: server}, {name: errands}]"
+		service.Provision.Bosh.Groups = []brokerpak.GroupSize{{Name: "errands", Like: "server"}}
+		text, err := pakdoc.CatalogWithErrands(service)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(planned(filled(text).Catalog.Plans[0]).InstanceGroups).To(HaveExactElements(HaveField("Name", "server"), HaveField("Name", "adapter-errands")))
+	})
+
 	It("has no errand that applies the template where the manifest needs an output", func() {
 		service := openPak(everything).Service("minimal")
 		service.Provision.Templates = map[string]string{"outputs.tf": `output "host" { value = "x" }`}
