@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	yaml2 "gopkg.in/yaml.v2"
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 )
 
@@ -32,19 +30,16 @@ type adoption struct {
 	group      string                 // the first instance group that keeps running
 	taken      map[string]bool        // names of variables
 	declared   map[string]bool        // those under variables:
-	literals   map[string]string      // a secret of the manifest → the text in its place
+	literals   map[string]string      // a secret of the manifest → the variable in its place
 	unknown    map[string]*undeclared // variables that are declared nowhere, by their names in the template
+	renamed    map[string]string      // their names in the manifest → those in the template
 	secrets    []string
 	inputs     []input
-	references []reference
-	renamed    map[string]string // variable or path → name in the template
+	references []string // paths of CredHub
 }
 
 // input is an input of plans that the definition declares, with its value in the plan, in JSON.
-type input struct{ Name, Type, Value, Details string }
-
-// reference is a credential of CredHub whose path an input says.
-type reference struct{ Name, Input string }
+type input struct{ Name, Type, Value string }
 
 // adopt reads a BOSH manifest. The error is a diag.Errors with all that is wrong in it.
 func adopt(document brokerpak.Document) (*adoption, error) {
@@ -74,12 +69,12 @@ func adopt(document brokerpak.Document) (*adoption, error) {
 	if err := a.faults.Err(); err != nil {
 		return nil, err
 	}
-	a.names(root)
-	scalars(root, a.collect)
-	scalars(root, a.replace)
-	scalars(root, a.variables)
+	a.names()
+	for _, step := range []func(path []string, node, around *yaml.Node){a.secret, a.copies, a.variables} {
+		scalars(root, step)
+	}
 	a.declare()
-	block(root)
+	restyle(root)
 	slices.SortStableFunc(a.notes, func(x, y Note) int {
 		return cmp.Or(cmp.Compare(x.Pos.Line, y.Pos.Line), cmp.Compare(x.Pos.Column, y.Pos.Column))
 	})
@@ -94,19 +89,23 @@ func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
 	a.faults.Errorf(a.document.At(node.Line, node.Column), "bosh-manifest", format, args...)
 }
 
+// write replaces a scalar, whose place stays known.
+func write(node *yaml.Node, content any) {
+	written := textNode(fmt.Sprint(content))
+	if _, isText := content.(string); !isText {
+		_ = written.Encode(content) // what was read can be written
+	}
+	written.Line, written.Column = node.Line, node.Column
+	*node = *written
+}
+
 // readAsBosh writes a scalar that readers of YAML disagree about as BOSH's command reads it, so that all read the same.
 func (a *adoption) readAsBosh(node *yaml.Node) {
 	var read any
-	before := node.Value
-	*node = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: before, Style: yaml.DoubleQuotedStyle, Line: node.Line, Column: node.Column}
-	if err := yaml2.Unmarshal([]byte(before), &read); err == nil {
-		switch read.(type) {
-		case bool:
-			node.Tag, node.Style, node.Value = "!!bool", 0, fmt.Sprint(read)
-		case int, int64, uint64:
-			node.Tag, node.Style, node.Value = "!!int", 0, fmt.Sprint(read)
-		}
+	if err := yaml2.Unmarshal([]byte(node.Value), &read); err != nil {
+		read = node.Value
 	}
+	write(node, read)
 	a.notef(node, "written as BOSH's command reads it, because readers of YAML disagree about it")
 }
 
@@ -123,16 +122,13 @@ func (a *adoption) deployment() {
 		a.errorf(a.root, "the manifest has no list instance_groups; one of version 1, with jobs and resource_pools, must be converted first")
 		return
 	}
-	for i := 0; i+1 < len(a.root.Content); i += 2 {
-		if key := a.root.Content[i]; !slices.Contains(kept, key.Value) {
-			a.notef(key, "%s: left out, because the broker says it or it is no part of a deployment", key.Value)
-		}
+	for _, key := range take(a.root, func(key string) bool { return !slices.Contains(kept, key) }) {
+		a.notef(key, "%s: left out, because the broker says it or it is no part of a deployment", key.Value)
 	}
-	keep(a.root, func(key string) bool { return slices.Contains(kept, key) })
 	if stemcells := get(a.root, "stemcells"); stemcells != nil {
 		a.notef(stemcells, "stemcells: their aliases are kept, the broker says their versions")
 		for _, stemcell := range stemcells.Content {
-			keep(stemcell, func(key string) bool { return key == "alias" || key == "os" && len(stemcells.Content) > 1 })
+			take(stemcell, func(key string) bool { return key != "alias" && (key != "os" || len(stemcells.Content) == 1) })
 		}
 	}
 	for _, group := range groups.Content {
@@ -190,99 +186,10 @@ func (a *adoption) jobs(owner *yaml.Node) []string {
 	return names
 }
 
-// keep removes all other keys of a mapping.
-func keep(mapping *yaml.Node, kept func(key string) bool) {
-	for i := len(mapping.Content) - 2; i >= 0 && mapping.Kind == yaml.MappingNode; i -= 2 {
-		if !kept(mapping.Content[i].Value) {
-			mapping.Content = slices.Delete(mapping.Content, i, i+2)
-		}
-	}
-}
-
-// block writes what is JSON as YAML is written, and texts of several lines so that they can be read back.
-func block(root *yaml.Node) {
-	if root.Style&yaml.FlowStyle != 0 {
-		root.Style &^= yaml.FlowStyle
-		for _, child := range root.Content {
-			block(child)
-		}
-	}
-	restyle(root)
-}
-
-// short is a value in a note: a scalar, or the scalars or names of a list.
+// short is a value in a note, in one line.
 func short(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.ScalarNode:
-		return node.Value
-	case yaml.SequenceNode:
-		var parts []string
-		for _, entry := range node.Content {
-			if name := get(entry, "name"); name != nil {
-				entry = name
-			}
-			parts = append(parts, short(entry))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	default:
-		return "{…}"
-	}
-}
-
-// names notes which names variables have, wherever they stand.
-func (a *adoption) names(root *yaml.Node) {
-	if list := get(root, "variables"); list != nil {
-		for _, entry := range list.Content {
-			if name := get(entry, "name"); name != nil {
-				a.declared[name.Value], a.taken[name.Value] = true, true
-			}
-		}
-	}
-	scalars(root, func(_ []string, node, _ *yaml.Node) {
-		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
-			a.taken[variableOf(found).name] = true
-		}
-	})
-}
-
-// notInVariables are the characters that names of inputs and secrets cannot have.
-var notInVariables = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-// newName makes a name of the last of some keys that is not taken, with as many of the others before it as it needs.
-func (a *adoption) newName(path []string) string {
-	name := ""
-	for i := len(path) - 1; i >= 0; i-- {
-		name = strings.Trim(notInVariables.ReplaceAllString(path[i], "_")+"_"+name, "_")
-		if name != "" && !a.taken[name] {
-			break
-		}
-	}
-	name = cmp.Or(name, "secret")
-	for unique, n := name, 2; ; n++ {
-		if !a.taken[unique] {
-			a.taken[unique] = true
-			return unique
-		}
-		unique = name + "_" + strconv.Itoa(n)
-	}
-}
-
-// declareVariable declares a variable that BOSH generates.
-func (a *adoption) declareVariable(node *yaml.Node, name, kind string) {
-	list := get(a.root, "variables")
-	if list == nil || list.Kind != yaml.SequenceNode {
-		list = &yaml.Node{Kind: yaml.SequenceNode}
-		set(a.root, "variables", list)
-	}
-	entry := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("name"), textNode(name), textNode("type"), textNode(kind)}}
-	if kind == "certificate" {
-		options := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-			textNode("is_ca"), {Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"}, textNode("common_name"), textNode(name),
-		}}
-		set(entry, "options", options)
-		a.notef(node, "decide: who signs the certificate %q, and for which names; it signs itself", name)
-	}
-	list.Style &^= yaml.FlowStyle
-	list.Content = append(list.Content, entry)
-	a.declared[name] = true
+	flow := *node
+	flow.Style |= yaml.FlowStyle
+	text, _ := yaml.Marshal(&flow) // what was read can be written
+	return strings.Join(strings.Fields(string(text)), " ")
 }

@@ -32,66 +32,61 @@ func walk(path []string, node, around *yaml.Node, visit func(path []string, node
 		below := path
 		if node.Kind == yaml.MappingNode {
 			below = nil
-			if i%2 == 1 && path != nil {
+			if i%2 == 1 && (path != nil || slices.Contains(inProperties, node.Content[i-1].Value)) {
 				below = append(slices.Clip(path), node.Content[i-1].Value)
-			} else if i%2 == 1 && slices.Contains(inProperties, node.Content[i-1].Value) {
-				below = []string{}
 			}
 		}
 		walk(below, child, node, visit)
 	}
 }
 
-// collect finds the secrets in the properties of jobs and chooses what stands in their place. Around is what holds the scalar.
-func (a *adoption) collect(path []string, node, around *yaml.Node) {
-	text := strings.TrimSpace(node.Value)
-	if _, known := a.literals[text]; path == nil || known {
+// secret puts variables in the place of the secrets in a property. It chooses those of keys and certificates, too.
+func (a *adoption) secret(path []string, node, around *yaml.Node) {
+	if path == nil {
 		return
 	}
-	if strings.Contains(text, privateKey) {
-		a.keyPair(path, node, around)
+	last := path[len(path)-1]
+	if text := strings.TrimSpace(node.Value); strings.Contains(text, privateKey) {
+		if a.literals[text] == "" {
+			a.keys(path, node, around)
+		}
 		return
 	}
-	if net.ParseIP(text) != nil {
-		a.notef(node, "decide: %s is an address of this deployment; other instances have others", last(path))
+	if net.ParseIP(node.Value) != nil {
+		a.notef(node, "decide: %s is an address of this deployment; other instances have others", last)
 	}
-	for _, secret := range hidden(node.Value, masked(path, node)) {
-		if _, known := a.literals[secret]; !known {
-			name := a.newName(path)
+	clean := masked(path, node)
+	for _, secret := range hidden(node.Value, clean) {
+		if a.literals[secret] == "" {
+			name := a.newName(path[1:])
 			a.secrets = append(a.secrets, name)
 			a.literals[secret] = "((" + name + "))"
-			a.notef(node, "%s: a secret, not copied; it is the generated secret %q of the definition now", last(path), name)
+			a.notef(node, "%s: a secret, not copied; it is the generated secret %q of the definition now", last, name)
 		}
+		clean = strings.Replace(clean, redact.Mask, a.literals[secret], 1)
 	}
-}
-
-func last(path []string) string {
-	if len(path) == 0 {
-		return "properties"
+	if clean != node.Value {
+		write(node, clean)
 	}
-	return path[len(path)-1]
 }
 
 // masked is the text of a scalar with what is a secret by the rule of package redact masked. A reference or a variable is none.
 func masked(path []string, node *yaml.Node) string {
 	text := node.Value
-	literal := vars.Reference.ReplaceAllString(text, " ")
-	public := strings.HasPrefix(strings.TrimSpace(text), "-----BEGIN ") && !strings.Contains(text, privateKey)
+	literal := strings.TrimSpace(vars.Reference.ReplaceAllString(text, " "))
 	switch tag := node.ShortTag(); {
-	case strings.TrimSpace(literal) == "", public, tag == "!!null", tag == "!!bool":
+	case literal == "", strings.HasPrefix(literal, "-----BEGIN "), tag == "!!null", tag == "!!bool":
 		return text
-	case named(path) && (literal == text || !strings.ContainsAny(text, ":=")): // of a connection string only a part is one
+	case named(path) && (!strings.Contains(text, "((") || !strings.ContainsAny(text, ":=")): // of a connection string only a part is one
 		return redact.Mask
 	}
-	var forms, generated redact.Secrets
-	text = forms.Clean(text)
-	for _, part := range vars.Reference.Split(text, -1) {
-		generated.AddValues(nested(path, part))
+	var secrets redact.Secrets
+	if !named(path) { // the rule would take the whole
+		for _, part := range vars.Reference.Split(text, -1) {
+			secrets.AddValues(nested(path, part))
+		}
 	}
-	if named(path) { // the rule would take the whole
-		return text
-	}
-	return generated.Clean(text)
+	return secrets.Clean(text)
 }
 
 // named tells whether the name of a property says that it is a secret.
@@ -102,118 +97,80 @@ func named(path []string) bool {
 }
 
 // nested is a mapping with a value at a path.
-func nested(path []string, leaf any) map[string]any {
-	for _, key := range slices.Backward(path) {
-		leaf = map[string]any{key: leaf}
+func nested(path []string, leaf string) map[string]any {
+	tree := map[string]any{path[len(path)-1]: leaf}
+	for _, key := range slices.Backward(path[:len(path)-1]) {
+		tree = map[string]any{key: tree}
 	}
-	if tree, ok := leaf.(map[string]any); ok {
-		return tree
-	}
-	return map[string]any{"": leaf}
+	return tree
 }
 
 // hidden are the parts of a text that are masked in another one.
 func hidden(text, clean string) []string {
-	var all []string
-	parts := strings.Split(clean, redact.Mask)
-	for i, part := range parts[1:] {
-		rest := strings.TrimPrefix(text, parts[i])
-		end := len(rest)
-		if at := strings.Index(rest, part); at >= 0 && part != "" {
-			end = at
-		}
-		all = append(all, rest[:end])
-		text = rest[end:]
-	}
-	return all
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(clean), regexp.QuoteMeta(redact.Mask), "(.*?)")
+	return regexp.MustCompile("(?s)^" + pattern + "$").FindStringSubmatch(text)[1:]
 }
 
-// What the texts of keys and certificates in PEM hold.
-const (
-	privateKey  = "PRIVATE KEY-----"
-	certificate = "BEGIN CERTIFICATE-----"
-)
+const privateKey = "PRIVATE KEY-----"
 
 // authority finds the names of certificates that sign others: ca, ca_cert, cacert.
 var authority = regexp.MustCompile(`(?i)(^|[_-])(root_?)?ca([_-]|$|cert|_cert)`)
 
-// keyPair makes a private key, and the certificates beside it, a variable that BOSH generates.
-func (a *adoption) keyPair(path []string, node, around *yaml.Node) {
+// keys makes a private key, and the certificates and public keys beside it, parts of a variable that BOSH generates. Its type follows from
+// the parts, but for that of SSH.
+func (a *adoption) keys(path []string, node, around *yaml.Node) {
 	owner := path
-	if len(path) > 1 && around.Kind == yaml.MappingNode {
+	if around.Kind == yaml.MappingNode && len(path) > 2 {
 		owner = path[:len(path)-1]
 	}
-	name, kind := a.newName(owner), "rsa"
-	key := "((" + name + ".private_key))"
+	name := a.newName(owner[1:])
+	a.notef(node, "%s: a private key, not copied; BOSH generates it as a part of the variable %q", path[len(path)-1], name)
+	part := func(name, of string) string { return "((" + name + "." + of + "))" }
+	ssh := strings.Contains(node.Value, "BEGIN OPENSSH")
 	for i, sibling := range around.Content {
 		text := strings.TrimSpace(sibling.Value)
+		isCertificate := strings.Contains(text, "BEGIN CERTIFICATE-----")
 		switch {
-		case strings.HasPrefix(text, "ssh-"):
-			kind, a.literals[text] = "ssh", "(("+name+".public_key))"
-		case strings.Contains(text, "BEGIN PUBLIC KEY-----"):
-			a.literals[text] = "((" + name + ".public_key))"
-		case !strings.Contains(text, certificate):
+		case sibling == node && isCertificate:
+			a.literals[text] = part(name, "certificate") + "\n" + part(name, "private_key")
 		case sibling == node:
-			kind, key = "certificate", "(("+name+".certificate))\n"+key
+			a.literals[text] = part(name, "private_key")
 		case strings.Contains(text, privateKey): // a pair of its own
-		case around.Kind == yaml.MappingNode && authority.MatchString(around.Content[i-1].Value):
-			kind, a.literals[text] = "certificate", "(("+name+".ca))"
-		default:
-			kind, a.literals[text] = "certificate", "(("+name+".certificate))"
+		case isCertificate && around.Kind == yaml.MappingNode && authority.MatchString(around.Content[i-1].Value):
+			a.literals[text] = part(name, "ca")
+		case isCertificate:
+			a.literals[text] = part(name, "certificate")
+		case strings.HasPrefix(text, "ssh-"), strings.Contains(text, "BEGIN PUBLIC KEY-----"):
+			ssh = ssh || strings.HasPrefix(text, "ssh-")
+			a.literals[text] = part(name, "public_key")
 		}
 	}
-	if strings.Contains(node.Value, "BEGIN OPENSSH") {
-		kind = "ssh"
+	if ssh {
+		a.declareVariable(node, name, "ssh")
 	}
-	a.literals[strings.TrimSpace(node.Value)] = key
-	a.notef(node, "%s: a private key, not copied; BOSH generates it as the variable %q of type %s", last(path), name, kind)
-	a.declareVariable(node, name, kind)
 }
 
-// shortestCopy is the length from which a secret is looked for in other texts.
-const shortestCopy = 8
-
-// distinct tells whether a text is a secret wherever it stands: a word such as "postgres" is also the name of a user.
-func distinct(secret string) bool {
-	return len(secret) >= shortestCopy && strings.ContainsFunc(secret, func(char rune) bool { return !unicode.IsLetter(char) })
-}
-
-// replace puts what was chosen in the place of the secrets in a scalar.
-func (a *adoption) replace(path []string, node, _ *yaml.Node) {
+// copies replaces secrets wherever else they stand. One of a few letters is kept: a word such as "postgres" is also the name of a user.
+func (a *adoption) copies(_ []string, node, _ *yaml.Node) {
+	const shortest = 8
+	distinct := func(secret string) bool {
+		return len(secret) >= shortest && strings.ContainsFunc(secret, func(char rune) bool { return !unicode.IsLetter(char) })
+	}
 	text := node.Value
 	whole := strings.TrimSpace(text)
-	by, known := a.literals[whole]
-	clean := text
-	if path != nil {
-		clean = masked(path, node)
-	}
-	switch {
-	case known && (distinct(whole) || clean == redact.Mask):
+	switch by := a.literals[whole]; {
+	case by != "" && distinct(whole):
 		text = by
+	case by != "":
+		a.notef(node, "decide: this text is also a secret elsewhere, which is %s now; here it was kept", by)
 	default:
-		for _, secret := range hidden(text, clean) {
-			clean = strings.Replace(clean, redact.Mask, a.literals[secret], 1)
-		}
-		text = clean
-		for _, secret := range longestFirst(a.literals) {
-			if distinct(secret) {
-				text = strings.ReplaceAll(text, secret, a.literals[secret])
-			}
-		}
-		if known && text == node.Value {
-			a.notef(node, "decide: this text is also a secret elsewhere, which is %s now; here it was kept", by)
+		secrets := value.Keys(a.literals)
+		slices.SortStableFunc(secrets, func(x, y string) int { return len(y) - len(x) }) // one that holds another is replaced as a whole
+		for _, secret := range slices.DeleteFunc(secrets, func(secret string) bool { return !distinct(secret) }) {
+			text = strings.ReplaceAll(text, secret, a.literals[secret])
 		}
 	}
 	if text != node.Value {
-		changed := textNode(text)
-		changed.Line, changed.Column = node.Line, node.Column
-		*node = *changed
+		write(node, text)
 	}
-}
-
-// longestFirst are the keys, so that one that holds another is replaced as a whole.
-func longestFirst(literals map[string]string) []string {
-	keys := value.Keys(literals)
-	slices.SortStableFunc(keys, func(a, b string) int { return len(b) - len(a) })
-	return keys
 }

@@ -78,15 +78,19 @@ var _ = DescribeTable("what becomes of a property", func(properties string, want
 	Entry("a key of SSH", `{host: {key: "-----BEGIN OPENSSH PRIVATE KEY-----\nKEYTEXT", public: ssh-ed25519 AAAA}}`,
 		"{key: ((host.private_key)), public: ((host.public_key))}", "type: ssh", "not KEYTEXT"),
 	Entry("an address", `{nats: 10.0.0.1}`, "decide: nats is an address of this deployment"),
-	Entry("a word that YAML readers disagree about", `{a: yes, b: 0644, c: 1:30, d: 2024-01-01}`, `{a: true, b: 420, c: "1:30", d: "2024-01-01"}`),
+	Entry("a word that YAML readers disagree about", `{a: yes, b: 0644, c: 1:30, d: 2024-01-01}`, `{a: true, b: 420, c: '1:30', d: "2024-01-01"}`),
 	Entry("a variable", `{size: ((size))}`, "decide: ((size)) is an input of plans", "size: change-me", "{field_name: size, type: string, required: true"),
 	Entry("a variable with a name that is none of an input", `{size: ((folder/größe-2))}`, "((folder_gr_e_2))", "folder_gr_e_2: change-me"),
 	Entry("two variables of one name then", `{a: ((a/b)), b: ((a_b))}`, "a: ((a_b_2)), b: ((a_b))"),
 	Entry("a part of a variable", `{size: ((size.large))}`, `size: {"large":"change-me"}`, "type: object"),
 	Entry("a certificate that nothing declares", `{cert: ((tls.certificate)), ca: ((tls.ca))}`, "name: tls", "type: certificate"),
 	Entry("a secret of the broker", `{a: ((odb_secret:admin)), b: ((/odb/s/service-instance_1/root-2))}`, "{a: ((admin)), b: ((root))}", "name: root"),
-	Entry("a credential of the operator", `{ca: ((/shared/ca.certificate)), c: ((/shared/ca.certificate))}`, "{ca: ((ca_certificate)), c: ((ca_certificate))}",
-		"path: '${ca_certificate_path}'", `ca_certificate_path: ""`),
+	Entry("a credential of the operator", `{ca: ((/shared/ca.certificate)), c: ((/shared/ca.certificate))}`, "{ca: ((/shared/ca.certificate)), c: ((/shared/ca.certificate))}",
+		"decide: ((/shared/ca.certificate)) is a credential of CredHub, which the operator must allow"),
+	Entry("a property whose name ends in a number", `{password-2: s3cret-7}`, "password-2: ((password_2))", "name: password_2"),
+	Entry("a part of a user that nothing declares", `{db: ((db.password))}`, "name: db", "type: user"),
+	Entry("a secret of the broker with the name of one that is found", `{admin_token: s3cret-7, b: ((odb_secret:admin_token))}`,
+		"{admin_token: ((admin_token)), b: ((admin_token_2))}"),
 )
 
 var _ = DescribeTable("a manifest that cannot be used", func(manifest, message string) {

@@ -1,8 +1,10 @@
 package pakbuild
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -18,21 +20,60 @@ type undeclared struct {
 	keys   map[string]bool
 }
 
-// variable is a ((variable)) in parts: ((name.keys)).
-type variable struct{ name, keys string }
-
-// variableOf takes a variable apart.
-func variableOf(found string) variable {
+// variableOf takes a ((variable)) apart: ((name.keys)).
+func variableOf(found string) (name, keys string) {
 	text := strings.TrimPrefix(strings.TrimSpace(found[2:len(found)-2]), "!")
-	name := vars.Credential(text)
-	return variable{name, strings.TrimPrefix(text[len(name):], ".")}
+	name = vars.Credential(text)
+	return name, strings.TrimPrefix(text[len(name):], ".")
 }
 
-// ofBroker are references to secrets that an adapter made: before the broker has seen the manifest, and after.
-var ofBroker = regexp.MustCompile(`^(odb_secret:|/odb/.*/)([^/:]+)$`)
+// names notes which names variables have, wherever they stand.
+func (a *adoption) names() {
+	if list := get(a.root, "variables"); list != nil {
+		for _, entry := range list.Content {
+			if name := get(entry, "name"); name != nil {
+				a.declared[name.Value], a.taken[name.Value] = true, true
+			}
+		}
+	}
+	scalars(a.root, func(_ []string, node, _ *yaml.Node) {
+		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
+			name, _ := variableOf(found)
+			a.taken[name] = true
+		}
+	})
+}
 
-// numbered is the end that names of secrets must not have.
-var numbered = regexp.MustCompile(`-([0-9]+)$`)
+var (
+	// notInVariables are the characters that names of inputs and secrets cannot have.
+	notInVariables = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+	// numbered is the end that names of secrets must not have.
+	numbered = regexp.MustCompile(`-([0-9]+)$`)
+	// ofBroker are references to secrets that an adapter made: before the broker has seen the manifest, and after.
+	ofBroker = regexp.MustCompile(`^(odb_secret:|/odb/.*/)([^/:]+)$`)
+)
+
+// allowedName makes a name that inputs and secrets can have of a text; it may be empty.
+func allowedName(text string) string {
+	return strings.Trim(numbered.ReplaceAllString(notInVariables.ReplaceAllString(text, "_"), "_$1"), "_-")
+}
+
+// newName makes a name of the last of some keys that is not taken, with as many of the others before it as it needs.
+func (a *adoption) newName(path []string) string {
+	name := ""
+	for _, key := range slices.Backward(path) {
+		if name = allowedName(strings.TrimSuffix(key+"_"+name, "_")); name != "" && !a.taken[name] {
+			break
+		}
+	}
+	name = cmp.Or(name, "secret")
+	unique := name
+	for n := 2; a.taken[unique]; n++ {
+		unique = name + "_" + strconv.Itoa(n)
+	}
+	a.taken[unique] = true
+	return unique
+}
 
 // variables finds the variables in a scalar that the manifest does not declare, and gives them names that a definition can have.
 func (a *adoption) variables(path []string, node, _ *yaml.Node) {
@@ -44,106 +85,101 @@ func (a *adoption) variables(path []string, node, _ *yaml.Node) {
 
 // variable returns what stands in the place of a variable. Secret tells that it is the whole of a property that is a secret by its name.
 func (a *adoption) variable(node *yaml.Node, found string, secret bool) string {
-	v := variableOf(found)
-	made := ofBroker.FindStringSubmatch(v.name)
+	name, keys := variableOf(found)
+	wanted := name
 	_, wrong := vars.ReferenceName(found, found == node.Value)
-	switch {
+	switch made := ofBroker.FindStringSubmatch(name); {
 	case made != nil:
-		v.name = numbered.ReplaceAllString(made[2], "") // the number of a changed value
+		wanted, keys, secret = numbered.ReplaceAllString(made[2], ""), "", true // without the number of a changed value
 	case wrong != "":
 		a.errorf(node, "%s %s; a manifest of spruce or another tool must be merged first", found, wrong)
 		return found
-	case a.declared[v.name], slices.Contains(a.secrets, v.name):
+	case a.declared[name], slices.Contains(a.secrets, name):
 		return found
-	case strings.HasPrefix(v.name, "/"):
-		return "((" + a.reference(node, v) + "))"
+	case strings.HasPrefix(name, "/"):
+		if !slices.Contains(a.references, name) {
+			a.references = append(a.references, name)
+			a.notef(node, "decide: %s is a credential of CredHub, which the operator must allow", found)
+		}
+		return found
 	}
-	if made != nil {
-		v.keys = ""
+	if a.renamed[name] == "" {
+		a.renamed[name] = allowedName(wanted)
+		if a.renamed[name] != name {
+			a.renamed[name] = a.newName([]string{wanted})
+		}
 	}
-	name := a.rename(v.name)
+	name = a.renamed[name]
 	if a.unknown[name] == nil {
 		a.unknown[name] = &undeclared{node, false, map[string]bool{}}
 	}
-	a.unknown[name].secret = a.unknown[name].secret || made != nil || secret && v.keys == ""
-	if v.keys == "" {
+	if keys == "" {
+		a.unknown[name].secret = a.unknown[name].secret || secret
 		return "((" + name + "))"
 	}
-	a.unknown[name].keys[v.keys] = true
-	return "((" + name + "." + v.keys + "))"
-}
-
-// rename gives a variable a name that inputs and secrets can have.
-func (a *adoption) rename(variable string) string {
-	name, known := a.renamed[variable]
-	if !known {
-		name = strings.Trim(numbered.ReplaceAllString(notInVariables.ReplaceAllString(variable, "_"), "_$1"), "-")
-		if name != variable {
-			name = a.newName([]string{name})
-		}
-		a.renamed[variable] = name
-	}
-	return name
-}
-
-// reference makes a path of CredHub a reference whose path the plan says: each operator has other paths, and allows them.
-func (a *adoption) reference(node *yaml.Node, v variable) string {
-	path := strings.TrimSuffix(v.name+"."+v.keys, ".")
-	name, known := a.renamed[path]
-	if !known {
-		name = a.newName([]string{strings.ReplaceAll(path[strings.LastIndexByte(v.name, '/')+1:], "-", "_")})
-		a.renamed[path] = name
-		a.references = append(a.references, reference{name, a.newName([]string{name + "_path"})})
-		by := a.references[len(a.references)-1].Input
-		a.inputs = append(a.inputs, input{by, "string", `""`, "A path of CredHub that the operator allows, such as " + path})
-		a.notef(node, "decide: ((%s)) is a credential of CredHub: plans name its path with the property %s, and the operator allows it", path, by)
-	}
-	return name
+	a.unknown[name].keys[keys] = true
+	return "((" + name + "." + keys + "))"
 }
 
 // declare declares what the variables stand for that the manifest does not declare.
 func (a *adoption) declare() {
+	const changeMe = "change-me" // nobody knows the value
 	for _, name := range value.Keys(a.unknown) {
 		unknown := a.unknown[name]
-		keys := value.Keys(unknown.keys)
-		switch kind := generatedKind(keys); {
-		case len(keys) == 0 && (unknown.secret || named([]string{name})):
+		kind := generatedKind(unknown.keys)
+		switch {
+		case len(unknown.keys) == 0 && (unknown.secret || named([]string{name})):
 			a.secrets = append(a.secrets, name)
 			a.notef(unknown.first, "((%s)): a secret; it is a generated secret of the definition now", name)
 		case kind != "":
 			a.notef(unknown.first, "((%s)): declared nowhere; BOSH generates it as a variable of type %s now", name, kind)
 			a.declareVariable(unknown.first, name, kind)
-		case len(keys) > 0:
-			fields := map[string]any{}
-			for _, key := range keys {
-				fields[key] = changeMe
-			}
-			a.inputs = append(a.inputs, input{name, "object", string(value.MustJSON(fields)), "The value of ((" + name + "))"})
-			a.notef(unknown.first, "decide: ((%s)) is an input of plans; the plan's property says %s", name, changeMe)
 		default:
-			a.inputs = append(a.inputs, input{name, "string", changeMe, "The value of ((" + name + "))"})
+			made := input{name, "string", changeMe}
+			if len(unknown.keys) > 0 {
+				fields := map[string]string{}
+				for key := range unknown.keys {
+					fields[key] = changeMe
+				}
+				made.Type, made.Value = "object", string(value.MustJSON(fields))
+			}
+			a.inputs = append(a.inputs, made)
 			a.notef(unknown.first, "decide: ((%s)) is an input of plans; the plan's property says %s", name, changeMe)
 		}
 	}
 	slices.Sort(a.secrets)
 }
 
-// changeMe is the value of an input that nobody knows.
-const changeMe = "change-me"
+// kinds are the types of BOSH's variables by the keys that tell them apart, the first that is there.
+var kinds = []struct{ key, kind string }{ //nolint:gochecknoglobals // a constant table
+	{"certificate", "certificate"}, {"ca", "certificate"}, {"public_key_fingerprint", "ssh"}, {"private_key", "rsa"}, {"public_key", "rsa"}, {"password", "user"},
+}
 
 // generatedKind is the type of a variable of BOSH with these keys; "" where there is none.
-func generatedKind(keys []string) string {
-	has := func(key string) bool { return slices.Contains(keys, key) }
-	switch {
-	case has("certificate") || has("ca"):
-		return "certificate"
-	case has("public_key_fingerprint"):
-		return "ssh"
-	case has("private_key") || has("public_key"):
-		return "rsa"
-	case has("password") && has("username"), has("password_hash"):
-		return "user"
-	default:
-		return ""
+func generatedKind(keys map[string]bool) string {
+	for _, one := range kinds {
+		if keys[one.key] {
+			return one.kind
+		}
 	}
+	return ""
+}
+
+// declareVariable declares a variable that BOSH generates.
+func (a *adoption) declareVariable(node *yaml.Node, name, kind string) {
+	list := get(a.root, "variables")
+	if list == nil || list.Kind != yaml.SequenceNode {
+		list = &yaml.Node{Kind: yaml.SequenceNode}
+		set(a.root, "variables", list)
+	}
+	entry := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("name"), textNode(name), textNode("type"), textNode(kind)}}
+	if kind == "certificate" {
+		options := &yaml.Node{}
+		_ = options.Encode(map[string]any{"is_ca": true, "common_name": name}) // a plain mapping
+		set(entry, "options", options)
+		a.notef(node, "decide: who signs the certificate %q, and for which names; it signs itself", name)
+	}
+	list.Style &^= yaml.FlowStyle
+	list.Content = append(list.Content, entry)
+	a.declared[name] = true
 }

@@ -1,7 +1,6 @@
 package pakbuild
 
 import (
-	"bytes"
 	"crypto/rand"
 	"embed"
 	"errors"
@@ -34,11 +33,7 @@ const serviceFile = "service.yml"
 
 // Init writes a small complete pak into a directory, which must not exist or be empty. The pak is named after the directory.
 // It returns the names of the files, sorted, slash-separated.
-func Init(dir string) ([]string, error) {
-	return write(skeletons, "skeleton", dir, func(name, _, text string) (string, error) {
-		return strings.NewReplacer("NAME", name, "SERVICE_ID", newID(), "PLAN_ID", newID()).Replace(text), nil
-	})
-}
+func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[string]any{}) }
 
 // Examples are the names of the example paks.
 func Examples() []string {
@@ -53,7 +48,7 @@ func Examples() []string {
 // InitLike does what Init does, with the files of an example: under the new name, and with ids of its own.
 func InitLike(dir, example string) ([]string, error) {
 	fresh := map[string]string{}
-	return write(examples.Paks, example, dir, func(name, file, text string) (string, error) {
+	return copyPak(examples.Paks, example, dir, func(name, file, text string) (string, error) {
 		switch {
 		case !strings.Contains(file, "/"):
 			text = ownName.ReplaceAllString(text, "name: "+name)
@@ -89,30 +84,34 @@ func InitFrom(dir, manifest string) (files []string, notes []Note, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", manifest, err)
 	}
-	fields := map[string]any{
-		"ServiceID": newID(), "PlanID": newID(), "Template": strings.TrimSpace(string(encoded)),
-		"Group": a.group, "Inputs": a.inputs, "Secrets": a.secrets, "References": a.references,
-	}
-	files, err = write(skeletons, "adopted", dir, func(name, file, text string) (string, error) {
+	files, err = fillIn("adopted", dir, map[string]any{
+		"Template": strings.TrimSpace(string(encoded)), "Group": a.group, "Inputs": a.inputs, "Secrets": a.secrets, "References": a.references,
+	})
+	return files, a.notes, err
+}
+
+// fillIn writes one of the skeletons, whose files are templates of these fields, a name and ids.
+func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
+	fields["ServiceID"], fields["PlanID"] = newID(), newID()
+	return copyPak(skeletons, skeleton, dir, func(name, file, text string) (string, error) {
 		fields["Name"] = name
-		var out bytes.Buffer
+		var out strings.Builder
 		parsed, err := template.New(file).Funcs(template.FuncMap{"word": word}).Parse(text)
 		if err == nil {
 			err = parsed.Execute(&out, fields)
 		}
 		return out.String(), err
 	})
-	return files, a.notes, err
 }
 
-// word is a name as YAML writes it: in quotes where it could be something else.
-func word(name string) (string, error) {
-	text, err := yaml.Marshal(name)
-	return strings.TrimSpace(string(text)), err
+// word is a text as YAML writes it: in quotes where it could be something else.
+func word(text string) (string, error) {
+	written, err := yaml.Marshal(text)
+	return strings.TrimSpace(string(written)), err
 }
 
-// write writes the files of a directory of embedded paks into one that is vacant. Change makes the text of each for the name of the new pak.
-func write(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
+// copyPak writes the files of a directory of embedded paks into one that is vacant. Change makes the text of each for the name of the new pak.
+func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -62,12 +63,20 @@ func rename(mapping *yaml.Node, from, to string, value *yaml.Node) {
 
 // remove deletes a key.
 func remove(mapping *yaml.Node, key string) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			mapping.Content = append(mapping.Content[:i], mapping.Content[i+2:]...)
-			return
+	take(mapping, func(found string) bool { return found == key })
+}
+
+// take removes keys of what may be a mapping, and returns them.
+func take(mapping *yaml.Node, which func(key string) bool) (taken []*yaml.Node) {
+	for i := 0; mapping.Kind == yaml.MappingNode && i < len(mapping.Content); {
+		if key := mapping.Content[i]; which(key.Value) {
+			taken = append(taken, key)
+			mapping.Content = slices.Delete(mapping.Content, i, i+2)
+		} else {
+			i += 2
 		}
 	}
+	return taken
 }
 
 // set replaces the value of a key, or adds the key.
