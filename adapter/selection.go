@@ -130,9 +130,7 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 func (s *session) serviceNames() []string {
 	var names []string
 	for _, pak := range s.paks {
-		for _, service := range pak.Services {
-			names = append(names, service.Name)
-		}
+		names = append(names, pak.ServiceNames()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -144,10 +142,7 @@ func choosePlan(h hints, service *brokerpak.Service) (brokerpak.Plan, error) {
 	if name := h.property("plan"); name != "" {
 		base := service.Plan(name)
 		if base == nil {
-			var names []string
-			for _, plan := range service.Plans {
-				names = append(names, plan.Name)
-			}
+			names := service.PlanNames()
 			return plan, fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
 				planProperty, name, diag.Suggest(name, names), service.Name, diag.Names(names))
 		}

@@ -96,6 +96,15 @@ func (p *Pak) Service(name string) *Service {
 	return nil
 }
 
+// ServiceNames returns the names of the services in their order.
+func (p *Pak) ServiceNames() []string {
+	var names []string
+	for _, service := range p.Services {
+		names = append(names, service.Name)
+	}
+	return names
+}
+
 // load reads the pak of which the files are known.
 func load(p *Pak) (*Pak, *diag.List, error) {
 	text, err := p.readText(manifestName)

@@ -160,6 +160,15 @@ func (s *Service) Plan(idOrName string) *Plan {
 	return nil
 }
 
+// PlanNames returns the names of the plans in their order.
+func (s *Service) PlanNames() []string {
+	var names []string
+	for _, plan := range s.Plans {
+		names = append(names, plan.Name)
+	}
+	return names
+}
+
 // EnvName is the service's name as it stands in environment variables such as GSB_SERVICE_<NAME>_PLANS: upper case, with
 // underscores for periods and hyphens.
 func (s *Service) EnvName() string {

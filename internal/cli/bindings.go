@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -59,8 +58,8 @@ func withArticle(kind lifecycle.Kind) string {
 }
 
 // unreadable says that what is stored of something cannot be read.
-func unreadable(stored *lifecycle.Stored) string {
-	return fmt.Sprintf("%s %s is unreadable: %s", stored.Kind, stored.ID, stored.Error)
+func unreadable(e *lifecycle.Entry) string {
+	return fmt.Sprintf("%s %s is unreadable: %s", e.Kind, e.ID, e.Error)
 }
 
 // operatorWork is the work of a command with the adapter's configuration, paks and state backend.
@@ -77,18 +76,4 @@ func withOperator(command *cobra.Command, streams Streams, options *adapter.Oper
 		return work(command.Context(), operator, args)
 	}
 	return command
-}
-
-// documentFormat is the version of the JSON documents. Its first number changes when a consumer could misread a newer one.
-const documentFormat = "1.0"
-
-// writeJSON writes one document.
-func writeJSON(streams Streams, document any) error {
-	encoder := json.NewEncoder(streams.Out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(document); err != nil {
-		return fmt.Errorf("writing JSON: %w", err)
-	}
-	return nil
 }

@@ -22,10 +22,7 @@ Only those that are complete or deleting are meant, unless --condition says whic
 that are stored; --allow-all does it all the same.
 
 --forget deletes what is stored of a binding and lets what it made exist; it says what that is. Use it where OpenTofu can never
-destroy it, because a server is gone for good.
-
-EXIT STATUS
-  0 none of them is there any more, 1 something could not be deleted, 2 wrong usage, 3 anything else`
+destroy it, because a server is gone for good.`
 
 // removal are the flags of commands that remove things.
 type removal struct {
@@ -37,6 +34,7 @@ type removal struct {
 func (r *removal) flags(command *cobra.Command) {
 	r.selection.flags(command)
 	r.existingFlags(command)
+	command.Args = r.check
 	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
 }
@@ -47,9 +45,8 @@ func newDelete(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "delete ID… | --all",
 		Short:   "Delete bindings as the broker does",
-		Long:    deleteHelp,
+		Long:    deleteHelp + exits("0 none of them is there any more", "1 something could not be deleted"),
 		Example: "  service-adapter bindings delete --all --condition creating,deleting",
-		Args:    flags.check,
 	}
 	flags.flags(command)
 	run := batch{streams: streams, choose: flags.items}
@@ -92,10 +89,7 @@ the lock is older than twice the budget; until then this does. The run that hold
 at once: look for an OpenTofu process on the host that the error about the lock names.
 
 With --lock only the lock of this id is released. That nothing is locked is fine. Locks of the backends pg and consul end with the
-connection of the run that holds them.
-
-EXIT STATUS
-  0 it is not locked, 1 it could not be unlocked, 2 wrong usage, 3 anything else`
+connection of the run that holds them.`
 
 // newUnlock is `bindings unlock ID` and `instance unlock ID`.
 func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
@@ -103,13 +97,13 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "unlock ID",
 		Short:   "Release the lock that a dead run left on the state of " + withArticle(kind),
-		Long:    fmt.Sprintf(unlockHelp, withArticle(kind)),
+		Long:    fmt.Sprintf(unlockHelp, withArticle(kind)) + exits("0 it is not locked", "1 it could not be unlocked"),
 		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parentOf(kind)),
-		Args: func(command *cobra.Command, args []string) error {
+		PreRunE: func(command *cobra.Command, _ []string) error {
 			if command.Flags().Changed("lock") && lock == "" {
-				return errors.New("--lock must be the id of a lock")
+				return usageError{errors.New("--lock must be the id of a lock")}
 			}
-			return exactly("ID")(command, args)
+			return nil
 		},
 	}
 	command.Flags().StringVar(&lock, "lock", "", "release only the lock of this id")

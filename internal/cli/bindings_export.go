@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,19 +15,15 @@ import (
 
 const exportHelp = `Write a backup of all bindings and instances, which "bindings import" puts back: into the same state backend after a loss, or into
 another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
-readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.
-
-EXIT STATUS
-  0 written, 1 written but for what is unreadable, 2 wrong usage, 3 anything else`
+readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.`
 
 // newExport is `bindings export FILE`.
 func newExport(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "export FILE",
 		Short:   "Write a backup of all bindings and instances",
-		Long:    exportHelp,
+		Long:    exportHelp + exits("0 written", "1 written but for what is unreadable"),
 		Example: "  service-adapter bindings export states.backup",
-		Args:    exactly("FILE"),
 	}
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
 		var count int
@@ -44,22 +41,16 @@ func newExport(streams Streams) *cobra.Command {
 			say(streams, "the states in the file are not encrypted, because state.encryption is not set")
 		}
 		for i := range missing {
-			say(streams, unreadable(&missing[i]))
+			say(streams, unreadable(&missing[i].Entry))
 		}
 		say(streams, fmt.Sprintf("%d written, %d unreadable", count, len(missing)))
-		if len(missing) > 0 {
-			return errFindings
-		}
-		return nil
+		return findings(len(missing) > 0)
 	})
 }
 
 const importHelp = `Put back what "bindings export" wrote, into the state backend of the configuration. What is stored there is never changed: where the file
 has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
-not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.
-
-EXIT STATUS
-  0 all of it is stored, 1 something could not be stored, 2 wrong usage, 3 nothing was stored`
+not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.`
 
 // newImport is `bindings import FILE`.
 func newImport(streams Streams) *cobra.Command {
@@ -68,9 +59,8 @@ func newImport(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "import FILE",
 		Short:   "Put back what a backup has of bindings and instances",
-		Long:    importHelp,
+		Long:    importHelp + exits("0 all of it is stored", "1 something could not be stored", "3 nothing was stored"),
 		Example: "  service-adapter bindings import states.backup --dry-run",
-		Args:    exactly("FILE"),
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be stored")
 	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also import states that are not encrypted, and encrypt them")
@@ -93,12 +83,9 @@ func newImport(streams Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		exists := map[string]bool{}
-		for _, name := range names {
-			exists[name] = true
-		}
 		run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-			changed, err := backup.Import(ctx, operator.Manager, stored.Workspace, exists[stored.Workspace], dryRun)
+			_, exists := slices.BinarySearch(names, stored.Workspace)
+			changed, err := backup.Import(ctx, operator.Manager, stored.Workspace, exists, dryRun)
 			switch {
 			case err == nil && !changed:
 				return result{Result: current}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
-	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/value"
 )
@@ -27,10 +25,7 @@ const listHelp = `List the %s in the state backend with their conditions:
   deleting    its deletion is under way or was interrupted
   unreadable  its state or the record in it cannot be read
 
-Runs that are under way are not waited for. The list holds no secrets.
-
-EXIT STATUS
-  0 listed, 1 one of those listed is unreadable, 2 wrong usage, 3 anything else`
+Runs that are under way are not waited for. The list holds no secrets.`
 
 // newList is `bindings list` and `instance list`.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
@@ -40,27 +35,35 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Short:   fmt.Sprintf("List %s and their conditions", plural(kind)),
-		Long:    fmt.Sprintf(listHelp, plural(kind)),
+		Long:    fmt.Sprintf(listHelp, plural(kind)) + exits("0 listed", "1 one of those listed is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
-		Args: func(command *cobra.Command, args []string) error {
-			if names := value.Keys(orders())[1:]; orders()[order] == nil {
-				return fmt.Errorf("unknown --sort %q%s; there are %s", order, diag.Suggest(order, names), diag.Names(names))
-			}
-			return errors.Join(cobra.NoArgs(command, args), only.check())
-		},
 	}
 	only.flags(command)
 	only.existingFlags(command)
 	jsonFlag(command, &asJSON)
-	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(value.Keys(orders())[1:], ", ")+"; age is the oldest first, what the others sort by is shown")
+	names := value.Keys(orders())
+	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names[1:], ", ")+"; age is the oldest first, what the others sort by is shown")
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
+		if err := oneOf("sort", order, names); err != nil {
+			return err
+		}
 		all, err := listed(ctx, streams, operator, kind, &only)
 		if err != nil {
 			return err
 		}
+		entries := []lifecycle.Entry{}
+		for _, stored := range all {
+			entries = append(entries, stored.Entry)
+		}
 		by := orders()[order]
-		slices.SortStableFunc(all, func(a, b lifecycle.Stored) int { return strings.Compare(by(a.Entry), by(b.Entry)) })
-		return printList(streams, kind, all, order, asJSON)
+		slices.SortStableFunc(entries, func(a, b lifecycle.Entry) int { return strings.Compare(by(a), by(b)) })
+		if err := writeEither(streams, asJSON, map[string]any{"format_version": documentFormat, plural(kind): entries}, table(streams, kind, entries, order)); err != nil {
+			return err
+		}
+		if asJSON {
+			streams.Err = io.Discard // the document has all of it
+		}
+		return sayUnreadable(streams, kind, entries)
 	})
 }
 
@@ -78,83 +81,58 @@ func orders() map[string]func(lifecycle.Entry) string {
 	}
 }
 
-func printList(streams Streams, kind lifecycle.Kind, all []lifecycle.Stored, order string, asJSON bool) error {
-	entries := []lifecycle.Entry{}
-	var lines []string
-	for i := range all {
-		entries = append(entries, all[i].Entry)
-		if all[i].Condition == lifecycle.Unreadable {
-			lines = append(lines, unreadable(&all[i]))
+// sayUnreadable tells how many were listed, and of those that cannot be read.
+func sayUnreadable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry) error {
+	const most = 5
+	count := 0
+	for i := range entries {
+		if entries[i].Condition != lifecycle.Unreadable {
+			continue
+		}
+		if count++; count <= most {
+			say(streams, unreadable(&entries[i]))
 		}
 	}
-	var err error
-	if asJSON {
-		err = writeJSON(streams, map[string]any{"format_version": documentFormat, plural(kind): entries})
-	} else {
-		err = writeTable(streams, kind, entries, order)
+	if count > most {
+		say(streams, fmt.Sprintf("and %d more are unreadable", count-most))
 	}
-	if err != nil {
-		return fmt.Errorf("writing the list: %w", err)
-	}
-	if !asJSON {
-		const most = 5
-		for _, line := range lines[:min(most, len(lines))] {
-			say(streams, line)
-		}
-		if rest := len(lines) - most; rest > 0 {
-			say(streams, fmt.Sprintf("and %d more are unreadable", rest))
-		}
-		say(streams, counted(len(entries), string(kind)))
-	}
-	if len(lines) > 0 {
-		return errFindings
-	}
-	return nil
+	say(streams, counted(len(entries), string(kind)))
+	return findings(count > 0)
 }
 
-// writeTable writes one line for each entry, below a heading; nothing when there is none. The last column, a condition, is red or
-// yellow where something is to be done and colours help.
-func writeTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry, order string) error {
-	if len(entries) == 0 {
-		return nil
-	}
+// table has one line for each entry, below a heading; it is empty when there is none. The last column, a condition, is red or yellow where
+// something is to be done and colours help.
+func table(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry, order string) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	row := func(sortedBy, condition string, cells ...string) {
-		if order != "" && order != byAge { // which is there anyway
-			cells = append(cells, sortedBy)
-		}
-		cells = append(cells, condition)
-		for i := range cells {
-			cells[i] = cmp.Or(cells[i], "-")
-		}
-		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // a text in memory takes it
+	heading := lifecycle.Entry{
+		ID: "ID", InstanceID: "INSTANCE", Deployment: "DEPLOYMENT", Service: "SERVICE", Plan: "PLAN", Pak: "PAK", Tofu: "OPENTOFU",
+		CreatedAt: "CREATED", Owner: lifecycle.Owner{App: "APP", Space: "SPACE", Organization: "ORGANIZATION"}, Condition: "CONDITION",
 	}
-	owner := "INSTANCE"
-	if kind == lifecycle.Instance {
-		owner = "DEPLOYMENT"
-	}
-	row(strings.ToUpper(order), "CONDITION", "ID", owner, "SERVICE", "PLAN", "PAK", "OPENTOFU", "CREATED")
-	for _, e := range entries {
-		owner := e.InstanceID
+	for i, e := range append([]lifecycle.Entry{heading}, entries...) {
+		owner, condition := e.InstanceID, string(e.Condition)
 		if kind == lifecycle.Instance {
 			owner = e.Deployment
 		}
-		row(orders()[order](e), conditionText(e.Condition, colours(streams)),
-			e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak+" "+e.PakVersion), e.Tofu, e.CreatedAt)
+		cells := []string{e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak + " " + e.PakVersion), e.Tofu, e.CreatedAt}
+		if order != "" && order != byAge { // which is there anyway
+			cells = append(cells, orders()[order](e))
+		}
+		for c := range cells {
+			cells[c] = cmp.Or(cells[c], "-")
+		}
+		switch {
+		case i == 0 || e.Condition == lifecycle.Complete || !colours(streams):
+		case e.Condition == lifecycle.Unreadable:
+			condition = "\x1b[31m" + condition + "\x1b[0m"
+		default:
+			condition = "\x1b[33m" + condition + "\x1b[0m"
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(append(cells, condition), "\t")) // a text in memory takes it
 	}
 	_ = table.Flush() // likewise
-	_, err := io.WriteString(streams.Out, out.String())
-	return err
-}
-
-func conditionText(condition lifecycle.Condition, coloured bool) string {
-	switch {
-	case !coloured || condition == lifecycle.Complete:
-		return string(condition)
-	case condition == lifecycle.Unreadable:
-		return "\x1b[31m" + string(condition) + "\x1b[0m"
-	default:
-		return "\x1b[33m" + string(condition) + "\x1b[0m"
+	if len(entries) == 0 {
+		return ""
 	}
+	return out.String()
 }

@@ -10,10 +10,7 @@ import (
 )
 
 const recoverHelp = `Save the states that could not be saved while the state backend was down. The next command for the same binding does so too, where it
-has the same cache directory; this saves all that are left in one, such as that of the broker's container.
-
-EXIT STATUS
-  0 all are saved, or there were none; 1 something could not be saved, 2 wrong usage, 3 anything else`
+has the same cache directory; this saves all that are left in one, such as that of the broker's container.`
 
 // newRecover is `bindings recover`.
 func newRecover(streams Streams) *cobra.Command {
@@ -21,9 +18,8 @@ func newRecover(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "recover [--cache-dir DIR]",
 		Short:   "Save the states of bindings and instances that could not be saved",
-		Long:    recoverHelp,
+		Long:    recoverHelp + exits("0 all are saved, or there were none", "1 something could not be saved"),
 		Example: "  service-adapter bindings recover --cache-dir /var/vcap/data/broker/tmp/service-adapter-1000",
-		Args:    cobra.NoArgs,
 	}
 	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")
 	return withOperator(command, streams, &options, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
@@ -38,14 +34,11 @@ func newRecover(streams Streams) *cobra.Command {
 				say(streams, fmt.Sprintf("%s: %s", name, err))
 				continue
 			}
-			if _, err := fmt.Fprintln(streams.Out, name); err != nil {
-				return fmt.Errorf("writing the result: %w", err)
+			if err := write(streams, name+"\n"); err != nil {
+				return err
 			}
 		}
 		say(streams, fmt.Sprintf("%d of %d saved", len(names)-failed, len(names)))
-		if failed > 0 {
-			return errFindings
-		}
-		return nil
+		return findings(failed > 0)
 	})
 }

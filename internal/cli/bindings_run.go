@@ -61,11 +61,6 @@ func (r *result) text() string {
 	switch r.Result {
 	case absent:
 		return name + "nothing to do, there is none"
-	case chosen, destroyed, drifted:
-		if len(r.Bindings) > 0 {
-			return name + r.label() + ", its bindings first: " + strings.Join(r.Bindings, ", ")
-		}
-		return name + r.label() + changed(r.Changes)
 	case current:
 		return name + "is up to date"
 	case upgraded:
@@ -79,25 +74,23 @@ func (r *result) text() string {
 		return name + "forgotten; these are left: " + strings.Join(r.Left, ", ")
 	case failed:
 		return name + strings.TrimPrefix(r.Error, fmt.Sprintf("%s %q: ", r.Kind, r.ID))
-	default:
-		return name + r.Result
 	}
-}
-
-// changed lists changes, to be put after what they come to; "" for none.
-func changed(changes []tfjson.Change) string {
-	var texts []string
-	for _, change := range changes {
+	details := r.Bindings
+	for _, change := range r.Changes {
 		text := change.Address + " " + change.Action
 		if len(change.Attributes) > 0 {
 			text += " (" + strings.Join(change.Attributes, ", ") + ")"
 		}
-		texts = append(texts, text)
+		details = append(details, text)
 	}
-	if len(texts) == 0 {
-		return ""
+	switch {
+	case len(details) == 0:
+		return name + r.label()
+	case len(r.Bindings) > 0: // which have no changes
+		return name + r.label() + ", its bindings first: " + strings.Join(details, ", ")
+	default:
+		return name + r.label() + ": " + strings.Join(details, ", ")
 	}
-	return ": " + strings.Join(texts, ", ")
 }
 
 // label is the result in words, as the summary counts it.
@@ -128,11 +121,6 @@ type batch struct {
 	brief bool
 }
 
-// jsonFlag adds --json to a command.
-func jsonFlag(command *cobra.Command, asJSON *bool) {
-	command.Flags().BoolVar(asJSON, "json", false, "write JSON")
-}
-
 // attach gives the command its work. What is up to date is only told of where it was named.
 func (b *batch) attach(command *cobra.Command) *cobra.Command {
 	jsonFlag(command, &b.asJSON)
@@ -154,36 +142,26 @@ func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lif
 		say(b.streams, fmt.Sprintf("%s: %d, %d at once; each takes a run of OpenTofu with its providers, which read every resource",
 			b.doing, len(items), min(len(items), b.atOnce)))
 	}
-	progress := newProgress(b.streams, b.doing)
 	var writing error
 	limit := 1
 	if b.doing != "" {
 		limit = cmp.Or(b.atOnce, runtime.NumCPU())
 	}
-	sideBySide(limit, len(items), func(i int) {
+	sideBySide(newProgress(b.streams, b.doing), limit, len(items), func(i int) {
 		results[i] = result{Result: failed, Error: "interrupted before it began"}
 		if ctx.Err() == nil {
 			results[i] = b.work(ctx, operator, &items[i])
 		}
 		results[i].Kind, results[i].ID = items[i].Kind, items[i].ID
-	}, func(i, done int) {
-		writing = errors.Join(writing, b.tell(&results[i], progress))
-		if b.doing != "" {
-			progress.report(done, len(items))
-		}
-	})
-	progress.end()
+	}, func(i int, progress *progress) { writing = errors.Join(writing, b.tell(&results[i], progress)) })
 	if b.asJSON {
-		writing = writeJSON(b.streams, map[string]any{"format_version": documentFormat, "results": results})
+		writing = writeJSON(b.streams.Out, map[string]any{"format_version": documentFormat, "results": results})
 	}
-	if writing != nil {
-		return fmt.Errorf("writing the results: %w", writing)
-	}
-	return b.summarise(results)
+	return cmp.Or(writing, b.summarise(results))
 }
 
-// sideBySide works on count things, so many of them at once. After each of them told gets its index, one at a time, and how many are done.
-func sideBySide(limit, count int, work func(i int), told func(i, done int)) {
+// sideBySide works on count things, so many of them at once, with their progress. After each of them told gets its index, one at a time.
+func sideBySide(progress *progress, limit, count int, work func(i int), told func(i int, progress *progress)) {
 	var lock sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(limit)
@@ -193,12 +171,14 @@ func sideBySide(limit, count int, work func(i int), told func(i, done int)) {
 			work(i)
 			lock.Lock()
 			defer lock.Unlock()
+			told(i, progress)
 			done++
-			told(i, done)
+			progress.report(done, count)
 			return nil
 		})
 	}
 	_ = group.Wait() // what failed is a result
+	progress.end()
 }
 
 // tell writes a result for people: failures to standard error.
@@ -210,8 +190,7 @@ func (b *batch) tell(one *result, progress *progress) error {
 		say(b.streams, one.text())
 	default:
 		progress.end()
-		_, err := fmt.Fprintln(b.streams.Out, one.text())
-		return err
+		return write(b.streams, one.text()+"\n")
 	}
 	return nil
 }
@@ -230,14 +209,10 @@ func (b *batch) summarise(results []result) error {
 		parts = []string{"nothing to do"}
 	}
 	say(b.streams, strings.Join(parts, ", "))
-	switch {
-	case counts[failed] > 0 && b.atOnce > 0:
+	if counts[failed] > 0 && b.atOnce > 0 {
 		return fmt.Errorf("%d of %d could not be compared", counts[failed], len(results))
-	case counts[failed]+counts[drifted] > 0:
-		return errFindings
-	default:
-		return nil
 	}
+	return findings(counts[failed]+counts[drifted] > 0)
 }
 
 // outcome is the result of work that gave this error; success names it when there was none. That there is nothing to work on is

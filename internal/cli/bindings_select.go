@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
-	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
 )
 
@@ -30,24 +30,21 @@ type filter struct {
 
 // conditions are the conditions that a flag may name.
 func conditions() []string {
-	var names []string
-	for _, condition := range []lifecycle.Condition{
-		lifecycle.Complete, lifecycle.Creating, lifecycle.Changing, lifecycle.Importing, lifecycle.Deleting, lifecycle.Unreadable,
-	} {
-		names = append(names, string(condition))
+	return []string{
+		string(lifecycle.Complete), string(lifecycle.Creating), string(lifecycle.Changing), string(lifecycle.Importing),
+		string(lifecycle.Deleting), string(lifecycle.Unreadable),
 	}
-	return names
 }
 
-// flags adds the flags of the filter to a command.
+// flags adds the flags of the filter to a command, which refuses what makes no sense in them.
 func (f *filter) flags(command *cobra.Command) {
 	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
 	command.Flags().StringVar(&f.plan, "plan", "", "only those of this plan, by its name")
 	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
 	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
 	command.Flags().StringVar(&f.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
-	// The only error is that of a flag that does not exist.
-	_ = command.RegisterFlagCompletionFunc("condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(command, "condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
+	command.PreRunE = func(*cobra.Command, []string) error { return f.check() }
 }
 
 // existingFlags adds the flags for a list of what exists.
@@ -66,8 +63,8 @@ func (f *filter) check() error {
 		f.before = lifecycle.Time(time.Now().Add(-age))
 	}
 	for _, condition := range f.conditions {
-		if known := conditions(); !slices.Contains(known, condition) {
-			return fmt.Errorf("unknown --condition %q%s; there are %s", condition, diag.Suggest(condition, known), diag.Names(known))
+		if err := oneOf("condition", condition, conditions()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -81,7 +78,7 @@ func parseAge(text string) (time.Duration, error) {
 	}
 	age, err := time.ParseDuration(number)
 	if err != nil || age <= 0 || age > math.MaxInt64/unit {
-		return 0, fmt.Errorf("--older-than %q must be a time such as 720h or 30d", text)
+		return 0, usageError{fmt.Errorf("--older-than %q must be a time such as 720h or 30d", text)}
 	}
 	return age * unit, nil
 }
@@ -97,10 +94,7 @@ func (f *filter) checkService(all []lifecycle.Stored, known []string) error {
 		}
 	}
 	slices.Sort(known)
-	if known = slices.Compact(known); slices.Contains(known, f.service) {
-		return nil
-	}
-	return usageError{fmt.Errorf("unknown --service %q%s; there are %s", f.service, diag.Suggest(f.service, known), diag.Names(known))}
+	return oneOf("service", f.service, slices.Compact(known))
 }
 
 // only are the conditions that are meant.
@@ -116,68 +110,69 @@ func (f *filter) empty() bool {
 	return f.service == "" && f.plan == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == "" && f.older == ""
 }
 
-// apply returns those that are meant.
-func (f *filter) apply(all []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	exists := func(lifecycle.Stored) bool { return false }
-	if f.existing != "" {
-		names, err := readNames(f.existing)
-		if err != nil {
-			return nil, err
-		}
-		exists = func(stored lifecycle.Stored) bool { return names[stored.ID] || names[stored.Deployment] }
-		if len(all) > 0 && !f.allowAll && !slices.ContainsFunc(all, exists) {
-			return nil, fmt.Errorf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see them, "+
-				"name the ids or add --allow-all", f.existing, len(all))
-		}
-	}
-	var meant []lifecycle.Stored
-	for _, stored := range all {
-		switch {
-		case f.service != "" && stored.Service != f.service,
-			f.plan != "" && stored.Plan != f.plan,
-			f.instance != "" && stored.InstanceID != f.instance,
-			len(f.conditions) > 0 && !slices.Contains(f.conditions, string(stored.Condition)),
-			f.older != "" && (stored.CreatedAt == "" || stored.CreatedAt >= f.before),
-			f.existing != "" && (stored.Deployment == "" || exists(stored)):
-		default:
-			meant = append(meant, stored)
-		}
-	}
-	return meant, nil
+// means tells whether something is meant, as far as it alone tells.
+func (f *filter) means(stored *lifecycle.Stored) bool {
+	return (f.service == "" || stored.Service == f.service) &&
+		(f.plan == "" || stored.Plan == f.plan) &&
+		(f.instance == "" || stored.InstanceID == f.instance) &&
+		(len(f.conditions) == 0 || slices.Contains(f.conditions, string(stored.Condition))) &&
+		(f.older == "" || stored.CreatedAt != "" && stored.CreatedAt < f.before)
 }
 
-// readNames reads ids and names of deployments, one a line. A file without any, or without an end to its last line, is refused: it is more
-// likely that making it failed than that nothing exists.
-func readNames(path string) (map[string]bool, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, fmt.Errorf("reading what exists: %w", err)
-	}
-	names := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		if name := strings.TrimSpace(line); name != "" {
-			names[name] = true
+// inventory lists what exists by ids or deployments. The doubt is what to say if it names none of so many that are stored.
+type inventory func(ctx context.Context, stored int) (names []string, doubt string, err error)
+
+// listedIn is the inventory of a file, with a name in each line. A file without any, or without an end to its last line, is refused: it is
+// more likely that making it failed than that nothing exists.
+func listedIn(path string) inventory {
+	return func(_ context.Context, stored int) (names []string, doubt string, err error) {
+		text, err := os.ReadFile(path) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, "", fmt.Errorf("reading what exists: %w", err)
 		}
+		for line := range strings.Lines(string(text)) {
+			if name := strings.TrimSpace(line); name != "" {
+				names = append(names, name)
+			}
+		}
+		switch {
+		case len(names) == 0:
+			err = fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
+		case !strings.HasSuffix(string(text), "\n"):
+			err = fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
+		}
+		return names, fmt.Sprintf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see "+
+			"them, name the ids or add --allow-all", path, stored), err
 	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
+}
+
+// unknown returns those of the candidates that an inventory does not have. That it has none of all is an error, unless that is allowed.
+func (f *filter) unknown(ctx context.Context, known inventory, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
+	names, doubt, err := known(ctx, len(all))
+	if err != nil {
+		return nil, err
 	}
-	if !strings.HasSuffix(string(text), "\n") {
-		return nil, fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
 	}
-	return names, nil
+	exists := func(stored lifecycle.Stored) bool { return named[stored.ID] || named[stored.Deployment] }
+	if len(all) > 0 && !f.allowAll && !slices.ContainsFunc(all, exists) {
+		return nil, errors.New(doubt)
+	}
+	return slices.DeleteFunc(slices.Clone(candidates), exists), nil
 }
 
 // selection is what a command works on: those whose ids are given, or with all those that the filter leaves.
 type selection struct {
 	kind lifecycle.Kind
 	all  bool
-	// orGone says that the command has --gone as well.
-	orGone bool
+	ways string // the flags that choose without ids
 	filter
 }
 
 func (s *selection) flags(command *cobra.Command) {
+	command.Args, s.ways = s.check, cmp.Or(s.ways, "--all")
 	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags leave")
 	s.filter.flags(command)
 }
@@ -188,19 +183,11 @@ func (s *selection) check(_ *cobra.Command, ids []string) error {
 	case s.all && len(ids) > 0:
 		return errors.New("ids and --all exclude each other")
 	case !s.all && len(ids) == 0:
-		return fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways())
+		return fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways)
 	case !s.all && !s.empty():
 		return errors.New("filters go with --all")
 	}
-	return s.filter.check()
-}
-
-// ways are the flags that choose without ids.
-func (s *selection) ways() string {
-	if s.orGone {
-		return "--all or --gone"
-	}
-	return "--all"
+	return nil
 }
 
 // items returns what to work on. What an id names is not read, so only its id is known.
@@ -217,17 +204,17 @@ func (s *selection) items(ctx context.Context, streams Streams, operator *adapte
 }
 
 // listed reads all of a kind and returns those that a filter leaves.
-func listed(
-	ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, filter *filter,
-) ([]lifecycle.Stored, error) {
+func listed(ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, f *filter) ([]lifecycle.Stored, error) {
 	progress := newProgress(streams, "reading states")
 	all, err := operator.List(ctx, kind, progress.report)
 	progress.end()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = f.checkService(all, operator.Services())
 	}
-	if err := filter.checkService(all, operator.Services()); err != nil {
-		return nil, err
+	if err == nil && f.existing != "" {
+		all, err = f.unknown(ctx, listedIn(f.existing), all, all)
 	}
-	return filter.apply(all)
+	return slices.DeleteFunc(all, func(stored lifecycle.Stored) bool {
+		return !f.means(&stored) || f.existing != "" && stored.Deployment == ""
+	}), err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,10 +13,7 @@ import (
 )
 
 const showHelp = `Show what is stored of %s: whose it is, what made it, its condition, and the addresses of its resources. Secrets are only shown
-with a flag: --inputs are the variables that its template got, --%s are the values that the template gave.
-
-EXIT STATUS
-  0 shown, 1 there is none of this id, or it is unreadable, 2 wrong usage, 3 anything else`
+with a flag: --inputs are the variables that its template got, --%s are the values that the template gave.`
 
 // showFlags are the flags of `bindings show` and `instance show`.
 type showFlags struct{ asJSON, inputs, outputs bool }
@@ -32,9 +28,8 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show what is stored of " + withArticle(kind),
-		Long:    fmt.Sprintf(showHelp, withArticle(kind), outputs),
+		Long:    fmt.Sprintf(showHelp, withArticle(kind), outputs) + exits("0 shown", "1 there is none of this id, or it is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json", parentOf(kind)),
-		Args:    exactly("ID"),
 	}
 	command.Flags().BoolVar(&flags.inputs, "inputs", false, "show the variables of its template, secrets too")
 	command.Flags().BoolVar(&flags.outputs, outputs, false, "show the outputs of its template, secrets too")
@@ -76,62 +71,57 @@ func (f *showFlags) show(streams Streams, stored *lifecycle.Stored, outputs stri
 	if f.outputs && stored.State != nil {
 		secrets[outputs] = stored.State.Outputs
 	}
-	var err error
-	if f.asJSON {
-		secrets["format_version"], secrets[string(stored.Kind)] = documentFormat, stored.Entry
-		err = writeJSON(streams, secrets)
-	} else {
-		err = writeEntry(streams.Out, stored, secrets, outputs)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the %s: %w", stored.Kind, err)
+	text, err := entryText(&stored.Entry, secrets, outputs)
+	secrets["format_version"], secrets[string(stored.Kind)] = documentFormat, stored.Entry
+	if err = errors.Join(err, writeEither(streams, f.asJSON, secrets, text)); err != nil {
+		return err
 	}
 	if stored.Condition == lifecycle.Unreadable {
-		say(streams, unreadable(stored))
-		return errFindings
+		say(streams, unreadable(&stored.Entry))
 	}
-	return nil
+	return findings(stored.Condition == lifecycle.Unreadable)
 }
 
-// writeEntry writes one line for each thing that is known.
-func writeEntry(out io.Writer, stored *lifecycle.Stored, secrets map[string]any, outputs string) error {
+// entryText has one line for each thing that is known.
+func entryText(e *lifecycle.Entry, secrets map[string]any, outputs string) (string, error) {
 	var text strings.Builder
-	line := func(name, content string) {
-		if content != "" {
-			fmt.Fprintf(&text, "%-12s%s\n", name, content)
+	owner, failure := "", lifecycle.Failure{}
+	if e.Kind == lifecycle.Binding {
+		owner = e.InstanceID
+	}
+	if e.Failure != nil {
+		failure = *e.Failure
+	}
+	for _, line := range [][2]string{
+		{string(e.Kind), e.ID},
+		{"instance", owner},
+		{"deployment", e.Deployment},
+		{"service", e.Service},
+		{"plan", e.Plan},
+		{"pak", strings.TrimSpace(e.Pak + " " + e.PakVersion)},
+		{"OpenTofu", e.Tofu},
+		{"condition", string(e.Condition)},
+		{"created", e.CreatedAt},
+		{"updated", e.UpdatedAt},
+		{"app", e.App},
+		{"space", e.Space},
+		{"org", e.Organization},
+		{"workspace", e.Workspace},
+		{"resources", strings.Join(e.Resources, "\n"+strings.Repeat(" ", 12))},
+		{"last error", failure.Operator},
+		{"user reads", failure.User},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&text, "%-12s%s\n", line[0], line[1])
 		}
-	}
-	line(string(stored.Kind), stored.ID)
-	if stored.Kind == lifecycle.Binding {
-		line("instance", stored.InstanceID)
-	}
-	line("deployment", stored.Deployment)
-	line("service", stored.Service)
-	line("plan", stored.Plan)
-	line("pak", strings.TrimSpace(stored.Pak+" "+stored.PakVersion))
-	line("OpenTofu", stored.Tofu)
-	line("condition", string(stored.Condition))
-	line("created", stored.CreatedAt)
-	line("updated", stored.UpdatedAt)
-	line("app", stored.App)
-	line("space", stored.Space)
-	line("org", stored.Organization)
-	line("workspace", stored.Workspace)
-	line("resources", strings.Join(stored.Resources, "\n"+strings.Repeat(" ", 12)))
-	if stored.Failure != nil {
-		line("last error", stored.Failure.Operator)
-		line("user reads", stored.Failure.User)
 	}
 	for _, name := range []string{"inputs", outputs} {
-		values, wanted := secrets[name]
-		if !wanted {
-			continue
-		}
-		text.WriteString(name + "\n")
-		if err := writeJSON(Streams{Out: &text}, values); err != nil {
-			return err
+		if values, wanted := secrets[name]; wanted {
+			text.WriteString(name + "\n")
+			if err := writeJSON(&text, values); err != nil {
+				return "", err
+			}
 		}
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	return text.String(), nil
 }

@@ -13,10 +13,7 @@ import (
 
 const upgradeHelp = `Upgrade the states of %s to the OpenTofu of the installed pak that made them: the template that they were made with is applied with
 each version of the pak's terraform_upgrade_path above that of the state. It goes on after failures, and what is up to date is left
-alone, so it can be called again.
-
-EXIT STATUS
-  0 all are up to date, 1 something could not be upgraded, 2 wrong usage, 3 anything else`
+alone, so it can be called again.`
 
 // newUpgrade is `bindings upgrade` and `instance upgrade`.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
@@ -24,9 +21,8 @@ func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "upgrade ID… | --all",
 		Short:   fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
-		Long:    fmt.Sprintf(upgradeHelp, plural(kind)),
+		Long:    fmt.Sprintf(upgradeHelp, plural(kind)) + exits("0 all are up to date", "1 something could not be upgraded"),
 		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parentOf(kind)),
-		Args:    chosen.check,
 	}
 	chosen.flags(command)
 	run := batch{streams: streams, choose: chosen.items, doing: "upgrading", work: upgrade}
@@ -51,10 +47,7 @@ const reencryptHelp = `Encrypt the states of all bindings and instances with the
 set and the old one was moved to old_keys. When it ends with 0, the old keys are needed no more. Resources are not touched. It can be
 interrupted and called again, and bindings can be made and deleted meanwhile.
 
-With --accept-unencrypted states are encrypted that never were, after a first key was set.
-
-EXIT STATUS
-  0 all are encrypted with the current key, 1 something could not be encrypted, 2 wrong usage, 3 anything else`
+With --accept-unencrypted states are encrypted that never were, after a first key was set.`
 
 // newReencrypt is `bindings reencrypt`.
 func newReencrypt(streams Streams) *cobra.Command {
@@ -62,9 +55,8 @@ func newReencrypt(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "reencrypt",
 		Short:   "Encrypt all states with the current key",
-		Long:    reencryptHelp,
+		Long:    reencryptHelp + exits("0 all are encrypted with the current key", "1 something could not be encrypted"),
 		Example: "  service-adapter bindings reencrypt",
-		Args:    cobra.NoArgs,
 	}
 	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")
 	return run.attach(command)

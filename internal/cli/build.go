@@ -23,10 +23,7 @@ ${name}, ${version}, ${os} and ${arch} are filled in. Zip and tar archives (also
 
 Without a network, or to try another version, --binary NAME=FILE says where an entry comes from; it may hold the same parameters:
 
-  service-adapter pak build redis --target current --binary tofu=/usr/local/bin/tofu
-
-EXIT STATUS
-  0 the pak was built, 1 something in the pak is wrong, 2 wrong usage, 3 anything else`
+  service-adapter pak build redis --target current --binary tofu=/usr/local/bin/tofu`
 
 // buildFlags are the flags of `pak build`.
 type buildFlags struct {
@@ -41,9 +38,8 @@ func newBuild(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:               "build DIR",
 		Short:             "Build a .brokerpak file",
-		Long:              buildHelp,
+		Long:              buildHelp + exits("0 the pak was built", "1 something in the pak is wrong"),
 		Example:           "  service-adapter pak build redis --target linux/amd64 --cache ~/.cache/paks",
-		Args:              exactly("DIR"),
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE:              func(command *cobra.Command, args []string) error { return flags.build(command, streams, args[0]) },
 	}
@@ -72,8 +68,7 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(streams.Out, file)
-	return err
+	return write(streams, file+"\n")
 }
 
 // refuse reports the errors that "pak validate" finds in a pak.

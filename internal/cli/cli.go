@@ -54,6 +54,14 @@ func (s Streams) invocation() adapter.Invocation {
 // errFindings ends a command that has reported its findings already.
 var errFindings = errors.New("findings were reported")
 
+// findings ends a command that has reported all there is to say.
+func findings(found bool) error {
+	if found {
+		return errFindings
+	}
+	return nil
+}
+
 // usageError is a wrong command line.
 type usageError struct{ err error }
 
@@ -130,28 +138,41 @@ func newPak(streams Streams) *cobra.Command {
 	return pak
 }
 
-// groupExits are the exit statuses of a group.
-const groupExits = `
-
-EXIT STATUS
-  0 this was printed, 2 wrong usage; the help of each command says what it ends with`
+// exits is the end of a help text: what a command means by exit statuses, one a line. What all of them mean by 2 and 3 is added.
+func exits(meanings ...string) string {
+	for _, always := range []string{"2 wrong usage", "3 anything else"} {
+		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == always[0] }) {
+			meanings = append(meanings, always)
+		}
+	}
+	slices.Sort(meanings)
+	return "\n\nEXIT STATUS\n  " + strings.Join(meanings, "\n  ")
+}
 
 // group makes a command that has others and does nothing itself.
 func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	parent.Args = subcommand
 	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	parent.AddCommand(commands...)
+	var examples []string
 	for _, command := range commands {
-		parent.Example += command.Example[strings.LastIndex(command.Example, "\n")+1:] + "\n"
+		examples = append(examples, command.Example[strings.LastIndex(command.Example, "\n")+1:])
 	}
-	parent.Example = strings.TrimSuffix(parent.Example, "\n")
-	parent.Long = cmp.Or(parent.Long, parent.Short) + groupExits
+	parent.Example = strings.Join(examples, "\n")
+	parent.Long = cmp.Or(parent.Long, parent.Short) + exits("0 this was printed; the help of each command says what it ends with")
 	return parent
 }
 
-// checkArguments makes what a command says of its arguments a usage error.
+// checkArguments makes what a command says of its arguments a usage error. Without a check of its own it takes those that its usage names.
 func checkArguments(command *cobra.Command) {
 	check := command.Args
+	if check == nil {
+		operands := strings.Fields(command.Use)[1:]
+		if end := slices.IndexFunc(operands, func(word string) bool { return strings.ToUpper(word) != word || word[0] < 'A' }); end >= 0 {
+			operands = operands[:end]
+		}
+		check = exactly(operands...)
+	}
 	command.Args = func(command *cobra.Command, args []string) error {
 		if err := check(command, args); err != nil {
 			return usageError{err}
@@ -175,6 +196,14 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 	}
+}
+
+// oneOf refuses the value of a flag that is none of those there are.
+func oneOf(flag, text string, known []string) error {
+	if slices.Contains(known, text) {
+		return nil
+	}
+	return usageError{fmt.Errorf("unknown --%s %q%s; there are %s", flag, text, diag.Suggest(text, known), diag.Names(known))}
 }
 
 // subcommand refuses what is none of the commands of a group.
@@ -231,10 +260,6 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 // ofPak tells whether a command's subject is a pak, so that what is wrong with it is a finding.
 func ofPak(command *cobra.Command) bool {
 	return command.HasParent() && command.Parent().Name() == "pak"
-}
-
-func say(streams Streams, text string) {
-	_, _ = fmt.Fprintln(streams.Err, text) // there is nowhere else to report it
 }
 
 // withPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS), for some work.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -18,11 +17,7 @@ const diffHelp = `Tell what a new version of a pak means for the instances and b
 
 The definitions are compared, and instances: one is made up with the old pak for each plan, example and case, as "pak test" does, and the
 new pak says what changes in its manifest. Where both paks bundle OpenTofu and their providers, the provision templates of the old one are
-really applied, those of the new one are planned, and all is destroyed. docs/format.md says what each finding means.
-
-EXIT STATUS
-  0 it is safe or needs an upgrade, 1 it breaks something (with --strict also what needs an upgrade) or a pak is wrong, 2 wrong usage,
-  3 anything else`
+really applied, those of the new one are planned, and all is destroyed. docs/format.md says what each finding means.`
 
 // newDiff is `pak diff OLD NEW`.
 func newDiff(streams Streams) *cobra.Command {
@@ -30,11 +25,8 @@ func newDiff(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "diff OLD NEW",
 		Short:   "Tell what a new version of a pak means for what exists",
-		Long:    diffHelp,
+		Long:    diffHelp + exits("0 it is safe or needs an upgrade", "1 it breaks something (with --strict also what needs an upgrade) or a pak is wrong"),
 		Example: "  git worktree add ../released v0.1.0\n  service-adapter pak diff ../released/redis redis",
-		Args: func(command *cobra.Command, args []string) error {
-			return errors.Join(options.check(), exactly("OLD", "NEW")(command, args))
-		},
 		RunE: func(command *cobra.Command, args []string) error {
 			return withPak(streams, args[0], func(older *brokerpak.Pak) error {
 				return withPak(streams, args[1], func(newer *brokerpak.Pak) error {
@@ -58,8 +50,5 @@ func diff(command *cobra.Command, streams Streams, options validateOptions, olde
 		return err
 	}
 	say(streams, fmt.Sprintf("%s: %s", verdict, counted(len(report.Diagnostics), "finding")))
-	if errorCount > 0 {
-		return errFindings
-	}
-	return nil
+	return findings(errorCount > 0)
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,15 +16,13 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/pakdoc"
+	"service-adapter/internal/value"
 )
 
 const docsHelp = `Write the reference of a pak for its users: services, plans, parameters, credentials and examples with cf commands, as Markdown
 or as one HTML page that needs no network.
 
---check FILE compares the file with what the pak gives now and writes nothing; it fails when they differ.
-
-EXIT STATUS
-  0 the reference was written or is up to date, 1 it is stale or the pak is wrong, 2 wrong usage, 3 anything else`
+--check FILE compares the file with what the pak gives now and writes nothing; it fails when they differ.`
 
 // docsOptions are the flags of `pak docs`.
 type docsOptions struct{ format, output, check string }
@@ -35,9 +33,8 @@ func newDocs(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "docs PAK",
 		Short:   "Write a pak's reference as Markdown or HTML",
-		Long:    docsHelp,
+		Long:    docsHelp + exits("0 the reference was written or is up to date", "1 it is stale or the pak is wrong"),
 		Example: "  service-adapter pak docs redis --output docs/redis.md",
-		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := options.render(streams, args[0])
 			switch {
@@ -46,15 +43,10 @@ func newDocs(streams Streams) *cobra.Command {
 			case options.check != "":
 				return options.compare(args[0], text)
 			case options.output != "":
-				return writeFile(options.output, 0o644, func(to io.Writer) error {
-					_, err := io.WriteString(to, text)
-					return err
-				})
+				return writeFile(options.output, 0o644, func(to io.Writer) error { return write(Streams{Out: to}, text) })
+			default:
+				return write(streams, text)
 			}
-			if _, err := io.WriteString(streams.Out, text); err != nil {
-				return fmt.Errorf("writing the reference: %w", err)
-			}
-			return nil
 		},
 	}
 	command.Flags().StringVar(&options.format, "format", "", "markdown or html (default: by the ending of the file, else markdown)")
@@ -68,22 +60,16 @@ func (o docsOptions) render(streams Streams, path string) (text string, err erro
 	if o.output != "" && o.check != "" {
 		return "", usageError{errors.New("--output and --check exclude each other")}
 	}
-	format := o.format
-	if format == "" {
-		format = "markdown"
-		if slices.Contains([]string{".html", ".htm"}, strings.ToLower(filepath.Ext(o.output+o.check))) {
-			format = "html"
-		}
+	render := map[string]func(*brokerpak.Pak) (string, error){"markdown": pakdoc.Markdown, "html": pakdoc.HTML}
+	format := cmp.Or(o.format, "markdown")
+	if o.format == "" && slices.Contains([]string{".html", ".htm"}, strings.ToLower(filepath.Ext(o.output+o.check))) {
+		format = "html"
 	}
-	if format != "markdown" && format != "html" {
-		return "", usageError{fmt.Errorf("--format %q must be markdown or html", format)}
-	}
-	render := pakdoc.Markdown
-	if format == "html" {
-		render = pakdoc.HTML
+	if err := oneOf("format", format, value.Keys(render)); err != nil {
+		return "", err
 	}
 	err = withPak(streams, path, func(pak *brokerpak.Pak) (err error) {
-		text, err = render(pak)
+		text, err = render[format](pak)
 		return err
 	})
 	return text, err
@@ -111,24 +97,4 @@ func (o docsOptions) compare(pak, current string) error {
 		message += "\n" + difference
 	}
 	return &fault.UserError{Message: message}
-}
-
-// writeFile replaces a file as a whole, so that an interrupted run leaves the old one.
-func writeFile(path string, mode fs.FileMode, write func(to io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // gone already after the rename
-	buffered := bufio.NewWriter(temporary)
-	if err = write(buffered); err == nil {
-		err = errors.Join(buffered.Flush(), temporary.Chmod(mode), temporary.Sync())
-	}
-	if err = errors.Join(err, temporary.Close()); err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

@@ -16,10 +16,7 @@ template and the inputs that it was made with, and compared with the state. Noth
 value is shown, only the names of resources, attributes and outputs.
 
 Each takes one run of OpenTofu with its providers, under the lock of its state, and %d run at once. One that is not complete is only told
-of.
-
-EXIT STATUS
-  0 no drift, 1 there is some, 2 wrong usage, 3 something could not be compared, or anything else`
+of.`
 
 // driftsAtOnce is how many runs of OpenTofu make sense beside a broker at work: each takes a processor and its providers' memory.
 const driftsAtOnce = 4
@@ -30,9 +27,8 @@ func newDrift(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "drift ID… | --all",
 		Short:   fmt.Sprintf("Tell what was changed behind OpenTofu's back, of %s", plural(kind)),
-		Long:    fmt.Sprintf(driftHelp, plural(kind), driftsAtOnce),
+		Long:    fmt.Sprintf(driftHelp, plural(kind), driftsAtOnce) + exits("0 no drift", "1 there is some", "3 something could not be compared, or anything else"),
 		Example: fmt.Sprintf("  service-adapter %s drift --all --service redis", parentOf(kind)),
-		Args:    chosen.check,
 	}
 	chosen.flags(command)
 	run := batch{streams: streams, choose: chosen.items, doing: "comparing", atOnce: driftsAtOnce}

@@ -18,10 +18,7 @@ adds where each value came from: the layer, and the place and text of a default 
 
 The request is the broker's JSON body; only "parameters" is needed. For bind and unbind, --instance is a YAML file that tells about
 the deployed instance: outputs (instance.details), vms, dns_addresses, secrets, manifest; for update its manifest.
-The operator's defaults are read from the environment, as in GSB_PROVISION_DEFAULTS.
-
-EXIT STATUS
-  0 printed, 1 the request is refused (the user's sentence is on standard error), 2 wrong usage, 3 anything else`
+The operator's defaults are read from the environment, as in GSB_PROVISION_DEFAULTS.`
 
 // newEvaluate is `pak evaluate PATH`.
 func newEvaluate(streams Streams) *cobra.Command {
@@ -31,9 +28,8 @@ func newEvaluate(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "evaluate PATH --action ACTION --request FILE",
 		Short:   "Tell which variables a template would receive, and why",
-		Long:    evaluateHelp,
+		Long:    evaluateHelp + exits("0 printed", "1 the request is refused (the user's sentence is on standard error)"),
 		Example: `  echo '{"parameters": {"maxclients": 500}}' | service-adapter pak evaluate redis --plan small --action provision --request - --explain`,
-		Args:    exactly("PATH"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(adapter.Actions(), question.Action) {
 				return usageError{fmt.Errorf("--action must be one of %s", strings.Join(adapter.Actions(), ", "))}
@@ -80,13 +76,12 @@ func readFile(streams Streams, name string) (string, error) {
 }
 
 func printVariables(streams Streams, variables map[string]adapter.Variable, explain bool) error {
-	var product any = variables
-	if !explain {
-		values := map[string]any{}
-		for name, variable := range variables {
-			values[name] = variable.Value
-		}
-		product = values
+	if explain {
+		return writeJSON(streams.Out, variables)
 	}
-	return writeJSON(streams, product)
+	values := map[string]any{}
+	for name, variable := range variables {
+		values[name] = variable.Value
+	}
+	return writeJSON(streams.Out, values)
 }

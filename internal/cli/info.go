@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/pakdoc"
 )
 
-const infoHelp = `Summarise a pak: its name, version and platforms, what it bundles, the services it offers, and the files of a zip.
-
-EXIT STATUS
-  0 the summary was written, 1 the pak is wrong, 2 wrong usage, 3 anything else`
+const infoHelp = `Summarise a pak: its name, version and platforms, what it bundles, the services it offers, and the files of a zip.`
 
 // newInfo is `pak info PAK`.
 func newInfo(streams Streams) *cobra.Command {
@@ -20,9 +15,8 @@ func newInfo(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "info PAK",
 		Short:   "Summarise a pak",
-		Long:    infoHelp,
+		Long:    infoHelp + exits("0 the summary was written", "1 the pak is wrong"),
 		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
-		Args:    exactly("PAK"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
 				info, err := pakdoc.NewInfo(pak)
@@ -30,12 +24,9 @@ func newInfo(streams Streams) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return writeJSON(streams, info)
+					return writeJSON(streams.Out, info)
 				}
-				if err := info.WriteText(streams.Out); err != nil {
-					return fmt.Errorf("writing the summary: %w", err)
-				}
-				return nil
+				return info.WriteText(streams.Out)
 			})
 		},
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/internal/diag"
 	"service-adapter/internal/pakbuild"
 )
 
@@ -28,10 +27,7 @@ what you have to decide.
 
 --like copies one of the example paks, with ids of its own: %s.
 
-Without DIR the pak is named after the manifest or the example.
-
-EXIT STATUS
-  0 the pak was written, 1 the manifest cannot be used, 2 wrong usage, 3 anything else`
+Without DIR the pak is named after the manifest or the example.`
 
 // newInit is `pak init DIR`.
 func newInit(streams Streams) *cobra.Command {
@@ -39,7 +35,7 @@ func newInit(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a new pak",
-		Long:  fmt.Sprintf(initHelp, strings.Join(pakbuild.Examples(), ", ")),
+		Long:  fmt.Sprintf(initHelp, strings.Join(pakbuild.Examples(), ", ")) + exits("0 the pak was written", "1 the manifest cannot be used"),
 		Example: "  service-adapter pak init mail\n  service-adapter pak init --from deployments/mail.yml\n" +
 			"  service-adapter pak init --like redis cache",
 		Args: func(command *cobra.Command, args []string) error {
@@ -69,11 +65,12 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	switch {
 	case from != "" && like != "":
 		return usageError{errors.New("--from and --like exclude each other")}
-	case like != "" && !slices.Contains(pakbuild.Examples(), like):
-		return usageError{fmt.Errorf("--like %q is no example%s; there are %s", like, diag.Suggest(like, pakbuild.Examples()), diag.Names(pakbuild.Examples()))}
 	case from != "":
 		files, notes, err = pakbuild.InitFrom(dir, from)
 	case like != "":
+		if err := oneOf("like", like, pakbuild.Examples()); err != nil {
+			return err
+		}
 		files, err = pakbuild.InitLike(dir, like)
 	default:
 		files, err = pakbuild.Init(dir)
@@ -84,7 +81,7 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(streams.Out, dir+"\n"+listing(files)); err != nil {
+	if err := write(streams, dir+"\n"+listing(files)); err != nil {
 		return err
 	}
 	for _, note := range notes {
@@ -100,7 +97,7 @@ func addSchemas(dir string, files []string) ([]string, error) {
 		file := pakbuild.SchemaFile(kind)
 		err := os.MkdirAll(filepath.Join(dir, path.Dir(file)), 0o755) //nolint:gosec // an author's
 		if err == nil {
-			err = writeFile(filepath.Join(dir, file), 0o644, func(to io.Writer) error { return writeJSON(Streams{Out: to}, schema()) })
+			err = writeFile(filepath.Join(dir, file), 0o644, func(to io.Writer) error { return writeJSON(to, schema()) })
 		}
 		if err != nil {
 			return nil, err

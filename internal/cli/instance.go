@@ -35,10 +35,7 @@ OpenTofu's back is as it was, and an interrupted creation, change or destruction
 With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
 
 --intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
-says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.
-
-EXIT STATUS
-  0 applied, 1 something could not be applied, 2 wrong usage, 3 anything else`
+says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.`
 
 // newApply is `instance apply`.
 func newApply(streams Streams) *cobra.Command {
@@ -49,20 +46,21 @@ func newApply(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "apply ID… | --all | --intent FILE",
 		Short:   "Apply the provision template of instances",
-		Long:    applyHelp,
+		Long:    applyHelp + exits("0 applied", "1 something could not be applied"),
 		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-		Args: func(command *cobra.Command, args []string) error {
-			if file != "" {
-				return cobra.NoArgs(command, args)
-			}
-			return ids.check(command, args)
-		},
 	}
 	ids.flags(command)
+	command.Args = func(command *cobra.Command, args []string) error {
+		switch {
+		case file == "":
+			return ids.check(command, args)
+		case ids.all || dryRun:
+			return errors.New("--intent excludes --all and --dry-run")
+		}
+		return exactly()(command, args)
+	}
 	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be done")
-	command.MarkFlagsMutuallyExclusive("intent", "all")
-	command.MarkFlagsMutuallyExclusive("intent", "dry-run")
 	run := batch{streams: streams}
 	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
 		if file == "" {
@@ -122,21 +120,17 @@ so what the broker is creating is left alone. It is refused when the Director ha
 none of them; --allow-all does it all the same.
 
 --forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
-is.
-
-EXIT STATUS
-  0 none of them is there any more, 1 something could not be destroyed, or with --dry-run would not be, 2 wrong usage, 3 anything else`
+is.`
 
 // newDestroy is `instance destroy`.
 func newDestroy(streams Streams) *cobra.Command {
-	flags := &removal{selection: selection{kind: lifecycle.Instance, orGone: true}}
+	flags := &removal{selection: selection{kind: lifecycle.Instance, ways: "--all or --gone"}}
 	var force bool
 	command := &cobra.Command{
 		Use:     "destroy ID… | --all | --gone",
 		Short:   "Destroy what the provision template made for instances",
-		Long:    destroyHelp,
+		Long:    destroyHelp + exits("0 none of them is there any more", "1 something could not be destroyed, or with --dry-run would not be"),
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-		Args:    flags.check,
 	}
 	flags.flags(command)
 	flags.gone.flags(command)

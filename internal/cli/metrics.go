@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -13,26 +12,21 @@ const metricsHelp = `Print metrics in the text format of OpenMetrics, which Prom
 instances by service, plan and condition, the age of the oldest that is not finished, the locks that are held (of the backends local
 and pg), and, where audit_log is configured, when each command last ended with which result.
 
-All states are read, as bindings list does. docs/operations.md has the line for cron and the alerts.
-
-EXIT STATUS
-  0 printed, 2 wrong usage, 3 anything else`
+All states are read, as bindings list does. docs/operations.md has the line for cron and the alerts.`
 
 // newMetrics is `metrics`.
 func newMetrics(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "metrics",
 		Short:   "Print metrics for Prometheus",
-		Long:    metricsHelp,
+		Long:    metricsHelp + exits("0 printed"),
 		Example: "  service-adapter metrics > metrics.tmp && mv metrics.tmp /var/lib/node_exporter/service_adapter.prom",
-		Args:    cobra.NoArgs,
 	}
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
 		text, err := operator.Metrics(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(streams.Out, text)
-		return err
+		return write(streams, text)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -23,11 +22,7 @@ With --all it does so for every instance, as the broker would with the plans, re
 the broker's Director has, or for the files of a directory. It counts the instances by what becomes of them and by change, and then lists
 the changes of each. docs/operations.md has the rules.
 
-It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.
-
-EXIT STATUS
-  0 no pending changes, 1 there are some, of the manifest or of resources, 2 wrong usage, 3 anything else, such as an instance that cannot
-  be checked`
+It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.`
 
 // pendingFlags say what to check.
 type pendingFlags struct {
@@ -43,10 +38,9 @@ func newPending(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pending-changes --manifest FILE --plan FILE | --all --broker-config FILE [--manifests DIR]",
 		Short: "Tell why the broker says \"pending changes\", and what OpenTofu will change",
-		Long:  pendingHelp,
+		Long:  pendingHelp + exits("0 no pending changes", "1 there are some, of the manifest or of resources", "3 anything else, such as an instance that cannot be checked"),
 		Example: "  bosh -d service-instance_GUID manifest > deployed.yml\n  service-adapter pending-changes --manifest deployed.yml --plan plan.json\n" +
 			"  service-adapter pending-changes --all --broker-config /var/vcap/jobs/broker/config/broker.yml",
-		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			switch one, all := p.manifest != "" && p.plan != "", p.all && p.brokerConfig != ""; {
 			case all && p.manifest+p.plan == "":
@@ -80,19 +74,11 @@ func (p *pendingFlags) one(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return err
 	}
-	if p.asJSON {
-		err = writeJSON(streams, append([]adapter.Change{}, changes...))
-	} else {
-		_, err = io.WriteString(streams.Out, changesText("", changes))
-	}
-	if err != nil {
+	if err := writeEither(streams, p.asJSON, append([]adapter.Change{}, changes...), changesText("", changes)); err != nil {
 		return err
 	}
 	say(streams, counted(len(changes), "pending change"))
-	if len(changes) > 0 {
-		return errFindings
-	}
-	return nil
+	return findings(len(changes) > 0)
 }
 
 // changesText lists changes, each line after an indentation.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -82,16 +81,15 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return err
 	}
-	results, progress := make([]checkedInstance, len(names)), newProgress(streams, "checking")
-	sideBySide(checksAtOnce, len(names), func(i int) {
+	results := make([]checkedInstance, len(names))
+	sideBySide(newProgress(streams, "checking"), checksAtOnce, len(names), func(i int) {
 		text, err := read(ctx, names[i])
 		results[i].Instance = names[i]
 		if err == nil {
 			results[i].Plan, results[i].Changes, err = check.Instance(ctx, text, broker)
 		}
 		results[i].conclude(err)
-	}, func(_, done int) { progress.report(done, len(names)) })
-	progress.end()
+	}, func(int, *progress) {})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -113,25 +111,17 @@ func (p *pendingFlags) tell(streams Streams, results []checkedInstance) error {
 	all := len(results)
 	results = slices.DeleteFunc(results, func(one checkedInstance) bool { return one.other })
 	effects, changes := summed(results)
-	var err error
-	if p.asJSON {
-		err = writeJSON(streams, map[string]any{"format_version": documentFormat, "effects": effects, "changes": changes, "instances": results})
-	} else {
-		_, err = io.WriteString(streams.Out, checkedText(results, effects, changes))
-	}
-	if err != nil {
+	document := map[string]any{"format_version": documentFormat, "effects": effects, "changes": changes, "instances": results}
+	if err := writeEither(streams, p.asJSON, document, checkedText(results, effects, changes)); err != nil {
 		return err
 	}
 	unknown := effects[adapter.Unknown]
 	say(streams, fmt.Sprintf("%s, %d with pending changes, %d with errors; %d of other services left out",
 		counted(len(results), "instance"), len(results)-effects[adapter.NoEffect]-unknown, unknown, all-len(results)))
-	switch {
-	case unknown > 0:
+	if unknown > 0 {
 		return errors.New(counted(unknown, "instance") + " could not be checked")
-	case effects[adapter.NoEffect] < len(results):
-		return errFindings
 	}
-	return nil
+	return findings(effects[adapter.NoEffect] < len(results))
 }
 
 // guid is what differs in a change that many instances have.

@@ -18,10 +18,7 @@ const prepareHelp = `Check the adapter's configuration and its paks, and initial
 of later commands names as prepared_dir and which they only read. It holds the credentials of the state backend.
 
 What is wrong in the configuration or a pak is an error. A state backend that does not answer is a warning: what is missing is then
-initialised when it is first used.
-
-EXIT STATUS
-  0 prepared, or the state backend does not answer, 1 the configuration or a pak is wrong, 2 wrong usage`
+initialised when it is first used.`
 
 // newPrepare is `prepare`.
 func newPrepare(streams Streams) *cobra.Command {
@@ -29,9 +26,8 @@ func newPrepare(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "prepare",
 		Short:   "Check the configuration and initialise OpenTofu ahead",
-		Long:    prepareHelp,
+		Long:    prepareHelp + exits("0 prepared, or the state backend does not answer", "1 the configuration or a pak is wrong"),
 		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
-		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)
 			if errors.As(err, new(usageError)) {
@@ -48,8 +44,7 @@ func newPrepare(streams Streams) *cobra.Command {
 			for _, action := range done.Actions {
 				fmt.Fprintf(&product, "prepared %s in %s\n", action, done.Dir)
 			}
-			_, err = fmt.Fprint(streams.Out, product.String())
-			return err
+			return write(streams, product.String())
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "the directory (default: prepared_dir of the configuration)")

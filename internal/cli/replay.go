@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,29 +11,21 @@ import (
 
 const replayHelp = `Play a request again that the adapter recorded (record_requests in its configuration), without side effects: manifests, dashboards
 and schemas are made again, for a binding the variables of its template are printed. Secrets were replaced by [redacted] when the
-request was recorded. It uses the adapter's configuration.
-
-EXIT STATUS
-  0 the command succeeded, 1 it failed as the log tells, 2 wrong usage, 3 anything else`
+request was recorded. It uses the adapter's configuration.`
 
 // newReplay is `replay FILE`.
 func newReplay(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:     "replay FILE",
 		Short:   "Play a recorded request again, without side effects",
-		Long:    replayHelp,
+		Long:    replayHelp + exits("0 the command succeeded", "1 it failed as the log tells"),
 		Example: "  service-adapter replay /var/vcap/data/service-adapter/requests/20261121T101500.000000000Z-generate-manifest-42.json",
-		Args:    exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {
 			code, err := adapter.Replay(command.Context(), streams.invocation(), args[0])
-			if err != nil {
-				return err
-			}
-			if code != 0 {
+			if err == nil && code != 0 {
 				say(streams, fmt.Sprintf("the command ended with exit code %d", code))
-				return errFindings
 			}
-			return nil
+			return cmp.Or(err, findings(code != 0))
 		},
 	}
 }

@@ -36,10 +36,7 @@ A case is a small YAML file:
       credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
 
 In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files. The page
-docs/testing.md has all keys: releases, instance groups, VMs, steps, servers; "pak schema case" is for editors.
-
-EXIT STATUS
-  0 all cases passed, 1 a case failed or there are none, 2 wrong usage, 3 anything else`
+docs/testing.md has all keys: releases, instance groups, VMs, steps, servers; "pak schema case" is for editors.`
 
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {
@@ -49,9 +46,8 @@ func newTest(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "test PATH",
 		Short:   "Play a pak's examples and test cases",
-		Long:    testHelp,
+		Long:    testHelp + exits("0 all cases passed", "1 a case failed or there are none"),
 		Example: "  service-adapter pak test redis --run small",
-		Args:    exactly("PATH"),
 		RunE: func(command *cobra.Command, args []string) (err error) {
 			if options.pattern, err = regexp.Compile(filter); err != nil {
 				return usageError{fmt.Errorf("--run: %w", err)}
@@ -196,8 +192,5 @@ func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []
 		return err
 	}
 	say(o.streams, fmt.Sprintf("%d passed, %d failed", len(cases)-failed, failed))
-	if failed > 0 {
-		return errFindings
-	}
-	return nil
+	return findings(failed > 0)
 }

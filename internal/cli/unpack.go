@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"service-adapter/internal/pakbuild"
 )
 
 const unpackHelp = `Unpack a brokerpak into a directory, with binaries that can be executed. The adapter runs from such a directory without a place to
-unpack to. DIR must be empty or not exist; it holds the whole pak or nothing. --platform leaves out the binaries of others.
-
-EXIT STATUS
-  0 the pak was unpacked, 1 the pak is wrong, 2 wrong usage, 3 anything else`
+unpack to. DIR must be empty or not exist; it holds the whole pak or nothing. --platform leaves out the binaries of others.`
 
 // newUnpack is `pak unpack PAK DIR`.
 func newUnpack(streams Streams) *cobra.Command {
@@ -20,9 +15,8 @@ func newUnpack(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "unpack PAK DIR",
 		Short:   "Unpack a .brokerpak file",
-		Long:    unpackHelp,
+		Long:    unpackHelp + exits("0 the pak was unpacked", "1 the pak is wrong"),
 		Example: "  service-adapter pak unpack redis-0.1.0.brokerpak ${BOSH_INSTALL_TARGET} --platform linux/amd64",
-		Args:    exactly("PAK", "DIR"),
 		RunE: func(command *cobra.Command, args []string) error {
 			wanted, err := platformFlag("--platform", platform)
 			if err != nil {
@@ -31,8 +25,7 @@ func newUnpack(streams Streams) *cobra.Command {
 			if err := pakbuild.Unpack(command.Context(), args[0], args[1], wanted); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(streams.Out, args[1])
-			return err
+			return write(streams, args[1]+"\n")
 		},
 	}
 	command.Flags().StringVar(&platform, "platform", "", "only the binaries of this platform, OS/ARCH or current")

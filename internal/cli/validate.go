@@ -2,11 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -19,10 +17,7 @@ const validateHelp = `Find everything that is wrong with a pak, a directory or a
 BOSH templates, expressions, images and binaries. Each plan and each example is deployed on paper.
 
 Each finding has a place and a rule: FILE:LINE:COLUMN: MESSAGE [RULE]. docs/rules.md explains the rules, --rules lists them.
-An error means that something cannot work; what works although the specification forbids it is a warning.
-
-EXIT STATUS
-  0 no errors, 1 errors (with --strict also warnings), 2 wrong usage, 3 anything else`
+An error means that something cannot work; what works although the specification forbids it is a warning.`
 
 // maxFindings is how many findings are shown; the others are counted. JSON has all of them.
 const maxFindings = 50
@@ -40,9 +35,14 @@ func newValidate(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "validate PATH",
 		Short:   "Find what is wrong with a pak",
-		Long:    validateHelp,
+		Long:    validateHelp + exits("0 no errors", "1 errors (with --strict also warnings)"),
 		Example: "  service-adapter pak validate redis --strict",
-		Args:    func(command *cobra.Command, args []string) error { return validateArguments(command, options, args) },
+		Args: func(command *cobra.Command, args []string) error {
+			if options.rules {
+				return exactly()(command, args)
+			}
+			return exactly("PATH")(command, args)
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if options.rules {
 				return listRules(streams.Out)
@@ -55,25 +55,13 @@ func newValidate(streams Streams) *cobra.Command {
 	return command
 }
 
-func validateArguments(command *cobra.Command, options validateOptions, args []string) error {
-	if options.rules {
-		return errors.Join(options.check(), cobra.NoArgs(command, args))
-	}
-	return errors.Join(options.check(), exactly("PATH")(command, args))
-}
-
-// flags adds the flags of commands that print findings.
+// flags adds the flags of commands that print findings, and lets them refuse formats that do not exist.
 func (o *validateOptions) flags(command *cobra.Command) {
 	command.Flags().StringVar(&o.format, "format", "text", "text, json (in the shape of terraform validate) or github (annotations)")
 	command.Flags().BoolVar(&o.strict, "strict", false, "make every warning an error")
-}
-
-// check refuses formats that do not exist.
-func (o *validateOptions) check() error {
-	if formats := []string{"text", "json", "github"}; !slices.Contains(formats, o.format) {
-		return fmt.Errorf("unknown --format %q%s; there are %s", o.format, diag.Suggest(o.format, formats), strings.Join(formats, ", "))
+	command.PreRunE = func(*cobra.Command, []string) error {
+		return oneOf("format", o.format, []string{"text", "json", "github"})
 	}
-	return nil
 }
 
 func listRules(out io.Writer) error {
@@ -95,10 +83,7 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 	}
 	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(report.Diagnostics)-errorCount, "warning"),
 		counted(report.Files, "file")))
-	if errorCount > 0 {
-		return errFindings
-	}
-	return nil
+	return findings(errorCount > 0)
 }
 
 // print writes findings in the format that was asked for, and notes. It returns how many errors there are, with strict all warnings too.
@@ -143,17 +128,4 @@ func mostSevere(findings []diag.Diagnostic) []diag.Diagnostic {
 	severe = severe[:min(len(severe), maxFindings)]
 	slices.SortStableFunc(severe, diag.Compare)
 	return severe
-}
-
-func counted(count int, thing string) string {
-	if count == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", count, thing)
-}
-
-// colours tells whether the product may be coloured: see https://no-color.org.
-func colours(streams Streams) bool {
-	text, _ := streams.Getenv("NO_COLOR")
-	return streams.Terminal && text == ""
 }

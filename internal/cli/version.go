@@ -51,10 +51,7 @@ func (v version) text() string {
 }
 
 const versionHelp = `Print the version of this program, the commit it was built from when that is known, and the versions of Go, of OpenTofu and of
-the formats that it knows: of brokerpaks, of the record in manifests, and of the record in states.
-
-EXIT STATUS
-  0 always, 2 wrong usage`
+the formats that it knows: of brokerpaks, of the record in manifests, and of the record in states.`
 
 // newVersion is `version`.
 func newVersion(streams Streams) *cobra.Command {
@@ -62,16 +59,11 @@ func newVersion(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the versions of the program and of what it knows",
-		Long:    versionHelp,
+		Long:    versionHelp + exits("0 always"),
 		Example: "  service-adapter version --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			found := programVersion(streams)
-			if asJSON {
-				return writeJSON(streams, found)
-			}
-			_, err := fmt.Fprint(streams.Out, found.text())
-			return err
+			return writeEither(streams, asJSON, found, found.text())
 		},
 	}
 	jsonFlag(command, &asJSON)

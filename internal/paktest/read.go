@@ -107,10 +107,7 @@ func (r *reader) read(made Case, root *yaml.Node) (Case, error) {
 	if err := all.Decode(&made); err != nil {
 		return made, err
 	}
-	var names []string
-	for _, service := range r.pak.Services {
-		names = append(names, service.Name)
-	}
+	names := r.pak.ServiceNames()
 	if made.Service == "" && len(names) == 1 {
 		made.Service = names[0]
 	}
@@ -147,18 +144,14 @@ func (r *reader) read(made Case, root *yaml.Node) (Case, error) {
 
 // check holds a step against what there is.
 func (r *reader) check(of Case, node *yaml.Node, step Step) error {
-	service, plans := r.pak.Service(of.Service), []string{}
-	for _, plan := range service.Plans {
-		plans = append(plans, plan.Name)
-	}
-	known := value.Keys(actions())
+	service, known := r.pak.Service(of.Service), value.Keys(actions())
 	switch {
 	case !slices.Contains(known, step.Do):
 		return faultAt(of, node, "do", "unknown action %q%s; allowed: %s", step.Do, diag.Suggest(step.Do, known), strings.Join(known, ", "))
 	case (step.Do == "run") != (step.Command != ""):
 		return faultAt(of, node, "command", "a step has a command if it is `do: run`, and only then")
 	case step.Plan != "" && service.Plan(step.Plan) == nil:
-		return faultAt(of, node, "plan", "service %q has no plan %q; it has: %s", of.Service, step.Plan, strings.Join(plans, ", "))
+		return faultAt(of, node, "plan", "service %q has no plan %q; it has: %s", of.Service, step.Plan, strings.Join(service.PlanNames(), ", "))
 	}
 	return nil
 }
