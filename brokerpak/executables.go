@@ -54,11 +54,23 @@ func (p *Pak) Executables(ctx context.Context, platform Platform, cacheDir strin
 	if err != nil {
 		return nil, fmt.Errorf("finding the binaries of pak %s: %w", p.Path, err)
 	}
-	dir := filepath.Join(root, "bin", platform.OS, platform.Arch)
+	dir := path.Join("bin", platform.OS, platform.Arch)
 	found := &Executables{Tofu: map[string]string{}}
 	var failed []error
 	for _, binary := range p.Manifest.Binaries {
-		failed = append(failed, found.add(dir, binary))
+		if binary.Kind() == OtherBinary { // its archive decides how the files are called
+			found.Path = filepath.Join(root, dir)
+			continue
+		}
+		file, err := binary.Find(os.DirFS(root), dir)
+		switch file = filepath.Join(root, file); {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s %s: %w", binary.Name, binary.Version, err))
+		case binary.Kind() == Tofu:
+			found.Tofu[binary.Version] = file
+		default:
+			found.Providers = append(found.Providers, ProviderFile{FQN: binary.ProviderFQN, Version: binary.FileVersion(), File: file})
+		}
 	}
 	if err := errors.Join(failed...); err != nil {
 		return nil, fmt.Errorf("pak %s lacks binaries for %s: %w", p.Path, platform, err)
@@ -82,64 +94,53 @@ func (p *Pak) checkPlatform(platform Platform) error {
 	return fmt.Errorf("pak %s has no binaries for %s: there is no directory %s in it; was it built?", p.Path, platform, dir)
 }
 
-func (e *Executables) add(dir string, binary Binary) error {
-	switch binary.Kind() {
-	case Tofu:
-		for _, sub := range []string{binary.Version, normalVersion(binary.Version), ""} {
-			if file := filepath.Join(dir, sub, "tofu"); isFile(file) {
-				e.Tofu[binary.Version] = file
-				return nil
-			}
-		}
-		return fmt.Errorf("tofu %s: no file %s", binary.Version, filepath.Join(dir, binary.Version, "tofu"))
-	case Provider:
-		file, err := oneFile(dir, binary.Name+"_v"+normalVersion(binary.Version))
-		if err != nil {
-			return err
-		}
-		e.Providers = append(e.Providers, ProviderFile{FQN: binary.ProviderFQN, Version: normalVersion(binary.Version), File: file})
-		return nil
-	default:
-		e.Path = dir // its archive decides how the files are called
-		return nil
-	}
-}
-
-// normalVersion writes a version as file names and OpenTofu do: 1.6 is 1.6.0.
-func normalVersion(text string) string {
-	parsed, err := version.NewVersion(text)
-	if err != nil {
-		return text
+// FileVersion is the version as file names, download servers and OpenTofu write it: 1.6 is 1.6.0. Versions of other binaries are free.
+func (b Binary) FileVersion() string {
+	parsed, err := version.NewVersion(b.Version)
+	if b.Kind() == OtherBinary || err != nil {
+		return b.Version
 	}
 	return parsed.String()
 }
 
-// oneFile finds the file of a name, which may carry a suffix such as "_x5" or ".exe" but no further version digits.
-func oneFile(dir, name string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
+// FileName is how the file of a binary is called. That of a provider may have a suffix such as "_x5", that of another binary any.
+func (b Binary) FileName() string {
+	if b.Kind() == Provider {
+		return b.Name + "_v" + b.FileVersion()
 	}
-	var found []string
-	for _, entry := range entries {
-		rest, ok := strings.CutPrefix(entry.Name(), name)
-		if ok && isFile(filepath.Join(dir, entry.Name())) && (rest == "" || rest[0] == '_' || rest == ".exe") {
-			found = append(found, filepath.Join(dir, entry.Name()))
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", fmt.Errorf("no file %s", filepath.Join(dir, name))
-	default:
-		return "", fmt.Errorf("several files for %s: %s", name, strings.Join(found, ", "))
-	}
+	return b.Name
 }
 
-func isFile(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
+// IsFile tells whether a file of this name is the executable of the binary.
+func (b Binary) IsFile(name string) bool {
+	rest, ok := strings.CutPrefix(name, b.FileName())
+	return ok && (rest == "" || b.Kind() == OtherBinary || b.Kind() == Provider && (rest[0] == '_' || rest == ".exe"))
+}
+
+// Find returns the path of the binary's executable in the directory of a platform, of several of another binary the first. The error
+// says where it should be.
+func (b Binary) Find(files fs.FS, dir string) (string, error) {
+	dirs := []string{dir}
+	if b.Kind() == Tofu {
+		dirs = []string{path.Join(dir, b.Version), path.Join(dir, b.FileVersion()), dir}
+	}
+	for _, in := range dirs {
+		var found []string
+		entries, _ := fs.ReadDir(files, in) // what cannot be read has no file
+		for _, entry := range entries {
+			file := path.Join(in, entry.Name())
+			if info, err := fs.Stat(files, file); err == nil && info.Mode().IsRegular() && b.IsFile(entry.Name()) {
+				found = append(found, file)
+			}
+		}
+		switch {
+		case len(found) > 1 && b.Kind() != OtherBinary:
+			return "", fmt.Errorf("several files for %s: %s", b.FileName(), strings.Join(found, ", "))
+		case len(found) > 0:
+			return found[0], nil
+		}
+	}
+	return "", fmt.Errorf("no file %s", path.Join(dirs[0], b.FileName()))
 }
 
 // DefaultVersion is the version of OpenTofu that runs the pak's templates.

@@ -1,6 +1,7 @@
 package brokerpak
 
 import (
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -194,4 +195,16 @@ func (s *Service) HasBackupAgent() bool {
 		}
 	}
 	return slices.ContainsFunc(slices.Concat(s.Provision.Outputs, s.Bind.Outputs), func(output Variable) bool { return output.Name == backupAgentURL })
+}
+
+// ImageType is the media type of a file's content where it is an image that browsers show: PNG, JPEG or SVG; else "".
+func ImageType(name string, data []byte) string {
+	switch kind := http.DetectContentType(data); {
+	case kind == "image/png", kind == "image/jpeg":
+		return kind
+	case strings.HasSuffix(strings.ToLower(name), ".svg") && strings.HasPrefix(kind, "text/") && strings.Contains(string(data), "<svg"):
+		return "image/svg+xml"
+	default:
+		return ""
+	}
 }

@@ -3,6 +3,7 @@ package schemas
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,8 +34,8 @@ func CheckManifest(tree map[string]any) error {
 	return nil
 }
 
-// ManifestFault says what is wrong at a place of a manifest. Path leads to it: keys, indices as decimal numbers. The message
-// begins with the place as in /instance_groups/name=redis/instances.
+// ManifestFault says what is wrong at a place of a manifest. Path leads to it as in ops files: keys, name=NAME for an item of a list that has
+// a name, else its index. The message begins with the place, as in /instance_groups/name=redis/instances.
 type ManifestFault struct {
 	Path    []string
 	Message string
@@ -52,44 +53,44 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	}
 	var failed findings
 	failed.collect(result)
-	var paths [][]string
+	var faults []ManifestFault
 	sentences := failed.sentences(func(path []string) string {
-		paths = append(paths, path)
-		return place(tree, path)
+		path = named(tree, path)
+		faults = append(faults, ManifestFault{Path: path})
+		if len(path) == 0 {
+			return "the manifest"
+		}
+		var place strings.Builder
+		for _, element := range path {
+			place.WriteString("/" + strings.ReplaceAll(quote(element), `"`, ""))
+		}
+		return place.String()
 	})
-	faults := make([]ManifestFault, len(sentences))
-	for i, sentence := range sentences {
-		faults[i] = ManifestFault{Path: paths[i], Message: sentence}
+	for i := range faults {
+		faults[i].Message = sentences[i]
 	}
 	return faults, nil
 }
 
-// place writes a path as ops files do: an item of a list is called by its name where it has one.
-func place(node any, path []string) string {
-	if len(path) == 0 {
-		return "the manifest"
-	}
-	var text strings.Builder
-	for _, element := range path {
+// named is a path on which items of lists are called by their names, where they have one.
+func named(node any, path []string) []string {
+	all := slices.Clone(path)
+	for i, element := range path {
 		switch parent := node.(type) {
 		case map[string]any:
 			node = parent[element]
 		case []any:
-			node = item(parent, element)
-			if named, ok := node.(map[string]any); ok {
-				if name, ok := named["name"].(string); ok {
-					element = "name=" + name
+			index, err := strconv.Atoi(element)
+			if err != nil || index < 0 || index >= len(parent) {
+				return all
+			}
+			node = parent[index]
+			if item, ok := node.(map[string]any); ok {
+				if name, ok := item["name"].(string); ok {
+					all[i] = "name=" + name
 				}
 			}
 		}
-		text.WriteString("/" + strings.ReplaceAll(quote(element), `"`, ""))
 	}
-	return text.String()
-}
-
-func item(list []any, index string) any {
-	if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(list) {
-		return list[i]
-	}
-	return nil
+	return all
 }

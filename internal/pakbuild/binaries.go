@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
@@ -100,37 +101,21 @@ func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform
 	defer func() { err = errors.Join(err, content.close()) }()
 	name := from.name
 	if overridden {
-		name = executableName(entry) // whoever names the file says what it is
+		name = entry.FileName() // whoever names the file says what it is
 	}
 	if err := unpack(ctx, name, file, from.plain, content); err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	executables := executables(entry, content)
 	if len(executables) != 1 && (entry.Kind() != brokerpak.OtherBinary || len(executables) == 0) {
-		return findingf("binary-name", "%s has no single file named %s, but: %s", from, executableName(entry), some(content.names()))
+		return findingf("binary-name", "%s has no single file named %s, but: %s", from, entry.FileName(), some(content.names()))
 	}
 	return a.place(entry, platform, aside, content, executables)
 }
 
-// executableName is how the file of an entry is called; those of providers may have a suffix, those of others any.
-func executableName(entry brokerpak.Binary) string {
-	if entry.Kind() == brokerpak.Provider {
-		return entry.Name + "_v" + normalVersion(entry)
-	}
-	return entry.Name
-}
-
 // executables finds the files that readers of paks will take for an entry's executable.
 func executables(entry brokerpak.Binary, content *tree) []string {
-	var found []string
-	for _, name := range content.names() {
-		rest, ok := strings.CutPrefix(name, executableName(entry))
-		if ok && !strings.Contains(rest, "/") &&
-			(rest == "" || entry.Kind() == brokerpak.Provider && (rest[0] == '_' || rest == ".exe") || entry.Kind() == brokerpak.OtherBinary) {
-			found = append(found, name)
-		}
-	}
-	return found
+	return slices.DeleteFunc(content.names(), func(name string) bool { return strings.Contains(name, "/") || !entry.IsFile(name) })
 }
 
 // some lists names, but not too many.
@@ -150,7 +135,7 @@ func some(names []string) string {
 func (a *assembler) place(entry brokerpak.Binary, platform brokerpak.Platform, aside string, content *tree, executables []string) error {
 	dir := path.Join("bin", platform.OS, platform.Arch)
 	if entry.Kind() == brokerpak.Tofu {
-		dir = path.Join(dir, normalVersion(entry))
+		dir = path.Join(dir, entry.FileVersion())
 	}
 	for _, name := range executables {
 		file := filepath.Join(aside, filepath.FromSlash(name))
@@ -211,7 +196,7 @@ func (a *assembler) sources(ctx context.Context) error {
 	for _, entry := range a.pak.Manifest.Binaries {
 		name := entry.Name
 		if names[entry.Name] > 1 {
-			name += "-" + normalVersion(entry) // several versions
+			name += "-" + entry.FileVersion() // several versions
 		}
 		if err := a.collect(entry, "src", a.source(ctx, entry, filepath.Join(a.stage, "src", name+".zip"))); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"path"
 	"path/filepath"
 	"strings"
@@ -130,7 +129,7 @@ func (d *definition) image(root *yaml.Node) {
 		d.errorf(node, "missing-file", "%s", shortly(name, err))
 		return
 	}
-	kind := imageType(name, data)
+	kind := brokerpak.ImageType(name, data)
 	switch {
 	case kind == "":
 		d.errorf(node, "image", "%s must be a PNG, JPEG or SVG image", name)
@@ -138,18 +137,6 @@ func (d *definition) image(root *yaml.Node) {
 		d.errorf(node, "image", "%s is larger than %d MB; it becomes part of every catalog", name, maxImage>>20)
 	}
 	rename(root, "image_url", "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(data)))
-}
-
-// imageType is the media type of an image that browsers show, or "".
-func imageType(name string, data []byte) string {
-	switch kind := http.DetectContentType(data); {
-	case kind == "image/png", kind == "image/jpeg":
-		return kind
-	case strings.HasSuffix(strings.ToLower(name), ".svg") && strings.HasPrefix(kind, "text/") && strings.Contains(string(data), "<svg"):
-		return "image/svg+xml"
-	default:
-		return ""
-	}
 }
 
 func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {

@@ -15,8 +15,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/hashicorp/go-version"
-
 	"service-adapter/brokerpak"
 )
 
@@ -58,7 +56,7 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 		case "${name}":
 			return binary.Name
 		case "${version}":
-			return normalVersion(binary)
+			return binary.FileVersion()
 		case "${os}":
 			return platform.OS
 		case "${arch}":
@@ -72,15 +70,6 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 		return "", findingf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown[0], template)
 	}
 	return text, nil
-}
-
-// normalVersion writes a version as file names and download servers do: 1.6 is 1.6.0. Versions of other binaries are free.
-func normalVersion(binary brokerpak.Binary) string {
-	parsed, err := version.NewVersion(binary.Version)
-	if binary.Kind() == brokerpak.OtherBinary || err != nil {
-		return binary.Version
-	}
-	return parsed.String()
 }
 
 // locate reads a URL or a path. A relative path is looked up in each of the directories.

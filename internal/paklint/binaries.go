@@ -5,9 +5,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
-
-	"github.com/hashicorp/go-version"
 
 	"service-adapter/brokerpak"
 )
@@ -22,13 +19,13 @@ func (l *linter) binaries() {
 	}
 	for _, platform := range l.pak.Manifest.Platforms {
 		for _, binary := range l.pak.Manifest.Binaries {
-			wanted, ok := l.find(path.Join("bin", platform.OS, platform.Arch), binary)
+			_, err := binary.Find(l.pak.Files(), path.Join("bin", platform.OS, platform.Arch))
 			switch {
-			case ok:
+			case err == nil:
 			case l.pak.IsZip():
-				l.diags.Errorf(binary.Pos, "binary", "the pak has no %s %s for %s: there is no file %s", binary.Name, binary.Version, platform, wanted)
+				l.diags.Errorf(binary.Pos, "binary", "the pak has no %s %s for %s: %s", binary.Name, binary.Version, platform, err)
 			default:
-				l.diags.Warnf(binary.Pos, "binary", "there is no %s %s for %s: no file %s", binary.Name, binary.Version, platform, wanted)
+				l.diags.Warnf(binary.Pos, "binary", "there is no %s %s for %s: %s", binary.Name, binary.Version, platform, err)
 			}
 		}
 	}
@@ -61,36 +58,4 @@ func (l *linter) built() bool {
 		info, err := fs.Stat(l.pak.Files(), path.Join("bin", platform.OS, platform.Arch))
 		return err == nil && info.IsDir()
 	})
-}
-
-// find looks for a binary in the directory of a platform, and returns where it should be.
-func (l *linter) find(dir string, binary brokerpak.Binary) (wanted string, ok bool) {
-	name := binary.Name
-	switch binary.Kind() {
-	case brokerpak.Tofu:
-		wanted = path.Join(dir, binary.Version, "tofu")
-		return wanted, l.isFile(wanted) || l.isFile(path.Join(dir, "tofu"))
-	case brokerpak.Provider:
-		text := binary.Version
-		if parsed, err := version.NewVersion(text); err == nil {
-			text = parsed.String()
-		}
-		name += "_v" + text
-	}
-	entries, err := fs.ReadDir(l.pak.Files(), dir)
-	if err != nil {
-		return path.Join(dir, name), false
-	}
-	for _, entry := range entries {
-		rest, found := strings.CutPrefix(entry.Name(), name)
-		if found && !entry.IsDir() && (rest == "" || rest[0] == '_' || rest == ".exe") {
-			return path.Join(dir, name), true
-		}
-	}
-	return path.Join(dir, name), false
-}
-
-func (l *linter) isFile(name string) bool {
-	info, err := fs.Stat(l.pak.Files(), name)
-	return err == nil && info.Mode().IsRegular()
 }

@@ -4,14 +4,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
-	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
 )
@@ -124,19 +123,7 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 // may be any.
 func (c *serviceCheck) interpolated() map[string]string {
 	action := &c.service.Provision
-	names := map[string]string{}
-	note := func(name, typ string) {
-		if before, ok := names[name]; ok && before != typ {
-			typ = ""
-		}
-		names[name] = typ
-	}
-	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
-		note(input.Name, input.Type)
-	}
-	for _, input := range action.ComputedInputs {
-		note(input.Name, input.Type)
-	}
+	names := typesOf(action, "", func(typ string, _ bool) string { return typ })
 	for _, plan := range c.service.Plans {
 		for _, name := range value.Keys(plan.Properties) {
 			if _, ok := names[name]; !ok {
@@ -150,8 +137,7 @@ func (c *serviceCheck) interpolated() map[string]string {
 	for _, secret := range action.Bosh.Secrets {
 		names[secret.Name] = ""
 	}
-	module, _ := hclfile.Inspect(action.Templates)
-	for _, output := range module.Outputs {
+	for _, output := range c.provision.Outputs {
 		names[output] = ""
 	}
 	return names
@@ -173,7 +159,7 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 			found := node.Value[at[0]:at[1]]
 			if text, hint, names := variableFault(found, found == node.Value, known, declared); text != "" {
 				fine = false
-				c.diags.Errorf(document.place(node, found, at[0]), "bosh-variable", "%s %s%s%s", found, text, hint, names)
+				c.diags.Errorf(document.place(node, at[0]), "bosh-variable", "%s %s%s%s", found, text, hint, names)
 			}
 		}
 	}
@@ -181,24 +167,10 @@ func (c *serviceCheck) variablesOf(document templateDocument, declared []string)
 	return fine
 }
 
-// place is where a variable stands in a scalar.
-func (d templateDocument) place(node *yaml.Node, found string, offset int) diag.Pos {
-	lines := strings.Split(d.Text, "\n")
-	before := node.Value[:offset]
-	line := node.Line + strings.Count(before, "\n")
-	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		line++
-	}
-	if line <= len(lines) {
-		from := 0
-		if line == node.Line {
-			from = len(string([]rune(lines[line-1])[:min(node.Column-1, utf8.RuneCountInString(lines[line-1]))]))
-		}
-		if column := strings.Index(lines[line-1][from:], found); column >= 0 {
-			return d.At(line, utf8.RuneCountInString(lines[line-1][:from+column])+1)
-		}
-	}
-	return d.At(node.Line, node.Column)
+// place is where a byte of a scalar stands.
+func (d templateDocument) place(node *yaml.Node, offset int) diag.Pos {
+	at := brokerpak.Document(expr.SourceOf(node, "", strings.Split(d.Text, "\n"))).AtByte(offset)
+	return d.At(at.Line, at.Column)
 }
 
 // variableFault says what is wrong with a variable, as the end of a sentence; "" for nothing. A hint and the known names may follow.

@@ -11,7 +11,6 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/diag"
-	"service-adapter/internal/hclfile"
 	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
 )
@@ -84,33 +83,39 @@ func (c *serviceCheck) known(call expr.Known, action *brokerpak.Action) expr.Kno
 	return call
 }
 
-// inputTypes are the types of the inputs whose declarations agree.
+// inputTypes are the types of the inputs in expressions.
 func inputTypes(action *brokerpak.Action) map[string]expr.Type {
-	found := map[string]expr.Type{}
-	note := func(name, typ string) {
-		now := expr.Any
-		switch typ {
-		case "string", "integer", "number", "boolean":
-			now = expr.String
-		case "array":
-			now = expr.List
-		case "object":
-			now = expr.Map
+	return typesOf(action, expr.Any, func(typ string, null bool) expr.Type {
+		switch {
+		case null: // a null is a text
+			return expr.Any
+		case typ == "array":
+			return expr.List
+		case typ == "object":
+			return expr.Map
+		case typ == "":
+			return expr.Any
+		default:
+			return expr.String
 		}
+	})
+}
+
+// typesOf are the types of the inputs: what typeOf makes of each declaration, which may allow null; unclear where they do not agree.
+func typesOf[T comparable](action *brokerpak.Action, unclear T, typeOf func(typ string, null bool) T) map[string]T {
+	found := map[string]T{}
+	note := func(name, typ string, null bool) {
+		now := typeOf(typ, null)
 		if before, declared := found[name]; declared && before != now {
-			now = expr.Any
+			now = unclear
 		}
 		found[name] = now
 	}
 	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
-		typ := input.Type
-		if input.Nullable || !input.Required && !input.HasDefault {
-			typ = "" // a null is a text
-		}
-		note(input.Name, typ)
+		note(input.Name, input.Type, input.Nullable || !input.Required && !input.HasDefault)
 	}
 	for _, input := range action.ComputedInputs {
-		note(input.Name, input.Type)
+		note(input.Name, input.Type, false)
 	}
 	return found
 }
@@ -181,8 +186,7 @@ func (c *serviceCheck) details(template *expr.Template) {
 // instanceOutputs are the outputs of the provision action, wherever they come from.
 func (c *serviceCheck) instanceOutputs() []string {
 	action := &c.service.Provision
-	module, _ := hclfile.Inspect(action.Templates)
-	known := slices.Clone(module.Outputs)
+	known := slices.Clone(c.provision.Outputs)
 	if action.Bosh != nil {
 		known = append(known, value.Keys(action.Bosh.Outputs)...)
 	}

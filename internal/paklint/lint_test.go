@@ -95,10 +95,10 @@ var _ = Describe("Lint", func() {
 	It("wants the binaries of every platform in a zip", func() {
 		report, err := paklint.Lint(GinkgoT().Context(), zipped(writePak(map[string]string{
 			"manifest.yml": "platforms:\n- {os: linux, arch: amd64}\n- {os: darwin, arch: arm64}\n" +
-				"terraform_binaries:\n- {name: tofu, version: 1.12.6}\n- {name: terraform-provider-x, version: \"1.2\"}\n- {name: helper, version: latest}\n",
-			"bin/linux/amd64/tofu":                           "1",
+				"terraform_binaries:\n- {name: tofu, version: \"1.12\"}\n- {name: terraform-provider-x, version: \"1.2\"}\n- {name: helper, version: latest}\n",
+			"bin/linux/amd64/1.12.0/tofu":                    "1",
 			"bin/linux/amd64/terraform-provider-x_v1.2.0_x5": "2",
-			"bin/linux/amd64/helper":                         "3",
+			"bin/linux/amd64/helper-linux":                   "3",
 			"bin/darwin/arm64/terraform-provider-x_v1.2.01":  "another version",
 		})))
 		Expect(err).NotTo(HaveOccurred())
@@ -287,8 +287,9 @@ var _ = Describe("The details of rules", func() {
 		}, "service.yml:31:9: the pak does not bundle the provider example.com/a/y; it bundles a/x"),
 		Entry("an image that is none", map[string]string{
 			"service.yml": "image_url: file://./icon.png\n", "icon.png": "<svg/>",
-		}, "must be a PNG or a JPEG"),
+		}, "must be a PNG, JPEG or SVG image"),
 		Entry("an image", map[string]string{"service.yml": "image_url: file://./icon.png\n", "icon.png": "\x89PNG\r\n\x1a\n"}),
+		Entry("an image of text", map[string]string{"service.yml": "image_url: file://icon.svg\n", "icon.svg": "<svg/>"}),
 		Entry("a data URL", map[string]string{"service.yml": "image_url: data:image/png;base64,iVBORw0KGgo=\n"}),
 		Entry("a data URL that is none", map[string]string{"service.yml": "image_url: data:image/png;base64,###\n"}, "must be a data URL"),
 		Entry("names of instance groups in expressions", map[string]string{

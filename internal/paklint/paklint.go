@@ -15,6 +15,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
 )
 
 // Report is the result of looking at a pak.
@@ -74,6 +75,7 @@ func (l *linter) lint(ctx context.Context) error {
 			continue // not YAML, which was reported
 		}
 		check := &serviceCheck{linter: l, service: service, places: places}
+		check.provision, _ = hclfile.Inspect(service.Provision.Templates) // templates reports what is wrong with it
 		if err := check.run(ctx); err != nil {
 			return err
 		}
@@ -104,6 +106,8 @@ type serviceCheck struct {
 	*linter
 	service *brokerpak.Service
 	places  *places
+	// provision is what the provision template declares.
+	provision *hclfile.Module
 }
 
 func (c *serviceCheck) run(ctx context.Context) error {

@@ -133,14 +133,14 @@ func unconditional(service *brokerpak.Service, which func(index int) bool) *brok
 }
 
 // deploy makes one manifest. The rules of the service about versions and plans are not for made-up ones, so they are left out.
-func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View, []manifestFault, error) {
+func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View, []schemas.ManifestFault, error) {
 	service, bosh := *attempt.service, *attempt.service.Provision.Bosh
 	bosh.Requires, bosh.Checks = brokerpak.Requires{}, nil
 	service.Provision.Bosh = &bosh
 	attempt.service = &service
 
 	secure := true
-	var faults []manifestFault
+	var faults []schemas.ManifestFault
 	generator := &manifestgen.Generator{
 		Secure: &secure, AllowedReferences: absoluteReferences(&bosh), Logger: slog.New(slog.DiscardHandler),
 		Environment: vars.Environment{
@@ -152,9 +152,7 @@ func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View
 		Provision:       c.provisioned,
 		CheckManifest: func(tree map[string]any) error {
 			found, err := schemas.ManifestFaults(tree)
-			for _, item := range found {
-				faults = append(faults, manifestFault{item, tree})
-			}
+			faults = append(faults, found...)
 			return err
 		},
 	}
@@ -175,30 +173,21 @@ func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View
 	return nil, faults, failed
 }
 
-// manifestFault is a fault of a rendered manifest.
-type manifestFault struct {
-	schemas.ManifestFault
-	tree map[string]any
-}
-
 // manifestFaults reports what the schema of BOSH manifests refuses, where the template has it.
-func (c *player) manifestFaults(faults []manifestFault) {
+func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 	document := c.service.Provision.Bosh.Manifest
 	root, _ := document.Tree()
 	if root == nil {
 		return
 	}
 	for _, found := range faults {
-		node := root
-		place := node
-		var tree any = found.tree
+		place := root
 		for _, step := range found.Path {
-			var name string
-			tree, name = descend(tree, step)
-			if node = child(node, step, name); node == nil {
+			below := child(place, step)
+			if below == nil {
 				break
 			}
-			place = node
+			place = below
 		}
 		c.diags.Errorf(document.At(place.Line, place.Column), "bosh-manifest", "the BOSH manifest is not valid: %s", found.Message)
 	}

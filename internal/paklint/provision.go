@@ -62,8 +62,7 @@ func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfil
 
 // provisioned makes up the outputs of a provision template.
 func (c *player) provisioned(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
-	module, _ := hclfile.Inspect(p.Service.Provision.Templates) // whose faults were reported
-	made := &manifestgen.Provisioned{Outputs: map[string]any{}, Sensitive: module.SensitiveOutputs}
+	made := &manifestgen.Provisioned{Outputs: map[string]any{}, Sensitive: c.provision.SensitiveOutputs}
 	for _, output := range p.Service.Provision.Outputs {
 		made.Outputs[output.Name] = c.plausible(output)
 	}

@@ -90,12 +90,7 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 		}
 	}
 	small := serviceadapter.Plan{}
-	for _, group := range attempt.service.Provision.Bosh.InstanceGroups() {
-		if group.Sized {
-			continue
-		}
-		small.InstanceGroups = append(small.InstanceGroups, odb.SampleGroup(group.Name, group.Lifecycle))
-	}
+	small.InstanceGroups, _ = sample.Plan["instance_groups"].([]serviceadapter.InstanceGroup)
 	plan := brokerpak.Plan{}
 	if attempt.plan != nil {
 		plan = *attempt.plan
@@ -223,36 +218,17 @@ func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	return paths
 }
 
-// descend goes one step down a rendered manifest; the name is that of an entry of a list.
-func descend(tree any, step string) (below any, name string) {
-	switch parent := tree.(type) {
-	case map[string]any:
-		return parent[step], ""
-	case []any:
-		index, err := strconv.Atoi(step)
-		if err != nil || index < 0 || index >= len(parent) {
-			return nil, ""
-		}
-		entry, _ := parent[index].(map[string]any)
-		return parent[index], value.Text(entry["name"])
-	default:
-		return nil, ""
-	}
-}
-
-// child goes the same step in the template: entries of lists are found by their name.
-func child(node *yaml.Node, step, name string) *yaml.Node {
+// child goes a step down a template: to the value of a key, or to the item of a list, name=NAME or its index; nil where there is none.
+func child(node *yaml.Node, step string) *yaml.Node {
 	if node.Kind == yaml.MappingNode {
 		_, found := yamltree.Get(node, step)
 		return found
 	}
-	for _, entry := range node.Content {
-		if _, found := yamltree.Get(entry, "name"); found != nil && found.Value == name && name != "" {
-			return entry
+	for i, item := range node.Content {
+		_, name := yamltree.Get(item, "name")
+		if step == strconv.Itoa(i) || name != nil && step == "name="+name.Value {
+			return item
 		}
-	}
-	if index, err := strconv.Atoi(step); err == nil && name == "" && node.Kind == yaml.SequenceNode && index < len(node.Content) {
-		return node.Content[index]
 	}
 	return nil
 }

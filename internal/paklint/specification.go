@@ -1,7 +1,6 @@
 package paklint
 
 import (
-	"bytes"
 	"encoding/base64"
 	"io/fs"
 	"path"
@@ -139,7 +138,7 @@ func (c *serviceCheck) image() {
 	switch {
 	case err != nil:
 		c.diags.Errorf(pos, "image", "the image %q cannot be read from the root of the pak", name)
-	case !bytes.HasPrefix(content, []byte("\x89PNG\r\n\x1a\n")) && !bytes.HasPrefix(content, []byte("\xff\xd8\xff")):
-		c.diags.Errorf(pos, "image", "the image %q must be a PNG or a JPEG", name)
+	case brokerpak.ImageType(name, content) == "":
+		c.diags.Errorf(pos, "image", "the image %q must be a PNG, JPEG or SVG image", name)
 	}
 }

@@ -99,7 +99,7 @@ func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Modul
 	bundled := map[string]bool{}
 	for _, binary := range c.pak.Manifest.Binaries {
 		if binary.Kind() == brokerpak.Provider {
-			bundled[shortAddress(providerAddress(binary.ProviderFQN))] = true
+			bundled[shortAddress(binary.ProviderFQN)] = true
 		}
 	}
 	for _, name := range value.Keys(module.Providers) {
@@ -107,13 +107,13 @@ func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Modul
 		if source == "" {
 			source = name
 		}
-		address := providerAddress(source)
+		address := shortAddress(source)
 		if source == "terraform" || strings.HasPrefix(address, "terraform.io/builtin/") {
 			continue // a part of OpenTofu
 		}
-		if !bundled[shortAddress(address)] {
+		if !bundled[address] {
 			c.diags.Errorf(templatePlace(action, module.Providers[name]), "hcl-provider",
-				"the pak does not bundle the provider %s; it bundles %s", shortAddress(address), diag.Names(value.Keys(bundled)))
+				"the pak does not bundle the provider %s; it bundles %s", address, diag.Names(value.Keys(bundled)))
 		}
 	}
 }
@@ -133,20 +133,14 @@ func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module)
 	}
 }
 
-// defaultHost is the registry of providers whose source names none.
-const defaultHost = "registry.opentofu.org"
-
-// providerAddress completes the source of a provider. OpenTofu's and Terraform's registries stand for each other.
-func providerAddress(source string) string {
+// shortAddress is the source of a provider with its namespace, and without OpenTofu's or Terraform's registry, which stand for each other.
+func shortAddress(source string) string {
 	parts := strings.Split(source, "/")
-	if len(parts) < 3 {
-		parts = append([]string{defaultHost, "hashicorp"}[:3-len(parts)], parts...)
+	if parts[0] == "registry.opentofu.org" || parts[0] == "registry.terraform.io" {
+		parts = parts[1:]
 	}
-	if parts[0] == "registry.terraform.io" {
-		parts[0] = defaultHost
+	if len(parts) == 1 {
+		parts = []string{"hashicorp", parts[0]}
 	}
 	return strings.Join(parts, "/")
 }
-
-// shortAddress leaves out the default registry.
-func shortAddress(address string) string { return strings.TrimPrefix(address, defaultHost+"/") }
