@@ -63,7 +63,7 @@ func Run(ctx context.Context, invocation Invocation) int {
 		return serviceadapter.ErrorExitCode
 	}
 	call := newCall(invocation)
-	_, _ = fmt.Fprintf(call.stderr, "[odb-sdk] handling %s\n", call.command) // as every adapter on the SDK does
+	_, _ = fmt.Fprintf(invocation.Stderr, "[odb-sdk] handling %s\n", call.command) // as every adapter on the SDK does
 	var made []byte
 	err := call.withSession(func(s *session) error {
 		var err error

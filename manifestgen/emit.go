@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -81,7 +82,10 @@ func decimal(f float64) string {
 
 // plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
 // a reader or the encoder takes for a space or a line break of its own.
-var plainBlock = regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
+// It is made where there is such a text, because its sets of characters are large.
+var plainBlock = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // a compiled expression
+	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
+})
 
 // beginsPlain tells whether a string begins like those that every reader takes for strings without quotes, unless they are one of the
 // words. Ruby's reader knows more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with
@@ -107,7 +111,7 @@ func text(s string) *yaml.Node {
 func styleOf(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {
-	case lines && plainBlock.MatchString(s):
+	case lines && plainBlock().MatchString(s):
 		return yaml.LiteralStyle
 	case lines || !beginsPlain(s) || isWord(s):
 		return yaml.DoubleQuotedStyle

@@ -3,6 +3,7 @@ package vars
 import (
 	"regexp"
 	"strings"
+	"unicode"
 
 	"service-adapter/internal/value"
 )
@@ -10,21 +11,24 @@ import (
 // Reference is what the Director takes for a reference in a text, with its parentheses.
 var Reference = regexp.MustCompile(`(?s)\(\(.*?\)\)`)
 
-// referenceForm is what the BOSH library replaces; the name is its group.
-var referenceForm = regexp.MustCompile(`^\(\( ?!?([-/.\w\pL]+) ?\)\)$`)
-
 // ReferenceName is the name in a reference, which is the whole text or only a part of one. Wrong says why BOSH does not replace it, as the
 // end of a sentence; "" for nothing.
 func ReferenceName(reference string, whole bool) (name, wrong string) {
-	match := referenceForm.FindStringSubmatch(reference)
+	name = strings.TrimSuffix(strings.TrimPrefix(reference, "(("), "))")
+	name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, " "), "!"), " ")
 	switch {
-	case match == nil:
+	case name == "" || strings.ContainsFunc(name, notInNames):
 		return "", "is no BOSH variable: a name holds letters, digits and the characters - _ . / only"
 	case !whole && strings.Contains(reference, " "):
 		return "", "is only replaced when it is the whole value; write it without blanks"
 	default:
-		return match[1], ""
+		return name, ""
 	}
+}
+
+// notInNames tells what the BOSH library does not take for a part of a name.
+func notInNames(char rune) bool {
+	return !unicode.IsLetter(char) && (char < '0' || char > '9') && !strings.ContainsRune("-_./", char)
 }
 
 // Credential is the name of the credential that a reference names, which may be followed by a part of it: "/ca" of "/ca.certificate".

@@ -14,9 +14,10 @@ import (
 
 // fileName is what Cloud Foundry takes as the name of a file with a credential, for apps with bindings in files:
 // ServiceBindingFilesBuilder of the Cloud Controller. The sizes, in bytes, are what it and Linux, for the variable VCAP_SERVICES, take.
-var fileName = regexp.MustCompile(`^[a-z0-9._-]{1,253}$`)
+var fileName = regexp.MustCompile(`^[a-z0-9._-]+$`)
 
 const (
+	maxFileName     = 253
 	maxCredentials  = 1_000_000
 	maxVcapServices = 131_072
 )
@@ -24,7 +25,7 @@ const (
 // credentials warns of what Cloud Foundry does not give to apps: names, and texts in the definition that are too large.
 func (c *serviceCheck) credentials() {
 	name := func(pos diag.Pos, name string) {
-		if name != "" && !fileName.MatchString(name) {
+		if name != "" && (len(name) > maxFileName || !fileName.MatchString(name)) {
 			c.diags.Warnf(pos, "credential", "Cloud Foundry makes no file of the credential %q: a name has 1 to 253 small letters, digits "+
 				"and the characters - _ .; apps with bindings in files cannot start", name)
 		}
