@@ -45,6 +45,7 @@ func (s *session) manifestRequest(in manifestInput) (*manifestgen.Request, error
 	if err != nil {
 		return nil, err
 	}
+	request.Record = known
 	s.addSecrets(in.previousSecrets, known)
 	s.secrets.Add(in.uaaClient["client_secret"])
 	s.secrets.AddValues(in.body)

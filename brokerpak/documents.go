@@ -52,8 +52,13 @@ func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	return root, diags
 }
 
+// isAmbiguous tells whether readers take a plain scalar for different things. Words have at most three letters, numbers begin as such.
+func isAmbiguous(text string) bool {
+	return (len(text) <= 3 || strings.IndexByte("+-.0123456789", text[0]) >= 0) && ambiguous.MatchString(text)
+}
+
 func (d Document) checkScalars(node *yaml.Node, diags *diag.List) {
-	if node.Kind == yaml.ScalarNode && node.Style == 0 && ambiguous.MatchString(node.Value) {
+	if node.Kind == yaml.ScalarNode && node.Style == 0 && isAmbiguous(node.Value) {
 		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous", "%s means different things to different YAML readers; "+
 			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
 	}

@@ -84,10 +84,7 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 		{"nullable", "Whether it may be null, which differs from leaving it out.", d.boolean("nullable", &variable.Nullable)},
 		{"default", "The value where none is given. A text is evaluated as an expression and cast to the type.", d.variableDefault(what, variable)},
 		{"enum", "The allowed values and what each means.", d.enum(&variable.Enum)},
-		{
-			"constraints", "JSON Schema keywords that the value must satisfy.",
-			d.object("constraints", &variable.Constraints).shaped(schema{"properties": constraintsSchema()}),
-		},
+		{"constraints", "JSON Schema keywords that the value must satisfy.", d.constraints(&variable.Constraints)},
 		{
 			"tf_attribute", "The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE.",
 			d.text("tf_attribute", &variable.TFAttribute),
@@ -104,6 +101,12 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 			d.boolean("additional", &variable.Additional),
 		},
 	}
+}
+
+func (d *document) constraints(target *map[string]any) field {
+	f := d.object("constraints", target)
+	f.shape = func() schema { return schema{"type": []any{"object", "null"}, "properties": constraintsSchema()} }
+	return f
 }
 
 // constraintsSchema describes the keywords of JSON Schema that the specification names; any other is allowed.

@@ -100,6 +100,9 @@ func (w *world) request(c call) manifestgen.Request {
 		BrokerPlan: brokerPlan(w.instance.Plan), Body: c.body(w), UAAClient: c.UAA,
 		PreviousManifest: w.instance.Manifest,
 	}
+	var err error
+	request.Record, err = record.FromManifest(w.instance.Manifest)
+	Expect(err).NotTo(HaveOccurred())
 	request.Parameters, _ = request.Body["parameters"].(map[string]any)
 	if w.instance.Manifest != "" {
 		request.PreviousPlan = &request.BrokerPlan

@@ -66,6 +66,8 @@ type Request struct {
 	PreviousProperties map[string]any
 	// PreviousManifest is the deployed manifest; empty on create.
 	PreviousManifest string
+	// Record is what PreviousManifest remembers; nil where it has no record.
+	Record *record.Record
 	// PreviousSecrets maps references with their parentheses to values; nil when the broker sent none.
 	PreviousSecrets map[string]string
 	// Parameters are the user's; nil when the request has none.
@@ -182,7 +184,7 @@ func (g *Generator) read(request Request) (*input, error) {
 		in.bosh = provisionOnly(request.Service)
 	}
 	var err error
-	if in.before, err = readPrevious(in.bosh, request.PreviousManifest); err != nil {
+	if in.before, err = readPrevious(in.bosh, request); err != nil {
 		return nil, err
 	}
 	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
 	"github.com/cppforlife/go-patch/patch"
-	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
@@ -53,21 +52,27 @@ func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	return tree, nil
 }
 
+// taken is what the library made of a document, taken from it before it writes a text that would only be read again.
+type taken struct{ tree any }
+
+// Apply takes the tree and leaves nothing to write.
+func (t *taken) Apply(tree any) (any, error) {
+	t.tree = value.Normalise(tree)
+	return nil, nil
+}
+
 // evaluate applies operations to a document and puts the variables in.
 func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, from places) (any, error) {
 	ops = append(ops, inspection{variables: variables, places: from, diags: &diag.List{}})
-	out, err := template.NewTemplate([]byte(document.Text)).Evaluate(variables, ops, template.EvaluateOpts{})
+	var result taken
+	_, err := template.NewTemplate([]byte(document.Text)).Evaluate(variables, ops, template.EvaluateOpts{PostVarSubstitutionOp: &result})
 	if errors.As(err, new(diag.Errors)) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("interpolating %s: %w", document.Pos.File, err)
 	}
-	var raw any
-	if err := yaml.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("reading %s after interpolation: %w", document.Pos.File, err)
-	}
-	trusted := unmask(value.Normalise(raw), trustedOpen, trustedClose)
+	trusted := unmask(result.tree, trustedOpen, trustedClose)
 	if !holdsMask(trusted) {
 		return trusted, nil
 	}

@@ -16,7 +16,7 @@ const (
 	maskRunes                 = "\uE0F0\uE0F1\uE0F2\uE0F3"
 )
 
-// mergeKey is the key with which YAML merges mappings. The library writes it without quotes.
+// mergeKey is the key with which YAML merges mappings. Some readers take it for that in quotes as well.
 const mergeKey = "<<"
 
 // checkReserved refuses a value that holds one of the private characters, which would become a parenthesis, or the key that

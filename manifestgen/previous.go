@@ -30,7 +30,8 @@ type previous struct {
 }
 
 // readPrevious finds what the previous manifest remembers.
-func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
+func readPrevious(bosh *brokerpak.Bosh, request Request) (*previous, error) {
+	text := request.PreviousManifest
 	before := &previous{text: text, root: sync.OnceValues(func() (map[string]any, error) {
 		var raw any
 		if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
@@ -42,12 +43,8 @@ func readPrevious(bosh *brokerpak.Bosh, text string) (*previous, error) {
 	if !before.exists() {
 		return before, nil
 	}
-	recorded, err := record.FromManifest(text)
-	if err != nil {
-		return nil, err
-	}
-	if recorded != nil {
-		before.record = *recorded
+	if request.Record != nil {
+		before.record = *request.Record
 		return before, nil
 	}
 	root, err := before.root()

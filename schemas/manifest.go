@@ -2,12 +2,15 @@ package schemas
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/xeipuuv/gojsonschema"
+
+	"service-adapter/internal/value"
 )
 
 // manifestSchema describes BOSH manifests, version 2, as the Director accepts them and the on-demand broker can compare
@@ -47,7 +50,12 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of BOSH manifests: %w", err)
 	}
-	result, err := schema.Validate(gojsonschema.NewGoLoader(tree))
+	// A manifest may be large: it becomes what the library looks into without a text of JSON in between.
+	document, err := value.Map(tree, jsonNumber)
+	if err != nil {
+		return nil, fmt.Errorf("checking the BOSH manifest: %w", err)
+	}
+	result, err := schema.Validate(gojsonschema.NewRawLoader(document))
 	if err != nil {
 		return nil, fmt.Errorf("checking the BOSH manifest: %w", err)
 	}
@@ -70,6 +78,16 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 		faults[i].Message = sentences[i]
 	}
 	return faults, nil
+}
+
+// jsonNumber makes a number one of JSON.
+func jsonNumber(scalar any) (any, error) {
+	switch scalar.(type) {
+	case nil, bool, string:
+		return scalar, nil
+	}
+	text, err := json.Marshal(scalar)
+	return json.Number(text), err
 }
 
 // named is a path on which items of lists are called by their names, where they have one.

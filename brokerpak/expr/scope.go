@@ -16,6 +16,8 @@ type Scope struct {
 	// Variables holds the values by flat name: "name", "request.instance_id", "request.context". A name that is not in it
 	// is looked up as a key of the map variable with its longest dotted prefix.
 	Variables map[string]any
+	// Constants are further ones, which win.
+	Constants map[string]any
 	// Functions holds functions besides the standard ones, which cannot be replaced.
 	Functions map[string]Function
 	// Env looks up an environment variable for env(); nil: there is none.
@@ -33,7 +35,7 @@ type Scope struct {
 // variable resolves a flat name. When no variable has the name, its longest dotted prefix that is a map holding the rest
 // as a key decides.
 func (s *Scope) variable(name string) (any, error) {
-	if value, ok := s.Variables[name]; ok {
+	if value, ok := s.get(name); ok {
 		return value, nil
 	}
 	var missing error
@@ -43,7 +45,8 @@ func (s *Scope) variable(name string) (any, error) {
 			break
 		}
 		prefix = name[:dot]
-		m, isMap := s.Variables[prefix].(map[string]any)
+		found, _ := s.get(prefix)
+		m, isMap := found.(map[string]any)
 		if !isMap {
 			continue
 		}
@@ -58,6 +61,13 @@ func (s *Scope) variable(name string) (any, error) {
 		return nil, missing
 	}
 	return nil, fmt.Errorf("%w: %s", ErrUnknownVariable, name)
+}
+
+func (s *Scope) get(name string) (value any, ok bool) {
+	if value, ok = s.Constants[name]; !ok {
+		value, ok = s.Variables[name]
+	}
+	return value, ok
 }
 
 // ErrUnknownVariable says that an expression reads a name that nothing has set.

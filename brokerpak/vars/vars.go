@@ -279,7 +279,8 @@ func (s *Scope) With(constants map[string]any, functions map[string]expr.Functio
 
 func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
-		Variables: value.Merge(s.Values, s.options.Constants), // which win
+		Variables: s.Values,
+		Constants: s.options.Constants,
 		Functions: s.options.Functions,
 		Env:       s.options.Environment.Env,
 		Config:    s.options.Environment.Config,
