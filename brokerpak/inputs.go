@@ -84,7 +84,7 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 		{"nullable", "Whether it may be null, which differs from leaving it out.", d.boolean("nullable", &variable.Nullable)},
 		{"default", "The value where none is given. A text is evaluated as an expression and cast to the type.", d.variableDefault(what, variable)},
 		{"enum", "The allowed values and what each means.", d.enum(&variable.Enum)},
-		{"constraints", "JSON Schema keywords that the value must satisfy.", d.constraints(&variable.Constraints)},
+		{"constraints", "JSON Schema keywords that the value must satisfy.", keywords(d.object("constraints", &variable.Constraints))},
 		{
 			"tf_attribute", "The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE.",
 			d.text("tf_attribute", &variable.TFAttribute),
@@ -103,8 +103,8 @@ func (d *document) variableKeys(what string, variable *Variable) fields {
 	}
 }
 
-func (d *document) constraints(target *map[string]any) field {
-	f := d.object("constraints", target)
+// keywords makes a mapping one of constraints.
+func keywords(f field) field {
 	f.shape = func() schema { return schema{"type": []any{"object", "null"}, "properties": constraintsSchema()} }
 	return f
 }
