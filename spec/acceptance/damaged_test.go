@@ -73,8 +73,13 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 			if before == complete {
 				Expect(backup).To(Equal(text), "the copy of what was made")
 			}
-			for _, length := range cuts(text) {
+			known := b.condition(ctx, "bind-1")
+			for n, length := range cuts(text) {
 				cut(before, length, backup)
+				Expect(b.condition(ctx, "bind-1")).To(Equal(known), "cut to %d", length)
+				if length > 64 && n%8 != 0 {
+					continue // a deletion reads as the list does, and takes OpenTofu
+				}
 				got := b.unbind(ctx, "bind-1")
 				Expect(got.Exit).To(Equal(0), "cut to %d: %s", length, got.Stderr)
 				b.site.expectNothingLeft()
