@@ -78,7 +78,7 @@ func (v *View) Deployment() string {
 	if v.Record != nil && v.Record.Deployment != "" {
 		return v.Record.Deployment
 	}
-	name, err := v.get("/name")
+	name, err := v.Get("/name")
 	if err != nil {
 		return ""
 	}
@@ -119,7 +119,7 @@ func (v *View) Functions() map[string]expr.Function {
 			return v.find(value.Text(args[0]), args[1])
 		}},
 		"manifest.get": {Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
-			return v.get(value.Text(args[0]))
+			return v.Get(value.Text(args[0]))
 		}},
 	}
 }
@@ -132,8 +132,8 @@ func (v *View) hosts(group string) ([]string, error) {
 	return v.VMs[group], nil
 }
 
-// get returns the value at a path of the manifest, with references replaced by the secrets' values.
-func (v *View) get(path string) (any, error) {
+// Get returns the value at a path of the manifest, with references replaced by the secrets' values.
+func (v *View) Get(path string) (any, error) {
 	found, err := v.Find(path)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (v *View) get(path string) (any, error) {
 	return v.resolve(found, path)
 }
 
-// find is get with a default where the manifest has nothing at the path, or a reference there and the broker sends no secrets at
+// find is Get with a default where the manifest has nothing at the path, or a reference there and the broker sends no secrets at
 // all. Where it sends some, one that is missing is an error.
 func (v *View) find(path string, otherwise any) (any, error) {
 	if _, err := v.yamlTree(); err != nil {
@@ -271,7 +271,7 @@ func (v *View) TemplateOutputs() (map[string]any, error) {
 		if _, err := v.Find(path); err != nil {
 			continue // it is null
 		}
-		item, err := v.get(path)
+		item, err := v.Get(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the output %q of the provision template: %w", name, err)
 		}

@@ -14,30 +14,12 @@ import (
 const deleteHelp = `Delete bindings as the broker does, with the inputs that they were made with. A binding that does not exist is fine. Nothing is asked.
 With --condition, one whose condition is another by the time is refused.
 
---existing FILE, with --all, means the bindings whose id is not named in the file, one a line, such as those of Cloud Foundry:
-
-  service-adapter bindings delete --all --existing FILE --dry-run
-
-Only those that are complete or deleting are meant, unless --condition says which. It is refused when the file names none of the bindings
-that are stored; --allow-all does it all the same.
+--existing FILE, with --all, means the bindings whose id is not named in the file, one a line, such as those of Cloud Foundry, and of them
+only those that are complete or deleting, unless --condition says which. It is refused when the file names none of the bindings that are
+stored; --allow-all does it all the same.
 
 --forget deletes what is stored of a binding and lets what it made exist; it says what that is. Use it where OpenTofu can never
 destroy it, because a server is gone for good.`
-
-// removal are the flags of commands that remove things.
-type removal struct {
-	selection
-	gone           gone
-	forget, dryRun bool
-}
-
-func (r *removal) flags(command *cobra.Command) {
-	r.selection.flags(command)
-	r.existingFlags(command)
-	command.Args = r.check
-	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
-	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
-}
 
 // newDelete is `bindings delete`.
 func newDelete(streams Streams) *cobra.Command {

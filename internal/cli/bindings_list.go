@@ -16,15 +16,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-const listHelp = `List the %s in the state backend with their conditions:
-
-  complete    it is as it was last asked for
-  creating    it was never finished: its creation is under way or was interrupted
-  changing    a change of it is under way or was interrupted
-  importing   its import is under way or was interrupted
-  deleting    its deletion is under way or was interrupted
-  unreadable  its state or the record in it cannot be read
-
+const listHelp = `List the %s in the state backend with their conditions: complete, or what is under way or was interrupted, creating, changing,
+importing or deleting; unreadable is what has a state or a record that cannot be read. docs/operations.md says what to do about each.
 Runs that are under way are not waited for. The list holds no secrets.`
 
 // newList is `bindings list` and `instance list`.
@@ -39,7 +32,6 @@ func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
 	}
 	only.flags(command)
-	only.existingFlags(command)
 	jsonFlag(command, &asJSON)
 	names := value.Keys(orders())
 	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names[1:], ", ")+"; age is the oldest first, what the others sort by is shown")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +22,6 @@ type filter struct {
 	conditions              []string
 	// older is the least age, such as "720h" or "30d"; before is the time that check makes of it.
 	older, before string
-	// existing is a file with ids and names of deployments: those are meant that are not among them. allowAll allows that these are all.
-	existing string
-	allowAll bool
 }
 
 // conditions are the conditions that a flag may name.
@@ -45,12 +41,6 @@ func (f *filter) flags(command *cobra.Command) {
 	command.Flags().StringVar(&f.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
 	completeFlag(command, "condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
 	command.PreRunE = func(*cobra.Command, []string) error { return f.check() }
-}
-
-// existingFlags adds the flags for a list of what exists.
-func (f *filter) existingFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
-	command.Flags().BoolVar(&f.allowAll, "allow-all", false, "even if these are all there are")
 }
 
 // check refuses conditions that do not exist, and what is no age.
@@ -107,7 +97,7 @@ func (f *filter) only() []lifecycle.Condition {
 }
 
 func (f *filter) empty() bool {
-	return f.service == "" && f.plan == "" && f.instance == "" && len(f.conditions) == 0 && f.existing == "" && f.older == ""
+	return f.service == "" && f.plan == "" && f.instance == "" && len(f.conditions) == 0 && f.older == ""
 }
 
 // means tells whether something is meant, as far as it alone tells.
@@ -117,50 +107,6 @@ func (f *filter) means(stored *lifecycle.Stored) bool {
 		(f.instance == "" || stored.InstanceID == f.instance) &&
 		(len(f.conditions) == 0 || slices.Contains(f.conditions, string(stored.Condition))) &&
 		(f.older == "" || stored.CreatedAt != "" && stored.CreatedAt < f.before)
-}
-
-// inventory lists what exists by ids or deployments. The doubt is what to say if it names none of so many that are stored.
-type inventory func(ctx context.Context, stored int) (names []string, doubt string, err error)
-
-// listedIn is the inventory of a file, with a name in each line. A file without any, or without an end to its last line, is refused: it is
-// more likely that making it failed than that nothing exists.
-func listedIn(path string) inventory {
-	return func(_ context.Context, stored int) (names []string, doubt string, err error) {
-		text, err := os.ReadFile(path) //nolint:gosec // the user names the file
-		if err != nil {
-			return nil, "", fmt.Errorf("reading what exists: %w", err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if name := strings.TrimSpace(line); name != "" {
-				names = append(names, name)
-			}
-		}
-		switch {
-		case len(names) == 0:
-			err = fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
-		case !strings.HasSuffix(string(text), "\n"):
-			err = fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
-		}
-		return names, fmt.Sprintf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see "+
-			"them, name the ids or add --allow-all", path, stored), err
-	}
-}
-
-// unknown returns those of the candidates that an inventory does not have. That it has none of all is an error, unless that is allowed.
-func (f *filter) unknown(ctx context.Context, known inventory, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	names, doubt, err := known(ctx, len(all))
-	if err != nil {
-		return nil, err
-	}
-	named := map[string]bool{}
-	for _, name := range names {
-		named[name] = true
-	}
-	exists := func(stored lifecycle.Stored) bool { return named[stored.ID] || named[stored.Deployment] }
-	if len(all) > 0 && !f.allowAll && !slices.ContainsFunc(all, exists) {
-		return nil, errors.New(doubt)
-	}
-	return slices.DeleteFunc(slices.Clone(candidates), exists), nil
 }
 
 // selection is what a command works on: those whose ids are given, or with all those that the filter leaves.
@@ -211,10 +157,5 @@ func listed(ctx context.Context, streams Streams, operator *adapter.Operator, ki
 	if err == nil {
 		err = f.checkService(all, operator.Services())
 	}
-	if err == nil && f.existing != "" {
-		all, err = f.unknown(ctx, listedIn(f.existing), all, all)
-	}
-	return slices.DeleteFunc(all, func(stored lifecycle.Stored) bool {
-		return !f.means(&stored) || f.existing != "" && stored.Deployment == ""
-	}), err
+	return slices.DeleteFunc(all, func(stored lifecycle.Stored) bool { return !f.means(&stored) }), err
 }

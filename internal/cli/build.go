@@ -61,7 +61,7 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	if err != nil {
 		return usageError{err}
 	}
-	if err := refuse(command.Context(), streams, dir); err != nil {
+	if err := refuse(command.Context(), streams, dir, "nothing was built"); err != nil {
 		return err
 	}
 	file, err := pakbuild.Build(command.Context(), options)
@@ -71,9 +71,9 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	return write(streams, file+"\n")
 }
 
-// refuse reports the errors that "pak validate" finds in a pak.
-func refuse(ctx context.Context, streams Streams, dir string) error {
-	report, err := paklint.Lint(ctx, dir)
+// refuse reports the errors that "pak validate" finds in a pak, and what follows.
+func refuse(ctx context.Context, streams Streams, path, consequence string) error {
+	report, err := paklint.Lint(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func refuse(ctx context.Context, streams Streams, dir string) error {
 	if err := diag.WriteText(streams.Err, mostSevere(found), report.Source, false); err != nil {
 		return fmt.Errorf("writing the findings: %w", err)
 	}
-	say(streams, counted(len(found), "error")+", nothing was built; pak validate tells more")
+	say(streams, counted(len(found), "error")+", "+consequence+"; pak validate tells more")
 	return errFindings
 }
 

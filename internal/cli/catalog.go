@@ -26,23 +26,21 @@ func newCatalog(streams Streams) *cobra.Command {
 		Short:   "Print the service catalog for the on-demand broker's manifest",
 		Long:    catalogHelp + exits("0 the catalog was written", "1 the pak is wrong, has nothing to deploy, or with --errands no provision template"),
 		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak\n  service-adapter pak catalog --errands database-0.1.0.brokerpak",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
-				service, err := chosenService(pak, name)
-				if err != nil {
-					return err
-				}
-				render := pakdoc.Catalog
-				if errands {
-					render = pakdoc.CatalogWithErrands
-				}
-				text, err := render(service)
-				if err != nil {
-					return err
-				}
-				return write(streams, text)
-			})
-		},
+		RunE: onPak(streams, func(pak *brokerpak.Pak) error {
+			service, err := chosenService(pak, name)
+			if err != nil {
+				return err
+			}
+			render := pakdoc.Catalog
+			if errands {
+				render = pakdoc.CatalogWithErrands
+			}
+			text, err := render(service)
+			if err != nil {
+				return err
+			}
+			return write(streams, text)
+		}),
 	}
 	command.Flags().StringVar(&name, "service", "", "the service, where the pak has several: a broker serves one")
 	command.Flags().BoolVar(&errands, "errands", false, "let errands apply and destroy the provision template")

@@ -274,3 +274,8 @@ func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) erro
 	}
 	return work(pak)
 }
+
+// onPak is the work of a command whose argument is a pak.
+func onPak(streams Streams, work func(*brokerpak.Pak) error) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, args []string) error { return withPak(streams, args[0], work) }
+}

@@ -45,7 +45,7 @@ func diff(command *cobra.Command, streams Streams, options validateOptions, olde
 		return err
 	}
 	verdict := pakdiff.Verdict(report.Diagnostics)
-	errorCount, err := options.print(streams, report)
+	errorCount, err := options.print(streams, report, verdict)
 	if err != nil {
 		return err
 	}

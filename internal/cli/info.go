@@ -17,18 +17,16 @@ func newInfo(streams Streams) *cobra.Command {
 		Short:   "Summarise a pak",
 		Long:    infoHelp + exits("0 the summary was written", "1 the pak is wrong"),
 		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
-				info, err := pakdoc.NewInfo(pak)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(streams.Out, info)
-				}
-				return info.WriteText(streams.Out)
-			})
-		},
+		RunE: onPak(streams, func(pak *brokerpak.Pak) error {
+			info, err := pakdoc.NewInfo(pak)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return writeJSON(streams.Out, info)
+			}
+			return info.WriteText(streams.Out)
+		}),
 	}
 	jsonFlag(command, &asJSON)
 	return command

@@ -26,7 +26,6 @@ BOSH, and a variable that the manifest does not declare an input of plans. Stand
 what you have to decide.
 
 --like copies one of the example paks, with ids of its own: %s.
-
 Without DIR the pak is named after the manifest or the example.`
 
 // newInit is `pak init DIR`.

@@ -103,21 +103,10 @@ const destroyHelp = `Destroy what the provision template made for instances, wit
 no call for that. An instance that does not exist is fine. One that has bindings is refused; with --force they are deleted first.
 Nothing is asked.
 
---existing FILE, with --all, means the instances of which the file names neither the id nor the deployment, one a line:
-
-  bosh deployments --column=name > deployments
-  service-adapter instance destroy --all --existing deployments --dry-run
-
-Run it while the broker creates no instance: a new one has a state before it has a deployment.
-
---gone asks the Director itself. FILE, which only its owner may read, has url, ca_cert, client_id and client_secret, or username and
-password for a Director without UAA; the client should be the broker's, which sees all of them:
-
-  service-adapter instance destroy --gone --director FILE --dry-run
-
-Only instances that are complete or deleting are meant, unless --condition says which, and the Director is asked again after --wait:
-so what the broker is creating is left alone. It is refused when the Director has a deployment of none of the instances, or the file names
-none of them; --allow-all does it all the same.
+--existing FILE, with --all, means the instances of which the file names neither the id nor the deployment, one a line. --gone asks the
+Director that the file of --director describes which deployments exist, and once more after --wait. Only instances that are complete or
+deleting are meant, unless --condition says which: so what the broker is creating is left alone. Both are refused where none of the
+instances exists; --allow-all does it all the same. docs/operations.md has examples, and what is in the files.
 
 --forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
 is.`
@@ -133,7 +122,7 @@ func newDestroy(streams Streams) *cobra.Command {
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
 	}
 	flags.flags(command)
-	flags.gone.flags(command)
+	flags.goneFlags(command)
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
 	var bindings map[string][]string
 	run := batch{streams: streams}

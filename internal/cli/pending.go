@@ -18,9 +18,9 @@ broker does before every update, and list each place where it differs from the d
 What the next update changes of that which a provision template made is listed as well, resource by resource, although the broker
 refuses no update for it: OpenTofu plans it and changes nothing.
 
-With --all it does so for every instance, as the broker would with the plans, releases and stemcells of its configuration: for those that
-the broker's Director has, or for the files of a directory. It counts the instances by what becomes of them and by change, and then lists
-the changes of each. docs/operations.md has the rules.
+With --all it does so for every instance, with the plans, releases and stemcells of the broker's configuration: for those that the broker's
+Director has, or for the files of a directory. It counts the instances by what becomes of them and by change, and then lists the changes
+of each. docs/operations.md has the rules.
 
 It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.`
 

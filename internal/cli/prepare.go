@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
-	"service-adapter/internal/diag"
-	"service-adapter/internal/paklint"
 )
 
 const prepareHelp = `Check the adapter's configuration and its paks, and initialise OpenTofu for all their templates in a directory, which the configuration
@@ -30,10 +28,10 @@ func newPrepare(streams Streams) *cobra.Command {
 		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)
-			if errors.As(err, new(usageError)) {
+			switch {
+			case errors.As(err, new(usageError)), errors.Is(err, errFindings):
 				return err
-			}
-			if err != nil {
+			case err != nil:
 				say(streams, "service-adapter: "+err.Error())
 				return errFindings
 			}
@@ -60,31 +58,9 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 		return nil, usageError{errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")}
 	}
 	for _, path := range config.Paks {
-		report, err := paklint.Lint(command.Context(), path)
-		if err != nil {
-			return nil, err
-		}
-		if err := firstError(path, report.Diagnostics); err != nil {
+		if err := refuse(command.Context(), streams, path, "nothing was prepared"); err != nil {
 			return nil, err
 		}
 	}
 	return adapter.Prepare(command.Context(), streams.invocation(), dir)
-}
-
-// firstError makes one line of the errors of a pak.
-func firstError(path string, found []diag.Diagnostic) error {
-	var texts []string
-	for _, item := range found {
-		if item.Severity == diag.Error {
-			texts = append(texts, item.String())
-		}
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("pak %s is wrong: %s", path, texts[0])
-	if len(texts) > 1 {
-		text += fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(len(texts)-1, "error"))
-	}
-	return errors.New(text)
 }

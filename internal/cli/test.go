@@ -24,19 +24,8 @@ const testHelp = `Play the examples of a pak's definitions and the cases in its 
 create, generate again, update, bind, unbind and destroy, with the pak's own OpenTofu. What a case created is removed even when it fails.
 The binaries of an author's directory are fetched as "pak build" does; --cache keeps them.
 
-A case is a small YAML file:
-
-  plan: small                    # default: the first
-  create: {maxclients: 500}      # parameters
-  update: {maxclients: 2000}
-  bind: {}
-  expect:                        # what is left out is not compared
-    manifest: {/instance_groups/name=redis-server/instances: 1}
-    binding:
-      credentials: {host: 10.0.0.10, port: 6379, password: <secret redis_password>}
-
-In expected texts <any> stands for what differs from run to run. --update writes what the cases gave into their files. The page
-docs/testing.md has all keys: releases, instance groups, VMs, steps, servers; "pak schema case" is for editors.`
+A case is a small YAML file: parameters of requests, and what is expected of the manifest, the binding and more. "pak init" writes one of
+each kind, docs/testing.md has all keys, "pak schema case" is for editors. --update writes what the cases gave into their files.`
 
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {

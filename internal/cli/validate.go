@@ -77,7 +77,7 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 	if err != nil {
 		return err
 	}
-	errorCount, err := options.print(streams, report)
+	errorCount, err := options.print(streams, report, "")
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func validate(command *cobra.Command, streams Streams, options validateOptions, 
 }
 
 // print writes findings in the format that was asked for, and notes. It returns how many errors there are, with strict all warnings too.
-func (o validateOptions) print(streams Streams, report *paklint.Report) (errorCount int, err error) {
+func (o validateOptions) print(streams Streams, report *paklint.Report, verdict string) (errorCount int, err error) {
 	found := report.Diagnostics
 	for i := range found {
 		if o.strict && found[i].Severity == diag.Warning {
@@ -97,7 +97,7 @@ func (o validateOptions) print(streams Streams, report *paklint.Report) (errorCo
 	shown := mostSevere(found)
 	switch o.format {
 	case "json":
-		err = diag.WriteJSON(streams.Out, found, report.Source)
+		err = diag.WriteJSON(streams.Out, found, report.Source, verdict)
 		shown = found
 	case "github":
 		err = diag.WriteGitHub(streams.Out, shown)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"strings"
@@ -23,31 +24,17 @@ type version struct {
 	Formats  map[string]int `json:"formats"`
 }
 
-// programVersion describes this program by what the build set.
-func programVersion(streams Streams) version {
-	v := version{
-		Program: streams.Release, Commit: streams.Commit, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
-		Formats: map[string]int{
-			"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format, "state_record": lifecycle.RecordFormat,
-		},
-	}
-	if v.Program == "" {
-		v.Program = "development"
-	}
-	return v
-}
-
 // text is the version for people, one fact a line.
 func (v version) text() string {
-	lines := []string{"service-adapter " + v.Program}
+	text := "service-adapter " + v.Program + "\n"
 	if v.Commit != "" {
-		lines = append(lines, "commit: "+v.Commit)
+		text += "commit: " + v.Commit + "\n"
 	}
-	lines = append(lines, "Go: "+v.Go, "OpenTofu tested: "+strings.Join(v.OpenTofu, ", "))
+	text += "Go: " + v.Go + "\nOpenTofu tested: " + strings.Join(v.OpenTofu, ", ") + "\n"
 	for _, name := range value.Keys(v.Formats) {
-		lines = append(lines, fmt.Sprintf("format of %s: %d", strings.ReplaceAll(name, "_", " "), v.Formats[name]))
+		text += fmt.Sprintf("format of %s: %d\n", strings.ReplaceAll(name, "_", " "), v.Formats[name])
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return text
 }
 
 const versionHelp = `Print the version of this program, the commit it was built from when that is known, and the versions of Go, of OpenTofu and of
@@ -62,7 +49,12 @@ func newVersion(streams Streams) *cobra.Command {
 		Long:    versionHelp + exits("0 always"),
 		Example: "  service-adapter version --json",
 		RunE: func(*cobra.Command, []string) error {
-			found := programVersion(streams)
+			found := version{
+				Program: cmp.Or(streams.Release, "development"), Commit: streams.Commit, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
+				Formats: map[string]int{
+					"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format, "state_record": lifecycle.RecordFormat,
+				},
+			}
 			return writeEither(streams, asJSON, found, found.text())
 		},
 	}

@@ -54,6 +54,7 @@ func indentation(line string, characters int) string {
 type report struct {
 	FormatVersion string       `json:"format_version"`
 	Valid         bool         `json:"valid"`
+	Verdict       string       `json:"verdict,omitempty"`
 	ErrorCount    int          `json:"error_count"`
 	WarningCount  int          `json:"warning_count"`
 	Diagnostics   []jsonRecord `json:"diagnostics"`
@@ -92,9 +93,9 @@ type jsonSnippet struct {
 }
 
 // WriteJSON renders one document in the shape of `terraform validate -json`; each diagnostic has its rule and, where there is
-// one, the hint of its message besides.
-func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source) error {
-	document := report{FormatVersion: "1.0", Valid: true, Diagnostics: []jsonRecord{}}
+// one, the hint of its message besides. The verdict is on all of them, "" for none.
+func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source, verdict string) error {
+	document := report{FormatVersion: "1.0", Valid: true, Verdict: verdict, Diagnostics: []jsonRecord{}}
 	for _, d := range diagnostics {
 		switch d.Severity {
 		case Error:

@@ -78,7 +78,7 @@ var _ = Describe("Rendering", func() {
 
 	It("writes JSON in the shape of terraform validate", func() {
 		var out bytes.Buffer
-		Expect(diag.WriteJSON(&out, diagnostics, source)).To(Succeed())
+		Expect(diag.WriteJSON(&out, diagnostics, source, "")).To(Succeed())
 		var document map[string]any
 		Expect(json.Unmarshal(out.Bytes(), &document)).To(Succeed())
 		Expect(document).To(HaveKeyWithValue("format_version", "1.0"))
@@ -103,12 +103,14 @@ var _ = Describe("Rendering", func() {
 
 	It("writes a list also when there is nothing, and is valid with warnings", func() {
 		var out bytes.Buffer
-		Expect(diag.WriteJSON(&out, nil, nil)).To(Succeed())
+		Expect(diag.WriteJSON(&out, nil, nil, "safe")).To(Succeed())
 		Expect(out.String()).To(ContainSubstring(`"diagnostics": []`))
+		Expect(out.String()).To(ContainSubstring(`"verdict": "safe"`))
 		Expect(out.String()).To(ContainSubstring(`"valid": true`))
 		out.Reset()
-		Expect(diag.WriteJSON(&out, diagnostics[1:2], nil)).To(Succeed())
+		Expect(diag.WriteJSON(&out, diagnostics[1:2], nil, "")).To(Succeed())
 		Expect(out.String()).To(ContainSubstring(`"valid": true`))
+		Expect(out.String()).NotTo(ContainSubstring("verdict"))
 	})
 
 	It("writes annotations for GitHub", func() {

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+
+	"service-adapter/brokerpak/instance"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"gopkg.in/yaml.v2"
-
-	"service-adapter/internal/value"
 )
 
 // Input is the standard input of a command: strings are sent as they are, anything else as the JSON text that the broker puts
@@ -124,35 +125,15 @@ func (i *Instance) JobProperties(job string) (properties map[string]any, found b
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
 		return nil, false, fmt.Errorf("decoding the manifest: %w", err)
 	}
+	view := instance.View{Manifest: []byte(i.Manifest), Secrets: i.Secrets}
 	for _, group := range manifest.InstanceGroups {
-		for _, candidate := range group.Jobs {
-			if candidate.Name == job {
-				properties, err := i.resolve(candidate.Properties)
-				return properties, true, err
-			}
+		if slices.ContainsFunc(group.Jobs, func(of bosh.Job) bool { return of.Name == job }) {
+			item, err := view.Get("/instance_groups/name=" + group.Name + "/jobs/name=" + job + "/properties")
+			properties, _ = item.(map[string]any)
+			return properties, true, err
 		}
 	}
 	return nil, false, nil
-}
-
-// resolve replaces whole references by their values.
-func (i *Instance) resolve(properties map[string]any) (map[string]any, error) {
-	resolved, err := value.Map(value.Normalise(properties), func(leaf any) (any, error) {
-		text, _ := leaf.(string)
-		if !strings.HasPrefix(text, "((") || !strings.HasSuffix(text, "))") {
-			return leaf, nil
-		}
-		secret, known := i.Secrets[text]
-		if !known {
-			return nil, fmt.Errorf("nobody knows the value of %s", text)
-		}
-		return secret, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	object, _ := value.Normalise(resolved).(map[string]any)
-	return object, nil
 }
 
 // Bind returns the parameters of create-binding and delete-binding.

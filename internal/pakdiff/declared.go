@@ -1,6 +1,7 @@
 package pakdiff
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,36 +14,24 @@ import (
 	"service-adapter/internal/value"
 )
 
-// declared is what a pak declares. Its tree is service id → kind → id or name → facts, which have the names of the format's keys and of
-// the keywords of constraints; the kind "service" has the facts of the service itself. Things are those of a path in it.
-type declared struct {
-	tree   map[string]any
-	things map[string]thing
-}
-
-// thing is something that is declared: a service, a plan, a parameter, ….
+// thing is something that a pak declares: a service, a plan, a parameter, ….
 type thing struct {
-	name  string
-	pos   diag.Pos
+	service, kind, name string
+	pos                 diag.Pos
+	// facts have the names of the format's keys and of the keywords of constraints.
 	facts map[string]any
 }
 
 // whole is a list of which the elements are not compared one by one.
 type whole []any
 
-func declarations(pak *brokerpak.Pak) declared {
-	d := declared{map[string]any{}, map[string]thing{}}
+// declarations are what a pak declares, by the id of the service, the kind, and the id or the name.
+func declarations(pak *brokerpak.Pak) map[string]thing {
+	all := map[string]thing{}
 	tofu, _ := pak.Manifest.DefaultVersion() // a pak without one has no states
 	for _, s := range pak.Services {
-		kinds, tree := map[string]map[string]any{}, map[string]any{}
-		for kind := range kindMeans {
-			kinds[kind] = map[string]any{}
-			tree[kind] = kinds[kind]
-		}
-		d.tree[s.ID], d.things["/"+s.ID] = tree, thing{name: s.Name, pos: s.Pos}
 		add := func(kind, id, name string, pos diag.Pos, facts map[string]any) {
-			id = strings.ReplaceAll(id, "/", "~1") // as in a JSON pointer
-			kinds[kind][id], d.things["/"+s.ID+"/"+kind+"/"+id] = facts, thing{name, pos, facts}
+			all[s.ID+" "+kind+" "+id] = thing{s.ID, kind, name, pos, facts}
 		}
 		add("service", s.ID, s.Name, s.Pos, map[string]any{"name": s.Name, "plan_updateable": s.PlanUpdateable})
 		for _, plan := range s.Plans {
@@ -63,11 +52,11 @@ func declarations(pak *brokerpak.Pak) declared {
 		}
 		for kind, action := range map[string]brokerpak.Action{"provision-template": s.Provision, "bind-template": s.Bind} {
 			if len(action.Templates) > 0 {
-				add(kind, kind, s.Name, action.Pos, map[string]any{"opentofu": tofu, "content": brokerpak.Digest(action.Templates)[:12]})
+				add(kind, "", s.Name, action.Pos, map[string]any{"opentofu": tofu, "content": brokerpak.Digest(action.Templates)[:12]})
 			}
 		}
 	}
-	return d
+	return all
 }
 
 func addBosh(bosh *brokerpak.Bosh, add func(kind, id, name string, pos diag.Pos, facts map[string]any)) {
@@ -117,26 +106,28 @@ var kindMeans = map[string]struct{ gone, added diag.Severity }{ //nolint:gocheck
 	"secret": {needsUpgrade, needsUpgrade}, "release": {safe, needsUpgrade}, "job": {safe, needsUpgrade}, "stemcell": {safe, needsUpgrade},
 }
 
-// declarations compares what the paks declare.
+// declarations compares what the paks declare. Of a service that is gone or new, nothing else is told.
 func (c *comparison) declarations() {
 	was, is := declarations(c.old), declarations(c.new)
-	for _, change := range adapter.Diff("", was.tree, is.tree) {
-		steps := strings.Split(change.Path, "/")[1:]
-		kind, subject := "service", "/"+steps[0]
-		if len(steps) > 2 {
-			kind, subject = steps[1], "/"+strings.Join(steps[:3], "/")
-		}
-		before, after := was.things[subject], is.things[subject]
+	for _, key := range value.Keys(value.Merge(was, is)) {
+		before, existed := was[key]
+		after, exists := is[key]
+		kind, id := cmp.Or(after.kind, before.kind), cmp.Or(after.service, before.service)
+		service := id + " service " + id
 		switch {
-		case len(steps) > 3:
-			c.add(c.factMeans(kind, steps[3], before, after), kind+"-"+steps[3], after.pos, "%s %q has %s %s instead of %s", kind, after.name,
-				strings.Join(steps[3:], "/"), shown(change.Generated), shown(change.Deployed))
-		case change.Generated == nil:
+		case kind != "service" && (was[service].kind == "" || is[service].kind == ""):
+		case !exists:
 			c.add(kindMeans[kind].gone, kind+"-removed", before.pos, "%s %q is gone", kind, before.name)
-		case after.facts["required"] == true:
+		case !existed && after.facts["required"] == true:
 			c.add(breaks, kind+"-added", after.pos, "%s %q is new and required", kind, after.name)
-		default:
+		case !existed:
 			c.add(kindMeans[kind].added, kind+"-added", after.pos, "%s %q is new", kind, after.name)
+		default:
+			for _, change := range adapter.Diff("", before.facts, after.facts) {
+				fact, _, _ := strings.Cut(change.Path[1:], "/")
+				c.add(c.factMeans(kind, fact, before, after), kind+"-"+fact, after.pos, "%s %q has %s %s instead of %s", kind, after.name,
+					change.Path[1:], shown(change.Generated), shown(change.Deployed))
+			}
 		}
 	}
 }
