@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
-	"strings"
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
@@ -96,13 +95,9 @@ func sorted(named map[string]*expr.Template) []*expr.Template {
 func (a *Action) Uses(variable string) (keys []string, all bool) {
 	for _, template := range a.Expressions() {
 		for _, reference := range template.References() {
-			rest, below := strings.CutPrefix(reference.Name, variable+".")
-			switch {
-			case below:
-				keys = append(keys, rest)
-			case reference.Name == variable && reference.Indexed && reference.Key != "":
-				keys = append(keys, reference.Key)
-			case reference.Name == variable:
+			if key, ok := reference.KeyOf(variable); ok && key != "" {
+				keys = append(keys, key)
+			} else if ok {
 				all = true
 			}
 		}

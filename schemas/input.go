@@ -1,7 +1,7 @@
 package schemas
 
 import (
-	"maps"
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,13 +18,13 @@ import (
 // restrictions returns what an input demands of its value as a draft-04 schema. With null, null is allowed besides. The
 // translator says whether the schema is for our own validation or for publication.
 func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any {
-	constraints := maps.Clone(v.Constraints)
+	constraints := v.Constraints
 	if len(v.Enum) > 0 {
 		values := make([]any, len(v.Enum))
 		for i, allowed := range v.Enum {
 			values[i] = allowed.Value
 		}
-		constraints = with(constraints, "enum", values)
+		constraints = value.Merge(constraints, map[string]any{"enum": values})
 	}
 	schema := t.object(constraints)
 	switch {
@@ -37,15 +37,6 @@ func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any
 		admitNull(schema)
 	}
 	return schema
-}
-
-// with sets a key of a map, which may be nil.
-func with(m map[string]any, key string, value any) map[string]any {
-	if m == nil {
-		m = map[string]any{}
-	}
-	m[key] = value
-	return m
 }
 
 func admitNull(schema map[string]any) {
@@ -101,7 +92,7 @@ func title(name string) string {
 }
 
 // propertiesOf makes the schemas of inputs and compiles them together. Where that fails, each is compiled alone: the error names the
-// place of each input at fault, with the keyword.
+// place of each input at fault, with the first keyword that is at fault by itself.
 func propertiesOf(
 	inputs []brokerpak.Variable, schemaOf func(brokerpak.Variable) (map[string]any, error), compile func(properties map[string]any) error,
 ) (map[string]any, error) {
@@ -120,51 +111,44 @@ func propertiesOf(
 	if cause == nil {
 		return properties, nil
 	}
-	alone := func(input brokerpak.Variable) error {
-		_, err := together(input)
-		return err
-	}
 	var faults diag.List
 	for _, input := range inputs {
-		err := alone(input)
-		if err == nil {
+		if _, err := together(input); err == nil {
 			continue
 		}
-		subject := "the constraints"
-		if keyword, reason := faultyKeyword(input, alone); keyword != "" {
-			subject, err = "constraint "+keyword, reason
+		for _, keyword := range append(value.Keys(input.Constraints), "") {
+			_, err := together(withKeyword(input, keyword))
+			if err == nil {
+				continue
+			}
+			subject := "the constraints"
+			if keyword != "" {
+				subject = "constraint " + keyword
+			}
+			if pattern, ok := input.Constraints[keyword].(string); ok && keyword == "pattern" {
+				_, syntax := regexp.Compile(pattern)
+				err = cmp.Or(syntax, err)
+			}
+			faults.Errorf(input.Pos, "constraint", "%s of input %q cannot be used: %s", subject, input.Name, strings.Join(strings.Fields(err.Error()), " "))
+			break
 		}
-		faults.Errorf(input.Pos, "constraint", "%s of input %q cannot be used: %s", subject, input.Name,
-			strings.Join(strings.Fields(err.Error()), " "))
 	}
-	if !faults.HasErrors() {
-		return nil, cause
-	}
-	return nil, faults.Err()
+	return nil, cmp.Or(faults.Err(), cause)
 }
 
-// faultyKeyword returns the first keyword that is at fault by itself.
-func faultyKeyword(input brokerpak.Variable, compile func(brokerpak.Variable) error) (string, error) {
-	for _, keyword := range slices.Sorted(maps.Keys(input.Constraints)) {
-		alone := input
-		alone.Constraints = map[string]any{keyword: input.Constraints[keyword]}
-		for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-			if limit, ok := input.Constraints[inclusive]; ok && keyword == exclusive {
-				alone.Constraints[inclusive] = limit
-			}
-		}
-		err := compile(alone)
-		if err == nil {
-			continue
-		}
-		if pattern, ok := input.Constraints[keyword].(string); ok && keyword == "pattern" {
-			if _, syntax := regexp.Compile(pattern); syntax != nil {
-				err = syntax
-			}
-		}
-		return keyword, err
+// withKeyword is an input with one of its constraints, and the limit that it may belong to; with all for "".
+func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
+	if keyword == "" {
+		return input
 	}
-	return "", nil
+	all := input.Constraints
+	input.Constraints = map[string]any{keyword: all[keyword]}
+	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if limit, ok := all[inclusive]; ok && keyword == exclusive {
+			input.Constraints[inclusive] = limit
+		}
+	}
+	return input
 }
 
 // compileOwn compiles a schema for our own validation: the library's mixed draft, in which propertyNames counts.

@@ -27,26 +27,25 @@ func ForPlan(service *brokerpak.Service, properties map[string]any, supplied Sup
 	open := slices.DeleteFunc(lastOfEachName(service.Provision.UserInputs), func(v brokerpak.Variable) bool {
 		return service.Provision.PlanOwned(properties, v.Name)
 	})
-	create, err = section{action: &service.Provision, inputs: open, supplied: supplied.Provision}.schema()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making the schema for creating instances of %q: %w", service.Name, err)
-	}
-	addImports(create, service.Provision.ImportInputs)
-
 	changeable := slices.DeleteFunc(slices.Clone(open), func(v brokerpak.Variable) bool { return v.ProhibitUpdate })
-	update, err = section{action: &service.Provision, inputs: changeable, supplied: supplied.Provision, update: true}.schema()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making the schema for updating instances of %q: %w", service.Name, err)
-	}
-
 	bound := section{action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: supplied.Bind}
 	for _, input := range service.Bind.PlanInputs {
 		bound.ofPlan = append(bound.ofPlan, input.Name)
 	}
-	bind, err = bound.schema()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making the schema for bindings of %q: %w", service.Name, err)
+	for _, wanted := range []struct {
+		what   string
+		schema *map[string]any
+		section
+	}{
+		{"creating instances", &create, section{action: &service.Provision, inputs: open, supplied: supplied.Provision}},
+		{"updating instances", &update, section{action: &service.Provision, inputs: changeable, supplied: supplied.Provision, update: true}},
+		{"bindings", &bind, bound},
+	} {
+		if *wanted.schema, err = wanted.section.schema(); err != nil {
+			return nil, nil, nil, fmt.Errorf("making the schema for %s of %q: %w", wanted.what, service.Name, err)
+		}
 	}
+	addImports(create, service.Provision.ImportInputs)
 	return create, update, bind, nil
 }
 

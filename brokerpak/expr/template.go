@@ -49,6 +49,14 @@ func (r Reference) Names() iter.Seq[string] {
 	}
 }
 
+// KeyOf tells whether a map variable is read, and which key of it; "" where it is read as a whole or the key is computed.
+func (r Reference) KeyOf(variable string) (key string, ok bool) {
+	if key, below := strings.CutPrefix(r.Name, variable+"."); below {
+		return key, true
+	}
+	return r.Key, r.Name == variable
+}
+
 // Call is one call of a function.
 type Call struct {
 	Name     string

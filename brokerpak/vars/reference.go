@@ -40,6 +40,13 @@ func Credential(name string) string {
 	return name
 }
 
+// Split takes a reference apart: the name of the credential, and the keys below it, as in ((name.keys)).
+func Split(reference string) (name, keys string) {
+	text := strings.TrimPrefix(strings.TrimSpace(reference[2:len(reference)-2]), "!")
+	name = Credential(text)
+	return name, strings.TrimPrefix(text[len(name):], ".")
+}
+
 // HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key.
 func HasReference(v any) bool {
 	return !value.Walk(v, func(_ string, leaf any) bool {

@@ -7,36 +7,35 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// blocks are the blocks at the top of a file whose labels all versions of OpenTofu agree about.
+// labels are the labels of the blocks at the top of a file about which all versions of OpenTofu agree.
+var labels = map[string][]string{ //nolint:gochecknoglobals // a constant table
+	"check": {"name"}, "data": {"type", "name"}, "ephemeral": {"type", "name"}, "locals": nil, "module": {"name"}, "output": {"name"},
+	"provider": {"name"}, "resource": {"type", "name"}, "terraform": nil, "variable": {"name"},
+}
+
 func blocks() *hcl.BodySchema {
-	return &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
-		{Type: "check", LabelNames: []string{"name"}},
-		{Type: "data", LabelNames: []string{"type", "name"}},
-		{Type: "ephemeral", LabelNames: []string{"type", "name"}},
-		{Type: "locals"},
-		{Type: "module", LabelNames: []string{"name"}},
-		{Type: "output", LabelNames: []string{"name"}},
-		{Type: "provider", LabelNames: []string{"name"}},
-		{Type: "resource", LabelNames: []string{"type", "name"}},
-		{Type: "terraform"},
-		{Type: "variable", LabelNames: []string{"name"}},
-	}}
+	schema := &hcl.BodySchema{}
+	for kind, names := range labels {
+		schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: kind, LabelNames: names})
+	}
+	return schema
 }
 
 // declare notes what a block declares.
 func (in *inspector) declare(block *hclsyntax.Block) {
+	name := block.Type + ` "` + strings.Join(block.Labels, `" "`) + `"`
 	switch block.Type {
-	case "check", "data", "ephemeral", "module", "output", "resource", "variable":
-		in.declareName(block.Type+` "`+strings.Join(block.Labels, `" "`)+`"`, block.DefRange())
 	case "locals":
 		for name, attribute := range block.Body.Attributes {
 			in.declareName(`local value "`+name+`"`, attribute.NameRange)
 		}
+		return
 	case "provider":
-		name := `provider "` + strings.Join(block.Labels, `" "`) + `"`
 		if alias, ok := block.Body.Attributes["alias"]; ok {
 			name += ` with the alias "` + literal(alias.Expr) + `"`
 		}
+	}
+	if len(labels[block.Type]) > 0 {
 		in.declareName(name, block.DefRange())
 	}
 }

@@ -140,21 +140,16 @@ func nativeSyntax(name string) bool {
 		!strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
 }
 
-// labels are how many labels each kind of block has. OpenTofu refuses a block with another number.
-var labels = map[string]int{ //nolint:gochecknoglobals // a constant table
-	"variable": 1, "output": 1, "resource": 2, "data": 2, "ephemeral": 2, "check": 1, "provider": 1, "module": 1, "terraform": 0,
-}
-
 // block records one top-level block.
 func (in *inspector) block(block *hclsyntax.Block) {
-	if wanted, known := labels[block.Type]; !known || len(block.Labels) != wanted {
+	if len(block.Labels) != len(labels[block.Type]) {
 		return
 	}
 	m, address := in.module, strings.Join(block.Labels, ".")
 	switch block.Type {
 	case "variable":
 		in.reserved(address, block)
-		m.Variables[address] = merge(m.Variables[address], variable(block))
+		m.Variables[address] = variable(m.Variables[address], block)
 	case "output":
 		in.output(address, block)
 	case "resource":
@@ -171,7 +166,7 @@ func (in *inspector) block(block *hclsyntax.Block) {
 		in.provider(block)
 	case "check":
 		for _, nested := range block.Body.Blocks {
-			if nested.Type == "data" && len(nested.Labels) == labels["data"] {
+			if nested.Type == "data" && len(nested.Labels) == len(labels["data"]) {
 				in.provider(nested)
 			}
 		}
@@ -189,7 +184,7 @@ func (in *inspector) block(block *hclsyntax.Block) {
 func (in *inspector) output(name string, block *hclsyntax.Block) {
 	in.reserved(name, block)
 	in.module.Outputs = append(in.module.Outputs, name)
-	if sensitive, ok := block.Body.Attributes["sensitive"]; ok && isTrue(sensitive.Expr) {
+	if isSensitive(block) {
 		in.module.SensitiveOutputs = append(in.module.SensitiveOutputs, name)
 	}
 	first(in.module.OutputPlaces, name, position(block.DefRange().Ptr(), ""))
@@ -216,20 +211,12 @@ func call(block *hclsyntax.Block) Call {
 	return c
 }
 
-func variable(block *hclsyntax.Block) Variable {
-	v := Variable{Pos: position(block.DefRange().Ptr(), "")}
-	_, v.HasDefault = block.Body.Attributes["default"]
-	if sensitive, ok := block.Body.Attributes["sensitive"]; ok {
-		v.Sensitive = isTrue(sensitive.Expr)
+// variable is what a block says of a variable, of which one of another file, which one of them overrides, may have said something.
+func variable(other Variable, block *hclsyntax.Block) Variable {
+	_, hasDefault := block.Body.Attributes["default"]
+	return Variable{
+		Pos: position(block.DefRange().Ptr(), ""), HasDefault: hasDefault || other.HasDefault, Sensitive: isSensitive(block) || other.Sensitive,
 	}
-	return v
-}
-
-// merge joins a variable block and one of an override file.
-func merge(a, b Variable) Variable {
-	b.HasDefault = a.HasDefault || b.HasDefault
-	b.Sensitive = a.Sensitive || b.Sensitive
-	return b
 }
 
 func protected(body *hclsyntax.Body) bool {

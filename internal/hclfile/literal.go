@@ -5,23 +5,32 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// literal returns the text of an expression that is a string literal, "" for any other.
-func literal(expression hcl.Expression) string {
+// constant returns the value of an expression without variables, a null of no type for any other.
+func constant(expression hcl.Expression) cty.Value {
 	value, diags := expression.Value(nil)
-	if diags.HasErrors() || value.IsNull() || !value.IsKnown() || value.Type() != cty.String {
-		return ""
+	if diags.HasErrors() || value.IsNull() || !value.IsKnown() {
+		return cty.NullVal(cty.DynamicPseudoType)
 	}
-	return value.AsString()
+	return value
 }
 
-// isTrue tells whether an expression is the literal true.
-func isTrue(expression hcl.Expression) bool {
-	value, diags := expression.Value(nil)
-	return !diags.HasErrors() && !value.IsNull() && value.IsKnown() && value.Type() == cty.Bool && value.True()
+// literal returns the text of an expression that is a string literal, "" for any other.
+func literal(expression hcl.Expression) string {
+	if value := constant(expression); value.Type() == cty.String {
+		return value.AsString()
+	}
+	return ""
+}
+
+// isSensitive tells whether a block says sensitive = true.
+func isSensitive(block *hclsyntax.Block) bool {
+	sensitive, ok := block.Body.Attributes["sensitive"]
+	return ok && constant(sensitive.Expr).RawEquals(cty.True)
 }
 
 // quoted returns a string literal.

@@ -143,10 +143,7 @@ func parseExpression(entry Mapping) (*expression, error) {
 
 // literalScalar returns the value of an expression that is a string, a number or a bool without variables, else nil.
 func literalScalar(parsed hclsyntax.Expression) any {
-	v, diags := parsed.Value(nil)
-	switch {
-	case diags.HasErrors() || v.IsNull() || !v.IsKnown():
-		return nil
+	switch v := constant(parsed); {
 	case v.Type() == cty.Bool:
 		return v.True()
 	case v.Type() == cty.String:

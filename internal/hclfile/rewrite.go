@@ -77,7 +77,7 @@ func (w *rewriter) body(schema tfjson.Block, values map[string]any, sensitive an
 
 // blocks writes the nested blocks of one type.
 func (w *rewriter) blocks(name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
-	all, err := objects(schema.NestingMode, v, path)
+	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
 		return err
 	}
@@ -90,82 +90,61 @@ func (w *rewriter) blocks(name string, schema tfjson.NestedBlock, v, sensitive a
 			w.text.WriteString(" " + quoted(o.key))
 		}
 		w.text.WriteString(" {\n")
-		if err := w.body(schema.Block, o.values, o.sensitive(sensitive), path); err != nil {
+		if err := w.body(schema.Block, o.values, o.sensitive, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isUnset tells whether nothing in an object is set.
-func isUnset(object map[string]any) bool {
-	for _, v := range object {
-		switch c := v.(type) {
-		case nil:
-		case []any:
-			if len(c) > 0 {
-				return false
-			}
-		case map[string]any:
-			if !isUnset(c) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// nestedObject is one of the objects of nested blocks or nested attributes.
-type nestedObject struct {
-	values map[string]any
-	inMap  bool
-	key    string // of a map
-	index  int    // of a list or set, else -1
-}
-
-// sensitive returns the object's part of the marks of all the objects.
-func (o nestedObject) sensitive(marks any) any {
-	switch {
-	case o.inMap:
-		return part(marks, o.key)
-	case o.index >= 0:
-		return element(marks, o.index)
+// isUnset tells whether nothing in a value is set.
+func isUnset(v any) bool {
+	switch c := v.(type) {
+	case []any:
+		return len(c) == 0
+	case map[string]any:
+		return !slices.ContainsFunc(slices.Collect(maps.Values(c)), func(inner any) bool { return !isUnset(inner) })
 	default:
-		return marks
+		return v == nil
 	}
+}
+
+// nestedObject is one of the objects of nested blocks or nested attributes, and what of it is sensitive.
+type nestedObject struct {
+	key       string // of a map; else the index
+	values    map[string]any
+	sensitive any
 }
 
 // objects returns the objects that a nesting mode keeps in a value, those of a map sorted by key. The value is not null.
-func objects(mode string, v any, path string) ([]nestedObject, error) {
-	list, isList := v.([]any)
+func objects(mode string, v, sensitive any, path string) ([]nestedObject, error) {
+	items, isList := v.([]any)
 	object, isObject := v.(map[string]any)
-	var all []nestedObject
+	keys := value.Keys(object)
 	switch {
 	case (mode == tfjson.NestingSingle || mode == tfjson.NestingGroup) && isObject:
-		return []nestedObject{{values: object, index: -1}}, nil
+		return []nestedObject{{values: object, sensitive: sensitive}}, nil
 	case (mode == tfjson.NestingList || mode == tfjson.NestingSet) && isList:
-		for i, item := range list {
-			values, ok := item.(map[string]any)
-			if !ok {
-				return nil, fmt.Errorf("the state has no object at %s.%d", path, i)
-			}
-			all = append(all, nestedObject{values: values, index: i})
-		}
-		return all, nil
 	case mode == tfjson.NestingMap && isObject:
-		for _, key := range value.Keys(object) {
-			values, ok := object[key].(map[string]any)
-			if !ok {
-				return nil, fmt.Errorf("the state has no object at %s.%s", path, key)
-			}
-			all = append(all, nestedObject{values: values, inMap: true, key: key, index: -1})
+		for _, key := range keys {
+			items = append(items, object[key])
 		}
-		return all, nil
 	default:
 		return nil, fmt.Errorf("the value at %s does not fit its nesting mode, %q", path, mode)
 	}
+	var all []nestedObject
+	for i, item := range items {
+		one := nestedObject{key: strconv.Itoa(i), sensitive: element(sensitive, i)}
+		if isObject {
+			one = nestedObject{key: keys[i], sensitive: part(sensitive, keys[i])}
+		}
+		var ok bool
+		if one.values, ok = item.(map[string]any); !ok {
+			return nil, fmt.Errorf("the state has no object at %s.%s", path, one.key)
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // arguments returns what is written of the attributes of one object, sorted by name.
@@ -221,14 +200,14 @@ func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive 
 
 // nested returns the expression of an attribute that has attributes of its own.
 func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
-	all, err := objects(schema.NestingMode, v, path)
+	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
 		return "", err
 	}
 	var list []string
 	var named []argument
 	for _, o := range all {
-		inner, err := w.arguments(arguments{path: path, schemas: schema.Attributes, values: o.values, sensitive: o.sensitive(sensitive)})
+		inner, err := w.arguments(arguments{path: path, schemas: schema.Attributes, values: o.values, sensitive: o.sensitive})
 		if err != nil {
 			return "", err
 		}

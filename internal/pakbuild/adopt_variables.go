@@ -20,13 +20,6 @@ type undeclared struct {
 	keys   map[string]bool
 }
 
-// variableOf takes a ((variable)) apart: ((name.keys)).
-func variableOf(found string) (name, keys string) {
-	text := strings.TrimPrefix(strings.TrimSpace(found[2:len(found)-2]), "!")
-	name = vars.Credential(text)
-	return name, strings.TrimPrefix(text[len(name):], ".")
-}
-
 // names notes which names variables have, wherever they stand.
 func (a *adoption) names() {
 	if list := get(a.root, "variables"); list != nil {
@@ -38,7 +31,7 @@ func (a *adoption) names() {
 	}
 	scalars(a.root, func(_ []string, node, _ *yaml.Node) {
 		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
-			name, _ := variableOf(found)
+			name, _ := vars.Split(found)
 			a.taken[name] = true
 		}
 	})
@@ -85,7 +78,7 @@ func (a *adoption) variables(path []string, node, _ *yaml.Node) {
 
 // variable returns what stands in the place of a variable. Secret tells that it is the whole of a property that is a secret by its name.
 func (a *adoption) variable(node *yaml.Node, found string, secret bool) string {
-	name, keys := variableOf(found)
+	name, keys := vars.Split(found)
 	wanted := name
 	_, wrong := vars.ReferenceName(found, found == node.Value)
 	switch made := ofBroker.FindStringSubmatch(name); {

@@ -1,12 +1,11 @@
 package pakdoc
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/instance"
+	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
 )
 
@@ -20,13 +19,9 @@ func addresses(service *brokerpak.Service) (names []string, all bool) {
 			}
 		}
 		for _, reference := range template.References() {
-			name, below := strings.CutPrefix(reference.Name, "bosh.dns.")
-			switch {
-			case below:
+			if name, ok := reference.KeyOf("bosh.dns"); ok && name != "" {
 				names = append(names, name)
-			case reference.Name == "bosh.dns" && reference.Key != "":
-				names = append(names, reference.Key)
-			case reference.Name == "bosh.dns":
+			} else if ok {
 				all = true
 			}
 		}
@@ -38,9 +33,6 @@ func addresses(service *brokerpak.Service) (names []string, all bool) {
 	}
 	return names, all
 }
-
-// variable matches a ((variable)) and finds its name, without what is below it.
-var variable = regexp.MustCompile(`\(\( ?!?(/?[^()\s.]+)[^()]*\)\)`)
 
 // readsBoshVariables tells whether a bind reads what BOSH or CredHub puts into the manifest. Where an ops file makes what is read, any
 // variable of the templates counts.
@@ -71,11 +63,10 @@ func readsBoshVariables(service *brokerpak.Service) bool {
 // variable of BOSH or a credential of CredHub.
 func isBoshVariable(service *brokerpak.Service, text string) bool {
 	provision := &service.Provision
-	for _, match := range variable.FindAllStringSubmatch(text, -1) {
-		isName := func(output brokerpak.Variable) bool { return output.Name == match[1] }
-		isSecret := func(secret brokerpak.Secret) bool { return secret.Name == match[1] }
-		if !slices.Contains(provision.InputNames(), match[1]) && !slices.ContainsFunc(provision.Outputs, isName) &&
-			!slices.ContainsFunc(provision.Bosh.Secrets, isSecret) {
+	for _, found := range vars.Reference.FindAllString(text, -1) {
+		name, _ := vars.Split(found)
+		isOutput := func(output brokerpak.Variable) bool { return output.Name == name }
+		if !slices.Contains(provision.InputNames(), name) && !slices.ContainsFunc(provision.Outputs, isOutput) && !provision.Bosh.HasSecret(name) {
 			return true
 		}
 	}

@@ -170,14 +170,9 @@ func (c *serviceCheck) patterns(template *expr.Template) {
 
 // details checks that the outputs of the instance that a bind expression reads exist.
 func (c *serviceCheck) details(template *expr.Template) {
-	const details = brokerpak.InstanceDetails
 	known := c.instanceOutputs()
 	for _, reference := range template.References() {
-		key, dotted := strings.CutPrefix(reference.Name, details+".")
-		if !dotted && reference.Name == details {
-			key = reference.Key
-		}
-		if (dotted || reference.Name == details) && key != "" && !slices.Contains(known, key) {
+		if key, ok := reference.KeyOf(brokerpak.InstanceDetails); ok && key != "" && !slices.Contains(known, key) {
 			c.diags.Errorf(reference.Pos, "instance-output", "the instance has no output %q%s; it has %s", key, diag.Suggest(key, known), diag.Names(known))
 		}
 	}

@@ -135,8 +135,7 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {
-			whole := reference.Name == "request.plan_properties" && (reference.Key == name || reference.Key == "")
-			if whole || reference.Name == name || reference.Name == "request.plan_properties."+name {
+			if key, ok := reference.KeyOf("request.plan_properties"); reference.Name == name || ok && (key == name || key == "") {
 				return true
 			}
 		}

@@ -210,8 +210,8 @@ func absoluteReferences(bosh *brokerpak.Bosh) []string {
 	var paths []string
 	for _, document := range bosh.Documents() {
 		for _, found := range vars.Reference.FindAllString(document.Text, -1) {
-			if name := strings.TrimPrefix(strings.Trim(found, "() "), "!"); strings.HasPrefix(name, "/") {
-				paths = append(paths, vars.Credential(name))
+			if name, _ := vars.Split(found); strings.HasPrefix(name, "/") {
+				paths = append(paths, name)
 			}
 		}
 	}
