@@ -43,6 +43,8 @@ type Module struct {
 	Repeated []Repeated
 	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
 	Undeclared map[string]diag.Pos
+	// AsksWorkspace tells whether the name of the workspace is used, as terraform.workspace or tofu.workspace.
+	AsksWorkspace bool
 }
 
 // Call is a module block. Its source is "" where it is no literal.
@@ -272,7 +274,7 @@ func source(expression hcl.Expression) string {
 	return ""
 }
 
-// uses records every var.NAME of a body and the bodies in it. Local names of for expressions hide "var" as they do in HCL.
+// uses records every var.NAME, and what asks for the workspace, of a body and the bodies in it. Local names of for expressions hide "var" as they do in HCL.
 func (in *inspector) uses(body *hclsyntax.Body) {
 	for _, attribute := range body.Attributes {
 		for _, traversal := range hclsyntax.Variables(attribute.Expr) {
@@ -285,11 +287,15 @@ func (in *inspector) uses(body *hclsyntax.Body) {
 }
 
 func (in *inspector) use(traversal hcl.Traversal) {
-	if traversal.RootName() != "var" || len(traversal) < 2 {
+	if len(traversal) < 2 {
 		return
 	}
 	step, ok := traversal[1].(hcl.TraverseAttr)
-	if !ok {
+	root := traversal.RootName()
+	if ok && step.Name == "workspace" && (root == "terraform" || root == "tofu") {
+		in.module.AsksWorkspace = true
+	}
+	if !ok || root != "var" {
 		return
 	}
 	pos := position(traversal.SourceRange().Ptr(), "")

@@ -9,6 +9,16 @@ import (
 )
 
 var _ = Describe("Inspect", func() {
+	DescribeTable("tells whether the name of the workspace is asked for", func(expression string, asked bool) {
+		module, diags := hclfile.Inspect(map[string]string{"main.tf": "locals {\n  a = " + expression + "\n}\nterraform {}\n"})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module.AsksWorkspace).To(Equal(asked))
+	},
+		Entry(nil, `terraform.workspace`, true), Entry(nil, `[for w in ["x"]: "${w}-${tofu . workspace}"]`, true),
+		Entry(nil, `terraform.env`, false), Entry(nil, `"terraform.workspace"`, false), Entry(nil, `local.workspace`, false),
+		Entry(nil, `[for terraform in [{workspace = 1}]: terraform.workspace]`, false),
+	)
+
 	It("tells what a template declares", func() {
 		module, diags := hclfile.Inspect(map[string]string{
 			"main.tf": `

@@ -46,6 +46,12 @@ func compact(to *bytes.Buffer, text json.RawMessage) error {
 	return json.Compact(to, text)
 }
 
+// Exists tells whether the output of "state pull" is a stored state. Where there is none, OpenTofu tells an empty one without lineage.
+func Exists(text []byte) bool {
+	var told edition
+	return json.Unmarshal(text, &told) != nil || told.Lineage != ""
+}
+
 // Changed tells whether a state is another one than before: every change raises the serial.
 func Changed(before, now []byte) bool {
 	var old, present edition

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -230,41 +227,19 @@ func (s *session) held(ctx context.Context, i opentofu.Installation) (*LockError
 // unlock releases a lock by its id.
 func (s *session) unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	_, err := s.runBase(ctx, i, unlockPlace, nil, "force-unlock", "-no-color", "-force", id)
-	if err != nil && s.engine.options.Backend.Type == s3Type {
-		return s.unlockUnmade(ctx, i, id)
-	}
 	return err
 }
 
-// unlockUnmade releases the lock of a run that died while it created the workspace. OpenTofu refuses to look at a workspace that does
-// not exist before it has that very lock, so the lock's object is reached as that of a default workspace, which always exists.
-func (s *session) unlockUnmade(ctx context.Context, i opentofu.Installation, id string) error {
-	backend := s.engine.options.Backend.complete()
-	prefix, ok := backend.Config["workspace_key_prefix"].(string)
-	if !ok {
-		prefix = "env:"
+// releaseLeft releases the lock of a run under this lease that died before it stored anything. Nothing else would come upon it.
+func (s *session) releaseLeft(ctx context.Context, i opentofu.Installation) error {
+	if s.lease == nil || len(s.lease.now.Left) == 0 {
+		return nil
 	}
-	key, _ := backend.Config["key"].(string)
-	backend.Config["key"] = path.Join(prefix, s.name, key)
-	text, err := backend.text()
-	if err != nil {
-		return err
+	held, err := s.held(ctx, i)
+	if held != nil && s.stale(held) {
+		err = s.unlock(ctx, i, held.ID)
 	}
-	files, err := encode(map[string]object{"backend.tf.json": backendFile(backend)})
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(s.dir, "unmade")
-	config := filepath.Join(s.dir, "unmade.json")
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(config, text, 0o600),
-		os.WriteFile(filepath.Join(dir, "backend.tf.json"), files["backend.tf.json"], 0o600)); err != nil {
-		return err
-	}
-	_, err = s.execute(ctx, i, dir, "init", "-input=false", "-no-color", "-backend-config="+config)
-	if err == nil {
-		_, err = s.execute(ctx, i, dir, "force-unlock", "-no-color", "-force", id)
-	}
-	return errors.Join(err, os.RemoveAll(dir), os.Remove(config))
+	return err
 }
 
 // whileHeld tries something again as long as another run holds the lock of the state.

@@ -61,6 +61,7 @@ func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) (kn
 		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
 	w.hide(now.state)
+	w.last = now
 	if now.state != nil && (now.state.Nonce == w.nonce || now.state.Nonce == "") {
 		return true, nil
 	}

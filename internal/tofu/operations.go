@@ -16,11 +16,12 @@ func (w *Workspace) State(ctx context.Context, i opentofu.Installation) (*states
 	if err := w.begin(ctx, i); err != nil {
 		return nil, w.failed("reading", err)
 	}
-	state, err := w.existing(ctx, i)
+	now, err := w.existing(ctx, i)
 	if err != nil {
 		return nil, w.failed("reading", err)
 	}
-	w.state = state
+	w.last = now
+	state := now.state
 	if state == nil {
 		return nil, nil
 	}
@@ -38,7 +39,7 @@ func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record
 	if err := w.begin(ctx, i); err != nil {
 		return w.failed("reserving", err)
 	}
-	w.state = nil
+	w.last = snapshot{}
 	nonce := rand.Text()
 	done, err := w.states.reserve(ctx, i, record, nonce)
 	switch {
@@ -146,7 +147,7 @@ func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (boo
 // tells what made it. The OpenTofu may be newer than the one that applied. When the workspace is another run's by now, nothing is
 // destroyed and the error is ErrExists; what State or TakeOver told a moment ago is believed.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
-	if w.nonce != "" && w.state == nil {
+	if w.nonce != "" && w.last.state == nil {
 		if lost, err := w.lostGuard(ctx, p.installation); err != nil {
 			return w.failed("destroying", err)
 		} else if lost {
@@ -206,7 +207,7 @@ func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in pl
 	if err := w.keepCopy(ctx); err != nil {
 		return w.failed(doing, err)
 	}
-	w.state = nil
+	w.last = snapshot{}
 	w.mask.AddValues(vars, p.sensitive()...)
 	_, err := w.run(ctx, p, in, vars, w.noBackup(args)...)
 	if err == nil {
@@ -278,7 +279,9 @@ func (w *Workspace) begin(ctx context.Context, i opentofu.Installation) error {
 }
 
 // disown forgets the guard: it is gone, or another run's.
-func (w *Workspace) disown() { w.record, w.nonce, w.tofu, w.next, w.state = nil, "", "", nil, nil }
+func (w *Workspace) disown() {
+	w.record, w.nonce, w.tofu, w.next, w.last = nil, "", "", nil, snapshot{}
+}
 
 func (s *session) failed(doing string, err error) error {
 	return &workspaceError{doing: doing, name: s.name, err: err}

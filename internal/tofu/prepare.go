@@ -20,7 +20,7 @@ import (
 
 // layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so
 // that directories made by an older adapter are not used.
-const layout = 3
+const layout = 4
 
 // Template is the OpenTofu configuration of an action.
 type Template struct {
@@ -41,6 +41,8 @@ type Interface struct {
 	Variables map[string]Variable
 	Outputs   []string // sorted
 	Sensitive []string // the outputs among them that the template declares sensitive
+	// AsksWorkspace tells whether the template, or perhaps a module that it calls, asks for the name of the workspace.
+	AsksWorkspace bool
 }
 
 // Prepared is an initialised directory of one template for one installation. Nothing in it changes any more, and any number
@@ -142,7 +144,10 @@ func (e *Engine) supports(i opentofu.Installation) error {
 }
 
 func interfaceOf(m *hclfile.Module) Interface {
-	face := Interface{Variables: map[string]Variable{}, Outputs: m.Outputs, Sensitive: m.SensitiveOutputs}
+	face := Interface{
+		Variables: map[string]Variable{}, Outputs: m.Outputs, Sensitive: m.SensitiveOutputs,
+		AsksWorkspace: m.AsksWorkspace || len(m.Modules) > 0,
+	}
 	for name, v := range m.Variables {
 		face.Variables[name] = Variable{HasDefault: v.HasDefault, Sensitive: v.Sensitive}
 	}

@@ -41,10 +41,15 @@ func (s *session) enter(ctx context.Context, p *Prepared, in place) error {
 	if err := link(filepath.Join(p.dir, in.variant()), dir); err != nil {
 		return err
 	}
+	if s.alone(p, in) {
+		if err := isolate(filepath.Join(dir, dataDir, chosenBackend), s.name); err != nil {
+			return fmt.Errorf("choosing the workspace: %w", err)
+		}
+	}
 	if !works || len(p.shared) == 0 {
 		return nil
 	}
-	env, err := s.environment(true)
+	env, err := s.environment(!s.alone(p, in))
 	if err != nil {
 		return err
 	}

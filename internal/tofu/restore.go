@@ -41,7 +41,7 @@ func (e *Engine) restore(ctx context.Context, i opentofu.Installation, s *states
 			return err
 		}
 	}
-	if err := s.push(ctx, i, text); err != nil {
+	if err := s.push(ctx, i, namedPlace, text); err != nil {
 		return err
 	}
 	return s.keepCopy(ctx)

@@ -17,6 +17,7 @@ import (
 type states struct {
 	*session
 	store statestore.Store // nil where OpenTofu has to be asked
+	last  snapshot         // what was read last; empty once anything may have changed
 }
 
 // snapshot is a workspace's state as the backend stores it.
@@ -27,7 +28,7 @@ type snapshot struct {
 	// stored is what the backend stores, nil when there is nothing. It is known when direct is true: OpenTofu was not asked.
 	stored []byte
 	direct bool
-	absent bool // it is known without OpenTofu that there is none
+	absent bool // there is no workspace, and to look for it made none
 }
 
 // maxConflicts bounds retries after a concurrent change. More conflicts than this mean that the database does not do what it is asked.
@@ -44,6 +45,9 @@ func (s *states) read(ctx context.Context, i opentofu.Installation) (snapshot, e
 	text, err := s.runBase(ctx, i, readPlace, nil, "state", "pull", "-no-color")
 	if err != nil {
 		return snapshot{}, err
+	}
+	if !statestore.Exists(text) {
+		return snapshot{absent: true}, nil
 	}
 	state, err := statestore.Parse(text)
 	return snapshot{text: text, state: state}, err
@@ -106,24 +110,24 @@ func (s *states) replaceDirectly(ctx context.Context, before snapshot, text []by
 	return s.whileHeld(ctx, func() error { return s.store.Replace(ctx, s.name, before.stored, sealed) })
 }
 
-// existing returns the stored state, nil when there is none, and then no workspace exists afterwards: to have OpenTofu look at one makes
+// existing returns the stored state; when there is none, or it is empty, no workspace exists afterwards: to have OpenTofu look at one makes
 // it.
-func (s *states) existing(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
+func (s *states) existing(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	var err error
 	for range maxConflicts {
 		now, readErr := s.read(ctx, i)
 		if readErr != nil || now.state != nil {
-			return now.state, readErr
+			return now, readErr
 		}
 		err = s.delete(ctx, i, now)
 		var failure *opentofu.Error
 		contested := errors.Is(err, statestore.ErrChanged) || errors.As(err, &failure) && failure.Backend == ""
 		if !contested || isLocked(err) || ctx.Err() != nil {
-			return nil, err
+			return snapshot{}, err
 		}
 		// Another run reserved it in this moment, or deleted it first.
 	}
-	return nil, err
+	return snapshot{}, err
 }
 
 // reserve makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
@@ -180,7 +184,7 @@ func (s *states) replace(ctx context.Context, i opentofu.Installation, before sn
 	if err := s.keepCopy(ctx); err != nil {
 		return err
 	}
-	return s.push(ctx, i, next)
+	return s.push(ctx, i, readPlace, next)
 }
 
 // swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is
@@ -207,7 +211,10 @@ func (s *states) swap(ctx context.Context, i opentofu.Installation, before snaps
 // delete deletes the workspace when it still holds what was read: nothing, or the guard alone. The error is statestore.ErrChanged or
 // ErrExists when it holds something else by now.
 func (s *states) delete(ctx context.Context, i opentofu.Installation, before snapshot) error {
-	if before.absent {
+	switch {
+	case before.absent && s.engine.files == nil:
+		return s.releaseLeft(ctx, i)
+	case before.absent:
 		return s.whileHeld(ctx, func() error { return s.engine.files.Delete(ctx, s.name, nil) })
 	}
 	if before.direct && s.store != nil {
@@ -276,14 +283,16 @@ func isLocked(err error) bool {
 	return errors.As(err, &held)
 }
 
-// push stores a state, with further options. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that
+// push stores a state, with further options. Where there is none it must be in the named place: OpenTofu keeps the lineage of a state that it
+// pushes over another one only. The file that OpenTofu reads, since it does not decrypt what it pushes, is there only for that
 // time.
-func (s *states) push(ctx context.Context, i opentofu.Installation, text []byte, options ...string) error {
+func (s *states) push(ctx context.Context, i opentofu.Installation, in place, text []byte, options ...string) error {
+	s.last = snapshot{}
 	path := filepath.Join(s.dir, "push.tfstate")
 	if err := writeFile(path, text); err != nil {
 		return err
 	}
 	args := append([]string{"state", "push", "-no-color"}, options...)
-	_, err := s.runBase(ctx, i, readPlace, nil, append(args, path)...)
+	_, err := s.runBase(ctx, i, in, nil, append(args, path)...)
 	return errors.Join(err, remove(path))
 }

@@ -46,7 +46,7 @@ func (e *Engine) OpenState(file []byte) []byte {
 func (w Surgery) Push(ctx context.Context, i opentofu.Installation, text []byte, force bool) error {
 	err := errors.Join(w.begin(ctx, i), w.keepEmpty(ctx))
 	if err == nil {
-		err = w.push(ctx, i, text, fmt.Sprintf("-force=%t", force))
+		err = w.push(ctx, i, namedPlace, text, fmt.Sprintf("-force=%t", force))
 	}
 	if err != nil {
 		return w.failed("storing", err)
@@ -99,7 +99,7 @@ func (w Surgery) rename(ctx context.Context, name string) error {
 func (w Surgery) Exec(
 	ctx context.Context, p *Prepared, vars map[string]any, terminal opentofu.Terminal, args ...string,
 ) (changed bool, err error) {
-	before := w.state
+	before := w.last.state
 	if err := errors.Join(w.refuse(p.installation), w.keepCopy(ctx)); err != nil {
 		return false, w.failed("working on", err)
 	}

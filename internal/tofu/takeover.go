@@ -28,19 +28,22 @@ func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error
 	if err != nil {
 		return w.failed("taking over", err)
 	}
-	w.nonce, w.state = nonce, state
+	w.nonce, w.last = nonce, snapshot{state: state}
 	w.hide(state)
 	return nil
 }
 
 // replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
 func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, nonce string) (*statestore.State, error) {
-	now, err := w.read(ctx, i)
+	now, err := w.last, error(nil)
+	if now.text == nil {
+		now, err = w.read(ctx, i)
+	}
 	state := now.state
 	switch {
 	case err != nil:
 		return nil, err
-	case state == nil || state.Nonce != w.nonce || w.state != nil && state.Complete != w.state.Complete:
+	case state == nil || state.Nonce != w.nonce:
 		return nil, ErrExists
 	}
 	// A nonce is random, so nothing else in the state is the same.
@@ -63,7 +66,7 @@ func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) er
 	if err != nil {
 		return w.failed("recording", err)
 	}
-	w.record, w.state = w.next, nil
+	w.record, w.last = w.next, snapshot{}
 	return nil
 }
 

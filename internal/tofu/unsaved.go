@@ -58,9 +58,12 @@ func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, pa
 	if err != nil {
 		return err
 	}
-	// A reservation was stored before anything that is not saved. Where it is gone, another machine deleted what it was for; files
-	// that are gone were lost.
+	// A reservation was stored before anything that is not saved. Where it is gone, another machine deleted what it was for, or it is the
+	// reservation that was not saved; files that are gone were lost.
 	if gone := len(bytes.TrimSpace(stored.text)) == 0; gone && s.engine.files == nil {
+		if state == nil || len(state.Resources) == 0 {
+			return os.Remove(path)
+		}
 		return s.setAside(path, state, stored.state)
 	}
 	if old, err := statestore.Superseded(text, stored.text, state, stored.state); err != nil {
@@ -68,7 +71,7 @@ func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, pa
 	} else if old {
 		return s.setAside(path, state, stored.state)
 	}
-	if err := s.push(ctx, i, text); err != nil {
+	if err := s.push(ctx, i, readPlace, text); err != nil {
 		return err
 	}
 	s.engine.logger.Info("saved the state of an earlier run", "workspace", s.name)

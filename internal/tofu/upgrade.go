@@ -31,7 +31,7 @@ func newerState(madeBy string, i opentofu.Installation) error {
 // known returns what State told since the last change, or asks it: nil when there is no workspace. It is an error when the
 // installation is older than the state.
 func (w *Workspace) known(ctx context.Context, i opentofu.Installation, doing string) (*statestore.State, error) {
-	if w.state == nil {
+	if w.last.state == nil {
 		if _, err := w.State(ctx, i); err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func (w *Workspace) known(ctx context.Context, i opentofu.Installation, doing st
 	if err := w.refuseOlder(i); err != nil {
 		return nil, w.failed(doing, err)
 	}
-	return w.state, nil
+	return w.last.state, nil
 }
 
 // SetRecord replaces the record that the guard holds, when Apply is called next: before Apply changes anything else, the guard
@@ -131,7 +131,7 @@ func (w *Workspace) edit(ctx context.Context, i opentofu.Installation, doing, co
 	if err := errors.Join(w.begin(ctx, i), w.keepCopy(ctx)); err != nil {
 		return w.failed(doing, err)
 	}
-	w.state = nil
+	w.last = snapshot{}
 	// The local backend insists on a copy of the old state, and by default cannot make it.
 	backup := filepath.Join(w.dir, "edit.backup")
 	args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)

@@ -12,7 +12,6 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/redact"
-	"service-adapter/internal/statestore"
 )
 
 // nameLetters are what a workspace's name may consist of: it is a plain file name and, in OpenTofu, needs no escapes.
@@ -53,8 +52,7 @@ type Workspace struct {
 	nonce  string
 	tofu   string // the version of OpenTofu
 
-	next  []byte            // what SetRecord set, nil when the record stays
-	state *statestore.State // what State told, nil once anything may have changed
+	next []byte // what SetRecord set, nil when the record stays
 }
 
 // Open takes the lease of a workspace: until Close, no other process of this machine works on it. It waits, within the
@@ -142,7 +140,7 @@ func (s *session) run(ctx context.Context, p *Prepared, in place, vars map[strin
 			return nil, err
 		}
 	}
-	env, err := s.environment(in != outsidePlace)
+	env, err := s.environment(in != outsidePlace && !s.alone(p, in))
 	if err != nil {
 		return nil, err
 	}
@@ -202,14 +200,14 @@ func (s *session) lock() *os.File {
 	return s.lease.descriptor()
 }
 
-// environment is what the environment of all runs of this workspace has in common.
-func (s *session) environment(inside bool) (map[string]string, error) {
+// environment is what the environment of all runs of this workspace has in common, with its name or without.
+func (s *session) environment(named bool) (map[string]string, error) {
 	temp, err := s.tempDir()
 	if err != nil {
 		return nil, err
 	}
 	env := map[string]string{"HOME": s.dir, "TMPDIR": temp, "TF_CLI_CONFIG_FILE": os.DevNull}
-	if inside {
+	if named {
 		env["TF_WORKSPACE"] = s.name
 	}
 	return env, s.encrypt(env)
@@ -224,6 +222,7 @@ const (
 	readPlace    place = "look"    // commands that do not change resources
 	unlockPlace  place = "unlock"  // the same, while another place is in use
 	outsidePlace place = "outside" // the same, in the default workspace
+	namedPlace   place = "named"   // the same, never alone: OpenTofu makes the workspace where there is none
 	reservePlace place = baseVariant
 	applyPlace   place = applyVariant
 	destroyPlace place = destroyVariant
@@ -234,10 +233,10 @@ func (p place) works() bool { return p == applyPlace || p == destroyPlace }
 
 // variant is the part of a prepared directory that a place links to.
 func (p place) variant() string {
-	if p == readPlace || p == unlockPlace || p == outsidePlace {
-		return baseVariant
+	if p.works() {
+		return string(p)
 	}
-	return string(p)
+	return baseVariant
 }
 
 // link makes a working directory of symlinks to a prepared variant.

@@ -98,15 +98,14 @@ func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string,
 	if ok {
 		return now.state, nil
 	}
-	var state *statestore.State
 	err = e.reading(name, func(s *states) (err error) {
-		state, err = s.existing(ctx, i)
+		now, err = s.existing(ctx, i)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading workspace %q: %w", name, err)
 	}
-	return state, nil
+	return now.state, nil
 }
 
 // peekPatience is how long a look waits, in the worst case twice, for a state that is being written.

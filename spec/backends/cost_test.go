@@ -48,10 +48,10 @@ var _ = Describe("the number of processes", func() {
 		s3: {
 			bind: []string{"apply", "provider", "apply", "state pull"},
 			failing: []string{
-				"apply", "provider", "apply", "state pull", "state pull", "state push", "provider", "destroy", "state pull", "state push", "workspace delete",
+				"apply", "provider", "apply", "state pull", "state push", "provider", "destroy", "state pull", "state push", "workspace delete",
 			},
 			unbind: []string{"state pull", "provider", "destroy", "state pull", "state push", "workspace delete"},
-			absent: []string{"state pull", "workspace delete"},
+			absent: []string{"state pull"},
 		},
 	}
 	exits := func(code int, command func() answer) func() answer {
