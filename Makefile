@@ -14,9 +14,12 @@ OPENTOFU_VERSION      := 1.12.6
 # skipped unless `scripts/opentofu 1.6.2` built it.
 OLDER_OPENTOFU        := 1.10.10 $(if $(filter true,$(CI)),1.6.2)
 VERSITYGW_VERSION     := 1.8.0
+FAKE_GCS_VERSION      := 1.56.1
+AZURITE_VERSION       := 3.35.0
 BOSH_CLI_VERSION      := 7.10.1
-# What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys.
-PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium prometheus ruby strace shellcheck busybox dash mksh
+# What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys,
+# npm fetches the server of azurerm.
+PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium prometheus ruby strace shellcheck busybox dash mksh npm
 FUZZTIME              ?= 5s
 
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags
@@ -46,7 +49,7 @@ opentofu: ## take OpenTofu from the PATH, or build it
 
 # With -j several are built at the same time: downloads and links keep only one core busy.
 .PHONY: tools
-tools: programs opentofu older-opentofu providers servers ## make what tests use: OpenTofu, providers, an S3 server, the BOSH CLI's code, and as root PROGRAMS from Debian's packages
+tools: programs opentofu older-opentofu providers servers ## make what tests use: OpenTofu, providers, servers of states, the BOSH CLI's code, and as root PROGRAMS from Debian's packages
 
 .PHONY: older-opentofu
 older-opentofu:
@@ -60,8 +63,10 @@ providers:
 
 .PHONY: servers
 servers:
-	@scripts/versitygw $(VERSITYGW_VERSION) >/dev/null
-	@scripts/releasedir $(BOSH_CLI_VERSION) >/dev/null
+	@scripts/tool versitygw $(VERSITYGW_VERSION) >/dev/null
+	@scripts/tool fake-gcs-server $(FAKE_GCS_VERSION) >/dev/null
+	@scripts/tool releasedir $(BOSH_CLI_VERSION) >/dev/null
+	@scripts/tool azurite $(AZURITE_VERSION) >/dev/null || [ "$$CI" != true ]
 
 # Elsewhere than in continuous integration tests are skipped without them.
 .PHONY: programs

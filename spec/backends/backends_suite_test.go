@@ -1,5 +1,5 @@
 // Package backends_test drives the built adapter with the on-demand broker's JSON on every state backend that the project answers for:
-// files, a real PostgreSQL and a real S3 server, with and without encryption; and breaks what can break on the way: processes,
+// files, a real PostgreSQL and servers of objects, with and without encryption; and breaks what can break on the way: processes,
 // servers, disks and clocks.
 //
 // A world (world_test.go) is what exists once: the state backend and the directory in which the provider "directory" keeps what it
@@ -44,7 +44,9 @@ var _ = BeforeSuite(func() {
 	suite.dir, suite.warm = kit.Directory(GinkgoT()), map[string]string{}
 	suite.made = map[string]bool{}
 	suite.adapter = broker.Binary(GinkgoT())
-	suite.servers = map[string]*servers.Shared{pg: {Start: servers.PostgreSQL}, s3: {Start: servers.S3}}
+	suite.servers = map[string]*servers.Shared{
+		pg: {Start: servers.PostgreSQL}, s3: {Start: servers.S3}, gcs: {Start: servers.GCS}, azure: {Start: servers.Azure},
+	}
 	suite.pak = makePak(kit.Path("spec", "acceptance", "testdata", "paks", "entries"), kit.Newest)
 })
 

@@ -114,7 +114,7 @@ var _ = Describe("a creation that is killed", func() {
 		Entry("the machine, after a resource was made", afterMake, theMachine, 0, pg, s3),
 		Entry("the machine, after the state was saved", afterApply, theMachine, 0, pg, s3),
 		Entry("OpenTofu, before it applies", beforeApply, theTofu, 0, pg, s3),
-		Entry("OpenTofu, after a resource was made", afterMake, theTofu, 0, pg, s3),
+		Entry("OpenTofu, after a resource was made", afterMake, theTofu, 0, pg, s3, gcs, azure),
 		Entry("the provider, before a resource is made", beforeMake, theProvider, 0, pg, s3),
 		Entry("the provider, after a resource was made", afterMake, theProvider, 0, pg, s3),
 	)

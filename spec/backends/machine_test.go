@@ -55,7 +55,7 @@ func (w *world) bareMachine() *machine {
 	GinkgoHelper()
 	dir := filepath.Join(w.dir, fmt.Sprintf("m%d", len(w.machines)))
 	m := &machine{
-		world: w, dir: dir, cache: filepath.Join(dir, "cache"), temporary: filepath.Join(dir, "tmp"), Instance: instance("inst-1"),
+		env: w.env, world: w, dir: dir, cache: filepath.Join(dir, "cache"), temporary: filepath.Join(dir, "tmp"), Instance: instance("inst-1"),
 		config: object{
 			"paks": []string{suite.pak}, "secure_manifests": true, "state": w.state(),
 			"services": object{"entries": object{"bind_defaults": object{"path": w.entries}}},

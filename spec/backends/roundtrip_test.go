@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("a binding", func() {
-	for _, kind := range []string{local, pg, s3} {
+	for _, kind := range []string{local, pg, s3, gcs, azure} {
 		for _, encrypted := range []bool{false, true} {
 			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind, encrypted), func(ctx context.Context) {
 				w := newWorld(ctx, kind)

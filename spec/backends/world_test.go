@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ const (
 	local = "local"
 	pg    = "pg"
 	s3    = "s3"
+	gcs   = "gcs"
+	azure = "azurerm"
 )
 
 // The service and plan of the pak.
@@ -44,6 +47,7 @@ type world struct {
 	server   *servers.Server // nil for local
 	place    string          // the directory, database or bucket of the states
 	key      string          // of the encryption in base64, "" without
+	env      []string        // what adapters need to reach the server
 	secrets  []string        // of the backend and the encryption
 	machines []*machine
 }
@@ -63,8 +67,11 @@ func newWorld(ctx context.Context, kind string) *world {
 		w.server = suite.servers[kind].Get(GinkgoT())
 		w.makePlace(ctx)
 	}
-	if w.server != nil {
+	if w.server != nil && w.server.Password != "" {
 		w.secrets = append(w.secrets, w.server.Password)
+	}
+	if kind == azure {
+		w.env = w.server.AzureCloud(GinkgoT())
 	}
 	DeferCleanup(w.remove)
 	return w
@@ -76,9 +83,12 @@ func (w *world) makePlace(ctx context.Context) {
 	if suite.made[w.kind] {
 		return
 	}
-	if w.kind == pg {
+	switch w.kind {
+	case pg:
 		Expect(w.server.CreateDatabase(ctx, w.place)).To(Succeed())
-	} else {
+	case azure:
+		Expect(w.server.CreateContainer(ctx, w.place)).To(Succeed())
+	default:
 		Expect(w.server.CreateBucket(w.place)).To(Succeed())
 	}
 	suite.made[w.kind] = true
@@ -107,12 +117,27 @@ func (w *world) state() object {
 			"endpoints": object{"s3": w.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
 			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true, "max_retries": 1,
 		}
+	case gcs:
+		state["config"] = object{
+			"bucket": w.place, "prefix": "adapter", "access_token": "any", "storage_custom_endpoint": w.server.URL() + "/storage/v1/",
+		}
+	case azure:
+		state["config"] = object{
+			"storage_account_name": w.server.User, "container_name": w.place, "key": "state", "access_key": w.server.Password,
+			"metadata_host": servers.AzureMetadata,
+		}
 	}
 	if w.key != "" {
 		state["encryption"] = object{"key": w.key}
 	}
 	return state
 }
+
+// What OpenTofu makes of the default workspace when it is used for a list.
+const (
+	gcsDefault   = "adapter/default.tfstate"
+	azureDefault = "state"
+)
 
 // stored is what is in the store, as the server sees it: rows, objects and files.
 func (w *world) stored() []string {
@@ -126,10 +151,14 @@ func (w *world) stored() []string {
 		}
 		Expect(err).NotTo(HaveOccurred())
 		return rows
-	case s3:
+	case s3, gcs:
 		keys, err := w.server.Objects(w.place)
 		Expect(err).NotTo(HaveOccurred())
-		return keys
+		return slices.DeleteFunc(keys, func(key string) bool { return key == gcsDefault })
+	case azure:
+		blobs, err := w.server.Blobs(context.Background(), w.place)
+		Expect(err).NotTo(HaveOccurred())
+		return slices.DeleteFunc(blobs, func(name string) bool { return name == azureDefault })
 	default:
 		found, err := filepath.Glob(filepath.Join(w.place, "workspaces", "*"))
 		Expect(err).NotTo(HaveOccurred())
@@ -147,6 +176,12 @@ func (w *world) text(id string) string {
 		return strings.Join(rows, "\n")
 	case s3:
 		return read(w.object("env:", "b-"+id, "state"))
+	case gcs:
+		return read(w.object("adapter", "b-"+id+".tfstate"))
+	case azure:
+		text, err := w.server.Blob(context.Background(), w.place, "stateenv:b-"+id)
+		Expect(err).NotTo(HaveOccurred())
+		return text
 	default:
 		return read(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"))
 	}
@@ -247,6 +282,12 @@ func (w *world) remove(ctx context.Context) {
 		}
 	case s3:
 		Expect(os.RemoveAll(w.object("env:"))).To(Succeed())
+	case gcs:
+		Expect(os.RemoveAll(w.object("adapter"))).To(Succeed())
+	case azure:
+		for _, name := range w.stored() {
+			Expect(w.server.RemoveBlob(ctx, w.place, name)).To(Succeed())
+		}
 	default:
 		Expect(os.RemoveAll(w.place)).To(Succeed())
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	local = "local"
 	pg    = "pg"
+	s3    = "s3"
 )
 
 // What bindings are compared with. OpenTofu runs in an initialised directory with the same template, backend and provider.
@@ -33,9 +34,9 @@ const (
 // bindings compares create-binding and delete-binding with OpenTofu alone. The goal stands where both do the same.
 func bindings(name, template, backend string, goal figures.Goal) measure {
 	return func(ctx context.Context, b *bench) ([]figures.Figure, error) {
-		dsn, err := b.database(ctx, backend)
+		server, err := b.server(ctx, backend)
 		if errors.Is(err, servers.ErrMissing) {
-			return nil, nil // The database said so.
+			return nil, nil
 		}
 		if err != nil {
 			return nil, err
@@ -48,7 +49,10 @@ func bindings(name, template, backend string, goal figures.Goal) measure {
 		if err != nil {
 			return nil, err
 		}
-		bare := bareTofu{bench: b, dir: filepath.Join(plain.dir, "bare"), dsn: dsn}
+		bare := bareTofu{bench: b, dir: filepath.Join(plain.dir, "bare")}
+		if backend == pg {
+			bare.dsn = server.DSN("bare")
+		}
 		if err := bare.write(template, backend, "bare_"+plain.schema); err != nil {
 			return nil, err
 		}
@@ -75,43 +79,25 @@ func bindings(name, template, backend string, goal figures.Goal) measure {
 	}
 }
 
-// database returns the connection string of the database of OpenTofu alone, and starts PostgreSQL when nothing did before. Of the
-// local backend it is "".
-func (b *bench) database(ctx context.Context, backend string) (string, error) {
-	if backend != pg {
-		return "", nil
+// databases starts PostgreSQL with a database for adapters, and one for OpenTofu alone.
+func databases(ctx context.Context, dir string) (*servers.Server, error) {
+	server, err := servers.PostgreSQL(ctx, dir)
+	if err != nil {
+		return nil, err
 	}
-	if b.server == nil {
-		server, err := b.postgresql(ctx)
-		if errors.Is(err, servers.ErrMissing) {
-			fmt.Fprintln(os.Stderr, "leaving out pg:", err)
-		}
-		if err != nil {
-			return "", err
-		}
-		b.server = server
-		if err := errors.Join(server.CreateDatabase(ctx, "adapter"), server.CreateDatabase(ctx, "bare")); err != nil {
-			return "", err
-		}
-	}
-	return b.server.DSN("bare"), nil
+	return server, errors.Join(server.CreateDatabase(ctx, "adapter"), server.CreateDatabase(ctx, "bare"))
 }
 
-// postgresql starts a server where PostgreSQL's user can get to.
-func (b *bench) postgresql(ctx context.Context) (*servers.Server, error) {
-	dir, err := os.MkdirTemp("/tmp", "bench-postgresql-")
-	if err != nil {
-		return nil, err
+// server returns the server of a backend, and starts it when nothing did before. Of the local backend it is nil.
+func (b *bench) server(ctx context.Context, backend string) (*servers.Server, error) {
+	if backend == local {
+		return nil, nil
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // another user passes through
-		return nil, err
+	server, err := b.servers[backend].Open(ctx)
+	if errors.Is(err, servers.ErrMissing) {
+		fmt.Fprintf(os.Stderr, "leaving out %s: %s\n", backend, err)
 	}
-	server, err := servers.PostgreSQL(ctx, filepath.Join(dir, "cluster"))
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	b.serverDir = dir
-	return server, nil
+	return server, err
 }
 
 // cold compares the first bind on a machine, with what `service-adapter prepare` made and without, and with OpenTofu alone in a

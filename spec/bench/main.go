@@ -41,18 +41,18 @@ func parts() []part {
 		{"throughput", "throughput", throughput},
 		{"stored bindings", "stored bindings, local", stored(local)},
 		{"stored bindings", "stored bindings, pg", stored(pg)},
+		{"stored bindings", "stored bindings, s3", stored(s3)},
 		{"paks", "paks", paks},
 	}
 }
 
 // bench is the run.
 type bench struct {
-	root      string // of the repository
-	dir       string // removed at the end
-	quick     bool
-	sites     int             // made so far
-	server    *servers.Server // PostgreSQL, nil until a part needs it
-	serverDir string          // removed at the end
+	root    string // of the repository
+	dir     string // removed at the end
+	quick   bool
+	sites   int                        // made so far
+	servers map[string]*servers.Shared // by the backend
 }
 
 // runs returns how often a thing is measured.
@@ -65,11 +65,10 @@ func (b *bench) runs(thorough, quick int) int {
 
 // close ends and removes what the run made.
 func (b *bench) close() error {
-	err := os.RemoveAll(b.dir)
-	if b.server != nil {
-		err = errors.Join(err, b.server.Kill(), os.RemoveAll(b.serverDir))
+	for _, server := range b.servers {
+		server.Close()
 	}
-	return err
+	return os.RemoveAll(b.dir)
 }
 
 func main() {
@@ -90,7 +89,7 @@ func run(ctx context.Context, root, only string, quick, fresh bool) (err error) 
 	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
-	b := &bench{root: root, quick: quick}
+	b := &bench{root: root, quick: quick, servers: map[string]*servers.Shared{pg: {Start: databases}, s3: {Start: servers.S3}}}
 	checksum, err := fileChecksum(b.adapter())
 	if err != nil {
 		return err

@@ -11,9 +11,13 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit/servers"
 )
 
 type object = map[string]any
+
+// s3Key is the name of each state in s3, below that of its workspace.
+const s3Key = "state"
 
 // tofuVersion is the OpenTofu that is measured.
 const tofuVersion = "1.12.6"
@@ -31,9 +35,10 @@ type site struct {
 	bench   *bench
 	dir     string
 	config  object
-	backend string // local or pg
-	schema  string // of the pg backend
-	stored  int    // how many bindings were there before any run
+	backend string
+	server  *servers.Server // of the backend, nil of local
+	schema  string          // of pg, and the bucket of s3
+	stored  int             // how many bindings were there before any run
 }
 
 // newSite makes a site that serves a pak.
@@ -133,10 +138,23 @@ func (b *bench) bindSite(ctx context.Context, template, backend string, encrypte
 	if err != nil {
 		return nil, err
 	}
+	if s.server, err = b.server(ctx, backend); err != nil {
+		return nil, err
+	}
 	s.backend, s.schema = backend, name
 	state := object{"config": object{"dir": filepath.Join(s.dir, "state")}}
-	if backend == pg {
-		state = object{"type": pg, "config": object{"conn_str": b.server.DSN("adapter"), "schema_name": name}}
+	switch backend {
+	case pg:
+		state = object{"type": pg, "config": object{"conn_str": s.server.DSN("adapter"), "schema_name": name}}
+	case s3:
+		state = object{"type": s3, "config": object{
+			"bucket": name, "key": s3Key, "region": "us-east-1", "access_key": s.server.User, "secret_key": s.server.Password,
+			"endpoints": object{"s3": s.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
+			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
+		}}
+		if err := s.server.CreateBucket(name); err != nil {
+			return nil, err
+		}
 	}
 	if encrypted {
 		state["encryption"] = object{"key": []byte("0123456789abcdef0123456789abcdef")}

@@ -46,7 +46,7 @@ func Path(elements ...string) string {
 		panic(err) // nothing can be tested without a working directory
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "scripts", "versitygw")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "scripts", "tool")); err == nil {
 			return filepath.Join(append([]string{dir}, elements...)...)
 		}
 		if dir == filepath.Dir(dir) {

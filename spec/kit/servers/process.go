@@ -1,5 +1,5 @@
-// Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL cluster and an
-// S3 server. They hold throw-away data, can be stopped and started again, and are killed when the test's process ends.
+// Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL cluster, and
+// servers of objects as those of AWS, Google and Azure. They hold throw-away data, can be stopped and started again, and are killed when the test's process ends.
 //
 //	database, err := servers.PostgreSQL(ctx, dir)   // ErrMissing: run scripts/install postgresql
 //	defer database.Stop()
@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"service-adapter/spec/kit"
 )
 
 // ErrMissing says that a server's program is not installed; the text around it names the script that makes it.
@@ -28,8 +30,8 @@ var ErrMissing = errors.New("the program is missing")
 type Server struct {
 	Host     string // 127.0.0.1
 	Port     int    // the same after every Start
-	User     string // of PostgreSQL a superuser, of S3 the access key
-	Password string // of S3 the secret key
+	User     string // of PostgreSQL a superuser, of S3 the access key, of Azure's storage the account
+	Password string // of S3 the secret key, of Azure's storage the account's key
 	Dir      string // the server's files
 
 	log     string                      // file of its output
@@ -122,6 +124,15 @@ func (s *Server) end(signal os.Signal) error {
 	<-s.ended
 	s.running = nil
 	return nil
+}
+
+// tool is the path of a program that scripts/tool makes. The error is an ErrMissing where it did not.
+func tool(name, version string, path ...string) (string, error) {
+	program := kit.Path(append([]string{"build", name, version}, path...)...)
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("looking for %s: %w: run scripts/tool %s %s", name, ErrMissing, name, version)
+	}
+	return program, nil
 }
 
 // freePort finds a port on which nobody listens.

@@ -3,14 +3,11 @@ package servers
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
-
-	"service-adapter/spec/kit"
 )
 
 // S3Version is the version of versitygw, the S3 server.
@@ -18,9 +15,9 @@ const S3Version = "1.8.0"
 
 // S3 starts an S3 server that keeps its buckets as directories below dir/buckets, and their objects as files there.
 func S3(ctx context.Context, dir string) (*Server, error) {
-	binary := kit.Path("build", "versitygw", S3Version, "versitygw")
-	if _, err := os.Stat(binary); err != nil {
-		return nil, fmt.Errorf("looking for versitygw: %w: run scripts/versitygw %s", ErrMissing, S3Version)
+	binary, err := tool("versitygw", S3Version, "versitygw")
+	if err != nil {
+		return nil, err
 	}
 	port, err := freePort(ctx)
 	if err != nil {
@@ -49,15 +46,15 @@ func S3(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of the S3 server.
+// URL is the address of the server.
 func (s *Server) URL() string { return "http://" + s.Address() }
 
-// CreateBucket makes an empty bucket in S3.
+// CreateBucket makes an empty bucket of S3 or Google's storage.
 func (s *Server) CreateBucket(name string) error {
 	return os.Mkdir(filepath.Join(s.Dir, "buckets", name), 0o700)
 }
 
-// Objects are the keys of the objects in a bucket of S3, sorted.
+// Objects are the keys of the objects in such a bucket, sorted.
 func (s *Server) Objects(bucket string) ([]string, error) {
 	var keys []string
 	dir := filepath.Join(s.Dir, "buckets", bucket)
