@@ -54,12 +54,12 @@ func Local(dir string) Backend {
 
 // complete adds what the engine needs of a backend and the operator did not choose.
 func (b Backend) complete() Backend {
-	if b.Type != s3Type {
-		return b
-	}
 	b.Config = maps.Clone(b.Config)
 	if b.Config == nil {
 		b.Config = map[string]any{}
+	}
+	if b.Type != s3Type {
+		return b
 	}
 	_, table := b.Config[s3Table]
 	if _, chosen := b.Config[s3Lockfile]; !chosen && !table {
@@ -119,41 +119,14 @@ func (b Backend) supports(i opentofu.Installation) error {
 // locksLinger tells whether a lock outlives the process that took it. PostgreSQL's end with its connection, those of files with it.
 func (b Backend) locksLinger() bool { return b.Type != localType && b.Type != pgType }
 
-// text is the content of the -backend-config file. OpenTofu takes every text in JSON for a template, so those are escaped. Each
-// setting has a line of its own, because OpenTofu shows the line that it finds wrong.
-func (b Backend) text() ([]byte, error) {
-	config := map[string]any{}
-	for name, v := range b.Config {
-		config[name] = literal(v)
-	}
-	text, err := json.MarshalIndent(config, "", "  ")
+// text is the content of the -backend-config file. OpenTofu takes every text in JSON for a template, so those are escaped; outside of
+// texts JSON has no such letters. Each setting has a line of its own, because OpenTofu shows the line that it finds wrong.
+func (b Backend) text() (string, error) {
+	text, err := json.MarshalIndent(b.Config, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("encoding state.config: %w", err)
+		return "", fmt.Errorf("encoding state.config: %w", err)
 	}
-	return text, nil
-}
-
-// literal escapes the templates of HCL in every text of a value.
-func literal(v any) any {
-	escape := strings.NewReplacer("${", "$${", "%{", "%%{")
-	switch v := v.(type) {
-	case string:
-		return escape.Replace(v)
-	case []any:
-		list := make([]any, len(v))
-		for n, element := range v {
-			list[n] = literal(element)
-		}
-		return list
-	case map[string]any:
-		object := map[string]any{}
-		for name, element := range v {
-			object[escape.Replace(name)] = literal(element)
-		}
-		return object
-	default:
-		return v
-	}
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(string(text)), nil
 }
 
 // writable creates a directory and tells whether files can be made in it.

@@ -11,7 +11,6 @@ import (
 
 // The variants of a configuration; each is a directory of a prepared directory.
 const (
-	baseVariant    = "base"    // the guard alone
 	applyVariant   = "apply"   // the template and the guard
 	destroyVariant = "destroy" // the template alone
 )
@@ -127,15 +126,6 @@ func variants(m *hclfile.Module, t Template, b Backend, version string) (map[str
 		maps.Copy(destroy, lifted)
 	}
 	return map[string]map[string][]byte{applyVariant: apply, destroyVariant: destroy}, nil
-}
-
-// baseVariants returns the files of the directory that all templates share.
-func baseVariants(b Backend, version string) (map[string]map[string][]byte, error) {
-	files, err := encode(map[string]object{
-		last + "backend_override.tf.json": backendFile(b),
-		"_binding.tf.json":                guardFile(version),
-	})
-	return map[string]map[string][]byte{baseVariant: files}, err
 }
 
 func encode(files map[string]object) (map[string][]byte, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"service-adapter/internal/opentofu"
@@ -52,11 +51,7 @@ func (w *Workspace) Show(ctx context.Context, p *Prepared) ([]byte, error) {
 // Schemas returns the schemas of the template's providers in the form of "providers schema -json". The workspace need not exist.
 func (w *Workspace) Schemas(ctx context.Context, p *Prepared) ([]byte, error) {
 	// Outside of the workspace, which the command would create.
-	dir := filepath.Join(w.dir, "schemas")
-	if err := link(filepath.Join(p.dir, applyVariant), dir); err != nil {
-		return nil, fmt.Errorf("making scratch directory: %w", err)
-	}
-	output, err := w.execute(ctx, p.installation, dir, "providers", "schema", "-json", "-no-color")
+	output, err := w.run(ctx, p, outsidePlace, nil, "providers", "schema", "-json", "-no-color")
 	if err != nil {
 		return nil, fmt.Errorf("reading schemas of providers: %w", err)
 	}

@@ -29,7 +29,7 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, v
 	}
 	backend, err := e.options.Backend.text()
 	if err != nil {
-		return fmt.Errorf("encoding state.config: %w", err)
+		return err
 	}
 	backendConfig := filepath.Join(dir, "backend.json")
 	cliConfig := filepath.Join(dir, "cli.tfrc")
@@ -37,7 +37,7 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, v
 	home := filepath.Join(dir, "home")
 	if err := errors.Join(
 		os.MkdirAll(mirror, 0o700), os.Mkdir(home, 0o700),
-		os.WriteFile(backendConfig, backend, 0o600),
+		os.WriteFile(backendConfig, []byte(backend), 0o600),
 		os.WriteFile(cliConfig, fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror), 0o600),
 	); err != nil {
 		return err

@@ -94,7 +94,7 @@ var _ = Describe("a workspace in s3", func() {
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.State(ctx, installation())).To(BeNil())
-		noted, err := filepath.Glob(filepath.Join(s.cache, "prepared", "*", "base", ".terraform", "terraform.tfstate"))
+		noted, err := filepath.Glob(filepath.Join(s.cache, "prepared", "*", "apply", ".terraform", "terraform.tfstate"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(noted).To(HaveLen(1))
 		for _, text := range []string{"", `{"backend": {"type": "s3", "settings": {"key": "k"}}}`, `{"backend": {"type": "s4", "config": {"key": "k"}}}`, "[]"} {

@@ -43,13 +43,14 @@ type Interface struct {
 	Sensitive []string // the outputs among them that the template declares sensitive
 	// AsksWorkspace tells whether the template, or perhaps a module that it calls, asks for the name of the workspace.
 	AsksWorkspace bool
+	// Shared are the providers that are started once for several runs.
+	Shared []provider.Shared
 }
 
 // Prepared is an initialised directory of one template for one installation. Nothing in it changes any more, and any number
 // of runs use it at the same time.
 type Prepared struct {
 	Interface
-	shared       []provider.Shared
 	dir          string
 	installation opentofu.Installation
 }
@@ -74,68 +75,62 @@ type identity struct {
 	Files     map[string]string
 	Inputs    []string
 	Backend   Backend
-	Tofu      opentofu.Executable
 	Version   string
-	Providers []providerIdentity
-}
-
-type providerIdentity struct {
-	FQN, Version string
-	File         opentofu.Executable
+	Programs  []opentofu.Executable // OpenTofu and the providers
+	Providers []opentofu.Provider
 }
 
 // Prepare returns the prepared directory of a template, and makes it when there is none. Errors in the template are
-// diag.Errors; what "tofu init" finds wrong is a *opentofu.Error.
+// diag.Errors; what "tofu init" finds wrong is a *opentofu.Error. It looks in the read-only place first.
 func (e *Engine) Prepare(ctx context.Context, i opentofu.Installation, t Template) (*Prepared, error) {
-	id, err := e.identity(i)
+	key, err := e.key(i, t)
 	if err != nil {
 		return nil, err
 	}
-	id.Files, id.Inputs = t.Files, slices.Sorted(slices.Values(t.Inputs))
-	for _, p := range i.Providers {
-		file, err := opentofu.InspectExecutable("provider "+p.FQN, p.File)
-		if err != nil {
-			return nil, err
+	for _, root := range []string{e.options.PreparedDir, e.options.CacheDir} {
+		if root == "" {
+			continue
 		}
-		id.Providers = append(id.Providers, providerIdentity{FQN: p.FQN, Version: p.Version, File: file})
+		p, err := load(filepath.Join(root, preparedName, key), i)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return p, err
+		}
 	}
-	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, *hclfile.Module, error) {
-		module, diags := hclfile.Inspect(t.Files)
-		for name, pos := range module.Undeclared {
-			if !slices.Contains(t.Inputs, name) {
-				diags.Errorf(pos, "undeclared-variable", "var.%s is neither declared by a variable block nor an input of the action", name)
-			}
-		}
-		if err := diags.Err(); err != nil {
-			return nil, nil, err
-		}
-		files, err := variants(module, t, e.options.Backend, i.Version)
-		return files, module, err
-	})
+	dir := filepath.Join(e.options.CacheDir, preparedName, key)
+	if err := e.build(ctx, i, dir, t); err != nil {
+		return nil, fmt.Errorf("preparing OpenTofu: %w", err)
+	}
+	return load(dir, i)
 }
 
-// base returns the prepared directory that holds only the guard.
+// base returns the prepared directory of no template, which holds the guard.
 func (e *Engine) base(ctx context.Context, i opentofu.Installation) (*Prepared, error) {
-	id, err := e.identity(i)
-	if err != nil {
-		return nil, err
-	}
 	i.Providers = nil
-	return e.prepared(ctx, i, id, func() (map[string]map[string][]byte, *hclfile.Module, error) {
-		files, err := baseVariants(e.options.Backend, i.Version)
-		return files, &hclfile.Module{}, err
-	})
+	return e.Prepare(ctx, i, Template{})
 }
 
-func (e *Engine) identity(i opentofu.Installation) (identity, error) {
+// key is the name of the prepared directory of a template.
+func (e *Engine) key(i opentofu.Installation, t Template) (string, error) {
 	if err := e.supports(i); err != nil {
-		return identity{}, err
+		return "", err
 	}
-	binary, err := opentofu.InspectExecutable("OpenTofu", i.Binary)
+	program, err := opentofu.InspectExecutable("OpenTofu", i.Binary)
 	if err != nil {
-		return identity{}, err
+		return "", err
 	}
-	return identity{Layout: layout, Backend: e.options.Backend, Tofu: binary, Version: i.Version}, nil
+	id := identity{
+		Layout: layout, Files: t.Files, Inputs: slices.Sorted(slices.Values(t.Inputs)), Backend: e.options.Backend, Version: i.Version,
+		Programs: []opentofu.Executable{program}, Providers: i.Providers,
+	}
+	for _, p := range i.Providers {
+		if program, err = opentofu.InspectExecutable("provider "+p.FQN, p.File); err != nil {
+			return "", err
+		}
+		id.Programs = append(id.Programs, program)
+	}
+	text, err := json.Marshal(id)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // supports refuses an OpenTofu that lacks what the backend or the encryption needs.
@@ -157,53 +152,20 @@ func interfaceOf(m *hclfile.Module) Interface {
 	return face
 }
 
-// interfaceFile keeps what is known of a template, so that a prepared one need not be parsed.
+// interfaceFile keeps what is known of a template, an Interface, so that a prepared one need not be parsed.
 const interfaceFile = "interface.json"
-
-// knowledge is the content of that file.
-type knowledge struct {
-	Interface
-	Shared []provider.Shared
-}
-
-// prepared looks for the directory of an identity, in the read-only place first, and builds it where there is none.
-func (e *Engine) prepared(ctx context.Context, i opentofu.Installation, id identity, files fileMaker) (*Prepared, error) {
-	text, err := json.Marshal(id)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(text)
-	key := hex.EncodeToString(sum[:])
-	for _, root := range []string{e.options.PreparedDir, e.options.CacheDir} {
-		if root == "" {
-			continue
-		}
-		p, err := load(filepath.Join(root, preparedName, key), i)
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return p, err
-		}
-	}
-	dir := filepath.Join(e.options.CacheDir, preparedName, key)
-	if err := e.build(ctx, i, dir, files); err != nil {
-		return nil, fmt.Errorf("preparing OpenTofu: %w", err)
-	}
-	return load(dir, i)
-}
 
 func load(dir string, i opentofu.Installation) (*Prepared, error) {
 	text, err := os.ReadFile(filepath.Join(dir, interfaceFile))
 	if err != nil {
 		return nil, err
 	}
-	var known knowledge
-	if err := json.Unmarshal(text, &known); err != nil {
+	p := &Prepared{dir: dir, installation: i}
+	if err := json.Unmarshal(text, &p.Interface); err != nil {
 		return nil, fmt.Errorf("reading prepared directory %s: %w", dir, err)
 	}
-	return &Prepared{Interface: known.Interface, shared: known.Shared, dir: dir, installation: i}, nil
+	return p, nil
 }
-
-// fileMaker makes the files of a prepared directory, variant → name → text, and tells what its template is made of.
-type fileMaker func() (map[string]map[string][]byte, *hclfile.Module, error)
 
 // What is beside prepared directories: the lock of builds, and what is being built.
 const (
@@ -212,7 +174,7 @@ const (
 )
 
 // build makes a prepared directory in a temporary one beside it and renames it, one at a time.
-func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string, content fileMaker) (err error) {
+func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string, t Template) (err error) {
 	parent := filepath.Dir(dir)
 	lock, err := lockFile(ctx, filepath.Join(parent, buildLock), nil)
 	if err != nil {
@@ -226,7 +188,16 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if err := removeAbandoned(parent); err != nil {
 		return err
 	}
-	files, module, err := content()
+	module, diags := hclfile.Inspect(t.Files)
+	for name, pos := range module.Undeclared {
+		if !slices.Contains(t.Inputs, name) {
+			diags.Errorf(pos, "undeclared-variable", "var.%s is neither declared by a variable block nor an input of the action", name)
+		}
+	}
+	if err := diags.Err(); err != nil {
+		return err
+	}
+	files, err := variants(module, t, e.options.Backend, i.Version)
 	if err != nil {
 		return err
 	}
@@ -238,11 +209,11 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if err := e.fill(ctx, i, temp, files, lock); err != nil {
 		return err
 	}
-	shared, err := provider.FindShared(i, module, filepath.Join(temp, applyVariant, lockName))
-	if err != nil {
+	known := interfaceOf(module)
+	if known.Shared, err = provider.FindShared(i, module, filepath.Join(temp, applyVariant, lockName)); err != nil {
 		return err
 	}
-	text, err := json.Marshal(knowledge{Interface: interfaceOf(module), Shared: shared})
+	text, err := json.Marshal(known)
 	if err != nil {
 		return err
 	}

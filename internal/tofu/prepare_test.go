@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/opentofu/provider"
 	"service-adapter/internal/tofu"
 )
 
@@ -76,6 +77,7 @@ locals { x = var.extra }
 					"password": {HasDefault: true, Sensitive: true},
 				},
 				Outputs: []string{"nothing", "ports", "secret"},
+				Shared:  []provider.Shared{{Address: "registry.terraform.io/service-adapter/directory", File: installation().Providers[0].File}},
 			}))
 		}
 		Expect(directories(s.cache)).To(HaveLen(1))

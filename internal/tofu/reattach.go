@@ -46,14 +46,14 @@ func (s *session) enter(ctx context.Context, p *Prepared, in place) error {
 			return fmt.Errorf("choosing the workspace: %w", err)
 		}
 	}
-	if !works || len(p.shared) == 0 {
+	if !works || len(p.Shared) == 0 {
 		return nil
 	}
 	env, err := s.environment(!s.alone(p, in))
 	if err != nil {
 		return err
 	}
-	group, err := provider.Start(ctx, p.shared, provider.Options{
+	group, err := provider.Start(ctx, p.Shared, provider.Options{
 		Dir: dir, Env: s.engine.runner.Environment(p.installation, env), Output: filepath.Join(s.dir, "provider-"), Lock: s.lease.descriptor(),
 		Logger: s.engine.logger.With("workspace", s.name),
 	})

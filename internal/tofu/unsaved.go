@@ -114,7 +114,11 @@ func (s *states) readUnsaved(ctx context.Context, i opentofu.Installation, path 
 	if err := os.Symlink(path, filepath.Join(dir, "terraform.tfstate")); err != nil {
 		return nil, err
 	}
-	text, err := s.execute(ctx, i, dir, "state", "pull", "-no-color")
+	env, err := s.environment(false)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.patiently(ctx, i, s.command(dir, env, "state", "pull", "-no-color"))
 	if err == nil && len(bytes.TrimSpace(text)) == 0 {
 		err = errors.New("it is empty")
 	}

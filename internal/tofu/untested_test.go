@@ -96,7 +96,7 @@ var _ = Describe("an OpenTofu", func() {
 			It(use.name+" reads and writes the states itself: "+kind, func(ctx context.Context) {
 				commands := life(ctx, kind, use.version, use.only)
 				Expect(strings.Join(commands, ", ")).To(MatchRegexp(
-					"^(state pull, workspace delete, )?apply, apply, workspace list, state pull, state pull, state pull, state push, destroy, " +
+					"^(state pull, workspace delete, )?apply, apply, workspace list, state pull, state pull, state push, destroy, " +
 						"state pull, state push, workspace delete$"))
 			})
 		}

@@ -171,15 +171,6 @@ func (s *session) runBase(ctx context.Context, i opentofu.Installation, in place
 	return s.run(ctx, base, in, vars, args...)
 }
 
-// execute runs OpenTofu in a directory of the scratch directory, outside of the workspace.
-func (s *session) execute(ctx context.Context, i opentofu.Installation, dir string, args ...string) ([]byte, error) {
-	env, err := s.environment(false)
-	if err != nil {
-		return nil, err
-	}
-	return s.patiently(ctx, i, s.command(dir, env, args...))
-}
-
 // command describes a run of OpenTofu in a directory of the scratch directory.
 func (s *session) command(dir string, env map[string]string, args ...string) opentofu.Command {
 	if args[0] == "show" {
@@ -223,7 +214,7 @@ const (
 	unlockPlace  place = "unlock"  // the same, while another place is in use
 	outsidePlace place = "outside" // the same, in the default workspace
 	namedPlace   place = "named"   // the same, never alone: OpenTofu makes the workspace where there is none
-	reservePlace place = baseVariant
+	reservePlace place = "base"
 	applyPlace   place = applyVariant
 	destroyPlace place = destroyVariant
 )
@@ -233,10 +224,10 @@ func (p place) works() bool { return p == applyPlace || p == destroyPlace }
 
 // variant is the part of a prepared directory that a place links to.
 func (p place) variant() string {
-	if p.works() {
-		return string(p)
+	if p == destroyPlace {
+		return destroyVariant
 	}
-	return baseVariant
+	return applyVariant
 }
 
 // link makes a working directory of symlinks to a prepared variant.
