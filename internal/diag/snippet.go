@@ -25,19 +25,11 @@ func (s Source) find(pos Pos) (snippet, bool) {
 		return snippet{}, false
 	}
 	text, ok := s(pos.File)
-	if !ok {
+	lines := strings.SplitAfter(text, "\n")
+	if !ok || pos.Line > len(lines) {
 		return snippet{}, false
 	}
-	offset := 0
-	for range pos.Line - 1 {
-		length := strings.IndexByte(text[offset:], '\n')
-		if length < 0 {
-			return snippet{}, false
-		}
-		offset += length + 1
-	}
-	line, _, _ := strings.Cut(text[offset:], "\n")
-	found := snippet{line: strings.TrimSuffix(line, "\r"), offset: offset}
+	found := snippet{line: strings.TrimRight(lines[pos.Line-1], "\r\n"), offset: len(strings.Join(lines[:pos.Line-1], ""))}
 	found.start = min(max(pos.Column-1, 0), utf8.RuneCountInString(found.line))
 	found.end = found.start + extent([]rune(found.line)[found.start:])
 	return found, true

@@ -143,14 +143,14 @@ func (a *adoption) declare() {
 	slices.Sort(a.secrets)
 }
 
-// kinds are the types of BOSH's variables by the keys that tell them apart, the first that is there.
-var kinds = []struct{ key, kind string }{ //nolint:gochecknoglobals // a constant table
+// generatedKinds are the types of BOSH's variables by the keys that tell them apart, the first that is there.
+var generatedKinds = []struct{ key, kind string }{ //nolint:gochecknoglobals // a constant table
 	{"certificate", "certificate"}, {"ca", "certificate"}, {"public_key_fingerprint", "ssh"}, {"private_key", "rsa"}, {"public_key", "rsa"}, {"password", "user"},
 }
 
 // generatedKind is the type of a variable of BOSH with these keys; "" where there is none.
 func generatedKind(keys map[string]bool) string {
-	for _, one := range kinds {
+	for _, one := range generatedKinds {
 		if keys[one.key] {
 			return one.kind
 		}

@@ -12,24 +12,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 )
 
-// The kinds of files, told apart by their content.
-type kind int
+// kinds are the kinds of archives by what their files begin with. Those of the last two are not read.
+var kinds = []struct{ kind, magic string }{ //nolint:gochecknoglobals // a constant table
+	{zipArchive, "PK\x03\x04"}, {zipArchive, "PK\x05\x06"}, {"gzip", "\x1f\x8b"}, {"bzip2", "BZh"}, {"xz", "\xfd7zXZ\x00"}, {"zstd", "\x28\xb5\x2f\xfd"},
+}
 
-const (
-	plainFile kind = iota
-	zipArchive
-	tarArchive
-	gzipArchive
-	bzip2Archive
-	xzArchive
-	zstdArchive
-)
-
-// The archives that are not read.
-var unread = map[kind]string{xzArchive: "xz", zstdArchive: "zstd"} //nolint:gochecknoglobals // a constant table
+const zipArchive = "zip"
 
 // tarMagic stands at this place of the first header of a tar archive.
 const (
@@ -37,39 +29,26 @@ const (
 	tarMagicAt = 257
 )
 
-// kindOf looks at the beginning of a file.
-func kindOf(file io.ReaderAt) (kind, error) {
+// kindOf looks at the beginning of a file. It returns "tar", a kind of the table, or "" for a file that is no archive.
+func kindOf(file io.ReaderAt) (string, error) {
 	head := make([]byte, tarMagicAt+len(tarMagic))
 	count, err := file.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return plainFile, err
+		return "", err
 	}
-	head = head[:count]
-	for _, known := range []struct {
-		kind  kind
-		magic string
-	}{
-		{zipArchive, "PK\x03\x04"},
-		{zipArchive, "PK\x05\x06"},
-		{gzipArchive, "\x1f\x8b"},
-		{bzip2Archive, "BZh"},
-		{xzArchive, "\xfd7zXZ\x00"},
-		{zstdArchive, "\x28\xb5\x2f\xfd"},
-	} {
-		if bytes.HasPrefix(head, []byte(known.magic)) {
+	for _, known := range kinds {
+		if bytes.HasPrefix(head[:count], []byte(known.magic)) {
 			return known.kind, nil
 		}
 	}
-	if bytes.HasSuffix(head, []byte(tarMagic)) && len(head) > tarMagicAt {
-		return tarArchive, nil
+	if string(head[tarMagicAt:]) == tarMagic {
+		return "tar", nil
 	}
-	return plainFile, nil
+	return "", nil
 }
 
-// archiveEndings are the endings of names that promise an archive.
-var archiveEndings = []string{ //nolint:gochecknoglobals // a constant table
-	".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst",
-}
+// archiveName matches the names that promise an archive.
+var archiveName = regexp.MustCompile(`\.(zip|tgz|tbz2|txz|tzst|tar(\.(gz|bz2|xz|zst))?)$`)
 
 // unpack writes the content of a fetched file into a tree: the files of an archive, or the file itself under its name. The
 // archive may be hostile.
@@ -84,18 +63,16 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		return err
 	}
 	if plain {
-		found = plainFile
+		found = ""
 	}
 	switch found {
 	case zipArchive:
 		return archiveFinding(unpackZip(ctx, file, into))
-	case tarArchive, gzipArchive, bzip2Archive:
+	case "tar", "gzip", "bzip2":
 		return archiveFinding(unpackTar(ctx, file, found, into))
-	case plainFile:
-		for _, ending := range archiveEndings {
-			if strings.HasSuffix(name, ending) && !plain {
-				return findingf("archive", "it is no archive, in spite of its name")
-			}
+	case "":
+		if archiveName.MatchString(name) && !plain {
+			return findingf("archive", "it is no archive, in spite of its name")
 		}
 		info, err := file.Stat()
 		if err != nil {
@@ -103,7 +80,7 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		}
 		return into.add(ctx, name, 0o755, info.Size(), file)
 	default:
-		return findingf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", unread[found])
+		return findingf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", found)
 	}
 }
 
@@ -153,15 +130,15 @@ func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 	return nil
 }
 
-func unpackTar(ctx context.Context, file io.Reader, found kind, into *tree) error {
+func unpackTar(ctx context.Context, file io.Reader, found string, into *tree) error {
 	switch found {
-	case gzipArchive:
+	case "gzip":
 		unzipped, err := gzip.NewReader(file)
 		if err != nil {
 			return err
 		}
 		file = unzipped
-	case bzip2Archive:
+	case "bzip2":
 		file = bzip2.NewReader(file)
 	}
 	source := &endReader{reader: file}

@@ -5,6 +5,7 @@
 package pakbuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,20 +166,12 @@ func unusable(err error, place string) error {
 
 func newFetcher(dir string, options Options) (*fetcher, error) {
 	made := &fetcher{
-		client: options.Client, pause: options.Pause, dir: options.CacheDir, limit: options.MaxBinary,
-		say: func(format string, args ...any) { _, _ = fmt.Fprintf(options.Progress, format+"\n", args...) }, // nobody to tell
-	}
-	if made.client == nil {
-		made.client = newClient()
+		client: cmp.Or(options.Client, newClient()), pause: options.Pause, dir: cmp.Or(options.CacheDir, filepath.Join(dir, "downloads")),
+		limit: cmp.Or(options.MaxBinary, maxBinary),
+		say:   func(format string, args ...any) { _, _ = fmt.Fprintf(options.Progress, format+"\n", args...) }, // nobody to tell
 	}
 	if made.pause == nil {
 		made.pause = pause
-	}
-	if made.dir == "" {
-		made.dir = filepath.Join(dir, "downloads")
-	}
-	if made.limit == 0 {
-		made.limit = maxBinary
 	}
 	if err := os.MkdirAll(made.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory for downloads: %w", err)

@@ -101,13 +101,23 @@ func (d *definition) bosh(bosh *yaml.Node) {
 	}
 }
 
+// read reads the file that a node names.
+func (d *definition) read(node *yaml.Node, name string) (data []byte, ok bool) {
+	data, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
+	if err != nil {
+		var found *fs.PathError
+		if errors.As(err, &found) {
+			err = found.Err // the message names the file once
+		}
+		d.errorf(node, "missing-file", "%q cannot be read: %s; paths are relative to the pak and inside of it", name, err)
+	}
+	return data, err == nil
+}
+
 // text reads a referenced file, which becomes a text of the definition.
 func (d *definition) text(ref *yaml.Node) *yaml.Node {
-	data, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(ref.Value)))
-	switch {
-	case err != nil:
-		d.errorf(ref, "missing-file", "%s", shortly(ref.Value, err))
-	case !utf8.Valid(data):
+	data, _ := d.read(ref, ref.Value)
+	if !utf8.Valid(data) {
 		d.errorf(ref, "encoding", "%s is not UTF-8 text", ref.Value)
 		data = nil
 	}
@@ -124,13 +134,10 @@ func (d *definition) image(root *yaml.Node) {
 	if !isFile {
 		return
 	}
-	data, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
-	if err != nil {
-		d.errorf(node, "missing-file", "%s", shortly(name, err))
-		return
-	}
+	data, ok := d.read(node, name)
 	kind := brokerpak.ImageType(name, data)
 	switch {
+	case !ok:
 	case kind == "":
 		d.errorf(node, "image", "%s must be a PNG, JPEG or SVG image", name)
 	case len(data) > maxImage:
@@ -146,13 +153,4 @@ func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {
 // isText tells whether a node is a text that is not empty.
 func isText(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" && node.Value != ""
-}
-
-// shortly names the file once.
-func shortly(name string, err error) string {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
-		err = pathError.Err
-	}
-	return fmt.Sprintf("%q cannot be read: %s; paths are relative to the pak and inside of it", name, err)
 }

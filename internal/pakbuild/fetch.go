@@ -56,10 +56,8 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 
 // pause waits, or ends with the context.
 func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(duration):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

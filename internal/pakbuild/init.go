@@ -3,7 +3,6 @@ package pakbuild
 import (
 	"crypto/rand"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -144,7 +143,7 @@ func copyPak(paks embed.FS, from, dir string, change func(name, file, text strin
 			above := strings.Repeat("../", strings.Count(file, "/"))
 			changed = "# yaml-language-server: $schema=" + above + SchemaFile(kind) + "\n" + changed
 		}
-		return create(filepath.Join(dir, filepath.FromSlash(file)), changed)
+		return writeFile(filepath.Join(dir, filepath.FromSlash(file)), []byte(changed), readable) // an author shares it
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the pak: %w", err)
@@ -188,18 +187,4 @@ func newID() string {
 	_, _ = rand.Read(raw[:]) // never fails
 	raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
-}
-
-// create writes a file for the author, who will share it: with ordinary modes.
-func create(name, text string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // an author's file
-		return err
-	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, readable) //nolint:gosec // an author's file
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.WriteString(text)
-	return err
 }

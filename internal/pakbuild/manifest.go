@@ -24,7 +24,7 @@ func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string
 		}
 		name := fmt.Sprintf("definitions/service%d-%s.yml", i, service.Name)
 		names = append(names, name)
-		if err := writeFile(filepath.Join(stage, filepath.FromSlash(name)), text); err != nil {
+		if err := writeFile(filepath.Join(stage, filepath.FromSlash(name)), text, 0o600); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", pak.Display(manifestName), err)
 	}
-	return writeFile(filepath.Join(stage, manifestName), text)
+	return writeFile(filepath.Join(stage, manifestName), text, 0o600)
 }
 
 // builtManifest is the manifest with the paths of the built definitions and the platforms of the build.
@@ -48,25 +48,24 @@ func builtManifest(pak *brokerpak.Pak, definitions []string, platforms []brokerp
 	if err != nil {
 		return nil, err
 	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	for _, name := range definitions {
-		list.Content = append(list.Content, textNode(name))
+	for key, list := range map[string]any{"service_definitions": definitions, "platforms": platforms} {
+		var written yaml.Node
+		if err := written.Encode(list); err != nil {
+			return nil, err
+		}
+		rename(root, key, key, &written)
 	}
-	rename(root, "service_definitions", "service_definitions", list)
-	list = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	for _, platform := range platforms {
-		entry := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		set(entry, "os", textNode(platform.OS))
-		set(entry, "arch", textNode(platform.Arch))
-		list.Content = append(list.Content, entry)
-	}
-	rename(root, "platforms", "platforms", list)
 	return encode(root)
 }
 
-func writeFile(name string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+// writeFile writes a file of a mode, and the directories above it for those who may read it.
+func writeFile(name string, text []byte, mode fs.FileMode) error {
+	dirs := fs.FileMode(0o700)
+	if mode == readable {
+		dirs = 0o755
+	}
+	if err := os.MkdirAll(filepath.Dir(name), dirs); err != nil {
 		return err
 	}
-	return os.WriteFile(name, text, 0o600)
+	return os.WriteFile(name, text, mode)
 }

@@ -26,6 +26,7 @@ var catalogText string
 // catalog is what the catalog says of a service.
 type catalog struct {
 	*brokerpak.Service
+	module *hclfile.Module // of the provision template
 	// HasSecrets and ReadsVariables say why secure manifests are needed.
 	HasSecrets, ReadsVariables, ImageIsFile bool
 	Configs                                 []string
@@ -89,8 +90,7 @@ func newAdapterErrands(c catalog) *adapterErrands {
 	for c.Provision.Bosh.HasGroupOrJob(errands.Group) {
 		errands.Group = "adapter-" + errands.Group // the adapter takes the group that the service does not know
 	}
-	module, _ := hclfile.Inspect(c.Provision.Templates) // as in newCatalog
-	if what, at := c.Provision.NeedsOutputs(module.Outputs); what != "" {
+	if what, at := c.Provision.NeedsOutputs(c.module.Outputs); what != "" {
 		errands.Apply, errands.NeedsOutput, errands.Needed = "", what, at.String()
 	}
 	return errands
@@ -109,7 +109,7 @@ func (c catalog) text() (string, error) {
 func newCatalog(service *brokerpak.Service) catalog {
 	module, _ := hclfile.Inspect(service.Provision.Templates) // what is wrong with it is none of the catalog's business
 	c := catalog{
-		Service: service, HasSecrets: len(module.SensitiveOutputs) > 0, ReadsVariables: readsBoshVariables(service),
+		Service: service, module: module, HasSecrets: len(module.SensitiveOutputs) > 0, ReadsVariables: readsBoshVariables(service),
 		ImageIsFile: strings.HasPrefix(service.ImageURL, "file://"),
 	}
 	c.Addresses, c.AllAddresses = addresses(service)

@@ -1,11 +1,11 @@
 package pakdoc
 
 import (
-	"archive/zip"
 	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 	"text/template"
@@ -58,7 +58,7 @@ type InfoPlan struct {
 // InfoFile is a file of a zip; Size is in bytes, unpacked.
 type InfoFile struct {
 	Mode string `json:"mode"`
-	Size uint64 `json:"size"`
+	Size int64  `json:"size"`
 	Name string `json:"name"`
 }
 
@@ -92,22 +92,20 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	if !pak.IsZip() {
 		return info, nil
 	}
-	contents, err := readIndex(pak.Path)
-	info.Contents = contents
-	return info, err
-}
-
-func readIndex(path string) (files []InfoFile, err error) {
-	archive, err := zip.OpenReader(path)
+	err := fs.WalkDir(pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := entry.Info()
+		if err == nil {
+			info.Contents = append(info.Contents, InfoFile{file.Mode().String(), file.Size(), name})
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the index of %s: %w", path, err)
+		err = fmt.Errorf("reading the index of %s: %w", pak.Path, err)
 	}
-	defer func() { _ = archive.Close() }() // opened for reading: closing cannot lose anything
-	files = []InfoFile{}
-	for _, file := range archive.File {
-		files = append(files, InfoFile{file.Mode().String(), file.UncompressedSize64, file.Name})
-	}
-	return files, nil
+	return info, err
 }
 
 //go:embed info.txt.tmpl

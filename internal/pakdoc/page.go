@@ -1,6 +1,7 @@
 package pakdoc
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -144,14 +145,15 @@ func dataImage(url string) string {
 	return ""
 }
 
+// openable matches the URLs that a browser can open.
+var openable = regexp.MustCompile(`^(https?://|mailto:)`)
+
 // links returns the pages about the service that a browser can open.
 func links(s *brokerpak.Service) []link {
 	var all []link
 	for _, candidate := range []link{{"Documentation", s.DocumentationURL}, {"Support", s.SupportURL}} {
-		for _, scheme := range []string{"https://", "http://", "mailto:"} {
-			if strings.HasPrefix(candidate.URL, scheme) {
-				all = append(all, candidate)
-			}
+		if openable.MatchString(candidate.URL) {
+			all = append(all, candidate)
 		}
 	}
 	return all

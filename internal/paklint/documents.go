@@ -99,20 +99,19 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 		}
 	}
 	for _, document := range documents {
+		var added []*yaml.Node
 		if _, list := yamltree.Get(document.root, "variables"); list != nil {
-			for _, entry := range list.Content {
-				note(document, entry)
-			}
+			added = append(added, list)
 		}
 		for _, operation := range operations(document.root) {
-			if !strings.HasPrefix(operation.path, "/variables") {
-				continue
+			if strings.HasPrefix(operation.path, "/variables") {
+				added = append(added, operation.added)
 			}
-			note(document, operation.added)
-			if operation.added.Kind == yaml.SequenceNode {
-				for _, entry := range operation.added.Content {
-					note(document, entry)
-				}
+		}
+		for _, one := range added {
+			note(document, one)
+			for _, entry := range one.Content {
+				note(document, entry)
 			}
 		}
 	}

@@ -139,8 +139,3 @@ func (c *serviceCheck) run(ctx context.Context) error {
 	p.jobs()
 	return nil
 }
-
-// actions are the actions of the service by name.
-func (c *serviceCheck) actions() map[string]*brokerpak.Action {
-	return map[string]*brokerpak.Action{"provision": &c.service.Provision, "bind": &c.service.Bind}
-}

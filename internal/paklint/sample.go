@@ -126,13 +126,9 @@ func (c *player) context() map[string]any {
 	return context
 }
 
-// releaseNames are the releases that the definition names.
+// releaseNames are the releases that the definition names besides those that it requires.
 func (c *player) releaseNames() []string {
-	bosh := c.service.Provision.Bosh
-	names := slices.Clone(bosh.Requires.NoDowngrade)
-	for _, constraint := range bosh.Requires.Releases {
-		names = append(names, constraint.Name)
-	}
+	names := slices.Clone(c.service.Provision.Bosh.Requires.NoDowngrade)
 	for _, site := range c.sites() {
 		for _, call := range site.Calls() {
 			if call.Name == "release.version" && call.FirstArg != "" {

@@ -39,13 +39,12 @@ func (c *serviceCheck) specification() {
 			c.diags.Warnf(plan.Pos, "required", "properties of plan %q are required; write {} for none", plan.Name)
 		}
 	}
-	actions := c.actions()
-	for _, name := range value.Keys(actions) {
-		c.variables(name+".plan_inputs", actions[name].PlanInputs)
-		c.variables(name+".user_inputs", actions[name].UserInputs)
-		c.variables(name+".outputs", actions[name].Outputs)
+	for name, action := range map[string]*brokerpak.Action{"provision": &c.service.Provision, "bind": &c.service.Bind} {
+		c.variables(name+".plan_inputs", action.PlanInputs)
+		c.variables(name+".user_inputs", action.UserInputs)
+		c.variables(name+".outputs", action.Outputs)
 		computed := map[string]diag.Pos{}
-		for _, input := range actions[name].ComputedInputs {
+		for _, input := range action.ComputedInputs {
 			c.once(name+".computed_inputs", computed, input.Name, input.Pos)
 		}
 	}
