@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/base64"
 	"html"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,27 +223,21 @@ func written(text string, char rune) []int {
 	return all
 }
 
+// What stands for a character in hexadecimal digits: its octets, each encoded by itself, in a URL, which may be encoded more than once, or
+// after backslashes; and the two halves of one in JSON.
+var (
+	urlOctet     = regexp.MustCompile(`^%(?:25)*([0-9A-Fa-f]{2})`)
+	escapedOctet = regexp.MustCompile(`^\\+x([0-9A-Fa-f]{2})`)
+	surrogates   = regexp.MustCompile(`^\\+u([dD][89ABab][0-9A-Fa-f]{2})\\+u([dD][C-Fc-f][0-9A-Fa-f]{2})`)
+)
+
 // decode reads an escaped character at the beginning of a text. The length is 0 when there is none.
 func decode(text string) (rune, int) {
 	switch text[0] {
 	case '\\':
 		return unescape(text)
 	case '%':
-		return octets(text, func(text string) (byte, int) {
-			rest, found := strings.CutPrefix(text, "%")
-			for again := found; again; {
-				rest, again = strings.CutPrefix(rest, "25") // encoded more than once
-			}
-			code, ok := hexadecimal(rest, 2)
-			switch size := len(text) - len(rest); {
-			case !found:
-				return 0, 0
-			case ok:
-				return byte(code), size + 2 //nolint:gosec // two digits
-			default:
-				return '%', size
-			}
-		})
+		return octets(text, urlOctet)
 	case '&':
 		if end := strings.IndexByte(text[:min(len(text), len("&#x10ffff;"))], ';'); end > 0 {
 			if char, size := utf8.DecodeRuneInString(html.UnescapeString(text[:end+1])); char != '&' || text[:end+1] == "&amp;" {
@@ -257,53 +252,31 @@ func decode(text string) (rune, int) {
 func unescape(text string) (rune, int) {
 	rest := strings.TrimLeft(text, `\`)
 	slashes := len(text) - len(rest)
-	if rest == "" {
-		return '\\', 1
+	if strings.HasPrefix(rest, "x") {
+		return octets(text, escapedOctet)
 	}
-	switch rest[0] {
-	case 'n', 'r', 't', 'v', 'f':
-		return ' ', slashes + 1
-	case 'a', 'b':
-		return '\a' + rune(rest[0]-'a'), slashes + 1
-	case 'x':
-		return octets(text, func(text string) (byte, int) {
-			rest := strings.TrimLeft(text, `\`)
-			code, ok := hexadecimal(strings.TrimPrefix(rest, "x"), 2)
-			if !ok || rest[0] != 'x' || len(rest) == len(text) {
-				return 0, 0
-			}
-			return byte(code), len(text) - len(rest) + 3 //nolint:gosec // two digits
-		})
-	case 'u', 'U':
-		digits := 4
-		if rest[0] == 'U' {
-			digits = 8
-		}
-		if code, ok := hexadecimal(rest[1:], digits); ok {
-			if low, size := rune(0), 0; utf16.IsSurrogate(rune(code)) && strings.HasPrefix(rest[1+digits:], `\`) { //nolint:gosec // four digits
-				low, size = unescape(rest[1+digits:])
-				return utf16.DecodeRune(rune(code), low), slashes + 1 + digits + size //nolint:gosec // four digits
-			}
-			return rune(code), slashes + 1 + digits //nolint:gosec // at most 8 digits
-		}
+	if char, _, tail, err := strconv.UnquoteChar(`\`+rest, 0); err == nil {
+		return char, len(text) - len(tail)
+	}
+	if pair := surrogates.FindStringSubmatch(text); pair != nil {
+		return utf16.DecodeRune(rune(hexadecimal(pair[1])), rune(hexadecimal(pair[2]))), len(pair[0])
 	}
 	char, size := utf8.DecodeRuneInString(rest)
-	if isWord(char) {
+	if size == 0 || isWord(char) {
 		return '\\', 1
 	}
 	return char, slashes + size
 }
 
-// octets reads the bytes of a character, each encoded by itself.
-func octets(text string, read func(string) (byte, int)) (rune, int) {
+// octets reads the bytes of a character, each encoded in the same form.
+func octets(text string, form *regexp.Regexp) (rune, int) {
 	var bytes []byte
-	at := 0
-	for len(bytes) < utf8.UTFMax {
-		code, size := read(text[at:])
-		if size == 0 {
+	for at := 0; len(bytes) < utf8.UTFMax; {
+		found := form.FindStringSubmatch(text[at:])
+		if found == nil {
 			break
 		}
-		bytes, at = append(bytes, code), at+size
+		bytes, at = append(bytes, byte(hexadecimal(found[1]))), at+len(found[0])
 		if utf8.FullRune(bytes) {
 			char, _ := utf8.DecodeRune(bytes)
 			return char, at
@@ -312,10 +285,8 @@ func octets(text string, read func(string) (byte, int)) (rune, int) {
 	return 0, 0
 }
 
-func hexadecimal(text string, digits int) (uint64, bool) {
-	if len(text) < digits {
-		return 0, false
-	}
-	code, err := strconv.ParseUint(text[:digits], 16, 32)
-	return code, err == nil
+// hexadecimal is the number of a few digits.
+func hexadecimal(digits string) uint16 {
+	code, _ := strconv.ParseUint(digits, 16, 16) // a pattern found them
+	return uint16(code)                          //nolint:gosec // at most 16 bits
 }
