@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"service-adapter/spec/kit/broker"
 )
 
 var indentedShellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
@@ -48,8 +50,8 @@ func newOperatorsSite(t *testing.T) operatorsSite {
 	if err := addBinaries(repository(t), pak); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "service-adapter"), ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, output)
+	if err := os.Symlink(broker.Binary(t), filepath.Join(dir, "service-adapter")); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "deployments"), []byte("bosh\nservice-instance_i1\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/broker"
 )
 
 // readmeCommands are the commands of the README and how a test of this package sees that they work.
@@ -43,12 +45,11 @@ func readmeCommands(t *testing.T) map[string]func(*testing.T) {
 // authorsDir is a directory from which the README's paths below build/ lead to what was built here.
 func authorsDir(t *testing.T) string {
 	t.Helper()
-	dir, root := t.TempDir(), repository(t)
-	binary := filepath.Join(root, "build", "bin", "service-adapter")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, output)
-	}
-	if err := os.Symlink(filepath.Join(root, "build"), filepath.Join(dir, "build")); err != nil {
+	dir := t.TempDir()
+	build := filepath.Join(dir, "build")
+	err := errors.Join(os.MkdirAll(filepath.Join(build, "bin"), 0o700), os.Symlink(kit.Path("build", "tofu"), filepath.Join(build, "tofu")),
+		os.Symlink(broker.Binary(t), filepath.Join(build, "bin", "service-adapter")))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -107,7 +107,7 @@ func addBinaries(root, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	defer pak.Close() // opened for reading: closing cannot lose anything
 	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
 	for _, binary := range pak.Manifest.Binaries {
 		from, to := filepath.Join(root, "build", "providers", binary.Name), filepath.Join(bin, binary.Name+"_v"+binary.Version)

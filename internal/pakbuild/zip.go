@@ -2,6 +2,7 @@ package pakbuild
 
 import (
 	"archive/zip"
+	"compress/flate"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ const readable = 0o644
 
 func packAll(ctx context.Context, dir string, target io.Writer) error {
 	writer := zip.NewWriter(target)
+	// Most of a pak is OpenTofu, for which the default takes three times as long and saves a seventh of the size.
+	writer.RegisterCompressor(zip.Deflate, func(to io.Writer) (io.WriteCloser, error) { return flate.NewWriter(to, flate.BestSpeed) })
 	files := os.DirFS(dir)
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error { // in the order of the names
 		if err != nil || entry.IsDir() {
