@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
+	"service-adapter/internal/director"
 	"service-adapter/internal/lifecycle"
 )
 
@@ -101,4 +106,167 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		return outcome(err, unlocked)
 	}
 	return run.attach(command)
+}
+
+// removal are the flags of commands that remove things.
+type removal struct {
+	selection
+	forget, dryRun bool
+	// existing is a file with ids and names of deployments, director one that says how to reach a Director. With the former, or with gone,
+	// those are meant that are not there; allowAll allows that these are all.
+	existing, director string
+	gone, allowAll     bool
+	// wait is how long the broker may take to deploy what was created.
+	wait time.Duration
+}
+
+func (r *removal) flags(command *cobra.Command) {
+	r.selection.flags(command)
+	command.Args = r.check
+	command.Flags().StringVar(&r.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
+	command.Flags().BoolVar(&r.allowAll, "allow-all", false, "even if these are all there are")
+	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
+	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
+}
+
+func (r *removal) goneFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&r.gone, "gone", false, "those whose deployment the Director of --director does not have")
+	command.Flags().StringVar(&r.director, "director", "", "a file that says how to reach the Director, with --gone")
+	command.Flags().DurationVar(&r.wait, "wait", time.Minute, "with --gone, ask the Director again after this time")
+}
+
+// check makes sure that a command line says what to remove, in one way.
+func (r *removal) check(command *cobra.Command, ids []string) error {
+	careful := r.gone || r.existing != ""
+	if careful && len(r.conditions) == 0 {
+		// What is in another condition may be about to get a deployment, or to be listed.
+		r.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
+	}
+	switch {
+	case !r.gone && r.director != "":
+		return errors.New("--director goes with --gone")
+	case !careful && r.allowAll:
+		return errors.New("--allow-all goes with --existing")
+	case !r.gone:
+		return r.selection.check(command, ids)
+	case len(ids) > 0 || r.all || r.existing != "":
+		return errors.New("--gone excludes ids, --all and --existing")
+	case r.director == "":
+		return errors.New("--gone needs --director FILE")
+	case r.wait < 0:
+		return errors.New("--wait must not be negative")
+	}
+	return nil
+}
+
+// items returns what to remove.
+func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+	var known inventory
+	switch {
+	case r.existing != "":
+		known = listedIn(r.existing)
+	case !r.gone:
+		return r.selection.items(ctx, streams, operator, ids)
+	default:
+		var err error
+		if known, err = deployedBy(r.director); err != nil {
+			return nil, err
+		}
+	}
+	// First what is stored and then what exists: what is created in between is not known here.
+	all, err := listed(ctx, streams, operator, r.kind, &filter{})
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	meant, err := r.unknown(ctx, known, all, all)
+	meant = r.settled(streams, meant)
+	if err != nil || len(meant) == 0 || r.dryRun || !r.gone || r.wait == 0 {
+		return meant, err
+	}
+	say(streams, fmt.Sprintf("asking the Director again in %s, for the broker may be about to deploy what is new", r.wait))
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(r.wait):
+	}
+	return r.unknown(ctx, known, all, meant)
+}
+
+// inventory lists what exists by ids or deployments. The doubt is what to say if it names none of so many that are stored.
+type inventory func(ctx context.Context, stored int) (names []string, doubt string, err error)
+
+// listedIn is the inventory of a file, with a name in each line. A file without any, or without an end to its last line, is refused: it is
+// more likely that making it failed than that nothing exists.
+func listedIn(path string) inventory {
+	return func(_ context.Context, stored int) (names []string, doubt string, err error) {
+		text, err := os.ReadFile(path) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, "", fmt.Errorf("reading what exists: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if name := strings.TrimSpace(line); name != "" {
+				names = append(names, name)
+			}
+		}
+		switch {
+		case len(names) == 0:
+			err = fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
+		case !strings.HasSuffix(string(text), "\n"):
+			err = fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
+		}
+		return names, fmt.Sprintf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see "+
+			"them, name the ids or add --allow-all", path, stored), err
+	}
+}
+
+// deployedBy is the inventory of the Director that a file says how to reach.
+func deployedBy(file string) (inventory, error) {
+	config, err := director.ReadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	client, err := director.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return func(ctx context.Context, stored int) ([]string, string, error) {
+		deployments, err := client.Deployments(ctx)
+		return deployments, fmt.Sprintf("the Director %s has %d deployments and none of them is that of one of the %d instances: unless it is the wrong "+
+			"Director, or a client that may not see them, name the instances or add --allow-all", client.Address(), len(deployments), stored), err
+	}, nil
+}
+
+// unknown returns those of the candidates that an inventory does not have. That it has none of all is an error, unless that is allowed.
+func (r *removal) unknown(ctx context.Context, known inventory, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
+	names, doubt, err := known(ctx, len(all))
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
+	}
+	exists := func(stored lifecycle.Stored) bool { return named[stored.ID] || named[stored.Deployment] }
+	if !r.allowAll && !slices.ContainsFunc(all, exists) {
+		return nil, errors.New(doubt)
+	}
+	return slices.DeleteFunc(slices.Clone(candidates), exists), nil
+}
+
+// settled returns those that the filter means, and tells of those that are in another condition.
+func (r *removal) settled(streams Streams, candidates []lifecycle.Stored) []lifecycle.Stored {
+	anyCondition := r.filter
+	anyCondition.conditions = nil
+	return slices.DeleteFunc(candidates, func(stored lifecycle.Stored) bool {
+		switch {
+		case !anyCondition.means(&stored):
+		case stored.Deployment == "":
+			say(streams, fmt.Sprintf("%s %s: left alone, its deployment is not known", stored.Kind, stored.ID))
+		case !r.means(&stored):
+			say(streams, fmt.Sprintf("%s %s: left alone, it is %s; name its id, or the condition with --condition", stored.Kind, stored.ID, stored.Condition))
+		default:
+			return false
+		}
+		return true
+	})
 }

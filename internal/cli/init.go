@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"service-adapter/brokerpak"
 	"service-adapter/internal/pakbuild"
+	"service-adapter/internal/paktest"
 )
 
 const initHelp = `Write a small complete pak into a directory, which must be empty or not exist: a manifest, a service definition with a BOSH manifest
@@ -80,7 +81,7 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := write(streams, dir+"\n"+listing(files)); err != nil {
+	if err := write(streams, strings.Join(files, "\n")+"\n"); err != nil {
 		return err
 	}
 	for _, note := range notes {
@@ -90,38 +91,47 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	return nil
 }
 
-// addSchemas writes the JSON Schemas that a new pak's files name, and returns all its files, sorted.
+// addSchemas writes the JSON Schemas that a new pak's files name, and returns the paths of all its files, sorted.
 func addSchemas(dir string, files []string) ([]string, error) {
 	for kind, schema := range schemas() {
-		file := pakbuild.SchemaFile(kind)
-		err := os.MkdirAll(filepath.Join(dir, path.Dir(file)), 0o755) //nolint:gosec // an author's
+		file := filepath.Join(dir, pakbuild.SchemaFile(kind))
+		err := os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // an author's
 		if err == nil {
-			err = writeFile(filepath.Join(dir, file), 0o644, func(to io.Writer) error { return writeJSON(to, schema()) })
+			err = writeFile(file, 0o644, func(to io.Writer) error { return writeJSON(to, schema()) })
 		}
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file)
+		files = append(files, pakbuild.SchemaFile(kind))
 	}
 	slices.Sort(files)
+	for i := range files {
+		files[i] = filepath.Join(dir, files[i])
+	}
 	return files, nil
 }
 
-// listing draws sorted files as an indented tree.
-func listing(files []string) string {
-	var out strings.Builder
-	shown := "."
-	for _, file := range files {
-		dir, name := path.Split(file)
-		if dir = path.Clean(dir); dir != "." && dir != shown {
-			fmt.Fprintf(&out, "  %s/\n", dir)
-			shown = dir
-		}
-		indent := "  "
-		if dir != "." {
-			indent = "    "
-		}
-		fmt.Fprintf(&out, "%s%s\n", indent, name)
+const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml, of a service definition, or of a test case. Editors complete and check
+the files with it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
+
+  # yaml-language-server: $schema=.schemas/definition.json`
+
+// newSchema is `pak schema manifest|definition|case`.
+func newSchema(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:       "schema manifest|definition|case",
+		Short:     "Print the JSON Schema of a pak's files, for editors",
+		Long:      schemaHelp + exits("0 the schema was written"),
+		Example:   "  service-adapter pak schema definition > redis/.schemas/definition.json",
+		Args:      cobra.MatchAll(exactly("manifest, definition or case"), cobra.OnlyValidArgs),
+		ValidArgs: []string{"manifest", "definition", "case"},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return writeJSON(streams.Out, schemas()[args[0]]())
+		},
 	}
-	return out.String()
+}
+
+// schemas are those of the kinds of files.
+func schemas() map[string]func() map[string]any {
+	return map[string]func() map[string]any{"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema, "case": paktest.Schema}
 }

@@ -59,11 +59,11 @@ func isExit(err error, code int) bool {
 	return errors.As(err, &refused) && refused.code == code
 }
 
-// call runs a command of the adapter in this process.
-func (r *run) call(command string, parameters map[string]any) (string, error) {
+// call runs a command of the adapter in this process. The product is what it prints, decoded: nil where it prints nothing.
+func (r *run) call(command string, parameters map[string]any) (printed string, product map[string]any, err error) {
 	input, err := odb.Input(command, parameters)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	var stdout, stderr bytes.Buffer
 	refused := &refusal{command: command}
@@ -72,12 +72,15 @@ func (r *run) call(command string, parameters map[string]any) (string, error) {
 		Getenv: r.getenv, Failed: func(reason string) { refused.reason = strings.TrimSpace(reason) },
 	})
 	if refused.code == 0 {
-		return stdout.String(), nil
+		if stdout.Len() > 0 {
+			product, err = value.DecodeObject(stdout.Bytes())
+		}
+		return stdout.String(), product, err
 	}
 	refused.user = stdout.String()
 	if refused.user != "" {
 		r.outcome["error"] = refused.user
 	}
 	r.outcome["exit"], r.outcome["operator_error"] = int64(refused.code), refused.reason
-	return "", refused
+	return "", nil, refused
 }

@@ -115,12 +115,14 @@ func (r *reader) read(made Case, root *yaml.Node) (Case, error) {
 		return made, faultAt(made, root, "service", "service %q is not in the pak; it has: %s", made.Service, strings.Join(names, ", "))
 	}
 	_, steps := yamltree.Get(root, "steps")
-	if steps != nil && (made.Create != nil || made.Update != nil || made.Bind != nil) {
-		return made, faultAt(made, root, "steps", "a case has either steps, or create, update and bind")
-	}
-	written := steps != nil
-	if !written {
+	written := steps != nil && !yamltree.IsNull(steps)
+	switch {
+	case !written:
 		steps = requests(made, root)
+	case made.Create != nil || made.Update != nil || made.Bind != nil:
+		return made, faultAt(made, root, "steps", "a case has either steps, or create, update and bind")
+	case len(steps.Content) == 0:
+		return made, faultAt(made, root, "steps", "a case has at least one step")
 	}
 	made.Steps = nil
 	base := without(all, "steps", "expect")

@@ -10,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/yamltree"
 )
 
@@ -74,15 +75,16 @@ func Update(result Result) (changed bool, err error) {
 
 // setExpect sets what a mapping of the file expects.
 func setExpect(mapping *yaml.Node, expect, outcome map[string]any) error {
-	sections := []string{"manifest", "outputs", "binding", "dashboard_url", "schemas", "labels", "configs", "unchanged", "pending_changes"}
-	otherwise := sections[:3]
+	sections, _ := adapter.FieldsOf(reflect.TypeFor[Expectation]())
+	sections = slices.DeleteFunc(sections, func(section string) bool { return slices.Contains(failing(), section) })
+	otherwise := []string{"manifest", "outputs", "binding"}
 	if _, refused := outcome["exit"]; refused {
 		sections, otherwise = failing(), []string{"error", "operator_error"}
 		if outcome["error"] != nil {
 			otherwise = []string{"error"}
 		}
 	}
-	sections = slices.DeleteFunc(slices.Clone(sections), func(section string) bool { return expect[section] == nil })
+	sections = slices.DeleteFunc(sections, func(section string) bool { return expect[section] == nil })
 	if len(sections) == 0 {
 		sections = otherwise
 	}
