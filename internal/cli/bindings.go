@@ -10,12 +10,10 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const bindingsHelp = `Look at and work on the bindings in the state backend, with the adapter's configuration: run it where the broker runs, or set
-SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, and describes the JSON.`
-
 // newBindings is `bindings`.
 func newBindings(streams Streams) *cobra.Command {
-	return storedGroup(streams, lifecycle.Binding, "List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings", bindingsHelp,
+	return storedGroup(streams, lifecycle.Binding, "List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings",
+		"the bindings in the state backend",
 		newDelete(streams),
 		newDrift(streams, lifecycle.Binding),
 		newExport(streams),
@@ -31,11 +29,13 @@ func newBindings(streams Streams) *cobra.Command {
 }
 
 // storedGroup groups commands whose arguments are ids of a kind.
-func storedGroup(streams Streams, kind lifecycle.Kind, short, long string, commands ...*cobra.Command) *cobra.Command {
+func storedGroup(streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command) *cobra.Command {
 	for _, command := range commands {
 		completeStored(streams, command, kind)
 	}
-	return group(&cobra.Command{Use: parentOf(kind), Short: short, Long: long}, commands...)
+	long := `Look at and work on %s, with the adapter's configuration: run it where the broker runs,
+or set SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, and describes the JSON.`
+	return group(&cobra.Command{Use: parentOf(kind), Short: short, Long: fmt.Sprintf(long, subject)}, commands...)
 }
 
 // plural names things of a kind.

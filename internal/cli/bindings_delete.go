@@ -16,7 +16,13 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const deleteHelp = `Delete bindings as the broker does, with the inputs that they were made with. A binding that does not exist is fine. Nothing is asked.
+// newDelete is `bindings delete`.
+func newDelete(streams Streams) *cobra.Command {
+	flags := &removal{selection: selection{kind: lifecycle.Binding}}
+	command := &cobra.Command{
+		Use:   "delete ID… | --all",
+		Short: "Delete bindings as the broker does",
+		Long: `Delete bindings as the broker does, with the inputs that they were made with. A binding that does not exist is fine. Nothing is asked.
 With --condition, one whose condition is another by the time is refused.
 
 --existing FILE, with --all, means the bindings whose id is not named in the file, one a line, such as those of Cloud Foundry, and of them
@@ -24,15 +30,7 @@ only those that are complete or deleting, unless --condition says which. It is r
 stored; --allow-all does it all the same.
 
 --forget deletes what is stored of a binding and lets what it made exist; it says what that is. Use it where OpenTofu can never
-destroy it, because a server is gone for good.`
-
-// newDelete is `bindings delete`.
-func newDelete(streams Streams) *cobra.Command {
-	flags := &removal{selection: selection{kind: lifecycle.Binding}}
-	command := &cobra.Command{
-		Use:     "delete ID… | --all",
-		Short:   "Delete bindings as the broker does",
-		Long:    deleteHelp + exits("0 none of them is there any more", "1 something could not be deleted"),
+destroy it, because a server is gone for good.` + exits("0 none of them is there any more", "1 something could not be deleted"),
 		Example: "  service-adapter bindings delete --all --condition creating,deleting",
 	}
 	flags.flags(command)
@@ -71,20 +69,18 @@ func forget(ctx context.Context, operator *adapter.Operator, stored *lifecycle.S
 	return done
 }
 
-const unlockHelp = `Release the lock of the state of %s, which a run that died may have left behind. The adapter does so by itself once
-the lock is older than twice the budget; until then this does. The run that holds the lock must be dead, else two change the state
-at once: look for an OpenTofu process on the host that the error about the lock names.
-
-With --lock only the lock of this id is released. That nothing is locked is fine. Locks of the backends pg and consul end with the
-connection of the run that holds them.`
-
 // newUnlock is `bindings unlock ID` and `instance unlock ID`.
 func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var lock string
 	command := &cobra.Command{
-		Use:     "unlock ID",
-		Short:   "Release the lock that a dead run left on the state of " + withArticle(kind),
-		Long:    fmt.Sprintf(unlockHelp, withArticle(kind)) + exits("0 it is not locked", "1 it could not be unlocked"),
+		Use:   "unlock ID",
+		Short: "Release the lock that a dead run left on the state of " + withArticle(kind),
+		Long: fmt.Sprintf(`Release the lock of the state of %s, which a run that died may have left behind. The adapter does so by itself once
+the lock is older than twice the budget; until then this does. The run that holds the lock must be dead, else two change the state
+at once: look for an OpenTofu process on the host that the error about the lock names.
+
+With --lock only the lock of this id is released. That nothing is locked is fine. Locks of the backends pg and consul end with the
+connection of the run that holds them.`, withArticle(kind)) + exits("0 it is not locked", "1 it could not be unlocked"),
 		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parentOf(kind)),
 		PreRunE: func(command *cobra.Command, _ []string) error {
 			if command.Flags().Changed("lock") && lock == "" {

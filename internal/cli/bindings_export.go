@@ -13,16 +13,15 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const exportHelp = `Write a backup of all bindings and instances, which "bindings import" puts back: into the same state backend after a loss, or into
-another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
-readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.`
-
 // newExport is `bindings export FILE`.
 func newExport(streams Streams) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "export FILE",
-		Short:   "Write a backup of all bindings and instances",
-		Long:    exportHelp + exits("0 written", "1 written but for what is unreadable"),
+		Use:   "export FILE",
+		Short: "Write a backup of all bindings and instances",
+		Long: `Write a backup of all bindings and instances, which "bindings import" puts back: into the same state backend after a loss, or into
+another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
+readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.` +
+			exits("0 written", "1 written but for what is unreadable"),
 		Example: "  service-adapter bindings export states.backup",
 	}
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
@@ -48,18 +47,17 @@ func newExport(streams Streams) *cobra.Command {
 	})
 }
 
-const importHelp = `Put back what "bindings export" wrote, into the state backend of the configuration. What is stored there is never changed: where the file
-has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
-not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.`
-
 // newImport is `bindings import FILE`.
 func newImport(streams Streams) *cobra.Command {
 	var dryRun bool
 	run := batch{streams: streams, doing: "importing", options: adapter.OperatorOptions{NewState: true}, brief: true}
 	command := &cobra.Command{
-		Use:     "import FILE",
-		Short:   "Put back what a backup has of bindings and instances",
-		Long:    importHelp + exits("0 all of it is stored", "1 something could not be stored", "3 nothing was stored"),
+		Use:   "import FILE",
+		Short: "Put back what a backup has of bindings and instances",
+		Long: `Put back what "bindings export" wrote, into the state backend of the configuration. What is stored there is never changed: where the file
+has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
+not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.` +
+			exits("0 all of it is stored", "1 something could not be stored", "3 nothing was stored"),
 		Example: "  service-adapter bindings import states.backup --dry-run",
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be stored")
@@ -99,16 +97,15 @@ func newImport(streams Streams) *cobra.Command {
 	})
 }
 
-const recoverHelp = `Save the states that could not be saved while the state backend was down. The next command for the same binding does so too, where it
-has the same cache directory; this saves all that are left in one, such as that of the broker's container.`
-
 // newRecover is `bindings recover`.
 func newRecover(streams Streams) *cobra.Command {
 	var options adapter.OperatorOptions
 	command := &cobra.Command{
-		Use:     "recover [--cache-dir DIR]",
-		Short:   "Save the states of bindings and instances that could not be saved",
-		Long:    recoverHelp + exits("0 all are saved, or there were none", "1 something could not be saved"),
+		Use:   "recover [--cache-dir DIR]",
+		Short: "Save the states of bindings and instances that could not be saved",
+		Long: `Save the states that could not be saved while the state backend was down. The next command for the same binding does so too, where it
+has the same cache directory; this saves all that are left in one, such as that of the broker's container.` +
+			exits("0 all are saved, or there were none", "1 something could not be saved"),
 		Example: "  service-adapter bindings recover --cache-dir /var/vcap/data/broker/tmp/service-adapter-1000",
 	}
 	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")

@@ -16,25 +16,23 @@ import (
 	"service-adapter/internal/value"
 )
 
-const listHelp = `List the %s in the state backend with their conditions: complete, or what is under way or was interrupted, creating, changing,
-importing or deleting; unreadable is what has a state or a record that cannot be read. docs/operations.md says what to do about each.
-Runs that are under way are not waited for. The list holds no secrets.`
-
 // newList is `bindings list` and `instance list`.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var only filter
 	var order string
 	var asJSON bool
 	command := &cobra.Command{
-		Use:     "list",
-		Short:   fmt.Sprintf("List %s and their conditions", plural(kind)),
-		Long:    fmt.Sprintf(listHelp, plural(kind)) + exits("0 listed", "1 one of those listed is unreadable"),
+		Use:   "list",
+		Short: fmt.Sprintf("List %s and their conditions", plural(kind)),
+		Long: fmt.Sprintf(`List the %s in the state backend with their conditions: complete, or what is under way or was interrupted, creating, changing,
+importing or deleting; unreadable is what has a state or a record that cannot be read. docs/operations.md says what to do about each.
+Runs that are under way are not waited for. The list holds no secrets.`, plural(kind)) + exits("0 listed", "1 one of those listed is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
 	}
 	only.flags(command)
 	jsonFlag(command, &asJSON)
 	names := value.Keys(orders())
-	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names[1:], ", ")+"; age is the oldest first, what the others sort by is shown")
+	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names[1:], ", ")+"; age is the oldest first, the others are shown")
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
 		if err := oneOf("sort", order, names); err != nil {
 			return err

@@ -12,9 +12,6 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const showHelp = `Show what is stored of %s: whose it is, what made it, its condition, and the addresses of its resources. Secrets are only shown
-with a flag: --inputs are the variables that its template got, --%s are the values that the template gave.`
-
 // showFlags are the flags of `bindings show` and `instance show`.
 type showFlags struct{ asJSON, inputs, outputs bool }
 
@@ -26,9 +23,11 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	}
 	var flags showFlags
 	command := &cobra.Command{
-		Use:     "show ID",
-		Short:   "Show what is stored of " + withArticle(kind),
-		Long:    fmt.Sprintf(showHelp, withArticle(kind), outputs) + exits("0 shown", "1 there is none of this id, or it is unreadable"),
+		Use:   "show ID",
+		Short: "Show what is stored of " + withArticle(kind),
+		Long: fmt.Sprintf(`Show what is stored of %s: whose it is, what made it, its condition, and the addresses of its resources. Secrets are only shown
+with a flag: --inputs are the variables that its template got, --%s are the values that the template gave.`, withArticle(kind), outputs) +
+			exits("0 shown", "1 there is none of this id, or it is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json", parentOf(kind)),
 	}
 	command.Flags().BoolVar(&flags.inputs, "inputs", false, "show the variables of its template, secrets too")

@@ -11,17 +11,15 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const upgradeHelp = `Upgrade the states of %s to the OpenTofu of the installed pak that made them: the template that they were made with is applied with
-each version of the pak's terraform_upgrade_path above that of the state. It goes on after failures, and what is up to date is left
-alone, so it can be called again.`
-
 // newUpgrade is `bindings upgrade` and `instance upgrade`.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	chosen := &selection{kind: kind}
 	command := &cobra.Command{
-		Use:     "upgrade ID… | --all",
-		Short:   fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
-		Long:    fmt.Sprintf(upgradeHelp, plural(kind)) + exits("0 all are up to date", "1 something could not be upgraded"),
+		Use:   "upgrade ID… | --all",
+		Short: fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
+		Long: fmt.Sprintf(`Upgrade the states of %s to the OpenTofu of the installed pak that made them: the template that they were made with is
+applied with each version of the pak's terraform_upgrade_path above that of the state. It goes on after failures, and what is up to date
+is left alone, so it can be called again.`, plural(kind)) + exits("0 all are up to date", "1 something could not be upgraded"),
 		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parentOf(kind)),
 	}
 	chosen.flags(command)
@@ -43,19 +41,18 @@ func upgrade(ctx context.Context, operator *adapter.Operator, stored *lifecycle.
 	return result{Result: upgraded, From: done.From, To: done.To}
 }
 
-const reencryptHelp = `Encrypt the states of all bindings and instances with the current key, state.encryption.key, where they are not: after a new key was
-set and the old one was moved to old_keys. When it ends with 0, the old keys are needed no more. Resources are not touched. It can be
-interrupted and called again, and bindings can be made and deleted meanwhile.
-
-With --accept-unencrypted states are encrypted that never were, after a first key was set.`
-
 // newReencrypt is `bindings reencrypt`.
 func newReencrypt(streams Streams) *cobra.Command {
 	run := batch{streams: streams, choose: encryptable, doing: "encrypting", work: reencrypt}
 	command := &cobra.Command{
-		Use:     "reencrypt",
-		Short:   "Encrypt all states with the current key",
-		Long:    reencryptHelp + exits("0 all are encrypted with the current key", "1 something could not be encrypted"),
+		Use:   "reencrypt",
+		Short: "Encrypt all states with the current key",
+		Long: `Encrypt the states of all bindings and instances with the current key, state.encryption.key, where they are not: after a new key was
+set and the old one was moved to old_keys. When it ends with 0, the old keys are needed no more. Resources are not touched. It can be
+interrupted and called again, and bindings can be made and deleted meanwhile.
+
+With --accept-unencrypted states are encrypted that never were, after a first key was set.` +
+			exits("0 all are encrypted with the current key", "1 something could not be encrypted"),
 		Example: "  service-adapter bindings reencrypt",
 	}
 	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")

@@ -13,18 +13,6 @@ import (
 	"service-adapter/internal/paklint"
 )
 
-const buildHelp = `Build a brokerpak: one file, <name>-<version>.brokerpak in the working directory, with the definitions and every entry of
-terraform_binaries for every platform. Templates, BOSH manifests, ops files and images are written into the definitions. Where the
-environment has a variable named as the manifest's version, the file is named by its value. What "pak validate" refuses is not built.
-
-An entry comes from its url_template: an http or https URL, or a local file, relative to the pak or else to the working directory.
-${name}, ${version}, ${os} and ${arch} are filled in. Zip and tar archives (also gz and bz2) are unpacked, unless the URL ends with
-?archive=false; with ?checksum=sha256:… the file must have this checksum. Entries without a url_template come from their publisher.
-
-Without a network, or to try another version, --binary NAME=FILE says where an entry comes from; it may hold the same parameters:
-
-  service-adapter pak build redis --target current --binary tofu=/usr/local/bin/tofu`
-
 // buildFlags are the flags of `pak build`.
 type buildFlags struct {
 	output, target, cache string
@@ -36,9 +24,20 @@ type buildFlags struct {
 func newBuild(streams Streams) *cobra.Command {
 	var flags buildFlags
 	command := &cobra.Command{
-		Use:               "build DIR",
-		Short:             "Build a .brokerpak file",
-		Long:              buildHelp + exits("0 the pak was built", "1 something in the pak is wrong"),
+		Use:   "build DIR",
+		Short: "Build a .brokerpak file",
+		Long: `Build a brokerpak: one file, <name>-<version>.brokerpak in the working directory, with the definitions and every entry of
+terraform_binaries for every platform. Templates, BOSH manifests, ops files and images are written into the definitions. Where the
+environment has a variable named as the manifest's version, the file is named by its value. What "pak validate" refuses is not built.
+
+An entry comes from its url_template: an http or https URL, or a local file, relative to the pak or else to the working directory.
+${name}, ${version}, ${os} and ${arch} are filled in. Zip and tar archives (also gz and bz2) are unpacked, unless the URL ends with
+?archive=false; with ?checksum=sha256:… the file must have this checksum. Entries without a url_template come from their publisher.
+
+Without a network, or to try another version, --binary NAME=FILE says where an entry comes from; it may hold the same parameters:
+
+  service-adapter pak build redis --target current --binary tofu=/usr/local/bin/tofu` +
+			exits("0 the pak was built", "1 something in the pak is wrong"),
 		Example:           "  service-adapter pak build redis --target linux/amd64 --cache ~/.cache/paks",
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE:              func(command *cobra.Command, args []string) error { return flags.build(command, streams, args[0]) },
@@ -120,16 +119,15 @@ func platformFlag(flag, text string) (*brokerpak.Platform, error) {
 	return &platform, nil
 }
 
-const unpackHelp = `Unpack a brokerpak into a directory, with binaries that can be executed. The adapter runs from such a directory without a place to
-unpack to. DIR must be empty or not exist; it holds the whole pak or nothing. --platform leaves out the binaries of others.`
-
 // newUnpack is `pak unpack PAK DIR`.
 func newUnpack(streams Streams) *cobra.Command {
 	var platform string
 	command := &cobra.Command{
-		Use:     "unpack PAK DIR",
-		Short:   "Unpack a .brokerpak file",
-		Long:    unpackHelp + exits("0 the pak was unpacked", "1 the pak is wrong"),
+		Use:   "unpack PAK DIR",
+		Short: "Unpack a .brokerpak file",
+		Long: `Unpack a brokerpak into a directory, with binaries that can be executed. The adapter runs from such a directory without a place to
+unpack to. DIR must be empty or not exist; it holds the whole pak or nothing. --platform leaves out the binaries of others.` +
+			exits("0 the pak was unpacked", "1 the pak is wrong"),
 		Example: "  service-adapter pak unpack redis-0.1.0.brokerpak ${BOSH_INSTALL_TARGET} --platform linux/amd64",
 		RunE: func(command *cobra.Command, args []string) error {
 			wanted, err := platformFlag("--platform", platform)

@@ -14,19 +14,17 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const completionHelp = `Print a script that completes the commands, flags and paks of service-adapter in a shell, and the ids, services and plans where the
+// newCompletion is `completion bash|zsh|fish`.
+func newCompletion(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a completion script for a shell",
+		Long: `Print a script that completes the commands, flags and paks of service-adapter in a shell, and the ids, services and plans where the
 configuration and the paks tell them.
 
   bash  service-adapter completion bash > /etc/bash_completion.d/service-adapter
   zsh   service-adapter completion zsh > "${fpath[1]}/_service-adapter"
-  fish  service-adapter completion fish > ~/.config/fish/completions/service-adapter.fish`
-
-// newCompletion is `completion bash|zsh|fish`.
-func newCompletion(streams Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:       "completion bash|zsh|fish",
-		Short:     "Print a completion script for a shell",
-		Long:      completionHelp + exits("0 the script was written"),
+  fish  service-adapter completion fish > ~/.config/fish/completions/service-adapter.fish` + exits("0 the script was written"),
 		Example:   "  source <(service-adapter completion bash)",
 		Args:      cobra.MatchAll(exactly("bash, zsh or fish"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"bash", "zsh", "fish"},

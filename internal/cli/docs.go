@@ -19,11 +19,6 @@ import (
 	"service-adapter/internal/value"
 )
 
-const docsHelp = `Write the reference of a pak for its users: services, plans, parameters, credentials and examples with cf commands, as Markdown
-or as one HTML page that needs no network.
-
---check FILE compares the file with what the pak gives now and writes nothing; it fails when they differ.`
-
 // docsOptions are the flags of `pak docs`.
 type docsOptions struct{ format, output, check string }
 
@@ -31,9 +26,13 @@ type docsOptions struct{ format, output, check string }
 func newDocs(streams Streams) *cobra.Command {
 	var options docsOptions
 	command := &cobra.Command{
-		Use:     "docs PAK",
-		Short:   "Write a pak's reference as Markdown or HTML",
-		Long:    docsHelp + exits("0 the reference was written or is up to date", "1 it is stale or the pak is wrong"),
+		Use:   "docs PAK",
+		Short: "Write a pak's reference as Markdown or HTML",
+		Long: `Write the reference of a pak for its users: services, plans, parameters, credentials and examples with cf commands, as Markdown
+or as one HTML page that needs no network.
+
+--check FILE compares the file with what the pak gives now and writes nothing; it fails when they differ.` +
+			exits("0 the reference was written or is up to date", "1 it is stale or the pak is wrong"),
 		Example: "  service-adapter pak docs redis --output docs/redis.md",
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := options.render(streams, args[0])

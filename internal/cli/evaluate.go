@@ -13,22 +13,21 @@ import (
 	"service-adapter/adapter"
 )
 
-const evaluateHelp = `Print, as JSON, the variables that a template would receive for a request, by the code that the adapter itself uses. --explain
-adds where each value came from: the layer, and the place and text of a default or computed input.
-
-The request is the broker's JSON body; only "parameters" is needed. For bind and unbind, --instance is a YAML file that tells about
-the deployed instance: outputs (instance.details), vms, dns_addresses, secrets, manifest; for update its manifest.
-The operator's defaults are read from the environment, as in GSB_PROVISION_DEFAULTS.`
-
 // newEvaluate is `pak evaluate PATH`.
 func newEvaluate(streams Streams) *cobra.Command {
 	var question adapter.Question
 	var request, instance string
 	var explain bool
 	command := &cobra.Command{
-		Use:     "evaluate PATH --action ACTION --request FILE",
-		Short:   "Tell which variables a template would receive, and why",
-		Long:    evaluateHelp + exits("0 printed", "1 the request is refused (the user's sentence is on standard error)"),
+		Use:   "evaluate PATH --action ACTION --request FILE",
+		Short: "Tell which variables a template would receive, and why",
+		Long: `Print, as JSON, the variables that a template would receive for a request, by the code that the adapter itself uses. --explain
+adds where each value came from: the layer, and the place and text of a default or computed input.
+
+The request is the broker's JSON body; only "parameters" is needed. For bind and unbind, --instance is a YAML file that tells about
+the deployed instance: outputs (instance.details), vms, dns_addresses, secrets, manifest; for update its manifest.
+The operator's defaults are read from the environment, as in GSB_PROVISION_DEFAULTS.` +
+			exits("0 printed", "1 the request is refused (the user's sentence is on standard error)"),
 		Example: `  echo '{"parameters": {"maxclients": 500}}' | service-adapter pak evaluate redis --plan small --action provision --request - --explain`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(adapter.Actions(), question.Action) {

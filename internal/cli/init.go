@@ -17,9 +17,16 @@ import (
 	"service-adapter/internal/paktest"
 )
 
-const initHelp = `Write a small complete pak into a directory, which must be empty or not exist: a manifest, a service definition with a BOSH manifest
-and a bind template, an example and test cases of each kind. It can be validated, tested and built as it is. The service is named after
-the directory. In .schemas are the JSON Schemas with which editors complete and check the files; "pak schema" prints those of a newer adapter.
+// newInit is `pak init DIR`.
+func newInit(streams Streams) *cobra.Command {
+	var from, like string
+	command := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a new pak",
+		Long: fmt.Sprintf(`Write a small complete pak into a directory, which must be empty or not exist: a manifest, a service definition with a
+BOSH manifest and a bind template, an example and test cases of each kind. It can be validated, tested and built as it is. The service is
+named after the directory. In .schemas are the JSON Schemas with which editors complete and check the files; "pak schema" prints those
+of a newer adapter.
 
 --from makes the pak of a BOSH manifest, also of a release's example with ((variables)). Its groups, jobs, properties and variables are
 kept; sizes, releases and stemcells are the broker's. Passwords and keys are not copied: they become generated secrets and variables of
@@ -27,15 +34,8 @@ BOSH, and a variable that the manifest does not declare an input of plans. Stand
 what you have to decide.
 
 --like copies one of the example paks, with ids of its own: %s.
-Without DIR the pak is named after the manifest or the example.`
-
-// newInit is `pak init DIR`.
-func newInit(streams Streams) *cobra.Command {
-	var from, like string
-	command := &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "Write a new pak",
-		Long:  fmt.Sprintf(initHelp, strings.Join(pakbuild.Examples(), ", ")) + exits("0 the pak was written", "1 the manifest cannot be used"),
+Without DIR the pak is named after the manifest or the example.`, strings.Join(pakbuild.Examples(), ", ")) +
+			exits("0 the pak was written", "1 the manifest cannot be used"),
 		Example: "  service-adapter pak init mail\n  service-adapter pak init --from deployments/mail.yml\n" +
 			"  service-adapter pak init --like redis cache",
 		Args: func(command *cobra.Command, args []string) error {
@@ -111,17 +111,15 @@ func addSchemas(dir string, files []string) ([]string, error) {
 	return files, nil
 }
 
-const schemaHelp = `Print the JSON Schema (draft-07) of a pak's manifest.yml, of a service definition, or of a test case. Editors complete and check
-the files with it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
-
-  # yaml-language-server: $schema=.schemas/definition.json`
-
 // newSchema is `pak schema manifest|definition|case`.
 func newSchema(streams Streams) *cobra.Command {
 	return &cobra.Command{
-		Use:       "schema manifest|definition|case",
-		Short:     "Print the JSON Schema of a pak's files, for editors",
-		Long:      schemaHelp + exits("0 the schema was written"),
+		Use:   "schema manifest|definition|case",
+		Short: "Print the JSON Schema of a pak's files, for editors",
+		Long: `Print the JSON Schema (draft-07) of a pak's manifest.yml, of a service definition, or of a test case. Editors complete and check
+the files with it; the YAML language server finds it by a line on top of a file, which "pak init" writes:
+
+  # yaml-language-server: $schema=.schemas/definition.json` + exits("0 the schema was written"),
 		Example:   "  service-adapter pak schema definition > redis/.schemas/definition.json",
 		Args:      cobra.MatchAll(exactly("manifest, definition or case"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"manifest", "definition", "case"},

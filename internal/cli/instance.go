@@ -13,12 +13,10 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-const instanceHelp = `Look at and work on what provision templates made for service instances, with the adapter's configuration: run it where the broker
-runs, or set SERVICE_ADAPTER_CONFIG. docs/operations.md says what to do after which fault, and describes the JSON.`
-
 // newInstance is `instance`.
 func newInstance(streams Streams) *cobra.Command {
-	return storedGroup(streams, lifecycle.Instance, "List, show, destroy, apply, unlock and upgrade what provision templates made", instanceHelp,
+	return storedGroup(streams, lifecycle.Instance, "List, show, destroy, apply, unlock and upgrade what provision templates made",
+		"what provision templates made for service instances",
 		newApply(streams),
 		newDestroy(streams),
 		newDrift(streams, lifecycle.Instance),
@@ -30,13 +28,6 @@ func newInstance(streams Streams) *cobra.Command {
 	)
 }
 
-const applyHelp = `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
-OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
-With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
-
---intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
-says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.`
-
 // newApply is `instance apply`.
 func newApply(streams Streams) *cobra.Command {
 	ids := &selection{kind: lifecycle.Instance}
@@ -44,9 +35,15 @@ func newApply(streams Streams) *cobra.Command {
 	var dryRun bool
 	var intent *adapter.Intent
 	command := &cobra.Command{
-		Use:     "apply ID… | --all | --intent FILE",
-		Short:   "Apply the provision template of instances",
-		Long:    applyHelp + exits("0 applied", "1 something could not be applied"),
+		Use:   "apply ID… | --all | --intent FILE",
+		Short: "Apply the provision template of instances",
+		Long: `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
+OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
+With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
+
+--intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
+says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.` +
+			exits("0 applied", "1 something could not be applied"),
 		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
 	}
 	ids.flags(command)
@@ -99,7 +96,14 @@ func readIntent(operator *adapter.Operator, file string) (*adapter.Intent, error
 	return adapter.ReadIntent(text)
 }
 
-const destroyHelp = `Destroy what the provision template made for instances, with the inputs that they were made with, protected resources too: the broker has
+// newDestroy is `instance destroy`.
+func newDestroy(streams Streams) *cobra.Command {
+	flags := &removal{selection: selection{kind: lifecycle.Instance, ways: "--all or --gone"}}
+	var force bool
+	command := &cobra.Command{
+		Use:   "destroy ID… | --all | --gone",
+		Short: "Destroy what the provision template made for instances",
+		Long: `Destroy what the provision template made for instances, with the inputs that they were made with, protected resources too: the broker has
 no call for that. An instance that does not exist is fine. One that has bindings is refused; with --force they are deleted first.
 Nothing is asked.
 
@@ -109,16 +113,7 @@ deleting are meant, unless --condition says which: so what the broker is creatin
 instances exists; --allow-all does it all the same. docs/operations.md has examples, and what is in the files.
 
 --forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
-is.`
-
-// newDestroy is `instance destroy`.
-func newDestroy(streams Streams) *cobra.Command {
-	flags := &removal{selection: selection{kind: lifecycle.Instance, ways: "--all or --gone"}}
-	var force bool
-	command := &cobra.Command{
-		Use:     "destroy ID… | --all | --gone",
-		Short:   "Destroy what the provision template made for instances",
-		Long:    destroyHelp + exits("0 none of them is there any more", "1 something could not be destroyed, or with --dry-run would not be"),
+is.` + exits("0 none of them is there any more", "1 something could not be destroyed, or with --dry-run would not be"),
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
 	}
 	flags.flags(command)

@@ -20,17 +20,6 @@ import (
 	"service-adapter/internal/value"
 )
 
-const pendingHelp = `Tell why the broker refuses updates of an instance with "pending changes": generate the manifest of the instance again, as the
-broker does before every update, and list each place where it differs from the deployed one, with both values and the reason.
-What the next update changes of that which a provision template made is listed as well, resource by resource, although the broker
-refuses no update for it: OpenTofu plans it and changes nothing.
-
-With --all it does so for every instance, with the plans, releases and stemcells of the broker's configuration: for those that the broker's
-Director has, or for the files of a directory. It counts the instances by what becomes of them and by change, and then lists the changes
-of each. docs/operations.md has the rules.
-
-It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.`
-
 // pendingFlags say what to check.
 type pendingFlags struct {
 	manifest, plan          string
@@ -45,7 +34,18 @@ func newPending(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pending-changes --manifest FILE --plan FILE | --all --broker-config FILE [--manifests DIR]",
 		Short: "Tell why the broker says \"pending changes\", and what OpenTofu will change",
-		Long:  pendingHelp + exits("0 no pending changes", "1 there are some, of the manifest or of resources", "3 anything else, such as an instance that cannot be checked"),
+		Long: `Tell why the broker refuses updates of an instance with "pending changes": generate the manifest of the instance again, as the
+broker does before every update, and list each place where it differs from the deployed one, with both values and the reason.
+What the next update changes of that which a provision template made is listed as well, resource by resource, although the broker
+refuses no update for it: OpenTofu plans it and changes nothing.
+
+With --all it does so for every instance, with the plans, releases and stemcells of the broker's configuration: for those that the broker's
+Director has, or for the files of a directory. It counts the instances by what becomes of them and by change, and then lists the changes
+of each. docs/operations.md has the rules.
+
+It uses the adapter's configuration, so run it where the broker runs or set SERVICE_ADAPTER_CONFIG.` +
+			exits("0 no pending changes", "1 there are some, of the manifest or of resources",
+				"3 anything else, such as an instance that cannot be checked"),
 		Example: "  bosh -d service-instance_GUID manifest > deployed.yml\n  service-adapter pending-changes --manifest deployed.yml --plan plan.json\n" +
 			"  service-adapter pending-changes --all --broker-config /var/vcap/jobs/broker/config/broker.yml",
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -142,7 +142,8 @@ func (p *pendingFlags) instances(ctx context.Context, broker *odb.BrokerConfig) 
 	}
 	user, client := broker.Bosh.Authentication.Basic, broker.Bosh.Authentication.UAA.Client
 	asked, err := director.New(&director.Config{
-		URL: broker.Bosh.URL, CACert: broker.Bosh.CACert, Username: user.Username, Password: user.Password, ClientID: client.ID, ClientSecret: client.Secret,
+		URL: broker.Bosh.URL, CACert: broker.Bosh.CACert, Username: user.Username, Password: user.Password,
+		ClientID: client.ID, ClientSecret: client.Secret,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("bosh of the broker's configuration: %w", err)

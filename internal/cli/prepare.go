@@ -12,19 +12,17 @@ import (
 	"service-adapter/adapter"
 )
 
-const prepareHelp = `Check the adapter's configuration and its paks, and initialise OpenTofu for all their templates in a directory, which the configuration
-of later commands names as prepared_dir and which they only read. It holds the credentials of the state backend.
-
-What is wrong in the configuration or a pak is an error. A state backend that does not answer is a warning: what is missing is then
-initialised when it is first used.`
-
 // newPrepare is `prepare`.
 func newPrepare(streams Streams) *cobra.Command {
 	var dir string
 	command := &cobra.Command{
-		Use:     "prepare",
-		Short:   "Check the configuration and initialise OpenTofu ahead",
-		Long:    prepareHelp + exits("0 prepared, or the state backend does not answer", "1 the configuration or a pak is wrong"),
+		Use:   "prepare",
+		Short: "Check the configuration and initialise OpenTofu ahead",
+		Long: `Check the adapter's configuration and its paks, and initialise OpenTofu for all their templates in a directory, which the configuration
+of later commands names as prepared_dir and which they only read. It holds the credentials of the state backend.
+
+What is wrong in the configuration or a pak is an error. A state backend that does not answer is a warning: what is missing is then
+initialised when it is first used.` + exits("0 prepared, or the state backend does not answer", "1 the configuration or a pak is wrong"),
 		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)

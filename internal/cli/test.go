@@ -20,22 +20,21 @@ import (
 	"service-adapter/internal/paktest"
 )
 
-const testHelp = `Play the examples of a pak's definitions and the cases in its tests/ directory as the on-demand broker would: schemas,
-create, generate again, update, bind, unbind and destroy, with the pak's own OpenTofu. What a case created is removed even when it fails.
-The binaries of an author's directory are fetched as "pak build" does; --cache keeps them.
-
-A case is a small YAML file: parameters of requests, and what is expected of the manifest, the binding and more. "pak init" writes one of
-each kind, docs/testing.md has all keys, "pak schema case" is for editors. --update writes what the cases gave into their files.`
-
 // newTest is `pak test PATH`.
 func newTest(streams Streams) *cobra.Command {
 	var filter string
 	var watched bool
 	options := testOptions{streams: streams}
 	command := &cobra.Command{
-		Use:     "test PATH",
-		Short:   "Play a pak's examples and test cases",
-		Long:    testHelp + exits("0 all cases passed", "1 a case failed or there are none"),
+		Use:   "test PATH",
+		Short: "Play a pak's examples and test cases",
+		Long: `Play the examples of a pak's definitions and the cases in its tests/ directory as the on-demand broker would: schemas,
+create, generate again, update, bind, unbind and destroy, with the pak's own OpenTofu. What a case created is removed even when it fails.
+The binaries of an author's directory are fetched as "pak build" does; --cache keeps them.
+
+A case is a small YAML file: parameters of requests, and what is expected of the manifest, the binding and more. "pak init" writes one of
+each kind, docs/testing.md has all keys, "pak schema case" is for editors. --update writes what the cases gave into their files.` +
+			exits("0 all cases passed", "1 a case failed or there are none"),
 		Example: "  service-adapter pak test redis --run small",
 		RunE: func(command *cobra.Command, args []string) (err error) {
 			if options.pattern, err = regexp.Compile(filter); err != nil {

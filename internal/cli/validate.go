@@ -15,12 +15,6 @@ import (
 	"service-adapter/internal/paklint"
 )
 
-const validateHelp = `Find everything that is wrong with a pak, a directory or a zip, in one run: the manifest and the definitions, the OpenTofu and
-BOSH templates, expressions, images and binaries. Each plan and each example is deployed on paper.
-
-Each finding has a place and a rule: FILE:LINE:COLUMN: MESSAGE [RULE]. docs/rules.md explains the rules, --rules lists them.
-An error means that something cannot work; what works although the specification forbids it is a warning.`
-
 // maxFindings is how many findings are shown; the others are counted. JSON has all of them.
 const maxFindings = 50
 
@@ -35,9 +29,14 @@ type validateOptions struct {
 func newValidate(streams Streams) *cobra.Command {
 	var options validateOptions
 	command := &cobra.Command{
-		Use:     "validate PATH",
-		Short:   "Find what is wrong with a pak",
-		Long:    validateHelp + exits("0 no errors", "1 errors (with --strict also warnings)"),
+		Use:   "validate PATH",
+		Short: "Find what is wrong with a pak",
+		Long: `Find everything that is wrong with a pak, a directory or a zip, in one run: the manifest and the definitions, the OpenTofu and
+BOSH templates, expressions, images and binaries. Each plan and each example is deployed on paper.
+
+Each finding has a place and a rule: FILE:LINE:COLUMN: MESSAGE [RULE]. docs/rules.md explains the rules, --rules lists them.
+An error means that something cannot work; what works although the specification forbids it is a warning.` +
+			exits("0 no errors", "1 errors (with --strict also warnings)"),
 		Example: "  service-adapter pak validate redis --strict",
 		Args: func(command *cobra.Command, args []string) error {
 			if options.rules {
@@ -132,7 +131,13 @@ func mostSevere(findings []diag.Diagnostic) []diag.Diagnostic {
 	return severe
 }
 
-const diffHelp = `Tell what a new version of a pak means for the instances and bindings of an old one. Each is a directory or a file. A finding is
+// newDiff is `pak diff OLD NEW`.
+func newDiff(streams Streams) *cobra.Command {
+	var options validateOptions
+	command := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Tell what a new version of a pak means for what exists",
+		Long: `Tell what a new version of a pak means for the instances and bindings of an old one. Each is a directory or a file. A finding is
 
   an error    it breaks something: a plan, a parameter, a credential, a disk or a resource of OpenTofu is lost
   a warning   it needs an upgrade: the broker refuses updates of instances until they are upgraded, or the operator changes something first
@@ -140,15 +145,8 @@ const diffHelp = `Tell what a new version of a pak means for the instances and b
 
 The definitions are compared, and instances: one is made up with the old pak for each plan, example and case, as "pak test" does, and the
 new pak says what changes in its manifest. Where both paks bundle OpenTofu and their providers, the provision templates of the old one are
-really applied, those of the new one are planned, and all is destroyed. docs/format.md says what each finding means.`
-
-// newDiff is `pak diff OLD NEW`.
-func newDiff(streams Streams) *cobra.Command {
-	var options validateOptions
-	command := &cobra.Command{
-		Use:     "diff OLD NEW",
-		Short:   "Tell what a new version of a pak means for what exists",
-		Long:    diffHelp + exits("0 it is safe or needs an upgrade", "1 it breaks something (with --strict also what needs an upgrade) or a pak is wrong"),
+really applied, those of the new one are planned, and all is destroyed. docs/format.md says what each finding means.` +
+			exits("0 it is safe or needs an upgrade", "1 it breaks something (with --strict also what needs an upgrade) or a pak is wrong"),
 		Example: "  git worktree add ../released v0.1.0\n  service-adapter pak diff ../released/redis redis",
 		RunE: func(command *cobra.Command, args []string) error {
 			return withPak(streams, args[0], func(older *brokerpak.Pak) error {

@@ -37,16 +37,14 @@ func (v version) text() string {
 	return text
 }
 
-const versionHelp = `Print the version of this program, the commit it was built from when that is known, and the versions of Go, of OpenTofu and of
-the formats that it knows: of brokerpaks, of the record in manifests, and of the record in states.`
-
 // newVersion is `version`.
 func newVersion(streams Streams) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the versions of the program and of what it knows",
-		Long:    versionHelp + exits("0 always"),
+		Use:   "version",
+		Short: "Print the versions of the program and of what it knows",
+		Long: `Print the version of this program, the commit it was built from when that is known, and the versions of Go, of OpenTofu and of
+the formats that it knows: of brokerpaks, of the record in manifests, and of the record in states.` + exits("0 always"),
 		Example: "  service-adapter version --json",
 		RunE: func(*cobra.Command, []string) error {
 			found := version{
