@@ -50,56 +50,88 @@ func indentation(line string, characters int) string {
 	}, string([]rune(line)[:characters]))
 }
 
-type object = map[string]any
-
 // report is the document of WriteJSON, in the shape of `terraform validate -json`.
 type report struct {
-	FormatVersion string   `json:"format_version"`
-	Valid         bool     `json:"valid"`
-	Verdict       string   `json:"verdict,omitempty"`
-	ErrorCount    int      `json:"error_count"`
-	WarningCount  int      `json:"warning_count"`
-	Diagnostics   []object `json:"diagnostics"`
+	FormatVersion string       `json:"format_version"`
+	Valid         bool         `json:"valid"`
+	Verdict       string       `json:"verdict,omitempty"`
+	ErrorCount    int          `json:"error_count"`
+	WarningCount  int          `json:"warning_count"`
+	Diagnostics   []jsonRecord `json:"diagnostics"`
+}
+
+type jsonRecord struct {
+	Severity string       `json:"severity"`
+	Summary  string       `json:"summary"`
+	Detail   string       `json:"detail"`
+	Rule     string       `json:"rule"`
+	Hint     string       `json:"hint,omitempty"`
+	Range    *jsonRange   `json:"range,omitempty"`
+	Snippet  *jsonSnippet `json:"snippet,omitempty"`
+}
+
+type jsonRange struct {
+	Filename string    `json:"filename"`
+	Start    jsonPlace `json:"start"`
+	End      jsonPlace `json:"end"`
+}
+
+// jsonPlace is a place; Byte counts from 0.
+type jsonPlace struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+type jsonSnippet struct {
+	Context              *string  `json:"context"`
+	Code                 string   `json:"code"`
+	StartLine            int      `json:"start_line"`
+	HighlightStartOffset int      `json:"highlight_start_offset"`
+	HighlightEndOffset   int      `json:"highlight_end_offset"`
+	Values               []string `json:"values"`
 }
 
 // WriteJSON renders one document in the shape of `terraform validate -json`; each diagnostic has its rule and, where there is
 // one, the hint of its message besides. The verdict is on all of them, "" for none.
 func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source, verdict string) error {
-	count, records := map[Severity]int{}, []object{}
+	document := report{FormatVersion: "1.0", Valid: true, Verdict: verdict, Diagnostics: []jsonRecord{}}
 	for _, d := range diagnostics {
-		count[d.Severity]++
-		records = append(records, record(d, source))
+		switch d.Severity {
+		case Error:
+			document.ErrorCount++
+			document.Valid = false
+		case Warning:
+			document.WarningCount++
+		}
+		document.Diagnostics = append(document.Diagnostics, record(d, source))
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(report{"1.0", count[Error] == 0, verdict, count[Error], count[Warning], records})
+	return encoder.Encode(document)
 }
 
-// record is a diagnostic, with its place where that is a file, and the line where its text is known. Lines and columns count from 1, bytes
-// and offsets from 0.
-func record(d Diagnostic, source Source) object {
+func record(d Diagnostic, source Source) jsonRecord {
 	hint := string(d.Hint)
-	out := object{"severity": d.Severity.String(), "rule": d.Rule, "summary": strings.Replace(d.Message, hint, "", 1), "detail": ""}
-	if hint != "" {
-		out["hint"] = strings.TrimPrefix(hint, "; ")
+	out := jsonRecord{
+		Severity: d.Severity.String(), Rule: d.Rule, Hint: strings.TrimPrefix(hint, "; "), Summary: strings.Replace(d.Message, hint, "", 1),
 	}
 	if d.Pos.File == "" {
 		return out
 	}
-	start := object{"line": max(d.Pos.Line, 1), "column": max(d.Pos.Column, 1), "byte": 0}
-	end := start
+	start := jsonPlace{Line: max(d.Pos.Line, 1), Column: max(d.Pos.Column, 1)}
+	out.Range = &jsonRange{Filename: d.Pos.File, Start: start, End: start}
 	if found, ok := source.find(d.Pos); ok {
-		start["byte"] = found.byteAt(found.start)
-		end = object{"line": d.Pos.Line, "column": found.end + 1, "byte": found.byteAt(found.end)}
+		out.Range.Start.Byte = found.byteAt(found.start)
+		out.Range.End = jsonPlace{Line: start.Line, Column: found.end + 1, Byte: found.byteAt(found.end)}
 		line, from, to := found.shown()
 		characters := []rune(line)
-		out["snippet"] = object{
-			"context": nil, "code": line, "start_line": d.Pos.Line, "values": []string{},
-			"highlight_start_offset": len(string(characters[:from])), "highlight_end_offset": len(string(characters[:to])),
+		out.Snippet = &jsonSnippet{
+			Code: line, StartLine: d.Pos.Line, Values: []string{},
+			HighlightStartOffset: len(string(characters[:from])), HighlightEndOffset: len(string(characters[:to])),
 		}
 	}
-	out["range"] = object{"filename": d.Pos.File, "start": start, "end": end}
 	return out
 }
 
