@@ -113,9 +113,9 @@ func (s errand) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *I
 		}
 		scope.Set(vars.Layer{Name: "intent", Values: map[string]any{name: typed}})
 	}
-	isLater := func(name string) bool { return slices.Contains(intent.Later, name) }
-	defaults := slices.DeleteFunc(slices.Clone(action.UserInputs), func(input brokerpak.Variable) bool { return !isLater(input.Name) })
-	computed := slices.DeleteFunc(slices.Clone(action.ComputedInputs), func(input brokerpak.Computed) bool { return !isLater(input.Name) })
+	isOther := func(input brokerpak.Variable) bool { return !slices.Contains(intent.Later, input.Name) }
+	defaults := slices.DeleteFunc(slices.Clone(action.UserInputs), isOther)
+	computed := slices.DeleteFunc(slices.Clone(action.ComputedInputs), isOther)
 	if err := errors.Join(scope.Defaults(defaults), scope.Computed(computed)); err != nil {
 		return nil, err
 	}
@@ -125,12 +125,7 @@ func (s errand) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *I
 
 // typeOf is the declared type of an input, "" where it may be any.
 func typeOf(action *brokerpak.Action, name string) string {
-	for _, input := range action.ComputedInputs {
-		if input.Name == name {
-			return input.Type
-		}
-	}
-	for _, input := range slices.Concat(action.UserInputs, action.PlanInputs) {
+	for _, input := range slices.Concat(action.ComputedInputs, action.UserInputs, action.PlanInputs) {
 		if input.Name == name {
 			return input.Type
 		}

@@ -44,7 +44,7 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 		add(input.Name, input.Type, vars.DefaultLayer, input.DefaultExpr)
 	}
 	for _, input := range action.ComputedInputs {
-		add(input.Name, input.Type, vars.ComputedLayer, input.Expr)
+		add(input.Name, input.Type, vars.ComputedLayer, input.DefaultExpr)
 	}
 	return live
 }

@@ -3,7 +3,6 @@ package brokerpak
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -14,22 +13,20 @@ import (
 
 func (d *definition) action(name string, target *Action) field {
 	action := &Action{Templates: map[string]string{}, TemplateSources: map[string]Document{}}
-	templates := &templateSources{}
-	f := d.section(name, false, func() fields { return d.actionKeys(name, action, templates) }, func(at places) {
+	return d.section(name, false, func() fields { return d.actionKeys(name, action) }, func(at places) {
 		action.Pos = at.self
-		d.readTemplates(*templates, action)
+		d.readTemplates(at, action)
 		*target = *action
 	})
-	return f
 }
 
 // actionKeys are the keys of an action: those of the format, and those that this adapter adds.
-func (d *definition) actionKeys(name string, action *Action, templates *templateSources) fields {
+func (d *definition) actionKeys(name string, action *Action) fields {
 	known := slices.Concat(d.inputKeys(action), d.importKeys(action), fields{
-		{"template", "OpenTofu code.", d.code("template", &templates.inline)},
-		{"template_ref", "A file of OpenTofu code; it wins over template.", d.code("template_ref", &templates.ref)},
-		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.codes("templates", &templates.files)},
-		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.codes("template_refs", &templates.refs)},
+		{"template", "OpenTofu code.", d.text("template", new(string))},
+		{"template_ref", "A file of OpenTofu code; it wins over template.", d.text("template_ref", new(string))},
+		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.textMap("templates", new(map[string]string))},
+		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.textMap("template_refs", new(map[string]string))},
 	})
 	if name == "bind" {
 		return append(known, d.bindKeys(action)...)
@@ -97,52 +94,22 @@ func (d *definition) bindKeys(action *Action) fields {
 	}
 }
 
-// templateSources are the four ways to give an action its templates. A reference wins over a text of the same name.
-type templateSources struct {
-	inline, ref *yaml.Node
-	files, refs []pair
-}
-
-// code is OpenTofu code or the path of it, whose node is kept.
-func (d *document) code(what string, target **yaml.Node) field {
-	f := d.text(what, new(string))
-	decode := f.decode
-	f.decode = func(node *yaml.Node) {
-		*target = node
-		decode(node)
-	}
-	return f
-}
-
-// codes is a map of such texts.
-func (d *document) codes(what string, target *[]pair) field {
-	f := d.textMap(what, new(map[string]string))
-	decode := f.decode
-	f.decode = func(node *yaml.Node) {
-		decode(node)
-		if node.Kind == yaml.MappingNode {
-			*target = d.pairs(node, what)
-		}
-	}
-	return f
-}
-
 // inlineName is the file that an inline `template` becomes.
 const inlineName = "template.tf"
 
-// readTemplates collects the files of an action, whatever they came from.
-func (d *definition) readTemplates(sources templateSources, action *Action) {
-	if textOf(sources.ref) != "" {
-		d.addReference(action, inlineName, "template_ref", sources.ref)
-	} else if textOf(sources.inline) != "" {
-		action.addTemplate(inlineName, d.inlineDocument(sources.inline))
+// readTemplates collects the files of an action from the four ways to give them. A reference wins over a text of the same name.
+func (d *definition) readTemplates(at places, action *Action) {
+	if ref := at.values["template_ref"]; textOf(ref) != "" {
+		d.addReference(action, inlineName, "template_ref", ref)
+	} else if inline := at.values["template"]; textOf(inline) != "" {
+		action.addTemplate(inlineName, d.inlineDocument(inline))
 	}
-	for _, file := range sources.files {
+	for _, file := range at.pairs("templates") {
 		if d.checkTemplateKey(file.key) {
 			action.addTemplate(file.key.Value+".tf", d.inlineDocument(file.value))
 		}
 	}
-	for _, ref := range sources.refs {
+	for _, ref := range at.pairs("template_refs") {
 		if textOf(ref.value) != "" && d.checkTemplateKey(ref.key) {
 			d.addReference(action, ref.key.Value+".tf", "template_refs."+ref.key.Value, ref.value)
 		}
@@ -189,33 +156,26 @@ func (d *definition) checkTemplateKey(key *yaml.Node) bool {
 
 // errorRules decodes what a failure of an action's template may be made to mean. The broker knows exit codes of their own for bindings only.
 func (d *definition) errorRules(action string, target *[]ErrorRule) field {
-	what, exits, allowed := action+".errors", []string{"41", "49", "user"}, "one of 41, 49 and user"
-	if action != "bind" {
-		exits, allowed = []string{"user"}, "user"
-	}
-	var choices []any
-	for _, exit := range exits {
-		choices = append(choices, exit)
-		if number, err := strconv.Atoi(exit); err == nil {
-			choices = append(choices, number)
-		}
+	exits, allowed := []any{"user"}, "user"
+	if action == "bind" {
+		exits, allowed = []any{"41", 41, "49", 49, "user"}, "one of 41, 49 and user"
 	}
 	keys := func(rule *ErrorRule) fields {
 		return fields{
 			{"match", "A regular expression (RE2) on the text of the error.", required(d.text("match", &rule.Match))},
 			{
 				"exit", "41: no such binding. 49: the binding exists. user: the text is for the user, which is all that provision knows.",
-				required(d.text("exit", &rule.Exit)).shaped(oneOf(choices...)),
+				required(d.text("exit", &rule.Exit)).shaped(oneOf(exits...)),
 			},
 			{"message", "What the user reads with exit user; by default the text of the error.", d.text("message", &rule.Message)},
 		}
 	}
-	return entries(d.document, what, true, target, keys, func(node *yaml.Node, at places, rule *ErrorRule) bool {
+	return entries(d.document, action+".errors", true, target, keys, func(node *yaml.Node, at places, rule *ErrorRule) bool {
 		rule.Pos = d.pos(node)
 		if _, err := regexp.Compile(rule.Match); err != nil {
 			d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
 		}
-		if at.has("exit") && !slices.Contains(exits, rule.Exit) {
+		if at.has("exit") && !slices.Contains(exits, any(rule.Exit)) {
 			d.failf(at.at("exit"), "exit", "exit %q must be %s", rule.Exit, allowed)
 		}
 		if rule.Message != "" && rule.Exit != "user" {

@@ -1,7 +1,7 @@
 package brokerpak
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -289,25 +289,18 @@ func (d *definition) constraints(what string, target *[]Constraint) field {
 	}}
 }
 
-// audiences are what audience may say.
-var audiences = []string{"operator", "user"} //nolint:gochecknoglobals // a constant table
-
 func (d *definition) checks(what string, target *[]Check) field {
-	audience := ""
 	keys := func(check *Check) fields {
-		audience = audiences[Operator]
 		return fields{
 			{"that", "The request is refused unless this holds; an empty or null result is false.", required(d.expression("that", &check.That))},
 			{"message", "Why it is refused.", required(d.expression("message", &check.Message))},
-			{"audience", "Who reads the message; default operator.", d.text("audience", &audience).shaped(oneOf("operator", "user"))},
+			{"audience", "Who reads the message; default operator.", d.text("audience", (*string)(&check.Audience)).shaped(oneOf("operator", "user"))},
 		}
 	}
 	return entries(d.document, what, true, target, keys, func(node *yaml.Node, at places, check *Check) bool {
 		check.Pos = d.pos(node)
-		if index := slices.Index(audiences, audience); index >= 0 {
-			check.Audience = Audience(index)
-		} else {
-			d.failf(at.at("audience"), "audience", "audience %q must be operator or user", audience)
+		if check.Audience = cmp.Or(check.Audience, Operator); check.Audience != Operator && check.Audience != User {
+			d.failf(at.at("audience"), "audience", "audience %q must be operator or user", check.Audience)
 		}
 		return check.That != nil && check.Message != nil
 	})

@@ -143,13 +143,21 @@ func (b Binary) Find(files fs.FS, dir string) (string, error) {
 	return "", fmt.Errorf("no file %s", path.Join(dirs[0], b.FileName()))
 }
 
-// DefaultVersion is the version of OpenTofu that runs the pak's templates.
+// DefaultVersion is the version of the OpenTofu that runs the pak's templates: the one marked as default, or the only one.
 func (m *Manifest) DefaultVersion() (string, error) {
-	tofu, ok := m.DefaultTofu()
-	if !ok {
+	var versions []string
+	for _, binary := range m.Binaries {
+		if binary.Kind() == Tofu {
+			if binary.Default {
+				return binary.Version, nil
+			}
+			versions = append(versions, binary.Version)
+		}
+	}
+	if len(versions) != 1 {
 		return "", fmt.Errorf("pak %s bundles no default OpenTofu: terraform_binaries needs an entry named tofu", m.Name)
 	}
-	return tofu.Version, nil
+	return versions[0], nil
 }
 
 // unpackBinaries unpacks bin/OS/ARCH of the zip and returns the directory that stands for the pak's root.

@@ -37,11 +37,8 @@ func (a *Action) Expressions() []Expression {
 			}
 		}
 	}
-	for _, variable := range a.UserInputs {
+	for _, variable := range slices.Concat(a.UserInputs, a.ComputedInputs) {
 		add(Resolving, false, variable.DefaultExpr)
-	}
-	for _, computed := range a.ComputedInputs {
-		add(Resolving, false, computed.Expr)
 	}
 	if a.Bosh != nil {
 		a.Bosh.expressions(add)
@@ -193,14 +190,13 @@ func (b *Bosh) Mentions(name string) []diag.Pos {
 
 // ExpressionOf is the expression of a computed input, or of the default of a user input; nil when it is a literal.
 func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
-	for _, variable := range a.UserInputs {
-		if byDefault && variable.Name == input {
-			return variable.DefaultExpr
-		}
+	inputs := a.ComputedInputs
+	if byDefault {
+		inputs = a.UserInputs
 	}
-	for _, computed := range a.ComputedInputs {
-		if !byDefault && computed.Name == input {
-			return computed.Expr
+	for _, variable := range inputs {
+		if variable.Name == input {
+			return variable.DefaultExpr
 		}
 	}
 	return nil

@@ -221,8 +221,8 @@ func (d *document) enum(target *[]EnumValue) field {
 	}}
 }
 
-func (d *definition) computed(target *[]Computed) field {
-	return entries(d.document, "computed_inputs", false, target, d.computedKeys, func(node *yaml.Node, at places, computed *Computed) bool {
+func (d *definition) computed(target *[]Variable) field {
+	return entries(d.document, "computed_inputs", false, target, d.computedKeys, func(node *yaml.Node, at places, computed *Variable) bool {
 		computed.Pos = d.pos(node)
 		if !at.has("default") {
 			d.failf(at.at("default"), "required", "default of computed input %q is required and must not be null", computed.Name)
@@ -231,7 +231,7 @@ func (d *definition) computed(target *[]Computed) field {
 	})
 }
 
-func (d *definition) computedKeys(computed *Computed) fields {
+func (d *definition) computedKeys(computed *Variable) fields {
 	return fields{
 		{"name", "The name of the variable.", required(d.text("name", &computed.Name))},
 		{"type", "The JSON type; any when it is left out.", d.typeName(&computed.Type)},
@@ -239,7 +239,7 @@ func (d *definition) computedKeys(computed *Computed) fields {
 		{
 			"default", "The value, which is required. A text is evaluated as an expression and cast to the type.",
 			field{words: "any", shape: anything, decode: func(node *yaml.Node) {
-				computed.Default, computed.Expr = d.defaultValue(node)
+				computed.Default, computed.DefaultExpr = d.defaultValue(node)
 			}},
 		},
 	}
@@ -279,15 +279,12 @@ func (d *definition) importMappings(what string, target *[]ImportMapping) field 
 
 // inputs are the names and places of all declared inputs.
 func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
-	var all []Variable
-	for _, computed := range a.ComputedInputs {
-		all = append(all, Variable{Name: computed.Name, Pos: computed.Pos})
-	}
+	var imported []Variable
 	for _, input := range a.ImportInputs {
-		all = append(all, Variable{Name: input.Name, Pos: input.Pos})
+		imported = append(imported, Variable{Name: input.Name, Pos: input.Pos})
 	}
 	return func(yield func(string, diag.Pos) bool) {
-		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, all) {
+		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, imported) {
 			if input.Name != "" && !yield(input.Name, input.Pos) { // import inputs need no name
 				return
 			}

@@ -109,26 +109,21 @@ func (d *document) platformKeys(platform *Platform) fields {
 }
 
 func (d *document) binaries(target *[]Binary) field {
-	provider := ""
-	keys := func(binary *Binary) fields {
-		provider = ""
-		return d.binaryKeys(binary, &provider)
-	}
-	return entries(d, "terraform_binaries", true, target, keys, func(node *yaml.Node, at places, binary *Binary) bool {
+	return entries(d, "terraform_binaries", true, target, d.binaryKeys, func(node *yaml.Node, at places, binary *Binary) bool {
 		binary.Pos = d.pos(node)
 		if binary.Kind() == Provider {
-			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, provider)
+			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, textOf(at.values["provider"]))
 		}
 		return true
 	})
 }
 
-func (d *document) binaryKeys(binary *Binary, provider *string) fields {
+func (d *document) binaryKeys(binary *Binary) fields {
 	return fields{
 		{"name", "tofu, terraform-provider-TYPE, or any other program.", required(d.text("name", &binary.Name))},
 		{"version", "The version, such as 1.12.6.", required(d.text("version", &binary.Version))},
 		{"source", "The URL of a zip of the source code.", d.text("source", &binary.Source)},
-		{"provider", "The provider as [[HOSTNAME/]NAMESPACE/]TYPE; needed where it is not HashiCorp's.", d.text("provider", provider)},
+		{"provider", "The provider as [[HOSTNAME/]NAMESPACE/]TYPE; needed where it is not HashiCorp's.", d.text("provider", new(string))},
 		{
 			"url_template", "Where the binary is fetched from: a URL or a local path with ${name}, ${version}, ${os} and ${arch}.",
 			d.text("url_template", &binary.URLTemplate),
@@ -257,21 +252,4 @@ func olderThan(a, b string) bool {
 	va, errA := version.NewVersion(a)
 	vb, errB := version.NewVersion(b)
 	return errA == nil && errB == nil && va.LessThan(vb)
-}
-
-// DefaultTofu returns the OpenTofu that runs the pak's templates: the one marked as default, or the only one.
-func (m *Manifest) DefaultTofu() (Binary, bool) {
-	var tofus []Binary
-	for _, binary := range m.Binaries {
-		if binary.Kind() == Tofu {
-			if binary.Default {
-				return binary, true
-			}
-			tofus = append(tofus, binary)
-		}
-	}
-	if len(tofus) != 1 {
-		return Binary{}, false
-	}
-	return tofus[0], true
 }

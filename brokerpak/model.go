@@ -116,7 +116,7 @@ type Example struct {
 type Action struct {
 	PlanInputs     []Variable
 	UserInputs     []Variable
-	ComputedInputs []Computed
+	ComputedInputs []Variable
 	Outputs        []Variable
 	// Templates are the OpenTofu files of the action, name ("main.tf") → text, whatever of template, template_ref,
 	// templates and template_refs they came from. An inline `template` is the file "template.tf". TemplateSources tell where
@@ -142,7 +142,7 @@ type Action struct {
 	Pos diag.Pos
 }
 
-// Variable describes an input or an output.
+// Variable describes an input, which may be a computed one, or an output.
 type Variable struct {
 	Name     string
 	Type     string // JSON type; "" admits any
@@ -165,24 +165,15 @@ type Variable struct {
 	Sticky bool
 	// Additional makes a user input the map of all parameters that no input declares; no parameter has its name.
 	Additional bool
-	Pos        diag.Pos
+	// Overwrite makes a computed input replace a value that is there already.
+	Overwrite bool
+	Pos       diag.Pos
 }
 
 // EnumValue is an allowed value and its description for people.
 type EnumValue struct {
 	Value       any
 	Description string
-}
-
-// Computed is a computed input.
-type Computed struct {
-	Name      string
-	Type      string
-	Overwrite bool
-	// Default is the value; Expr is set when it is a string, which is evaluated and cast to Type.
-	Default any
-	Expr    *expr.Template
-	Pos     diag.Pos
 }
 
 // ImportInput names a parameter whose value identifies an existing resource to import.
@@ -211,12 +202,12 @@ type ErrorRule struct {
 }
 
 // Audience says who reads the message of a check.
-type Audience int
+type Audience string
 
-// The audiences of a check.
+// The audiences of a check. Operator is the default.
 const (
-	Operator Audience = iota
-	User
+	Operator Audience = "operator"
+	User     Audience = "user"
 )
 
 // Check is a rule of the service: unless That holds, the request is refused with Message.
@@ -286,6 +277,16 @@ func (b *Bosh) Group(name string) *GroupSize {
 // HasSecret tells whether a name is that of a secret, or of the input that is its value.
 func (b *Bosh) HasSecret(name string) bool {
 	return slices.ContainsFunc(b.Secrets, func(s Secret) bool { return s.Name == name || s.Input == name })
+}
+
+// SecretOf is the secret whose value an input is; nil for none.
+func (b *Bosh) SecretOf(input string) *Secret {
+	for i := range b.Secrets {
+		if input != "" && b.Secrets[i].Input == input {
+			return &b.Secrets[i]
+		}
+	}
+	return nil
 }
 
 // HasReference tells whether a name is that of a reference.

@@ -17,33 +17,45 @@ type InstanceGroup struct {
 	Sized     bool   // the definition sizes it, so that plans need not have it
 }
 
-// InstanceGroups reads the instance groups of the manifest template, in its order. What is no manifest has none; whether it
-// is one is checked where it is rendered.
-func (b *Bosh) InstanceGroups() []InstanceGroup {
+// owner is an instance group or an addon of a manifest template.
+type owner struct {
+	Name      string `yaml:"name"`
+	Lifecycle string `yaml:"lifecycle"`
+	Jobs      []struct {
+		Name string `yaml:"name"`
+	} `yaml:"jobs"`
+}
+
+func (o owner) jobs() []string {
+	var names []string
+	for _, job := range o.Jobs {
+		names = append(names, job.Name)
+	}
+	return names
+}
+
+// owners reads the manifest template, in its order. What is no manifest has none; whether it is one is checked where it is rendered.
+func (b *Bosh) owners() (groups, addons []owner) {
 	var manifest struct {
-		Groups []struct {
-			Name      string `yaml:"name"`
-			Lifecycle string `yaml:"lifecycle"`
-			Jobs      []struct {
-				Name string `yaml:"name"`
-			} `yaml:"jobs"`
-		} `yaml:"instance_groups"`
+		Groups []owner `yaml:"instance_groups"`
+		Addons []owner `yaml:"addons"`
 	}
 	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
-		return nil
+		return nil, nil
 	}
+	return manifest.Groups, manifest.Addons
+}
+
+// InstanceGroups are those of the manifest template.
+func (b *Bosh) InstanceGroups() []InstanceGroup {
 	var groups []InstanceGroup
-	for _, raw := range manifest.Groups {
-		group := InstanceGroup{
-			Name: raw.Name, Lifecycle: raw.Lifecycle, Optional: slices.Contains(b.OptionalInstanceGroups, raw.Name),
-		}
-		if size := b.Group(raw.Name); size != nil {
-			group.Sized = size.Complete()
-		}
-		for _, job := range raw.Jobs {
-			group.Jobs = append(group.Jobs, job.Name)
-		}
-		groups = append(groups, group)
+	declared, _ := b.owners()
+	for _, group := range declared {
+		size := b.Group(group.Name)
+		groups = append(groups, InstanceGroup{
+			Name: group.Name, Lifecycle: group.Lifecycle, Jobs: group.jobs(),
+			Optional: slices.Contains(b.OptionalInstanceGroups, group.Name), Sized: size != nil && size.Complete(),
+		})
 	}
 	return groups
 }
@@ -55,23 +67,12 @@ func (b *Bosh) HasGroupOrJob(name string) bool {
 	})
 }
 
-// AddonJobs are the names of the jobs of the manifest template's addons, in its order.
+// AddonJobs are the names of the jobs of the manifest template's addons.
 func (b *Bosh) AddonJobs() []string {
-	var manifest struct {
-		Addons []struct {
-			Jobs []struct {
-				Name string `yaml:"name"`
-			} `yaml:"jobs"`
-		} `yaml:"addons"`
-	}
-	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
-		return nil
-	}
 	var names []string
-	for _, addon := range manifest.Addons {
-		for _, job := range addon.Jobs {
-			names = append(names, job.Name)
-		}
+	_, addons := b.owners()
+	for _, addon := range addons {
+		names = append(names, addon.jobs()...)
 	}
 	return names
 }

@@ -37,21 +37,24 @@ func checkInputNames(action *Action, diags *diag.List) {
 // that they decide differs between the broker's check for pending changes and the deployment itself, so that the instance would have
 // pending changes for ever.
 func checkPrevious(service *Service, diags *diag.List) {
-	refuse := func(name string, pos diag.Pos) {
-		if strings.HasPrefix(name, "previous.") || strings.HasPrefix(name, "previous_plan.") {
-			diags.Errorf(pos, "previous", "%q may only be used in provision.bosh.checks and provision.bosh.update: "+
-				"here its value would differ in the broker's check for pending changes", name)
-		}
-	}
 	isRule := func(expression Expression) bool { return expression.Rule }
 	for _, template := range slices.Concat(slices.DeleteFunc(service.Provision.Expressions(), isRule), service.Bind.Expressions()) {
-		for _, reference := range template.References() {
-			refuse(reference.Name, reference.Pos)
-		}
-		for _, call := range template.Calls() {
-			refuse(call.Name, call.Pos)
+		for _, used := range Previous(template.Template) {
+			diags.Errorf(used.Pos, "previous", "%q may only be used in provision.bosh.checks and provision.bosh.update: "+
+				"here its value would differ in the broker's check for pending changes", used.Name)
 		}
 	}
+}
+
+// Previous are the variables and functions in an expression that tell about the deployment as it is.
+func Previous(template *expr.Template) []expr.Reference {
+	used := slices.Clone(template.References())
+	for _, call := range template.Calls() {
+		used = append(used, expr.Reference{Name: call.Name, Pos: call.Pos})
+	}
+	return slices.DeleteFunc(used, func(name expr.Reference) bool {
+		return !strings.HasPrefix(name.Name, "previous.") && !strings.HasPrefix(name.Name, "previous_plan.")
+	})
 }
 
 // UAAClient opens the names of the UAA client's fields, in expressions and in carry_over.

@@ -78,18 +78,16 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 			}
 		}
 	}
-	for _, input := range action.UserInputs {
-		if input.Name == secret.Input && input.DefaultExpr != nil && generates(input.DefaultExpr) {
-			diags.Errorf(input.Pos, "secret-generated", "the default of input %q is the value of secret %q and must not use generating "+
-				"functions; give the secret a length instead", input.Name, secret.Name)
+	generated := func(what string, inputs []Variable) {
+		for _, input := range inputs {
+			if input.Name == secret.Input && input.DefaultExpr != nil && generates(input.DefaultExpr) {
+				diags.Errorf(input.Pos, "secret-generated", "%s %q is the value of secret %q and must not use generating functions; give the "+
+					"secret a length instead", what, input.Name, secret.Name)
+			}
 		}
 	}
-	for _, computed := range action.ComputedInputs {
-		if computed.Name == secret.Input && computed.Expr != nil && generates(computed.Expr) {
-			diags.Errorf(computed.Pos, "secret-generated", "computed input %q is the value of secret %q and must not use generating "+
-				"functions; give the secret a length instead", computed.Name, secret.Name)
-		}
-	}
+	generated("the default of input", action.UserInputs)
+	generated("computed input", action.ComputedInputs)
 	if secrets[secret.Input] {
 		return // ((name)) is that secret
 	}

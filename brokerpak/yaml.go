@@ -41,6 +41,14 @@ func (p places) has(key string) bool {
 	return node != nil && !yamltree.IsNull(node)
 }
 
+// pairs are the keys and values of a key's value where that is a mapping.
+func (p places) pairs(key string) []pair {
+	if node := p.values[key]; node != nil && node.Kind == yaml.MappingNode {
+		return p.document.pairs(node, key)
+	}
+	return nil
+}
+
 // filled tells whether a key has a value other than null, an empty text and an empty list.
 func (p places) filled(key string) bool {
 	node := p.values[key]

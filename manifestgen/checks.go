@@ -1,11 +1,7 @@
 package manifestgen
 
 import (
-	"slices"
-	"strings"
-
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
@@ -36,20 +32,11 @@ func isFalse(scope *vars.Scope, check brokerpak.Check) bool {
 
 // deployedFails tells whether a check does not hold for the instance as it is deployed.
 func deployedFails(in *input, check brokerpak.Check) bool {
-	if !in.before.exists() || comparesPlans(check.That) {
+	if !in.before.exists() || len(brokerpak.Previous(check.That)) > 0 {
 		return false
 	}
 	scope, err := in.deployed()
 	return err == nil && isFalse(scope, check)
-}
-
-// comparesPlans tells whether an expression is about the change itself.
-func comparesPlans(template *expr.Template) bool {
-	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
-		return strings.HasPrefix(call.Name, "previous_plan.") || strings.HasPrefix(call.Name, "previous.")
-	}) || slices.ContainsFunc(template.References(), func(reference expr.Reference) bool {
-		return strings.HasPrefix(reference.Name, "previous_plan.") || strings.HasPrefix(reference.Name, "previous.")
-	})
 }
 
 // deployedScope has the variables of the deployed instance: parameters of earlier requests, the previous plan's properties, and what

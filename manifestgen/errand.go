@@ -2,7 +2,6 @@ package manifestgen
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -244,9 +243,12 @@ func intend(in *input, p *prepared) (record.Intent, map[string]any) {
 		if !p.later.inputs[name] && !in.passedToTemplate(name) || slices.Contains(p.later.names, name) {
 			continue
 		}
-		switch chosen, secret := p.secretOf(in, name); {
-		case !secret:
+		secret := in.bosh.SecretOf(name)
+		if secret == nil {
 			intent.Inputs[name] = item
+			continue
+		}
+		switch chosen := p.secrets[secret.Name]; {
 		case chosen.reference != "":
 			secrets[name] = chosen.reference
 		case chosen.literal == nil || chosen.literal == "":
@@ -256,17 +258,6 @@ func intend(in *input, p *prepared) (record.Intent, map[string]any) {
 		}
 	}
 	return intent, secrets
-}
-
-// secretOf is the decision about the secret whose value an input is; false when it is that of none.
-func (p *prepared) secretOf(in *input, name string) (decision, bool) {
-	for _, secret := range in.bosh.Secrets {
-		if secret.Input == name {
-			chosen, ok := p.secrets[secret.Name]
-			return chosen, ok
-		}
-	}
-	return decision{}, false
 }
 
 // passedToTemplate tells whether the provision template may use an input. An instance that keeps an older template may use any.
@@ -336,7 +327,3 @@ func (l *later) reads(in *input, r *resolution, template *expr.Template) error {
 	}
 	return nil
 }
-
-// errNoSecure says that a plan whose errand needs secrets needs the operator's word about them.
-var errNoSecure = errors.New("the provision template has secret inputs, which an errand gets from the manifest: set secure_manifests in the " +
-	"adapter's configuration to what the broker's enable_secure_manifests says")

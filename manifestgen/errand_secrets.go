@@ -34,7 +34,7 @@ func withParameterSecrets(in *input) error {
 		if !names[input.Name] || !in.passedToTemplate(input.Name) {
 			continue
 		}
-		if at, read := in.Service.Provision.ReadBy(input.Name, true); read && !in.isSecretInput(input.Name) {
+		if at, read := in.Service.Provision.ReadBy(input.Name, true); read && in.bosh.SecretOf(input.Name) == nil {
 			return fmt.Errorf("%s: parameter %q is secret, and only CredHub knows it when the next request comes, so no expression may read it "+
 				"in a plan with the lifecycle errand %s", at, input.Name, record.ApplyErrand)
 		}
@@ -56,7 +56,7 @@ func withValueSecrets(in *input, r *resolution, l later) (generated map[string]b
 		}
 		if made {
 			generated[name] = true
-			if at, read := in.Service.Provision.ReadBy(name, false); read && !in.isSecretInput(name) {
+			if at, read := in.Service.Provision.ReadBy(name, false); read && in.bosh.SecretOf(name) == nil {
 				return nil, fmt.Errorf("%s: input %q is generated, so it is a secret in a plan with the lifecycle errand %s, and only inputs may be "+
 					"made of it; make it an output of the provision template", at, name, record.ApplyErrand)
 			}
@@ -79,18 +79,13 @@ func isSecret(name string, item any) bool {
 	return found.Any()
 }
 
-// isSecretInput tells whether an input is the value of a secret.
-func (in *input) isSecretInput(name string) bool {
-	return slices.ContainsFunc(in.bosh.Secrets, func(secret brokerpak.Secret) bool { return secret.Input == name })
-}
-
 // addSecret makes an input the value of a secret of its name.
 func (in *input) addSecret(name string) error {
-	if in.isSecretInput(name) {
+	if in.bosh.SecretOf(name) != nil {
 		return nil
 	}
-	if in.Secure == nil {
-		return errNoSecure
+	if err := in.secretsAllowed("the provision template has secret inputs, which an errand gets from the manifest"); err != nil {
+		return err
 	}
 	if in.bosh.HasSecret(name) {
 		return fmt.Errorf("service %q: the secret input %q of the provision template has the name of another secret; rename one of them",
@@ -149,7 +144,7 @@ func forgotten(in *input, p *prepared) []string {
 	for _, name := range value.Keys(in.before.record.Secrets) {
 		_, parameter := in.before.record.SecretParameters[name]
 		_, sent := in.Parameters[name]
-		if !in.isSecretInput(name) && (parameter && !sent || p.scope.Generated[name] != nil) {
+		if in.bosh.SecretOf(name) == nil && (parameter && !sent || p.scope.Generated[name] != nil) {
 			names = append(names, name)
 		}
 	}

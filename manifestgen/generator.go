@@ -120,6 +120,14 @@ func (in *input) pendingCheck() bool {
 // storesSecrets tells whether the broker stores secrets. Where the operator has not said, no manifest with secrets is made.
 func (in *input) storesSecrets() bool { return in.Secure != nil && *in.Secure }
 
+// secretsAllowed refuses what needs the operator's word about secrets.
+func (g *Generator) secretsAllowed(what string) error {
+	if g.Secure != nil {
+		return nil
+	}
+	return fmt.Errorf("%s: set secure_manifests in the adapter's configuration to what the broker's enable_secure_manifests says", what)
+}
+
 // prepared is what is known before anything is rendered.
 type prepared struct {
 	*resolution
@@ -140,9 +148,10 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*Result, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if g.Secure == nil && bosh != nil && len(bosh.Secrets) > 0 {
-		return nil, fmt.Errorf("service %q has secrets: set secure_manifests in the adapter's configuration to what the broker's "+
-			"enable_secure_manifests says", request.Service.Name)
+	if bosh != nil && len(bosh.Secrets) > 0 {
+		if err := g.secretsAllowed(fmt.Sprintf("service %q has secrets", request.Service.Name)); err != nil {
+			return nil, err
+		}
 	}
 	in, err := g.read(request)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cloudfoundry/bosh-cli/v7/director/template"
-	"gopkg.in/yaml.v2"
+	"github.com/cppforlife/go-patch/patch"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
@@ -114,19 +113,10 @@ func (i inspection) keys(path string, mapping map[string]any) {
 
 // key resolves the variables in a key.
 func (i inspection) key(key string) (string, error) {
-	source, err := yaml.Marshal(key)
+	resolved, err := interpolated(nil, patch.Ops{given{key}}, i.variables)
 	if err != nil {
 		return "", err
 	}
-	out, err := template.NewTemplate(source).Evaluate(i.variables, nil, template.EvaluateOpts{})
-	if err != nil {
-		return "", err
-	}
-	var raw any
-	if err := yaml.Unmarshal(out, &raw); err != nil {
-		return "", err
-	}
-	resolved := value.Normalise(raw)
 	switch resolved.(type) {
 	case string, bool, int64, uint64:
 	default:

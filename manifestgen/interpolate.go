@@ -52,8 +52,14 @@ func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	return tree, nil
 }
 
-// taken is what the library made of a document, taken from it before it writes a text that would only be read again.
-type taken struct{ tree any }
+// given is a tree that the library takes in place of a text, taken one that it made, before it writes a text that would only be read again.
+type (
+	given struct{ tree any }
+	taken struct{ tree any }
+)
+
+// Apply returns the tree.
+func (g given) Apply(any) (any, error) { return g.tree, nil }
 
 // Apply takes the tree and leaves nothing to write.
 func (t *taken) Apply(tree any) (any, error) {
@@ -61,18 +67,23 @@ func (t *taken) Apply(tree any) (any, error) {
 	return nil, nil
 }
 
+// interpolated applies operations to a YAML text and puts the variables in, as the BOSH library does.
+func interpolated(text []byte, ops patch.Ops, variables variables) (any, error) {
+	var result taken
+	_, err := template.NewTemplate(text).Evaluate(variables, ops, template.EvaluateOpts{PostVarSubstitutionOp: &result})
+	return result.tree, err
+}
+
 // evaluate applies operations to a document and puts the variables in.
 func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, from places) (any, error) {
-	ops = append(ops, inspection{variables: variables, places: from, diags: &diag.List{}})
-	var result taken
-	_, err := template.NewTemplate([]byte(document.Text)).Evaluate(variables, ops, template.EvaluateOpts{PostVarSubstitutionOp: &result})
+	result, err := interpolated([]byte(document.Text), append(ops, inspection{variables: variables, places: from, diags: &diag.List{}}), variables)
 	if errors.As(err, new(diag.Errors)) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("interpolating %s: %w", document.Pos.File, err)
 	}
-	trusted := unmask(result.tree, trustedOpen, trustedClose)
+	trusted := unmask(result, trustedOpen, trustedClose)
 	if !holdsMask(trusted) {
 		return trusted, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cppforlife/go-patch/patch"
 	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
@@ -60,17 +59,7 @@ func readPrevious(bosh *brokerpak.Bosh, request Request) (*previous, error) {
 
 // carryOver reads what a service takes over from the manifest of another adapter.
 func carryOver(bosh *brokerpak.Bosh, root any) (instance.Carried, error) {
-	carried, err := instance.CarryOver(bosh, func(path string) (any, error) {
-		pointer, err := patch.NewPointerFromString(path)
-		if err != nil {
-			return nil, fmt.Errorf("path %q: %w", path, err)
-		}
-		found, err := patch.FindOp{Path: pointer}.Apply(root)
-		if err != nil {
-			return nil, nil //nolint:nilerr // the path leads nowhere
-		}
-		return value.Normalise(found), nil
-	})
+	carried, err := instance.CarryOver(bosh, root)
 	if err != nil {
 		return nil, err
 	}

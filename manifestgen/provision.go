@@ -143,9 +143,8 @@ func SensitiveOutputs(service *brokerpak.Service) []string {
 // checkSensitive refuses sensitive outputs that cannot become secrets besides those of the definition.
 func checkSensitive(in *input, secrets decisions, outputs []string) error {
 	for _, name := range outputs {
-		if in.Secure == nil {
-			return fmt.Errorf("service %q has sensitive outputs: set secure_manifests in the adapter's configuration to what the broker's "+
-				"enable_secure_manifests says", in.Service.Name)
+		if err := in.secretsAllowed(fmt.Sprintf("service %q has sensitive outputs", in.Service.Name)); err != nil {
+			return err
 		}
 		if _, taken := secrets[name]; taken {
 			return fmt.Errorf("service %q: the sensitive output %q of the provision template has the name of a secret; rename one of them",

@@ -82,10 +82,8 @@ func unresolved(in *input, variables variables, found string, declared []string)
 		}
 		return "is an absolute reference; " + in.mustAllow("it", whole)
 	}
-	for _, secret := range in.bosh.Secrets {
-		if secret.Input == whole {
-			return fmt.Sprintf("is the value of secret %q; write ((%s))", secret.Name, secret.Name)
-		}
+	if secret := in.bosh.SecretOf(whole); secret != nil {
+		return fmt.Sprintf("is the value of secret %q; write ((%s))", secret.Name, secret.Name)
 	}
 	known := slices.Concat(value.Keys(variables), declared)
 	return fmt.Sprintf("is neither an input, a secret nor declared under variables%s; known: %s", diag.Suggest(whole, known), diag.Names(known))

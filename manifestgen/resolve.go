@@ -65,7 +65,7 @@ func stickyValues(in *input, values, requested map[string]any) map[string]any {
 	kept := map[string]any{}
 	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
 		item, known := values[variable.Name]
-		if _, changed := requested[variable.Name]; known && variable.Sticky && !changed && !in.isSecretInput(variable.Name) {
+		if _, changed := requested[variable.Name]; known && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil {
 			kept[variable.Name] = item
 		}
 	}

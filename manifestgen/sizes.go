@@ -68,24 +68,31 @@ func (s sizing) apply() error {
 	if err := s.instances(); err != nil {
 		return err
 	}
-	texts := map[string]*string{"vm_type": &s.group.VMType, "persistent_disk_type": &s.group.PersistentDiskType}
-	for _, key := range value.Keys(texts) {
-		if template := s.rule.Expressions()[key]; template != nil {
-			item, err := s.eval(key, template, "string")
-			if err != nil {
-				return err
-			}
-			*texts[key] = value.Text(item)
+	group := s.group
+	texts := map[string]*string{"vm_type": &group.VMType, "persistent_disk_type": &group.PersistentDiskType}
+	lists := map[string]*[]string{"vm_extensions": (*[]string)(&group.VMExtensions), "networks": &group.Networks, "azs": &group.AZs}
+	expressions := s.rule.Expressions()
+	for _, key := range value.Keys(expressions) {
+		text, list, template := texts[key], lists[key], expressions[key]
+		typ := "string"
+		switch {
+		case template == nil || text == nil && list == nil:
+			continue
+		case list != nil:
+			typ = "array"
 		}
-	}
-	lists := map[string]*[]string{"vm_extensions": (*[]string)(&s.group.VMExtensions), "networks": &s.group.Networks, "azs": &s.group.AZs}
-	for _, key := range value.Keys(lists) {
-		if template := s.rule.Expressions()[key]; template != nil {
-			list, err := s.texts(key, template)
-			if err != nil {
-				return err
-			}
-			*lists[key] = list
+		item, err := s.eval(key, template, typ)
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			*text = value.Text(item)
+			continue
+		}
+		elements, _ := item.([]any)
+		*list = make([]string, len(elements))
+		for i, element := range elements {
+			(*list)[i] = value.Text(element)
 		}
 	}
 	return nil
@@ -93,28 +100,26 @@ func (s sizing) apply() error {
 
 // instances sets the number of instances. That it is too high is for the user, who asked for it.
 func (s sizing) instances() error {
-	count := int64(s.group.Instances)
-	var err error
-	if s.rule.Instances != nil {
-		if count, err = s.number("instances", s.rule.Instances); err != nil {
-			return err
-		}
+	count, err := s.number("instances", s.rule.Instances, int64(s.group.Instances))
+	if err != nil {
+		return err
 	}
-	if s.rule.AtMost != nil {
-		most, err := s.number("at_most", s.rule.AtMost)
-		if err != nil {
-			return err
-		}
-		if count > most {
-			return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", count, s.rule.Name, most)
-		}
+	most, err := s.number("at_most", s.rule.AtMost, count)
+	if err != nil {
+		return err
+	}
+	if count > most {
+		return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", count, s.rule.Name, most)
 	}
 	s.group.Instances = int(count)
 	return nil
 }
 
-// number evaluates an expression that gives a number of instances.
-func (s sizing) number(key string, template *expr.Template) (int64, error) {
+// number evaluates an expression that gives a number of instances; nil gives the other one.
+func (s sizing) number(key string, template *expr.Template, otherwise int64) (int64, error) {
+	if template == nil {
+		return otherwise, nil
+	}
 	item, err := s.eval(key, template, "integer")
 	if err != nil {
 		return 0, err
@@ -124,20 +129,6 @@ func (s sizing) number(key string, template *expr.Template) (int64, error) {
 		return 0, fmt.Errorf("%s: %s must be a number of instances, not %s", template.Pos(), key, value.Text(item))
 	}
 	return count, nil
-}
-
-// texts evaluates an expression that gives a list of texts.
-func (s sizing) texts(key string, template *expr.Template) ([]string, error) {
-	item, err := s.eval(key, template, "array")
-	if err != nil {
-		return nil, err
-	}
-	elements, _ := item.([]any)
-	texts := make([]string, len(elements))
-	for i, element := range elements {
-		texts[i] = value.Text(element)
-	}
-	return texts, nil
 }
 
 // eval evaluates an expression and casts the result to a type.

@@ -96,7 +96,7 @@ func (s section) property(input brokerpak.Variable) (map[string]any, error) {
 // effective gives an input the default that counts. One that is computed in any case has none.
 func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 	supplied, ok := s.supplied[input.Name]
-	overwritten := func(c brokerpak.Computed) bool { return c.Name == input.Name && c.Overwrite }
+	overwritten := func(c brokerpak.Variable) bool { return c.Name == input.Name && c.Overwrite }
 	switch {
 	case slices.ContainsFunc(s.action.ComputedInputs, overwritten):
 		supplied = nil
@@ -113,7 +113,7 @@ func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 // userMustGive tells whether nothing but the user can supply a required input.
 func (s section) userMustGive(input brokerpak.Variable) bool {
 	_, supplied := s.supplied[input.Name]
-	computed := slices.ContainsFunc(s.action.ComputedInputs, func(c brokerpak.Computed) bool { return c.Name == input.Name })
+	computed := slices.ContainsFunc(s.action.ComputedInputs, func(c brokerpak.Variable) bool { return c.Name == input.Name })
 	hasDefault := input.HasDefault || input.DefaultExpr != nil
 	return input.Required && !supplied && !computed && !hasDefault && !slices.Contains(s.ofPlan, input.Name)
 }

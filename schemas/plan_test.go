@@ -129,7 +129,7 @@ var _ = Describe("ForPlan", func() {
 		s.Provision.Bosh = &brokerpak.Bosh{PlanDefaults: []string{"n"}}
 		s.Bind.UserInputs = s.Provision.UserInputs
 		if _, overwritten := supplied["computed"]; overwritten {
-			s.Provision.ComputedInputs = []brokerpak.Computed{{Name: "n", Overwrite: true, Default: int64(7)}}
+			s.Provision.ComputedInputs = []brokerpak.Variable{{Name: "n", Overwrite: true, Default: int64(7)}}
 			s.Bind.ComputedInputs = s.Provision.ComputedInputs
 		}
 		create, update, bind, err := schemas.ForPlan(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
@@ -179,7 +179,7 @@ var _ = Describe("ForPlan", func() {
 		withExpr.HasDefault, withExpr.DefaultExpr = true, template("${x}")
 		s := service(required("z"), required("a"), withDefault, withExpr, required("computed"), required("owned"), required("operator"),
 			brokerpak.Variable{Name: "optional"})
-		s.Provision.ComputedInputs = []brokerpak.Computed{{Name: "computed"}}
+		s.Provision.ComputedInputs = []brokerpak.Variable{{Name: "computed"}}
 		s.Provision.PlanInputs = []brokerpak.Variable{{Name: "a"}} // which this plan does not set
 		s.Bind.UserInputs = []brokerpak.Variable{required("owned"), required("from_plan"), required("operator")}
 		s.Bind.PlanInputs = []brokerpak.Variable{{Name: "from_plan"}}

@@ -1,11 +1,11 @@
 package expr
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // Known is what a template may use besides the standard functions.
@@ -31,23 +31,19 @@ func (t *Template) Check(known Known) *diag.List {
 			list.Errorf(reference.Pos, "unknown-variable", "unknown variable %q%s%s", reference.Name, suggestion, names)
 		}
 	}
-	standard := StandardFunctions()
-	functions := slices.Concat(slices.Collect(maps.Keys(standard)), slices.Collect(maps.Keys(known.Functions)))
+	functions := value.Merge(known.Functions, StandardFunctions())
 	for _, call := range t.calls {
-		function, ok := standard[call.Name]
+		function, ok := functions[call.Name]
 		if !ok {
-			function, ok = known.Functions[call.Name]
-		}
-		if !ok {
-			suggestion, names := hint(call.Name, functions)
+			suggestion, names := hint(call.Name, value.Keys(functions))
 			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s%s", call.Name, suggestion, names)
 			continue
 		}
-		if err := function.checkArity(call.Name, call.Args); err != nil {
+		if err := function.checkArity(call.Name, len(call.Args)); err != nil {
 			list.Errorf(call.Pos, "function-arguments", "%s; its arguments are %s", err, function.Signature())
 		}
 	}
-	types := &typeCheck{template: t, known: known, standard: standard, list: list}
+	types := &typeCheck{template: t, known: known, functions: functions, list: list}
 	types.infer(t.root)
 	return list
 }

@@ -74,23 +74,15 @@ func (e *evaluation) reduce(node ast.Node) (*ast.LiteralNode, error) {
 	case *ast.Call:
 		return e.call(n)
 	case *ast.Arithmetic:
-		operands, err := e.reduceAll(n.Exprs...)
-		if err != nil {
-			return nil, err
-		}
-		return e.compute(&ast.Arithmetic{Op: n.Op, Exprs: operands, Posx: n.Posx})
+		return e.compute(n.Exprs, func(operands []ast.Node) ast.Node {
+			return &ast.Arithmetic{Op: n.Op, Exprs: operands, Posx: n.Posx}
+		})
 	case *ast.Conditional:
-		operands, err := e.reduceAll(n.CondExpr, n.TrueExpr, n.FalseExpr)
-		if err != nil {
-			return nil, err
-		}
-		return e.compute(&ast.Conditional{CondExpr: operands[0], TrueExpr: operands[1], FalseExpr: operands[2], Posx: n.Posx})
+		return e.compute([]ast.Node{n.CondExpr, n.TrueExpr, n.FalseExpr}, func(operands []ast.Node) ast.Node {
+			return &ast.Conditional{CondExpr: operands[0], TrueExpr: operands[1], FalseExpr: operands[2], Posx: n.Posx}
+		})
 	case *ast.Output:
-		operands, err := e.reduceAll(n.Exprs...)
-		if err != nil {
-			return nil, err
-		}
-		return e.compute(&ast.Output{Exprs: operands, Posx: n.Posx})
+		return e.compute(n.Exprs, func(operands []ast.Node) ast.Node { return &ast.Output{Exprs: operands, Posx: n.Posx} })
 	default:
 		return nil, e.fail(node, fmt.Errorf("unexpected %T", node))
 	}
@@ -122,31 +114,32 @@ func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch c := collection.(type) {
-	case map[string]any:
-		keys, err := operands(n, []ast.Type{ast.TypeString}, key)
-		if err != nil {
-			return nil, e.fail(n, fmt.Errorf("key of map %s: %w", target.Name, err))
-		}
+	list, isList := collection.([]any)
+	mapping, isMap := collection.(map[string]any)
+	expected, what := String, "key of map"
+	switch {
+	case isList:
+		expected, what = Int, "index of list"
+	case !isMap:
+		return nil, e.fail(target, fmt.Errorf("%s is neither a map nor a list", target.Name))
+	}
+	keys, err := operands(n, []Type{expected}, key)
+	if err != nil {
+		return nil, e.fail(n, fmt.Errorf("%s %s: %w", what, target.Name, err))
+	}
+	if isMap {
 		name := as[string](keys[0])
-		value, ok := c[name]
+		value, ok := mapping[name]
 		if !ok {
 			return nil, e.fail(target, missingKey(name, target.Name))
 		}
 		return e.variable(n, target.Name, value)
-	case []any:
-		keys, err := operands(n, []ast.Type{ast.TypeInt}, key)
-		if err != nil {
-			return nil, e.fail(n, fmt.Errorf("index of list %s: %w", target.Name, err))
-		}
-		i := as[int64](keys[0])
-		if i < 0 || i >= int64(len(c)) {
-			return nil, e.fail(target, fmt.Errorf("index %d out of range for list %s (max %d)", i, target.Name, len(c)))
-		}
-		return e.variable(n, target.Name, c[i])
-	default:
-		return nil, e.fail(target, fmt.Errorf("%s is neither a map nor a list", target.Name))
 	}
+	i := as[int64](keys[0])
+	if i < 0 || i >= int64(len(list)) {
+		return nil, e.fail(target, fmt.Errorf("index %d out of range for list %s (max %d)", i, target.Name, len(list)))
+	}
+	return e.variable(n, target.Name, list[i])
 }
 
 // call evaluates a call of a function.
@@ -168,7 +161,7 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := operands(n, hilTypes(function.types(len(nodes))), nodes...)
+	args, err := operands(n, function.types(len(nodes)), nodes...)
 	if err != nil {
 		return nil, e.fail(n, &FunctionError{n.Func, err})
 	}
@@ -200,9 +193,14 @@ func (e *FunctionError) Error() string { return e.Function + ": " + e.Err.Error(
 // Unwrap returns the reason.
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// compute applies an operator to literal operands as HIL does.
-func (e *evaluation) compute(node ast.Node) (*ast.LiteralNode, error) {
-	results, err := operands(node, []ast.Type{ast.TypeAny}, node)
+// compute applies an operator to its operands as HIL does.
+func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node) ast.Node) (*ast.LiteralNode, error) {
+	reduced, err := e.reduceAll(nodes...)
+	if err != nil {
+		return nil, err
+	}
+	node := operator(reduced)
+	results, err := operands(node, []Type{Any}, node)
 	if err != nil {
 		return nil, e.fail(node, err)
 	}
@@ -242,14 +240,18 @@ func placed(pos diag.Pos, err error) error {
 
 // operands has HIL evaluate nodes and convert the results to types. It returns them as Go values: string, bool, int64, float64, []any
 // or map[string]any.
-func operands(at ast.Node, types []ast.Type, nodes ...ast.Node) ([]any, error) {
+func operands(at ast.Node, types []Type, nodes ...ast.Node) ([]any, error) {
 	var values []any
 	capture := func(args []any) (any, error) {
 		values = args
 		return "", nil
 	}
+	expected := make([]ast.Type, len(types))
+	for i, t := range types {
+		expected[i] = t.kind().hil
+	}
 	const name = "capture"
-	functions := map[string]ast.Function{name: {ArgTypes: types, ReturnType: ast.TypeString, Callback: capture}}
+	functions := map[string]ast.Function{name: {ArgTypes: expected, ReturnType: ast.TypeString, Callback: capture}}
 	scope := &ast.BasicScope{FuncMap: functions}
 	if _, err := hil.Eval(&ast.Call{Func: name, Args: nodes, Posx: at.Pos()}, &hil.EvalConfig{GlobalScope: scope}); err != nil {
 		return nil, plain(err)

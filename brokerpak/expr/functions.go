@@ -40,9 +40,22 @@ const (
 	marks = Optional | Repeated
 )
 
+// kind is a type: its name in the documentation of functions, and what HIL calls it.
+type kind struct {
+	name string
+	hil  ast.Type
+}
+
+func (t Type) kind() kind {
+	return [...]kind{
+		Any: {"any", ast.TypeAny}, String: {"string", ast.TypeString}, Int: {"int", ast.TypeInt}, Bool: {"bool", ast.TypeBool},
+		Float: {"float", ast.TypeFloat}, List: {"list", ast.TypeList}, Map: {"map", ast.TypeMap}, Number: {"number", ast.TypeAny},
+	}[t&^marks]
+}
+
 // String returns the name of the type as in the documentation of functions.
 func (t Type) String() string {
-	name := [...]string{"any", "string", "int", "bool", "float", "list", "map", "number"}[t&^marks]
+	name := t.kind().name
 	switch t & marks {
 	case Optional:
 		return "optional " + name
@@ -110,29 +123,10 @@ func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 	if i, ok := value.(int); ok {
 		value = int64(i)
 	}
-	var ok bool
-	switch t {
-	case String:
-		_, ok = value.(string)
-	case Int:
-		_, ok = value.(int64)
-	case Bool:
-		_, ok = value.(bool)
-	case Float:
-		_, ok = value.(float64)
-	case List:
-		_, ok = value.([]any)
-	case Map:
-		_, ok = value.(map[string]any)
-	case Number:
-		if _, ok = value.(int64); !ok {
-			_, ok = value.(float64)
-		}
-	}
-	if !ok {
-		return nil, false
-	}
-	return naturalLiteral(value), true
+	made := naturalLiteral(value)
+	_, isText := value.(string)
+	fits := made.Typex == t.kind().hil || t == Number && (made.Typex == ast.TypeInt || made.Typex == ast.TypeFloat)
+	return made, fits && isText == (made.Typex == ast.TypeString)
 }
 
 // StandardFunctions returns the functions that every expression can call, by name.

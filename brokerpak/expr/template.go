@@ -59,12 +59,17 @@ func (r Reference) KeyOf(variable string) (key string, ok bool) {
 
 // Call is one call of a function.
 type Call struct {
-	Name     string
-	Args     int
-	FirstArg string // the first argument when it is a constant string, else ""
-	// SecondArg is the second one in the same way.
-	SecondArg string
-	Pos       diag.Pos
+	Name string
+	Args []string // those that are constants; "" for others
+	Pos  diag.Pos
+}
+
+// Arg is an argument that is a constant, counted from 0; "" for others and where there is none.
+func (c Call) Arg(index int) string {
+	if index >= len(c.Args) {
+		return ""
+	}
+	return c.Args[index]
 }
 
 // maxLength is how many bytes a text with an expression may have. HIL's parser calls itself for every operator, and a stack
@@ -143,12 +148,9 @@ func (t *Template) collect(node ast.Node) {
 		}
 		t.collect(n.Key)
 	case *ast.Call:
-		call := Call{Name: n.Func, Args: len(n.Args), Pos: t.source.at(n.Posx)}
-		if len(n.Args) > 0 {
-			call.FirstArg = constant(n.Args[0])
-		}
-		if len(n.Args) > 1 {
-			call.SecondArg = constant(n.Args[1])
+		call := Call{Name: n.Func, Pos: t.source.at(n.Posx)}
+		for _, arg := range n.Args {
+			call.Args = append(call.Args, constant(arg))
 		}
 		t.calls = append(t.calls, call)
 		t.collectAll(n.Args...)

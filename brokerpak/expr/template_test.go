@@ -60,11 +60,11 @@ var _ = Describe("Template", func() {
 			{Name: "d.e", Pos: at(50)},
 		}))
 		Expect(template.Calls()).To(Equal([]expr.Call{
-			{Name: "f", Args: 3, Pos: at(31)},
-			{Name: "g", Args: 1, Pos: at(59)},
+			{Name: "f", Args: []string{"", "", ""}, Pos: at(31)},
+			{Name: "g", Args: []string{""}, Pos: at(59)},
 			{Name: "h", Pos: at(61)},
 		}))
-		Expect(parse(`${config("a.b")}`).Calls()).To(Equal([]expr.Call{{Name: "config", Args: 1, FirstArg: "a.b", Pos: at(12)}}))
+		Expect(parse(`${config("a.b")}`).Calls()).To(Equal([]expr.Call{{Name: "config", Args: []string{"a.b"}, Pos: at(12)}}))
 	})
 
 	DescribeTable("refuses wrong syntax", func(text, message string) {

@@ -13,10 +13,10 @@ import (
 // typeCheck finds what cannot be evaluated whatever the values are: it knows the types of literals, of the results of
 // functions, and of the variables that Known.Types names. Everything else may be anything.
 type typeCheck struct {
-	template *Template
-	known    Known
-	standard map[string]Function
-	list     *diag.List
+	template  *Template
+	known     Known
+	functions map[string]Function
+	list      *diag.List
 }
 
 // infer returns the type of a node, Any where only the values tell, and reports faults below it.
@@ -43,18 +43,12 @@ func (c *typeCheck) infer(node ast.Node) Type {
 }
 
 func literalType(n *ast.LiteralNode) Type {
-	switch n.Typex {
-	case ast.TypeString:
-		return String
-	case ast.TypeInt:
-		return Int
-	case ast.TypeFloat:
-		return Float
-	case ast.TypeBool:
-		return Bool
-	default:
-		return Any
+	for _, t := range []Type{String, Int, Float, Bool} {
+		if t.kind().hil == n.Typex {
+			return t
+		}
 	}
+	return Any
 }
 
 func (c *typeCheck) fail(node ast.Node, format string, args ...any) {
@@ -79,10 +73,7 @@ func (c *typeCheck) index(n *ast.Index) {
 }
 
 func (c *typeCheck) call(n *ast.Call) Type {
-	function, ok := c.standard[n.Func]
-	if !ok {
-		function, ok = c.known.Functions[n.Func]
-	}
+	function, ok := c.functions[n.Func]
 	var types []Type
 	if ok && function.checkArity(n.Func, len(n.Args)) == nil {
 		types = function.types(len(n.Args))

@@ -87,14 +87,3 @@ func goValue(v any) any {
 		return v
 	}
 }
-
-// hilTypes returns HIL's names of types.
-func hilTypes(types []Type) []ast.Type {
-	result := make([]ast.Type, len(types))
-	for i, t := range types {
-		result[i] = [...]ast.Type{
-			ast.TypeAny, ast.TypeString, ast.TypeInt, ast.TypeBool, ast.TypeFloat, ast.TypeList, ast.TypeMap, ast.TypeAny,
-		}[t]
-	}
-	return result
-}

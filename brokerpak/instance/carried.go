@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cppforlife/go-patch/patch"
+
 	"service-adapter/brokerpak"
 	"service-adapter/internal/value"
 )
@@ -12,18 +14,19 @@ import (
 // Carried are the values that carry_over finds in the manifest of another adapter, by the name of what they fill.
 type Carried map[string]any
 
-// CarryOver reads values by their paths, the first that leads somewhere. Where none does there is nothing: older versions of an
-// adapter may not have had the value. Find returns the value at a path, nil when there is none.
-func CarryOver(bosh *brokerpak.Bosh, find func(path string) (any, error)) (Carried, error) {
+// CarryOver reads values of a manifest, whose maps have keys of any type, by their paths, the first that leads somewhere. Where none does
+// there is nothing: older versions of an adapter may not have had the value.
+func CarryOver(bosh *brokerpak.Bosh, manifest any) (Carried, error) {
 	carried := Carried{}
 	for _, name := range value.Keys(bosh.CarryOver) {
 		for _, path := range bosh.CarryOver[name] {
-			item, err := find(path)
+			pointer, err := patch.NewPointerFromString(path)
 			if err != nil {
-				return nil, fmt.Errorf("carry_over of %q: %w", name, err)
+				return nil, fmt.Errorf("carry_over of %q: path %q: %w", name, path, err)
 			}
-			if item != nil {
-				carried[name] = item
+			found, err := patch.FindOp{Path: pointer}.Apply(manifest)
+			if err == nil && found != nil {
+				carried[name] = value.Normalise(found)
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
@@ -56,42 +57,24 @@ func ProvisionFunctions(
 	return functions
 }
 
-// PlanFunctions are the functions over a plan's instance groups; the plan may be nil.
+// PlanFunctions are the functions over a plan's instance groups; the plan may be nil. A group that it does not have is like an empty one.
 func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
-	function := func(result expr.Type, call func(group *serviceadapter.InstanceGroup) any) expr.Function {
+	function := func(result expr.Type, of func(group *serviceadapter.InstanceGroup) any) expr.Function {
 		return expr.Function{
 			Args: []expr.Type{expr.String}, Result: result,
-			Call: func(args []any) (any, error) { return call(FindGroup(plan, value.Text(args[0]))), nil },
+			Call: func(args []any) (any, error) {
+				return of(cmp.Or(FindGroup(plan, value.Text(args[0])), &serviceadapter.InstanceGroup{})), nil
+			},
 		}
 	}
-	text := func(of func(group *serviceadapter.InstanceGroup) string) expr.Function {
-		return function(expr.String, func(group *serviceadapter.InstanceGroup) any {
-			if group == nil {
-				return ""
-			}
-			return of(group)
-		})
-	}
 	return map[string]expr.Function{
-		prefix + ".has_update": {Result: expr.Bool, Call: func([]any) (any, error) { return plan != nil && plan.Update != nil, nil }},
-		prefix + ".instance_count": function(expr.Int, func(group *serviceadapter.InstanceGroup) any {
-			if group == nil {
-				return int64(0)
-			}
-			return int64(group.Instances)
-		}),
-		prefix + ".has_group": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any { return group != nil }),
-		prefix + ".networks": function(expr.List, func(group *serviceadapter.InstanceGroup) any {
-			if group == nil {
-				return []any{}
-			}
-			return value.Texts(group.Networks)
-		}),
-		prefix + ".vm_type":   text(func(group *serviceadapter.InstanceGroup) string { return group.VMType }),
-		prefix + ".disk_type": text(func(group *serviceadapter.InstanceGroup) string { return group.PersistentDiskType }),
-		prefix + ".has_disk": function(expr.Bool, func(group *serviceadapter.InstanceGroup) any {
-			return group != nil && group.PersistentDiskType != ""
-		}),
+		prefix + ".has_update":     {Result: expr.Bool, Call: func([]any) (any, error) { return plan != nil && plan.Update != nil, nil }},
+		prefix + ".instance_count": function(expr.Int, func(group *serviceadapter.InstanceGroup) any { return group.Instances }),
+		prefix + ".has_group":      function(expr.Bool, func(group *serviceadapter.InstanceGroup) any { return group.Name != "" }),
+		prefix + ".networks":       function(expr.List, func(group *serviceadapter.InstanceGroup) any { return value.Texts(group.Networks) }),
+		prefix + ".vm_type":        function(expr.String, func(group *serviceadapter.InstanceGroup) any { return group.VMType }),
+		prefix + ".disk_type":      function(expr.String, func(group *serviceadapter.InstanceGroup) any { return group.PersistentDiskType }),
+		prefix + ".has_disk":       function(expr.Bool, func(group *serviceadapter.InstanceGroup) any { return group.PersistentDiskType != "" }),
 	}
 }
 

@@ -25,13 +25,7 @@ func (v *View) unrecordedScope(service *brokerpak.Service, environment vars.Envi
 		return nil, nil, err
 	}
 	root, _ := value.Normalise(tree).(map[string]any)
-	carried, err := CarryOver(bosh, func(path string) (any, error) {
-		found, err := v.Find(path)
-		if err != nil {
-			return nil, nil //nolint:nilerr // the path leads nowhere
-		}
-		return found, nil
-	})
+	carried, err := CarryOver(bosh, tree)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,9 +34,9 @@ instance_groups:
 			{Name: "port", Type: "integer", HasDefault: true, Default: int64(6379)},
 			{Name: "lost", Type: "string"},
 		}
-		definition.Provision.ComputedInputs = []brokerpak.Computed{
-			{Name: "scheme", Type: "string", Expr: parsed(`${tls == "true" ? "rediss" : "redis"}`), Overwrite: true},
-			{Name: "broken", Type: "string", Expr: parsed(`${release.version("other")}`), Overwrite: true},
+		definition.Provision.ComputedInputs = []brokerpak.Variable{
+			{Name: "scheme", Type: "string", DefaultExpr: parsed(`${tls == "true" ? "rediss" : "redis"}`), Overwrite: true},
+			{Name: "broken", Type: "string", DefaultExpr: parsed(`${release.version("other")}`), Overwrite: true},
 		}
 		bosh := &brokerpak.Bosh{
 			CarryOver: map[string][]string{

@@ -78,10 +78,7 @@ func (p Provision) checkPlan() error {
 // parameters are those of the request. Those that the instance has already get the type of their input where they can.
 func (p Provision) parameters() map[string]any {
 	types := map[string]string{}
-	for _, input := range p.Service.Provision.ComputedInputs {
-		types[input.Name] = input.Type
-	}
-	for _, input := range p.Service.Provision.UserInputs {
+	for _, input := range slices.Concat(p.Service.Provision.ComputedInputs, p.Service.Provision.UserInputs) {
 		types[input.Name] = input.Type
 	}
 	parameters := value.CloneMap(p.Parameters)
@@ -270,12 +267,12 @@ func (s *Scope) planInputs(inputs []brokerpak.Variable) error {
 			}
 			continue
 		}
-		template, err := expr.Parse(expr.Source{Text: fmt.Sprintf("${%s[%q]}", planProperties, input.Name), Pos: input.Pos})
-		if err != nil {
-			failed = append(failed, err)
-			continue
+		var err error
+		input.DefaultExpr, err = expr.Parse(expr.Source{Text: fmt.Sprintf("${%s[%q]}", planProperties, input.Name), Pos: input.Pos})
+		if err == nil {
+			err = s.assign(input, PlanLayer)
 		}
-		failed = append(failed, s.assign(input.Name, input.Type, PlanLayer, nil, template, input.Pos))
+		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }

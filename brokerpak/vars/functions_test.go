@@ -67,7 +67,7 @@ var _ = Describe("functions over what a user controls", func() {
 
 	It("make lists, maps and numbers for inputs of those types", func() {
 		s := scope(true)
-		Expect(s.Computed([]brokerpak.Computed{
+		Expect(s.Computed([]brokerpak.Variable{
 			computed("parts", "array", false, `${split("-", "a-b")}`),
 			computed("first", "string", false, `${parts[0]}`),
 			computed("count", "integer", false, `${max(number, length(parts))}`),
@@ -79,7 +79,7 @@ var _ = Describe("functions over what a user controls", func() {
 			HaveKeyWithValue("all", values{"k": "(a))", "x": "5"}), HaveKeyWithValue("is", true),
 		))
 		var user *fault.UserError
-		err := s.Computed([]brokerpak.Computed{computed("ends", "array", false, `${split(",", replace(text, ",", ""))}`)})
+		err := s.Computed([]brokerpak.Variable{computed("ends", "array", false, `${split(",", replace(text, ",", ""))}`)})
 		Expect(errors.As(err, &user)).To(BeTrue())
 	})
 })

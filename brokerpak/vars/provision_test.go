@@ -18,7 +18,7 @@ import (
 // sources are the layers of a provision request that set the variable v.
 type sources struct {
 	general, own, parameter, override, standard, property any
-	computed                                              *brokerpak.Computed
+	computed                                              *brokerpak.Variable
 }
 
 // given is a layer that sets v, nil when it does not; "null" sets it to null.
@@ -37,7 +37,7 @@ func (s sources) provision() vars.Provision {
 	service := &brokerpak.Service{}
 	service.Provision.UserInputs = []brokerpak.Variable{input("v", "", s.standard)}
 	if s.computed != nil {
-		service.Provision.ComputedInputs = []brokerpak.Computed{*s.computed}
+		service.Provision.ComputedInputs = []brokerpak.Variable{*s.computed}
 	}
 	return vars.Provision{
 		Service:    service,
@@ -48,8 +48,8 @@ func (s sources) provision() vars.Provision {
 	}
 }
 
-func calculated(overwrite bool) *brokerpak.Computed {
-	return &brokerpak.Computed{Name: "v", Overwrite: overwrite, Default: int64(7)}
+func calculated(overwrite bool) *brokerpak.Variable {
+	return &brokerpak.Variable{Name: "v", Overwrite: overwrite, Default: int64(7)}
 }
 
 var _ = Describe("the variables of a provision request", func() {
@@ -86,7 +86,7 @@ var _ = Describe("the variables of a provision request", func() {
 		service.Provision.UserInputs = []brokerpak.Variable{
 			input("first", "integer", "${base + 1}"), input("second", "", "${first}-x"), input("list", "array", []any{"${base}"}),
 		}
-		service.Provision.ComputedInputs = []brokerpak.Computed{computed("third", "", false, "${second} ${size} ${later}")}
+		service.Provision.ComputedInputs = []brokerpak.Variable{computed("third", "", false, "${second} ${size} ${later}")}
 		scope := vars.NewScope(vars.Options{})
 		err := vars.Provision{
 			Service: service, Plan: brokerpak.Plan{Properties: values{"size": "big", "later": true}},
@@ -102,7 +102,7 @@ var _ = Describe("the variables of a provision request", func() {
 	It("reports every input that cannot be computed, and where it stands", func() {
 		service := &brokerpak.Service{}
 		service.Provision.UserInputs = []brokerpak.Variable{input("a", "", "${size}"), input("b", "integer", "many")}
-		service.Provision.ComputedInputs = []brokerpak.Computed{computed("c", "", false, "${nope}")}
+		service.Provision.ComputedInputs = []brokerpak.Variable{computed("c", "", false, "${nope}")}
 		err := vars.Provision{Service: service, Plan: brokerpak.Plan{Properties: values{"size": 1}}, Check: accept}.
 			Resolve(vars.NewScope(vars.Options{}))
 		Expect(err).To(MatchError(And(
@@ -146,7 +146,7 @@ var _ = Describe("the variables of a provision request", func() {
 		size, zone := input("size", "integer", nil), input("zone", "string", nil)
 		zone.Nullable = true
 		service.Provision.PlanInputs = []brokerpak.Variable{size, zone}
-		service.Provision.ComputedInputs = []brokerpak.Computed{computed("twice", "", false, "${size * 2}")}
+		service.Provision.ComputedInputs = []brokerpak.Variable{computed("twice", "", false, "${size * 2}")}
 		plan := brokerpak.Plan{Name: "small", Properties: values{"size": nil, "zone": nil, "other": 1}}
 		err := vars.Provision{
 			Service: service, Plan: plan,

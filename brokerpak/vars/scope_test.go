@@ -29,7 +29,7 @@ var _ = Describe("the variables of a bind request", func() {
 		service := &brokerpak.Service{}
 		service.Bind.UserInputs = []brokerpak.Variable{input("user", "", "default"), input("default", "", "${user}!"), input("size", "", "default")}
 		service.Bind.PlanInputs = []brokerpak.Variable{property("size", "", false), property("flag", "boolean", true), property("lost", "", false)}
-		service.Bind.ComputedInputs = []brokerpak.Computed{computed("flag", "", true, "${flag} of ${size}")}
+		service.Bind.ComputedInputs = []brokerpak.Variable{computed("flag", "", true, "${flag} of ${size}")}
 		result, err := bind(service, values{"user": "user", "override": "user"}, values{"size": "plan", "flag": true, "other": []any{}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result).To(Equal(values{
@@ -175,7 +175,7 @@ var _ = Describe("references to credentials", func() {
 
 	It("are not made by way of another variable", func() {
 		s := scope(true)
-		Expect(s.Computed([]brokerpak.Computed{computed("inner", "", false, "${user}")})).To(Succeed())
+		Expect(s.Computed([]brokerpak.Variable{computed("inner", "", false, "${user}")})).To(Succeed())
 		Expect(s.Origins["inner"].FromRequest).To(BeTrue())
 		_, err := s.Eval("out", template("(${inner}"))
 		Expect(err).To(HaveOccurred())
@@ -198,9 +198,9 @@ var _ = DescribeTable("a value that a function or a type refuses is the mistake 
 		})
 		s.Set(vars.Layer{Name: "operator defaults", Values: values{"default": "{"}})
 		s.Set(vars.Layer{Name: "parameters", Values: values{"text": "{", "other": "x"}, FromRequest: true})
-		failed := s.Computed([]brokerpak.Computed{
-			{Name: "copy", Expr: template("${text}")},
-			{Name: "result", Type: typ, Expr: template(expression)},
+		failed := s.Computed([]brokerpak.Variable{
+			{Name: "copy", DefaultExpr: template("${text}")},
+			{Name: "result", Type: typ, DefaultExpr: template(expression)},
 		})
 		Expect(failed).To(HaveOccurred())
 		Expect(fault.UserMessage(failed)).To(Equal(message))

@@ -126,33 +126,34 @@ func (s *Scope) Defaults(inputs []brokerpak.Variable) error {
 		if _, set := s.Values[input.Name]; set || !input.HasDefault {
 			continue
 		}
-		failed = append(failed, s.assign(input.Name, input.Type, DefaultLayer, input.Default, input.DefaultExpr, input.Pos))
+		failed = append(failed, s.assign(input, DefaultLayer))
 	}
 	return errors.Join(failed...)
 }
 
 // Computed sets the computed inputs, in the order of the list: those with overwrite always, the others where nothing is set.
-func (s *Scope) Computed(inputs []brokerpak.Computed) error {
+func (s *Scope) Computed(inputs []brokerpak.Variable) error {
 	var failed []error
 	for _, input := range inputs {
 		if _, set := s.Values[input.Name]; set && !input.Overwrite {
 			continue
 		}
-		failed = append(failed, s.assign(input.Name, input.Type, ComputedLayer, input.Default, input.Expr, input.Pos))
+		failed = append(failed, s.assign(input, ComputedLayer))
 	}
 	return errors.Join(failed...)
 }
 
-// assign sets a variable to a literal, or to the value of an expression.
-func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Template, pos diag.Pos) error {
+// assign sets an input to its literal, or to the value of its expression.
+func (s *Scope) assign(input brokerpak.Variable, layer string) error {
+	name, template := input.Name, input.DefaultExpr
 	if template == nil {
-		s.Values[name] = value.Clone(literal)
-		s.Origins[name] = Origin{Layer: layer, Pos: pos}
+		s.Values[name] = value.Clone(input.Default)
+		s.Origins[name] = Origin{Layer: layer, Pos: input.Pos}
 		return nil
 	}
 	result, err := s.Eval(name, template)
 	if err == nil {
-		if result, err = expr.Cast(result, typ); err != nil {
+		if result, err = expr.Cast(result, input.Type); err != nil {
 			err = s.userError(template, err.Error(), err)
 		}
 	}
@@ -164,8 +165,7 @@ func (s *Scope) assign(name, typ, layer string, literal any, template *expr.Temp
 			return err
 		}
 		delete(s.Values, name)
-		s.Failed[name] = err
-		s.Origins[name] = origin
+		s.Failed[name], s.Origins[name] = err, origin
 		return nil
 	}
 	s.Values[name], s.Origins[name] = result, origin
@@ -187,7 +187,7 @@ func (s *Scope) userError(template *expr.Template, reason string, err error) err
 
 // Assign sets a variable to the value of an expression, cast to a type.
 func (s *Scope) Assign(name, typ string, template *expr.Template) error {
-	return s.assign(name, typ, ComputedLayer, nil, template, template.Pos())
+	return s.assign(brokerpak.Variable{Name: name, Type: typ, DefaultExpr: template, Pos: template.Pos()}, ComputedLayer)
 }
 
 // at adds the template's place to an error that does not name one.

@@ -40,11 +40,11 @@ func input(name, typ string, standard any) brokerpak.Variable {
 }
 
 // computed is a computed input.
-func computed(name, typ string, overwrite bool, item any) brokerpak.Computed {
+func computed(name, typ string, overwrite bool, item any) brokerpak.Variable {
 	GinkgoHelper()
-	c := brokerpak.Computed{Name: name, Type: typ, Overwrite: overwrite, Default: item, Pos: definition}
+	c := brokerpak.Variable{Name: name, Type: typ, Overwrite: overwrite, Default: item, Pos: definition}
 	if text, ok := item.(string); ok {
-		c.Expr = template(text)
+		c.DefaultExpr = template(text)
 	}
 	return c
 }

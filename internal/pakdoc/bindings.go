@@ -15,7 +15,7 @@ func addresses(service *brokerpak.Service) (names []string, all bool) {
 	for _, template := range service.BindExpressions() {
 		for _, call := range template.Calls() {
 			if call.Name == "bosh.address" {
-				names = append(names, call.FirstArg)
+				names = append(names, call.Arg(0))
 			}
 		}
 		for _, reference := range template.References() {
@@ -47,7 +47,7 @@ func readsBoshVariables(service *brokerpak.Service) bool {
 			if call.Name != "manifest.get" {
 				continue
 			}
-			found, err := view.Find(call.FirstArg)
+			found, err := view.Find(call.Arg(0))
 			if err == nil && isBoshVariable(service, string(value.MustJSON(found))) {
 				return true
 			}

@@ -37,7 +37,7 @@ func inputs(s *brokerpak.Service, action brokerpak.Action, fixedBy func(brokerpa
 }
 
 func isComputed(action brokerpak.Action, name string) bool {
-	return slices.ContainsFunc(action.ComputedInputs, func(c brokerpak.Computed) bool { return c.Name == name })
+	return slices.ContainsFunc(action.ComputedInputs, func(c brokerpak.Variable) bool { return c.Name == name })
 }
 
 // describe says what an input or output is. An input with a default need not be given.

@@ -155,9 +155,9 @@ func (c *serviceCheck) patterns(template *expr.Template) {
 		pattern := ""
 		switch call.Name {
 		case "regexp.matches", "regex":
-			pattern = call.FirstArg
+			pattern = call.Arg(0)
 		case "replace":
-			if pattern = call.SecondArg; len(pattern) < 2 || pattern[0] != '/' || pattern[len(pattern)-1] != '/' {
+			if pattern = call.Arg(1); len(pattern) < 2 || pattern[0] != '/' || pattern[len(pattern)-1] != '/' {
 				continue // a plain text
 			}
 			pattern = pattern[1 : len(pattern)-1]

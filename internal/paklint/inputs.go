@@ -114,7 +114,7 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 			c.diags.Warnf(pos, "plan-property", "%s; the plan input is declared at %s", text, input.Pos)
 		}
 	}
-	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Computed) bool { return i.Name == name && i.Overwrite })
+	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Variable) bool { return i.Name == name && i.Overwrite })
 	for _, input := range action.UserInputs {
 		if input.Name != name {
 			continue

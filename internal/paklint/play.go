@@ -200,12 +200,12 @@ func (c *player) paths(manifests []*instance.View) {
 	}
 	for _, site := range c.sites() {
 		for _, call := range site.Calls() {
-			if call.Name != "manifest.get" || call.FirstArg == "" {
+			if call.Name != "manifest.get" || call.Arg(0) == "" {
 				continue
 			}
 			var missing error
 			for _, manifest := range manifests {
-				if _, missing = manifest.Find(call.FirstArg); missing == nil {
+				if _, missing = manifest.Find(call.Arg(0)); missing == nil {
 					break
 				}
 			}
@@ -257,8 +257,8 @@ func (c *player) groups(known []string) {
 			prefix, _, _ := strings.Cut(call.Name, ".")
 			ofPlan := (prefix == "plan" || prefix == "previous_plan") && call.Name != "plan.has_property"
 			ofGroup := slices.Contains([]string{"bosh.host", "bosh.hosts", "previous.instances"}, call.Name) || ofPlan
-			if ofGroup && call.FirstArg != "" {
-				check(call.FirstArg, call.Pos)
+			if ofGroup && call.Arg(0) != "" {
+				check(call.Arg(0), call.Pos)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (c *player) deployment(plan *brokerpak.Plan, parameters map[string]any) dep
 		given = value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
 	}
 	for _, input := range action.ComputedInputs {
-		if input.Overwrite || input.Expr == nil || len(input.Expr.References()) == 0 {
+		if input.Overwrite || input.DefaultExpr == nil || len(input.DefaultExpr.References()) == 0 {
 			given[input.Name] = nil
 		}
 	}
@@ -131,8 +131,8 @@ func (c *player) releaseNames() []string {
 	names := slices.Clone(c.service.Provision.Bosh.Requires.NoDowngrade)
 	for _, site := range c.sites() {
 		for _, call := range site.Calls() {
-			if call.Name == "release.version" && call.FirstArg != "" {
-				names = append(names, call.FirstArg)
+			if call.Name == "release.version" && call.Arg(0) != "" {
+				names = append(names, call.Arg(0))
 			}
 		}
 	}

@@ -251,18 +251,8 @@ func Map(v any, change func(scalar any) (any, error)) (any, error) {
 
 // Clone returns a deep copy.
 func Clone(v any) any {
-	switch c := v.(type) {
-	case map[string]any:
-		return CloneMap(c)
-	case []any:
-		out := make([]any, len(c))
-		for i, item := range c {
-			out[i] = Clone(item)
-		}
-		return out
-	default:
-		return v
-	}
+	copied, _ := Map(v, func(scalar any) (any, error) { return scalar, nil }) // never fails
+	return copied
 }
 
 // CloneMap returns a deep copy; nil stays nil.
@@ -270,11 +260,8 @@ func CloneMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil
 	}
-	out := make(map[string]any, len(m))
-	for key, item := range m {
-		out[key] = Clone(item)
-	}
-	return out
+	copied, _ := Clone(m).(map[string]any)
+	return copied
 }
 
 // Merge lays maps over each other in a new one; later ones win.
