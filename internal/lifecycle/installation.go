@@ -145,12 +145,5 @@ func (m *Manager) findProvider(ctx context.Context, needed Provider) (opentofu.P
 func compareTofu(a, b *brokerpak.Pak) int {
 	va, _ := a.Manifest.DefaultVersion()
 	vb, _ := b.Manifest.DefaultVersion()
-	switch {
-	case opentofu.Older(vb, va):
-		return 1
-	case opentofu.Older(va, vb):
-		return -1
-	default:
-		return 0
-	}
+	return opentofu.Compare(va, vb)
 }

@@ -30,8 +30,8 @@ const nowhere = "/dev/null/none"
 // that OpenTofu takes to create a workspace. It is not taken here, nor heeded: one statement either makes the row or finds it, and while somebody
 // holds that lock all other runs of OpenTofu fail that begin to work on any row.
 type postgres struct {
-	db                                                   *sql.DB
-	read, readAll, list, locked, create, replace, delete string
+	db                                          *sql.DB
+	read, list, locked, create, replace, delete string
 }
 
 // Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps connections for a second, and makes
@@ -64,10 +64,9 @@ func Postgres(config PostgresConfig) (Store, error) {
 		changed AS (%[2]s WHERE found.locked AND state.id = found.id AND coalesce(state.data, '') = $2 RETURNING 1)
 		SELECT locked, EXISTS (SELECT FROM changed) FROM found`
 	return &postgres{
-		db:      db,
-		read:    `SELECT coalesce(data, '') FROM ` + table + ` WHERE name = $1`,
-		readAll: `SELECT name, coalesce(data, '') FROM ` + table + ` WHERE name = ANY($1)`,
-		list:    `SELECT name FROM ` + table + ` WHERE name != 'default' ORDER BY name`,
+		db:   db,
+		read: `SELECT name, coalesce(data, '') FROM ` + table + ` WHERE name = ANY($1)`,
+		list: `SELECT name FROM ` + table + ` WHERE name != 'default' ORDER BY name`,
 		// The id of a lock is in two columns.
 		locked: `SELECT count(*) FROM ` + table + ` AS state JOIN pg_locks AS held ON held.locktype = 'advisory' AND held.granted AND
 			held.objsubid = 1 AND held.classid::bigint << 32 | held.objid::bigint = state.id
@@ -114,26 +113,18 @@ func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 	if err := checkName(workspace); err != nil {
 		return nil, err
 	}
-	data, err := await(ctx, func() (data []byte, err error) {
-		err = p.db.QueryRowContext(ctx, p.read, workspace).Scan(&data)
-		return data, err
-	})
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil
-	case err != nil:
+	found, err := p.ReadAll(ctx, []string{workspace})
+	if err != nil {
 		return nil, fmt.Errorf("reading the state of workspace %q: %w", workspace, explain(err))
-	case len(data) == 0:
-		return nil, nil
 	}
-	return data, nil
+	return found[workspace], nil
 }
 
-// ReadAll reads the rows of workspaces with one question, by name; those that do not exist are absent.
+// ReadAll reads the rows of workspaces with one question, by name; those that do not exist are absent. After an error there are none.
 func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error) {
 	return await(ctx, func() (map[string][]byte, error) {
 		found := map[string][]byte{}
-		return found, p.each(ctx, func(rows *sql.Rows) error {
+		err := p.each(ctx, func(rows *sql.Rows) error {
 			var name string
 			var data []byte
 			err := rows.Scan(&name, &data)
@@ -141,7 +132,11 @@ func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string
 				found[name] = nil
 			}
 			return err
-		}, p.readAll, pq.Array(workspaces))
+		}, p.read, pq.Array(workspaces))
+		if err != nil {
+			return nil, err
+		}
+		return found, nil
 	})
 }
 

@@ -77,19 +77,16 @@ var _ = Describe("a store in PostgreSQL", func() {
 		}
 	})
 
-	It("reads several rows ahead, and asks for those that it did not find when they are wanted", func(ctx context.Context) {
+	It("reads several rows at once, and tells those that hold nothing from those that do not exist", func(ctx context.Context) {
 		p := newPlace(ctx, "pg")
 		store := opened(p)
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
 		p.query(ctx, `INSERT INTO terraform_remote_state.states (name) VALUES ('b-2')`)
-		ahead, err := statestore.ReadAhead(ctx, store, []string{"b-1", "b-2", "b-3"})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
-		Expect(store.Replace(ctx, "b-2", nil, two)).To(Succeed())
-		Expect(store.Replace(ctx, "b-3", nil, two)).To(Succeed())
-		Expect(ahead.Read(ctx, "b-1")).To(Equal(one))
-		Expect(ahead.Read(ctx, "b-2")).To(BeNil())
-		Expect(ahead.Read(ctx, "b-3")).To(Equal(two))
+		several, ok := store.(interface {
+			ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error)
+		})
+		Expect(ok).To(BeTrue())
+		Expect(several.ReadAll(ctx, []string{"b-1", "b-2", "b-3"})).To(Equal(map[string][]byte{"b-1": one, "b-2": nil}))
 	})
 
 	It("uses the schema and the table of the configuration", func(ctx context.Context) {

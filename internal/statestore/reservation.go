@@ -3,44 +3,19 @@ package statestore
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
-// The parts of OpenTofu's state format, version 4, that a Reservation consists of. All versions of OpenTofu since 1.6 write the same
-// for the guard.
-type (
-	reservedState struct {
-		Version   int                `json:"version"`
-		Tofu      string             `json:"terraform_version"`
-		Serial    uint64             `json:"serial"`
-		Lineage   string             `json:"lineage"`
-		Outputs   struct{}           `json:"outputs"`
-		Resources []reservedResource `json:"resources"`
-		Checks    any                `json:"check_results"`
-	}
-	reservedResource struct {
-		Mode      string             `json:"mode"`
-		Type      string             `json:"type"`
-		Name      string             `json:"name"`
-		Provider  string             `json:"provider"`
-		Instances []reservedInstance `json:"instances"`
-	}
-	reservedInstance struct {
-		SchemaVersion int            `json:"schema_version"`
-		Attributes    map[string]any `json:"attributes"`
-		Sensitive     any            `json:"sensitive_attributes"`
-	}
-	typedValue struct {
-		Value any `json:"value"`
-		Type  any `json:"type"`
-	}
-	pathStep struct {
-		Type  string `json:"type"`
-		Value string `json:"value"`
-	}
-)
+// reservation is a Reservation in OpenTofu's state format, version 4. All versions of OpenTofu since 1.6 write the same for the guard. The
+// record is sensitive, because it comes from a variable that is. The holes are the version of OpenTofu, the serial, the lineage, the type,
+// the name and the id of the guard, its input and the nonce.
+const reservation = `{"version":4,"terraform_version":%s,"serial":%s,"lineage":%s,"outputs":{},"resources":[` +
+	`{"mode":"managed","type":%s,"name":%s,"provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[` +
+	`{"schema_version":0,"attributes":{"id":%s,"input":%[7]s,"output":%[7]s,"triggers_replace":{"value":%s,"type":"string"}},` +
+	`"sensitive_attributes":[[{"type":"get_attr","value":"input"},{"type":"get_attr","value":"record"}]]}]}],"check_results":null}`
 
-// builtinProvider is the provider of terraform_data.
-const builtinProvider = `provider["terraform.io/builtin/terraform"]`
+// guardInput is the input of the guard: the record and the version of OpenTofu.
+const guardInput = `{"value":{"record":%s,"tofu":%s},"type":["object",{"record":"string","tofu":"string"}]}`
 
 // Reservation is the state that "apply" of the guard alone would store, in the place of an empty state or, with nil, of none.
 func Reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
@@ -51,21 +26,15 @@ func Reservation(empty []byte, version string, record []byte, nonce string) ([]b
 		}
 	}
 	kind, name := SplitAddress(GuardAddress)
-	input := typedValue{
-		Value: guardInput{Record: string(record), Tofu: version},
-		Type:  []any{"object", map[string]string{"record": "string", "tofu": "string"}},
+	serial := json.Number(strconv.FormatUint(before.Serial+1, 10))
+	input := filled(guardInput, string(record), version)
+	return filled(reservation, version, serial, before.Lineage, kind, name, NewID(), json.RawMessage(input), nonce), nil
+}
+
+// filled fills the holes of a text in JSON.
+func filled(text string, values ...any) []byte {
+	for n := range values {
+		values[n], _ = json.Marshal(values[n]) // texts and numbers can be encoded
 	}
-	return json.Marshal(reservedState{
-		Version: 4, Tofu: version, Serial: before.Serial + 1, Lineage: before.Lineage,
-		Resources: []reservedResource{{
-			Mode: "managed", Type: kind, Name: name, Provider: builtinProvider,
-			Instances: []reservedInstance{{
-				Attributes: map[string]any{
-					"id": NewID(), "input": input, "output": input, "triggers_replace": typedValue{Value: nonce, Type: "string"},
-				},
-				// The record is sensitive, because it comes from a variable that is.
-				Sensitive: [][]pathStep{{{"get_attr", "input"}, {"get_attr", "record"}}},
-			}},
-		}},
-	})
+	return fmt.Appendf(nil, text, values...)
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"service-adapter/internal/value"
 )
 
 // What OpenTofu calls the key provider of setting, and the only version of its encrypted states.
@@ -24,40 +26,30 @@ type sealedState struct {
 	Version string            `json:"encryption_version"`
 }
 
-// stateHead is what a state and its encrypted form have in common.
-type stateHead struct {
-	Serial  int
-	Lineage string
+// read reads a state in clear text. It is false for everything else, and for states that only OpenTofu can judge.
+func (file *stateFormat) read(text []byte) bool {
+	return value.Decode(text, file) == nil && file.Serial != nil && file.Tofu != "" && file.Encryption == ""
 }
 
-// headOf reads a state in clear text. It is false for everything else, and for states that only OpenTofu can judge.
-func headOf(text []byte) (head stateHead, ok bool) {
-	var file struct {
-		Serial     *int   `json:"serial"`
-		Lineage    string `json:"lineage"`
-		Tofu       string `json:"terraform_version"`
-		Encryption string `json:"encryption_version"`
-	}
-	if json.Unmarshal(text, &file) != nil || file.Serial == nil || file.Tofu == "" || file.Encryption != "" {
-		return stateHead{}, false
-	}
-	return stateHead{Serial: *file.Serial, Lineage: file.Lineage}, true
-}
-
-// Open returns the text of a stored state, which OpenTofu or seal encrypted, and the id of its key. A state that is not encrypted is
-// its own text, without an id, where there is no encryption or AcceptUnencrypted is set. For everything that does not have exactly
+// Open returns a stored state, which OpenTofu or Seal encrypted, as Parse does, its text, and the id of its key. One that is not encrypted
+// has no id, and is read where there is no encryption or AcceptUnencrypted is set. For everything that does not have exactly
 // the form in which OpenTofu writes it, or cannot be decrypted, ok is false: OpenTofu can read it, or tell what is wrong with it.
-func (c *Encryption) Open(stored []byte) (text []byte, id string, ok bool) {
-	if c == nil || c.AcceptUnencrypted {
-		if _, plain := headOf(stored); plain {
-			return stored, "", true
+func (c *Encryption) Open(stored []byte) (state *State, text []byte, id string, ok bool) {
+	var file stateFormat
+	plain := (c == nil || c.AcceptUnencrypted) && file.read(stored)
+	if text = stored; !plain {
+		if text, id, ok = c.decrypt(stored, &file); !ok {
+			return nil, nil, "", false
 		}
 	}
-	if c == nil {
-		return nil, "", false
-	}
+	state, err := file.state(text)
+	return state, text, id, err == nil
+}
+
+// decrypt returns the text of an encrypted state, which it reads into the file, and the id of the key.
+func (c *Encryption) decrypt(stored []byte, file *stateFormat) (text []byte, id string, ok bool) {
 	var sealed sealedState
-	if json.Unmarshal(stored, &sealed) != nil || sealed.Version != sealedVersion {
+	if c == nil || json.Unmarshal(stored, &sealed) != nil || sealed.Version != sealedVersion {
 		return nil, "", false
 	}
 	key, id := c.keyOf(sealed.Meta)
@@ -72,10 +64,8 @@ func (c *Encryption) Open(stored []byte) (text []byte, id string, ok bool) {
 		return nil, "", false
 	}
 	// What stands outside is not authenticated by the key.
-	if head, plain := headOf(text); !plain || head != (stateHead{Serial: sealed.Serial, Lineage: sealed.Lineage}) {
-		return nil, "", false
-	}
-	return text, id, true
+	*file = stateFormat{}
+	return text, id, file.read(text) && *file.Serial == sealed.Serial && file.Lineage == sealed.Lineage
 }
 
 // Seal encrypts a state with the current key, as OpenTofu does; without an encryption it returns the state itself.
@@ -83,8 +73,8 @@ func (c *Encryption) Seal(text []byte) ([]byte, error) {
 	if c == nil {
 		return text, nil
 	}
-	head, ok := headOf(text)
-	if !ok {
+	var file stateFormat
+	if !file.read(text) {
 		return nil, errors.New("encrypting a state: it is none, or has no serial")
 	}
 	aead, err := newAEAD(c.Key)
@@ -92,7 +82,7 @@ func (c *Encryption) Seal(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("encrypting a state: %w", err)
 	}
 	return json.Marshal(sealedState{
-		Serial: head.Serial, Lineage: head.Lineage,
+		Serial: *file.Serial, Lineage: file.Lineage,
 		Meta: map[string][]byte{keyProviderName: metadataOf(c.Key)},
 		Data: aead.Seal(nil, nil, text, nil), Version: sealedVersion,
 	})
@@ -103,7 +93,7 @@ func (c *Encryption) Seal(text []byte) ([]byte, error) {
 func (s sealedState) encodes(stored []byte) bool {
 	var compact bytes.Buffer
 	again, err := json.Marshal(s)
-	return err == nil && json.Compact(&compact, stored) == nil && bytes.Equal(again, compact.Bytes())
+	return err == nil && (bytes.Equal(again, stored) || json.Compact(&compact, stored) == nil && bytes.Equal(again, compact.Bytes()))
 }
 
 // newAEAD is AES-GCM with a random nonce of 12 bytes in front of what it encrypts.

@@ -1,48 +1,39 @@
 package statestore
 
-import (
-	"encoding/json"
-
-	"service-adapter/internal/value"
-)
+import "service-adapter/internal/value"
 
 // SensitiveValues are the values of the sensitive attributes in a state, without those of the guard, whose record is marked as a whole.
 func (s *State) SensitiveValues() []any {
-	var file struct {
-		Resources []struct {
-			stateResource
-			Instances []struct {
-				Attributes any               `json:"attributes"`
-				Sensitive  [][]attributeStep `json:"sensitive_attributes"`
-			} `json:"instances"`
-		} `json:"resources"`
-	}
-	if json.Unmarshal(s.Text, &file) != nil {
+	file, err := value.DecodeObject(s.Text)
+	if err != nil {
 		return nil // Parse tells
 	}
 	var values []any
-	for _, resource := range file.Resources {
-		if resource.address() == GuardAddress {
+	for _, resource := range value.Mappings(file["resources"]) {
+		if isGuard(resource) {
 			continue
 		}
-		for _, instance := range resource.Instances {
-			for _, path := range instance.Sensitive {
-				values = append(values, value.Normalise(follow(instance.Attributes, path)))
+		for _, instance := range value.Mappings(resource["instances"]) {
+			paths, _ := instance["sensitive_attributes"].([]any)
+			for _, path := range paths {
+				values = append(values, follow(instance["attributes"], value.Mappings(path)))
 			}
 		}
 	}
 	return values
 }
 
-// attributeStep is a step of a path in a state: a name, or an index, which is an object with the type and the value.
-type attributeStep struct {
-	Value any `json:"value"`
+// isGuard tells whether a resource of a state is the guard.
+func isGuard(resource map[string]any) bool {
+	kind, name := SplitAddress(GuardAddress)
+	return resource["type"] == kind && resource["name"] == name && resource["module"] == nil
 }
 
-// follow returns what a path of a state leads to, nil where it leads nowhere.
-func follow(item any, path []attributeStep) any {
+// follow returns what a path of a state leads to, nil where it leads nowhere. The value of a step is a name, or an index, which is an object with
+// the type and the value.
+func follow(item any, path []map[string]any) any {
 	for _, step := range path {
-		key := step.Value
+		key := step["value"]
 		if index, ok := key.(map[string]any); ok {
 			key = index["value"]
 		}
@@ -51,10 +42,10 @@ func follow(item any, path []attributeStep) any {
 		switch key := key.(type) {
 		case string:
 			item = object[key]
-		case float64:
+		case int64:
 			item = nil
-			if key >= 0 && int(key) < len(list) {
-				item = list[int(key)]
+			if key >= 0 && key < int64(len(list)) {
+				item = list[key]
 			}
 		}
 	}

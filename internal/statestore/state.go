@@ -54,13 +54,17 @@ type State struct {
 
 // stateFormat is OpenTofu's state format, version 4, as far as it matters here.
 type stateFormat struct {
-	Version int `json:"version"`
+	Version int    `json:"version"`
+	Tofu    string `json:"terraform_version"`
+	Serial  *int   `json:"serial"`
+	Lineage string `json:"lineage"`
 	Outputs map[string]struct {
 		Value any `json:"value"`
 	} `json:"outputs"`
 	Resources []stateResource `json:"resources"`
-	// Encrypted is all of an encrypted state that was read as a file.
-	Encrypted json.RawMessage `json:"encrypted_data"`
+	// Encrypted and Encryption are those of an encrypted state that was read as a file.
+	Encrypted  json.RawMessage `json:"encrypted_data"`
+	Encryption string          `json:"encryption_version"`
 }
 
 type stateResource struct {
@@ -72,37 +76,11 @@ type stateResource struct {
 	Instances []struct {
 		Key        any `json:"index_key"` // a number, a string or nil
 		Attributes struct {
-			Input    dynamic `json:"input"`
-			Triggers dynamic `json:"triggers_replace"`
+			// What terraform_data has of a dynamic type, {"value": …, "type": …}.
+			Input    any `json:"input"`
+			Triggers any `json:"triggers_replace"`
 		} `json:"attributes"`
 	} `json:"instances"`
-}
-
-// dynamic is a value of a dynamic type in a state, {"value": …, "type": …}. In other shapes, which resources that are not
-// terraform_data may have, it stays empty.
-type dynamic struct {
-	text  string     // when it is a string
-	guard guardInput // when it is an object
-}
-
-// guardInput is the input of the guard.
-type guardInput struct {
-	Record string `json:"record"`
-	Tofu   string `json:"tofu"`
-}
-
-// UnmarshalJSON reads the value when it has one of the known shapes.
-func (d *dynamic) UnmarshalJSON(data []byte) error {
-	var v struct{ Value any }
-	_ = json.Unmarshal(data, &v) // what has another shape stays empty
-	switch value := v.Value.(type) {
-	case string:
-		d.text = value
-	case map[string]any:
-		d.guard.Record, _ = value["record"].(string)
-		d.guard.Tofu, _ = value["tofu"].(string)
-	}
-	return nil
 }
 
 func (r stateResource) address() string {
@@ -119,12 +97,15 @@ func Parse(text []byte) (*State, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
 	var file stateFormat
-	if err := decoder.Decode(&file); err != nil {
+	if err := value.Decode(text, &file); err != nil {
 		return nil, fmt.Errorf("reading state: %w", err)
 	}
+	return file.state(text)
+}
+
+// state is what the file with this text tells.
+func (file *stateFormat) state(text []byte) (*State, error) {
 	if file.Encrypted != nil {
 		return nil, errors.New("reading state: the state is encrypted; set state.encryption")
 	}
@@ -154,11 +135,14 @@ func (s *State) addResources(resources []stateResource) {
 		}
 		switch address := r.address(); address {
 		case GuardAddress:
-			guard := r.Instances[0].Attributes.Input.guard
-			s.Record, s.TofuVersion = []byte(guard.Record), guard.Tofu
-			s.Nonce = r.Instances[0].Attributes.Triggers.text
+			guard, _ := valueOf(r.Instances[0].Attributes.Input).(map[string]any)
+			record, _ := guard["record"].(string)
+			s.TofuVersion, _ = guard["tofu"].(string)
+			s.Record = []byte(record)
+			s.Nonce, _ = valueOf(r.Instances[0].Attributes.Triggers).(string)
 		case CompleteAddress:
-			s.Marked, mark = true, r.Instances[0].Attributes.Input.text
+			s.Marked = true
+			mark, _ = valueOf(r.Instances[0].Attributes.Input).(string)
 		default:
 			s.Resources = append(s.Resources, address)
 			for _, instance := range r.Instances {
@@ -174,6 +158,12 @@ func (s *State) addResources(resources []stateResource) {
 	s.Resources = slices.Compact(s.Resources)
 	slices.Sort(s.Providers)
 	s.Providers = slices.Compact(s.Providers)
+}
+
+// valueOf is the value of a dynamic type in a state; nil for what has another shape.
+func valueOf(dynamic any) any {
+	object, _ := dynamic.(map[string]any)
+	return object["value"]
 }
 
 // addProvider reads an address like module.x.provider["host/namespace/type"].alias.

@@ -38,33 +38,6 @@ type Store interface {
 	Delete(ctx context.Context, workspace string, before []byte) error
 }
 
-// ReadAhead returns a store whose Read knows what is stored now in the places of some workspaces, where one question for all is quicker than
-// one for each; else the same store.
-func ReadAhead(ctx context.Context, store Store, workspaces []string) (Store, error) {
-	all, ok := store.(interface {
-		ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error)
-	})
-	if !ok {
-		return store, nil
-	}
-	known, err := all.ReadAll(ctx, workspaces)
-	return ahead{store, known}, err
-}
-
-// ahead is a store of which some was read already.
-type ahead struct {
-	Store
-	known map[string][]byte
-}
-
-// Read returns what was read.
-func (a ahead) Read(ctx context.Context, workspace string) ([]byte, error) {
-	if data, ok := a.known[workspace]; ok {
-		return data, nil
-	}
-	return a.Store.Read(ctx, workspace)
-}
-
 // ErrChanged says that something else is stored than the caller thinks. Nothing was changed.
 var ErrChanged = errors.New("the state was changed meanwhile")
 

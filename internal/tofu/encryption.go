@@ -24,15 +24,14 @@ func (e *Engine) Seal(state []byte) ([]byte, error) { return e.options.Encryptio
 
 // Unseal returns the state that Seal made something of, with one of the keys that this engine has.
 func (e *Engine) Unseal(sealed []byte) (*statestore.State, error) {
-	text, _, ok := e.options.Encryption.Open(sealed)
-	if !ok {
+	state, _, _, ok := e.options.Encryption.Open(sealed)
+	switch {
+	case !ok:
 		return nil, errors.New("its state cannot be read with `state.encryption`: add the key of the backup to old_keys, or accept one that is not encrypted")
+	case state == nil:
+		return nil, errors.New("its state is empty")
 	}
-	state, err := statestore.Parse(text)
-	if err == nil && state == nil {
-		err = errors.New("its state is empty")
-	}
-	return state, err
+	return state, nil
 }
 
 // keysFile is the file of a scratch directory that gives OpenTofu the keys.

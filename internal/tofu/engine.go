@@ -80,6 +80,7 @@ type Engine struct {
 	options Options
 	logger  *slog.Logger
 	runner  opentofu.Runner
+	secrets *redact.Secrets
 	store   statestore.Store  // nil where OpenTofu has to be asked
 	files   *statestore.Files // the states of the local backend, nil with another one
 }
@@ -110,9 +111,10 @@ func New(options Options) (*Engine, error) {
 	if err := errors.Join(options.Backend.check(), options.Encryption.Check()); err != nil {
 		return nil, err
 	}
-	e := &Engine{options: options, logger: options.Logger, runner: opentofu.Runner{
+	e := &Engine{options: options, logger: options.Logger, secrets: redact.Under(options.Secrets), runner: opentofu.Runner{
 		Env: options.Env, Grace: options.Grace, Backend: options.Backend.Type, Logger: options.Logger,
 	}}
+	e.secrets.AddValues(options.Backend.Config)
 	if dir := options.Backend.directory(); dir != "" {
 		e.files = statestore.Local(dir)
 	}
@@ -130,8 +132,4 @@ func (e *Engine) staleLock(workspace string) time.Duration {
 }
 
 // mask knows the engine's secrets.
-func (e *Engine) mask() *redact.Secrets {
-	mask := redact.Under(e.options.Secrets)
-	mask.AddValues(e.options.Backend.Config)
-	return mask
-}
+func (e *Engine) mask() *redact.Secrets { return redact.Under(e.secrets) }

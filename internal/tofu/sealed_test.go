@@ -68,7 +68,7 @@ const storedState = `{"serial":1,"lineage":"6f53564b-e86b-446a-2de7-68b921dbc64c
 var _ = Describe("a stored state", func() {
 	It("of earlier adapters is opened", func(ctx context.Context) {
 		e := encryption(key("b"), key("a"))
-		text, id, ok := e.Open([]byte(storedState))
+		_, text, id, ok := e.Open([]byte(storedState))
 		Expect(ok).To(BeTrue())
 		Expect(id).To(Equal("61c829dbe169da7b"))
 		Expect(string(text)).To(ContainSubstring(`"outputs":{"x":{"value":"old","type":"string"}}`))
@@ -82,19 +82,19 @@ var _ = Describe("a stored state", func() {
 		It("of OpenTofu "+version+" is opened with its key", func(ctx context.Context) {
 			dir, stored := bareState(ctx, version, encryption(key("a")))
 			Expect(string(stored)).NotTo(ContainSubstring("s3cret"))
-			text, id, ok := encryption(key("a")).Open(stored)
+			_, text, id, ok := encryption(key("a")).Open(stored)
 			Expect(ok).To(BeTrue())
 			Expect(id).To(Equal(statestore.KeyID(key("a"))))
 			Expect(bareTofu(ctx, version, dir, encryption(key("a")), "state", "pull")).To(Equal(string(text) + "\n"))
 
-			text, id, ok = encryption(key("b"), key("c"), key("a")).Open(stored)
+			_, text, id, ok = encryption(key("b"), key("c"), key("a")).Open(stored)
 			Expect(ok).To(BeTrue(), "with an old key")
 			Expect(id).To(Equal(statestore.KeyID(key("a"))))
 			Expect(string(text)).To(ContainSubstring(`s3cret`))
 
-			_, _, ok = encryption(key("b")).Open(stored)
+			_, _, _, ok = encryption(key("b")).Open(stored)
 			Expect(ok).To(BeFalse(), "with other keys")
-			_, _, ok = (*statestore.Encryption)(nil).Open(stored)
+			_, _, _, ok = (*statestore.Encryption)(nil).Open(stored)
 			Expect(ok).To(BeFalse(), "without encryption")
 		})
 
@@ -115,7 +115,7 @@ var _ = Describe("a stored state", func() {
 			Expect(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(template), 0o600)).To(Succeed())
 			_, err = bareTofu(ctx, version, dir, rotated, "apply", "-auto-approve", "-no-color")
 			Expect(err).NotTo(HaveOccurred())
-			text, id, ok := rotated.Open(read(filepath.Join(dir, sealedFile)))
+			_, text, id, ok := rotated.Open(read(filepath.Join(dir, sealedFile)))
 			Expect(ok).To(BeTrue())
 			Expect(id).To(Equal(statestore.KeyID(key("b"))))
 			Expect(json.Unmarshal(text, &after)).To(Succeed())
@@ -127,7 +127,7 @@ var _ = Describe("a stored state", func() {
 	It("is sealed with the current key only", func() {
 		sealed, err := encryption(key("a"), key("b")).Seal([]byte(plainState))
 		Expect(err).NotTo(HaveOccurred())
-		text, id, ok := encryption(key("a")).Open(sealed)
+		_, text, id, ok := encryption(key("a")).Open(sealed)
 		Expect(ok).To(BeTrue())
 		Expect(id).To(Equal(statestore.KeyID(key("a"))))
 		Expect(string(text)).To(Equal(plainState))
@@ -141,7 +141,7 @@ var _ = Describe("a stored state", func() {
 		Expect(err).NotTo(HaveOccurred())
 		var indented bytes.Buffer
 		Expect(json.Indent(&indented, append(sealed, '\n'), "", "  ")).To(Succeed())
-		text, _, ok := encryption(key("a")).Open(indented.Bytes())
+		_, text, _, ok := encryption(key("a")).Open(indented.Bytes())
 		Expect(ok).To(BeTrue())
 		Expect(string(text)).To(Equal(plainState))
 	})
@@ -151,20 +151,20 @@ var _ = Describe("a stored state", func() {
 		sealed, err := none.Seal([]byte(plainState))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(sealed)).To(Equal(plainState))
-		text, id, ok := none.Open([]byte(plainState))
+		_, text, id, ok := none.Open([]byte(plainState))
 		Expect([]any{string(text), id, ok}).To(Equal([]any{plainState, "", true}))
 	})
 
 	It("may be in clear text where that is accepted, and only there", func() {
 		e := encryption(key("a"))
-		_, _, ok := e.Open([]byte(plainState))
+		_, _, _, ok := e.Open([]byte(plainState))
 		Expect(ok).To(BeFalse())
 		e.AcceptUnencrypted = true
-		text, id, ok := e.Open([]byte(plainState))
+		_, text, id, ok := e.Open([]byte(plainState))
 		Expect([]any{string(text), id, ok}).To(Equal([]any{plainState, "", true}))
 		sealed, err := e.Seal(text)
 		Expect(err).NotTo(HaveOccurred())
-		_, id, ok = e.Open(sealed)
+		_, _, id, ok = e.Open(sealed)
 		Expect([]any{id, ok}).To(Equal([]any{statestore.KeyID(key("a")), true}))
 	})
 
@@ -187,10 +187,10 @@ var _ = Describe("a stored state", func() {
 			for bit := range 8 {
 				damaged := bytes.Clone(sealed)
 				damaged[i] ^= 1 << bit
-				_, _, ok := e.Open(damaged)
+				_, _, _, ok := e.Open(damaged)
 				Expect(ok).To(BeFalse(), "bit %d of byte %d", bit, i)
 			}
-			_, _, ok := e.Open(sealed[:i])
+			_, _, _, ok := e.Open(sealed[:i])
 			Expect(ok).To(BeFalse(), "cut at %d", i)
 		}
 	})
@@ -203,7 +203,7 @@ var _ = Describe("a stored state", func() {
 			changed := change(string(sealed))
 			Expect(changed).NotTo(Equal(string(sealed)))
 			for _, e := range []*statestore.Encryption{e, {Key: e.Key, OldKeys: e.OldKeys, AcceptUnencrypted: true}, nil} {
-				_, _, ok := e.Open([]byte(changed))
+				_, _, _, ok := e.Open([]byte(changed))
 				Expect(ok).To(BeFalse())
 			}
 		},
@@ -261,7 +261,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add([]byte(`{"serial":1,"lineage":"<","terraform_version":"1.10.10","encryption_version":null}`))
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		text, id, ok := e.Open(stored)
+		_, text, id, ok := e.Open(stored)
 		var outside, inside struct {
 			Serial     int
 			Lineage    string
@@ -276,7 +276,7 @@ func FuzzOpen(f *testing.F) {
 				t.Fatalf("opened %s: %s", stored, text)
 			}
 		}
-		accepted, acceptedID, plain := accepting.Open(stored)
+		_, accepted, acceptedID, plain := accepting.Open(stored)
 		switch {
 		case ok && (!plain || acceptedID != id || !bytes.Equal(accepted, text)):
 			t.Fatal("what is encrypted is another text where clear text is accepted")
@@ -289,7 +289,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, id, ok := e.Open(sealed)
+		_, again, id, ok := e.Open(sealed)
 		if !ok || id != statestore.KeyID(current) || !bytes.Equal(again, accepted) {
 			t.Fatalf("sealed anew it is %v, %q, %s", ok, id, again)
 		}

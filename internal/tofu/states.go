@@ -16,8 +16,9 @@ import (
 // users know.
 type states struct {
 	*session
-	store statestore.Store // nil where OpenTofu has to be asked
-	last  snapshot         // what was read last; empty once anything may have changed
+	store statestore.Store  // nil where OpenTofu has to be asked
+	known map[string][]byte // what was read already, by workspace
+	last  snapshot          // what was read last; empty once anything may have changed
 }
 
 // snapshot is a workspace's state as the backend stores it.
@@ -59,7 +60,11 @@ func (s *states) readDirectly(ctx context.Context, i opentofu.Installation) (sna
 	if s.store == nil || !s.engine.knows(i) {
 		return snapshot{}, false, nil
 	}
-	stored, err := s.store.Read(ctx, s.name)
+	stored, known := s.known[s.name]
+	var err error
+	if !known {
+		stored, err = s.store.Read(ctx, s.name)
+	}
 	switch {
 	case unreadable(err):
 		return snapshot{}, false, err
@@ -69,13 +74,9 @@ func (s *states) readDirectly(ctx context.Context, i opentofu.Installation) (sna
 	case len(stored) == 0:
 		return snapshot{direct: true}, true, nil
 	}
-	text, key, ok := s.engine.options.Encryption.Open(stored)
+	state, text, key, ok := s.engine.options.Encryption.Open(stored)
 	if !ok {
 		return snapshot{}, false, nil
-	}
-	state, err := statestore.Parse(text)
-	if err != nil {
-		return snapshot{}, false, nil //nolint:nilerr // OpenTofu tells what is wrong with it
 	}
 	return snapshot{text: text, state: state, key: key, stored: stored, direct: true}, true, nil
 }

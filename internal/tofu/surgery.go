@@ -35,7 +35,7 @@ func (w Surgery) unique(what string) string {
 
 // OpenState returns the text of a state from a file: from one of Backup, from one that a backend stored, or from one in clear text.
 func (e *Engine) OpenState(file []byte) []byte {
-	if text, _, ok := e.options.Encryption.Open(file); ok {
+	if _, text, _, ok := e.options.Encryption.Open(file); ok {
 		return text
 	}
 	return file

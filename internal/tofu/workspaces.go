@@ -38,21 +38,26 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 	return names, nil
 }
 
-// PeekAll is Peek for several workspaces, side by side; told is called with the index of each. Where the backend can tell of all of them at
-// once it is asked once.
+// peekAtOnce is how many states PeekAll asks the backend for with one question, where it takes one for several.
+const peekAtOnce = 16
+
+// PeekAll is Peek for several workspaces, side by side; told is called with the index of each.
 func (e *Engine) PeekAll(ctx context.Context, i opentofu.Installation, names []string, told func(n int, state *statestore.State, err error)) {
-	store := e.store
-	if store != nil && e.knows(i) {
-		if ahead, err := statestore.ReadAhead(ctx, store, names); err == nil { // else each is asked for, and tells what is wrong
-			store = ahead
-		}
-	}
 	var group errgroup.Group
 	group.SetLimit(runtime.NumCPU())
-	for n, name := range names {
+	for first := 0; first < len(names); first += peekAtOnce {
 		group.Go(func() error {
-			state, err := e.peek(ctx, i, name, store)
-			told(n, state, err)
+			some := names[first:min(first+peekAtOnce, len(names))]
+			var stored map[string][]byte
+			if all, ok := e.store.(interface {
+				ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error)
+			}); ok && e.knows(i) {
+				stored, _ = all.ReadAll(ctx, some) // else each is asked for, and tells what is wrong
+			}
+			for n, name := range some {
+				state, err := e.peek(ctx, i, name, stored)
+				told(first+n, state, err)
+			}
 			return nil
 		})
 	}
@@ -70,15 +75,16 @@ func (e *Engine) Locked(ctx context.Context) (int, error) {
 // Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
 // or was removed since.
 func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {
-	return e.peek(ctx, i, name, e.store)
+	return e.peek(ctx, i, name, nil)
 }
 
-func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string, store statestore.Store) (*statestore.State, error) {
+func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string, stored map[string][]byte) (*statestore.State, error) {
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	direct := states{
-		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: store,
+		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()},
+		store:   e.store, known: stored,
 	}
 	now, ok, err := direct.readDirectly(ctx, i)
 	if !ok && err == nil {
