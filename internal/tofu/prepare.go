@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/opentofu"
@@ -92,6 +93,9 @@ func (e *Engine) Prepare(ctx context.Context, i opentofu.Installation, t Templat
 			continue
 		}
 		p, err := load(filepath.Join(root, preparedName, key), i)
+		if err == nil && root == e.options.CacheDir {
+			err = os.Chtimes(p.dir, time.Time{}, time.Now()) // of its last use
+		}
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return p, err
 		}
@@ -184,7 +188,7 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if _, err := os.Stat(dir); err == nil {
 		return nil // Another run built it while we waited.
 	}
-	// What an interrupted build left behind: nobody else builds now.
+	// Nobody else builds now.
 	if err := removeAbandoned(parent); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // sweep removes what killed adapters left in the cache directory: states, keys, variables and the backend's credentials in clear text. What
@@ -57,9 +58,22 @@ func (e *Engine) sweepBuilds() error {
 	return errors.Join(removeAbandoned(prepared), lock.Close())
 }
 
-// removeAbandoned removes what interrupted builds left, for who has the lock of builds.
+// unused is the time after which a prepared directory that no command used is removed: no run takes that long, and no installed pak has it.
+// What still needs it, to delete what an older pak made, makes it anew.
+const unused = 30 * 24 * time.Hour
+
+// removeAbandoned removes what interrupted builds left, and prepared directories that nobody uses any more, for who has the lock of builds.
 func removeAbandoned(prepared string) error {
-	abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*"))
+	entries, err := os.ReadDir(prepared)
+	for _, entry := range entries {
+		info, infoErr := entry.Info()
+		if path := filepath.Join(prepared, entry.Name()); infoErr == nil && entry.IsDir() && time.Since(info.ModTime()) > unused {
+			// As a whole: who looks for it finds all of it, or nothing.
+			err = errors.Join(err, os.Rename(path, filepath.Join(prepared, newPrefix+entry.Name())))
+		}
+	}
+	abandoned, globErr := filepath.Glob(filepath.Join(prepared, newPrefix+"*"))
+	err = errors.Join(err, globErr)
 	for _, path := range abandoned {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
