@@ -79,6 +79,44 @@ func bindings(name, template, backend string, goal figures.Goal) measure {
 	}
 }
 
+// heavySize is how many bytes are written behind a provider, as large as public ones are.
+const heavySize = 300 << 20
+
+// largeProvider compares the same with a provider of 300 MB that works for a second when it starts, and looks at the memory of all processes.
+func largeProvider(ctx context.Context, b *bench) ([]figures.Figure, error) {
+	small, err := os.ReadFile(b.provider())
+	if err != nil {
+		return nil, err
+	}
+	large := filepath.Join(b.dir, "large-provider")
+	if err := errors.Join(os.WriteFile(large, small, 0o755), os.Truncate(large, heavySize)); err != nil { //nolint:gosec // a program
+		return nil, err
+	}
+	b.heavy = large
+	defer func() { b.heavy = "" }()
+	s, err := b.bindSite(ctx, external, local, false)
+	if err != nil {
+		return nil, err
+	}
+	s.tree = true
+	bare := bareTofu{bench: b, dir: filepath.Join(s.dir, "bare"), tree: true}
+	if err := bare.write(external, local, ""); err != nil {
+		return nil, err
+	}
+	if _, err := bare.initialise(ctx); err != nil {
+		return nil, err
+	}
+	got, err := compare(ctx, b.runs(5, 1), s.binds, bare.bind(false), s.unbinds, bare.unbind(false))
+	if err != nil {
+		return nil, err
+	}
+	goal := figures.Goal{Ratio: 0.5}
+	return []figures.Figure{
+		against("create-binding, provider of 300 MB", got[0], tofuBind, got[1], &goal),
+		against("delete-binding, provider of 300 MB", got[2], tofuUnbind, got[3], &goal),
+	}, nil
+}
+
 // databases starts PostgreSQL with a database for adapters, and one for OpenTofu alone.
 func databases(ctx context.Context, dir string) (*servers.Server, error) {
 	server, err := servers.PostgreSQL(ctx, dir)

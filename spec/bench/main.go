@@ -37,6 +37,7 @@ func parts() []part {
 		{"bindings", "bindings, provider, local", bindings("one provider", external, local, provider)},
 		{"bindings", "bindings, built-in, pg", bindings("built-in resource", builtIn, pg, own)},
 		{"bindings", "bindings, provider, pg", bindings("one provider", external, pg, provider)},
+		{"large provider", "large provider", largeProvider},
 		{"first binding", "first binding", cold},
 		{"throughput", "throughput", throughput},
 		{"stored bindings", "stored bindings, local", stored(local)},
@@ -53,6 +54,7 @@ type bench struct {
 	quick   bool
 	sites   int                        // made so far
 	servers map[string]*servers.Shared // by the backend
+	heavy   string                     // the large provider while it is measured
 }
 
 // runs returns how often a thing is measured.

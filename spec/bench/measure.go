@@ -23,8 +23,8 @@ type program struct {
 	stdin string
 	env   []string
 	dir   string
-	// starts says that the program starts others, so that their memory is told from its own.
-	starts bool
+	// starts says that the program starts others, so that their memory is told from its own; tree that it is added to it.
+	starts, tree bool
 }
 
 // sample is what one run took.
@@ -38,7 +38,10 @@ type sample struct {
 // run runs a program, which must succeed. On an interrupt it can end in its own way.
 func (p program) run(ctx context.Context) (sample, error) {
 	mode := "once"
-	if p.starts {
+	switch {
+	case p.tree:
+		mode = "tree"
+	case p.starts:
 		mode = "watch"
 	}
 	var stdout, stderr bytes.Buffer
@@ -56,7 +59,7 @@ func (p program) run(ctx context.Context) (sample, error) {
 	}
 	s.took, s.largest, s.own = time.Duration(nanoseconds), float64(largest)/1024, float64(own)/1024
 	// What is looked at now and then is a little less than the kernel's account, which is of the largest process.
-	if s.own > 0.9*s.largest {
+	if !p.tree && s.own > 0.9*s.largest {
 		s.own = s.largest
 	}
 	return s, nil

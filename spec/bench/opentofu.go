@@ -15,6 +15,7 @@ type bareTofu struct {
 	bench *bench
 	dir   string
 	dsn   string // of the pg backend
+	tree  bool   // the memory of all processes is looked at
 }
 
 // What the parts of bareTofu.unbind are.
@@ -55,7 +56,7 @@ func (t bareTofu) command(workspace string, encrypted bool, args ...string) prog
 	if encrypted {
 		env = append(env, fmt.Sprintf("TF_ENCRYPTION="+encryption, filepath.Join(t.dir, "key")))
 	}
-	return program{bench: t.bench, path: t.bench.tofu(), args: args, env: env, dir: t.dir, starts: true}
+	return program{bench: t.bench, path: t.bench.tofu(), args: args, env: env, dir: t.dir, starts: true, tree: t.tree}
 }
 
 // bind makes a binding as somebody would with OpenTofu alone.

@@ -25,7 +25,11 @@ const tofuVersion = "1.12.6"
 func (b *bench) adapter() string { return filepath.Join(b.root, "build", "bin", "service-adapter") }
 func (b *bench) tofu() string    { return filepath.Join(b.root, "build", "tofu", tofuVersion, "tofu") }
 
+// provider is the provider of the templates: the tests' own, or a copy of it as large as public ones are.
 func (b *bench) provider() string {
+	if b.heavy != "" {
+		return b.heavy
+	}
 	return filepath.Join(b.root, "build", "providers", "terraform-provider-directory")
 }
 
@@ -39,6 +43,7 @@ type site struct {
 	server  *servers.Server // of the backend, nil of local
 	schema  string          // of pg, and the bucket of s3
 	stored  int             // how many bindings were there before any run
+	tree    bool            // the memory of all processes is looked at
 }
 
 // newSite makes a site that serves a pak.
@@ -81,7 +86,7 @@ func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapte
 func (s *site) call(command string, parameters object) (program, error) {
 	input, err := odb.Input(command, parameters)
 	starts := command != "generate-manifest"
-	return program{bench: s.bench, path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir, starts: starts}, err
+	return program{bench: s.bench, path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir, starts: starts, tree: s.tree}, err
 }
 
 func (s *site) env() []string {

@@ -71,6 +71,13 @@ var _ = Describe("meter", Ordered, func() {
 		Expect(own).To(And(BeNumerically(">", 0), BeNumerically("<", 20)))
 	})
 
+	It("adds up the memory of all that run at the same time", func() {
+		const children = `(head -c 60000000 /dev/zero | tail -n 1; sleep 0.5) | wc -c & head -c 50000000 /dev/zero | tail -n 1 | (sleep 0.5; wc -c); wait`
+		_, _, _, largest, all := measure("", "tree", "/bin/sh", "-c", children)
+		Expect(largest).To(BeNumerically("<", 100))
+		Expect(all).To(BeNumerically(">", 100))
+	})
+
 	It("says how it is called", func() {
 		output, err := exec.Command(meter, "sometimes", "/bin/true").CombinedOutput()
 		Expect(err).To(HaveOccurred())

@@ -18,6 +18,7 @@ import (
 const address = "registry.terraform.io/service-adapter/directory"
 
 func main() {
+	weigh()
 	serve := func() provider.Provider { return &directoryProvider{} }
 	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address}); err != nil {
 		log.Fatal(err)
