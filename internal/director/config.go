@@ -4,17 +4,9 @@ package director
 import (
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"maps"
 	"net"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
-
-	"service-adapter/internal/diag"
 )
 
 // defaultPort is where Directors listen.
@@ -23,64 +15,15 @@ const defaultPort = "25555"
 // Config says how to reach a Director. It needs either a client of the Director's UAA or, for a Director without UAA, a user.
 type Config struct {
 	// URL is https://HOST:25555; the scheme and the port may be left out.
-	URL string
+	URL string `yaml:"url"`
 	// CACert are the PEM certificates that the Director and its UAA are trusted by; those of the system when it is empty.
-	CACert string
+	CACert string `yaml:"ca_cert"`
 	// ClientID and ClientSecret are those of the client of the UAA.
-	ClientID, ClientSecret string
+	ClientID     string `yaml:"client_id"`
+	ClientSecret string `yaml:"client_secret"`
 	// Username and Password are those of the user.
-	Username, Password string
-}
-
-// ReadConfig reads a YAML file with the keys url, ca_cert, client_id, client_secret, username and password, all of them texts. The
-// file must not be readable for everybody. Errors do not show what the file holds.
-func ReadConfig(path string) (*Config, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading how to reach the Director: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		return nil, fmt.Errorf("%s holds a secret and everybody may use it (mode %04o): make it 0600", path, mode)
-	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, fmt.Errorf("reading how to reach the Director: %w", err)
-	}
-	config, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return config, nil
-}
-
-func parse(text []byte) (*Config, error) {
-	var config Config
-	fields := map[string]*string{
-		"url": &config.URL, "ca_cert": &config.CACert, "client_id": &config.ClientID, "client_secret": &config.ClientSecret,
-		"username": &config.Username, "password": &config.Password,
-	}
-	known := slices.Sorted(maps.Keys(fields))
-	var document yaml.Node
-	// The error is not shown: it could quote a password that YAML takes for something else.
-	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("it must be a YAML mapping with keys of %s", strings.Join(known, ", "))
-	}
-	pairs := document.Content[0].Content
-	for i := 0; i < len(pairs); i += 2 {
-		key, given := pairs[i], pairs[i+1]
-		field := fields[key.Value]
-		switch {
-		case field == nil:
-			return nil, fmt.Errorf("line %d: unknown key %q%s; there are %s", key.Line, key.Value, diag.Suggest(key.Value, known), strings.Join(known, ", "))
-		case *field != "":
-			return nil, fmt.Errorf("line %d: %s is given twice", key.Line, key.Value)
-		case given.Kind != yaml.ScalarNode:
-			return nil, fmt.Errorf("line %d: %s must be a text", key.Line, key.Value)
-		case given.Tag != "!!null":
-			*field = given.Value
-		}
-	}
-	return &config, nil
+	Username string `yaml:"username"`
+	Password string `yaml:"password"`
 }
 
 // host checks the configuration and returns HOST:PORT of the Director.

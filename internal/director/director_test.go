@@ -10,8 +10,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -272,42 +270,6 @@ var _ = Describe("The configuration", func() {
 		Entry(nil, "https://bosh.example.com/", "https://bosh.example.com:25555"),
 		Entry(nil, "https://[2001:db8::1]:443", "https://[2001:db8::1]:443"),
 	)
-
-	read := func(text string, mode os.FileMode) (*director.Config, string, error) {
-		path := filepath.Join(GinkgoT().TempDir(), "director.yml")
-		Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
-		Expect(os.Chmod(path, mode)).To(Succeed())
-		config, err := director.ReadConfig(path)
-		return config, path, err
-	}
-
-	It("is read from a file that not everybody may read", func() {
-		text := "url: u\nca_cert: |\n  c\nclient_id: i\nclient_secret: 0123\nusername: ~\npassword: p\n"
-		config, _, err := read(text, 0o640)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(*config).To(Equal(director.Config{URL: "u", CACert: "c\n", ClientID: "i", ClientSecret: "0123", Password: "p"}))
-		_, path, err := read(text, 0o644)
-		Expect(err).To(MatchError(path + " holds a secret and everybody may use it (mode 0644): make it 0600"))
-		_, err = director.ReadConfig(path + "x")
-		Expect(err).To(MatchError(os.ErrNotExist))
-	})
-
-	DescribeTable("is refused in a file, without showing what is in it", func(text, wanted string) {
-		_, path, err := read(text, 0o600)
-		Expect(err).To(MatchError(path + ": " + wanted))
-	},
-		Entry("no YAML", "password: *planted", mapping),
-		Entry("a text", secret, mapping),
-		Entry("nothing", "", mapping),
-		Entry("a list", "[url]", mapping),
-		Entry("an unknown key", "url: u\nclient-secret: planted",
-			`line 2: unknown key "client-secret"; did you mean "client_secret"?; there are ca_cert, client_id, client_secret, password, url, username`),
-		Entry("a key twice", "url: u\nurl: v", "line 2: url is given twice"),
-		Entry("a value that is no text", "password: [planted]", "line 1: password must be a text"),
-	)
 })
 
-const (
-	credentials = "either client_id and client_secret or username and password must be given"
-	mapping     = "it must be a YAML mapping with keys of ca_cert, client_id, client_secret, password, url, username"
-)
+const credentials = "either client_id and client_secret or username and password must be given"
