@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"service-adapter/internal/provision"
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
 )
 
@@ -47,7 +47,7 @@ func EffectRules() []EffectRule { return effectRules }
 var effectRules = []EffectRule{ //nolint:gochecknoglobals // a constant table
 	rule("OpenTofu destroys or replaces a resource", DataAtRisk, "what the resource holds is lost",
 		func(s subject) bool {
-			return s.OpenTofu == string(provision.Destroy) || s.OpenTofu == string(provision.Replace)
+			return s.OpenTofu == tfjson.Destroy || s.OpenTofu == tfjson.Replace
 		}),
 	rule("OpenTofu makes or changes a resource, or outputs", OpenTofuRuns, "OpenTofu does it with the next update",
 		func(s subject) bool { return s.OpenTofu != "" }),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/redact"
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
 )
 
@@ -220,11 +220,11 @@ func manifestChanges(deployed, generated, again string) ([]Change, error) {
 func resourceChanges(planned *provision.Planned) []Change {
 	reason := "OpenTofu runs with the next update: " + strings.Join(planned.Reasons, "; ")
 	var changes []Change
-	for _, address := range slices.Sorted(maps.Keys(planned.Resources)) {
-		changes = append(changes, Change{Path: address, OpenTofu: string(planned.Resources[address]), Reason: reason})
+	for _, planned := range planned.Resources {
+		changes = append(changes, Change{Path: planned.Address, OpenTofu: planned.Action, Reason: reason})
 	}
 	if len(changes) == 0 && len(planned.Reasons) > 0 {
-		changes = []Change{{Path: "outputs", OpenTofu: string(provision.Change), Reason: reason}}
+		changes = []Change{{Path: "outputs", OpenTofu: tfjson.Update, Reason: reason}}
 	}
 	judge(changes, nil, nil)
 	return changes

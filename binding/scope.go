@@ -4,6 +4,8 @@ import (
 	"maps"
 
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/value"
@@ -20,6 +22,12 @@ func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Sc
 	return vars.NewScope(vars.Options{
 		Constants: r.constants(details), Functions: r.Instance.Functions(), Environment: r.Environment, Carried: carried,
 	})
+}
+
+// Known returns what bind expressions may use besides inputs, for checks without a request.
+func Known() expr.Known {
+	r := &Request{Instance: &instance.View{}}
+	return vars.Known(r.constants(nil), r.Instance.Functions())
 }
 
 func (r *Request) constants(details map[string]any) map[string]any {

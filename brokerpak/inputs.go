@@ -10,6 +10,7 @@ import (
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/yamltree"
 )
 
@@ -264,14 +265,14 @@ func (d *definition) importInputs(target *[]ImportInput) field {
 	})
 }
 
-func (d *definition) importMappings(what string, target *[]ImportMapping) field {
-	keys := func(mapping *ImportMapping) fields {
+func (d *definition) importMappings(what string, target *[]hclfile.Mapping) field {
+	keys := func(mapping *hclfile.Mapping) fields {
 		return fields{
 			{"tf_variable", "The attribute of the resource.", d.text("tf_variable", &mapping.TFVariable)},
 			{"parameter_name", "What it is set to, such as var.size.", d.text("parameter_name", &mapping.Parameter)},
 		}
 	}
-	return entries(d.document, what, false, target, keys, func(node *yaml.Node, _ places, mapping *ImportMapping) bool {
+	return entries(d.document, what, false, target, keys, func(node *yaml.Node, _ places, mapping *hclfile.Mapping) bool {
 		mapping.Pos = d.pos(node)
 		return true
 	})

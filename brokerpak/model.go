@@ -7,6 +7,7 @@ import (
 
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
 )
 
 // Manifest is the content of a pak's manifest.yml, Brokerpak V1.
@@ -125,8 +126,8 @@ type Action struct {
 	TemplateSources map[string]Document
 
 	ImportInputs             []ImportInput
-	ImportParameterMappings  []ImportMapping
-	ImportParametersToAdd    []ImportMapping
+	ImportParameterMappings  []hclfile.Mapping
+	ImportParametersToAdd    []hclfile.Mapping
 	ImportParametersToDelete []string
 
 	// Bosh is the section provision.bosh; nil when there is none, and always nil for bind.
@@ -183,13 +184,6 @@ type ImportInput struct {
 	Details  string
 	Resource string
 	Pos      diag.Pos
-}
-
-// ImportMapping maps an attribute of an imported resource to an input.
-type ImportMapping struct {
-	TFVariable string
-	Parameter  string
-	Pos        diag.Pos
 }
 
 // ErrorRule says what a failure of a template means: when the text of its error matches Match (RE2), the command ends with Exit,

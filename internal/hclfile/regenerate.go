@@ -37,6 +37,8 @@ type Mapping struct {
 	TFVariable string
 	// Parameter is the expression of the attribute: "var.size", "local.size", "10". A bare name is that of a variable.
 	Parameter string
+	// Pos is where it stands in the service definition.
+	Pos diag.Pos
 }
 
 // Regenerated is the outcome of an import.

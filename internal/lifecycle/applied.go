@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"service-adapter/internal/fault"
@@ -11,14 +12,12 @@ import (
 // AppliedOutputs are the outputs of the last complete apply of an instance, sensitive ones too. They are read without waiting for a run
 // that is under way. The error is ErrNotStored when nothing was begun, and a *fault.UserError when no apply was ever complete.
 func (m *Manager) AppliedOutputs(ctx context.Context, instanceID string) (map[string]any, error) {
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	stored := m.readWorkspace(ctx, reader, Workspace(Instance, instanceID))
+	stored, err := m.Read(ctx, Instance, instanceID)
 	switch {
-	case stored.Workspace == "":
-		return nil, notReady(nil, fmt.Errorf("instance %q: %w", instanceID, ErrNotStored))
+	case errors.Is(err, ErrNotStored):
+		return nil, notReady(nil, err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the outputs of instance %q: %w", instanceID, err)
 	case stored.Record == nil:
 		return nil, fmt.Errorf("reading the outputs of instance %q: %s", instanceID, stored.Error)
 	case stored.State.Applied == nil:

@@ -67,13 +67,8 @@ func StaleLock(budget, instanceLimit time.Duration) func(workspace string) time.
 	}
 }
 
-// WithInstanceLimit returns a context for work on an instance that no request waits for.
-func (m *Manager) WithInstanceLimit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return m.withLimit(ctx, Instance)
-}
-
-// withLimit returns a context for work that no request waits for.
-func (m *Manager) withLimit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
+// WithLimit returns a context for work that no request waits for.
+func (m *Manager) WithLimit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
 	limit := m.limit(kind)
 	return context.WithTimeoutCause(ctx, limit, &fault.BudgetError{Budget: limit, Errand: limit != m.Budget})
 }

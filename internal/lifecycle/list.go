@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 )
@@ -82,11 +81,11 @@ const readAtOnce = 64
 
 // Walk reads what List lists, with what is stored, and visits it in that order until an error.
 func (m *Manager) Walk(ctx context.Context, kind Kind, progress Progress, visit func(stored *Stored) error) error {
-	reader, err := m.Reader(ctx, nil)
+	names, err := m.Workspaces(ctx, kind)
 	if err != nil {
 		return err
 	}
-	names, err := m.names(ctx, reader, kind)
+	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -123,10 +122,6 @@ func (m *Manager) Workspaces(ctx context.Context, kind Kind) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.names(ctx, reader, kind)
-}
-
-func (m *Manager) names(ctx context.Context, reader opentofu.Installation, kind Kind) ([]string, error) {
 	all, err := m.Engine.Workspaces(ctx, reader)
 	if err != nil {
 		return nil, err
@@ -138,15 +133,6 @@ func (m *Manager) names(ctx context.Context, reader opentofu.Installation, kind 
 		}
 	}
 	return wanted, nil
-}
-
-// readWorkspace reads one workspace; the zero Stored when it was removed since.
-func (m *Manager) readWorkspace(ctx context.Context, reader opentofu.Installation, name string) Stored {
-	state, err := m.Engine.Peek(ctx, reader, name)
-	if err == nil && state == nil {
-		return Stored{}
-	}
-	return newStored(name, state, err)
 }
 
 // newStored describes a workspace by its state, or by the error of reading it.
@@ -253,14 +239,14 @@ func (m *Manager) Read(ctx context.Context, kind Kind, id string) (*Stored, erro
 	if err != nil {
 		return nil, err
 	}
-	names, err := m.names(ctx, reader, kind)
-	if err != nil {
+	name := workspaceOf(kind, id)
+	state, err := m.Engine.Peek(ctx, reader, name)
+	switch {
+	case ctx.Err() != nil || outOfReach(err):
 		return nil, err
+	case err == nil && state == nil:
+		return nil, fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
 	}
-	if name := workspaceOf(kind, id); slices.Contains(names, name) {
-		if stored := m.readWorkspace(ctx, reader, name); stored.Workspace != "" {
-			return &stored, nil
-		}
-	}
-	return nil, fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
+	stored := newStored(name, state, err)
+	return &stored, nil
 }

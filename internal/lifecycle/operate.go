@@ -26,7 +26,7 @@ func (m *Manager) onStored(
 	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
 ) error {
 	return m.audited(ctx, kind, id, func(found func(Entry)) error {
-		ctx, cancel := m.withLimit(ctx, kind)
+		ctx, cancel := m.WithLimit(ctx, kind)
 		defer cancel()
 		space, stored, err := m.Take(ctx, kind, id)
 		if err != nil {
@@ -61,7 +61,7 @@ func (m *Manager) onWorkspace(
 		if err := work(ctx, space, reader); err != nil || m.Audit == nil {
 			return err
 		}
-		if stored := m.readWorkspace(ctx, reader, name); stored.Record != nil { // not before: it may have been locked or unreadable
+		if stored, err := m.Read(ctx, kind, id); err == nil && stored.Record != nil { // not before: it may have been locked or unreadable
 			found(stored.Entry)
 		}
 		return nil
@@ -155,7 +155,7 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upg
 			return fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
 		}
 		done.To = path[len(path)-1]
-		err = m.Upgrade(ctx, Upgrading{Space: space, State: stored.State, Pak: pak, Record: stored.Record})
+		err = m.Upgrade(ctx, space, stored.State, pak, stored.Record)
 		if err == nil {
 			stored.Tofu, stored.PakVersion = done.To, pak.Manifest.Version
 		}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"service-adapter/brokerpak"
@@ -112,15 +112,8 @@ type LiveInput struct {
 
 // is tells whether a provider is this one, of whatever version. The two public registries have the same providers.
 func (p Provider) is(other opentofu.Provider) bool {
-	return registryName(p.FQN) == registryName(other.FQN)
-}
-
-func registryName(fqn string) string {
-	host, rest, _ := strings.Cut(fqn, "/")
-	if host == "registry.terraform.io" {
-		return "registry.opentofu.org/" + rest
-	}
-	return fqn
+	names, err := other.Names()
+	return err == nil && slices.Contains(names, p.FQN)
 }
 
 // Of returns the kind of what the record belongs to, and its id.

@@ -11,54 +11,50 @@ import (
 	"service-adapter/internal/tofu"
 )
 
-// Upgrading is what is to be upgraded, and to what.
-type Upgrading struct {
-	Space *tofu.Workspace
-	State *statestore.State
-	// Pak has the OpenTofu versions to walk through.
-	Pak *brokerpak.Pak
-	// Record describes the binding or instance after the upgrade.
-	Record *Record
-}
-
-// Upgrade applies the record's template with each OpenTofu of the pak's terraform_upgrade_path that is newer than the one that wrote
-// the state, up to the pak's default one. An upgrade that failed on the way is taken up where it failed. Providers that the pak
-// replaces in states are replaced first.
-func (m *Manager) Upgrade(ctx context.Context, u Upgrading) error {
-	versions, err := upgradePath(u.Pak, u.State.TofuVersion, ConditionOf(u.State, u.Record))
+// Upgrade applies a template with each OpenTofu of the pak's terraform_upgrade_path that is newer than the one that wrote the state, up to
+// the pak's default one. The record describes the binding or instance after the upgrade. An upgrade that failed on the way is taken up where
+// it failed.
+func (m *Manager) Upgrade(ctx context.Context, space *tofu.Workspace, state *statestore.State, pak *brokerpak.Pak, record *Record) error {
+	versions, err := upgradePath(pak, state.TofuVersion, ConditionOf(state, record))
 	if err != nil {
 		return err
 	}
 	for _, version := range versions {
-		if err := m.upgradeTo(ctx, u, version); err != nil {
-			return fmt.Errorf("upgrading from OpenTofu %s to %s: %w", u.State.TofuVersion, version, err)
+		if err := m.upgradeTo(ctx, space, pak, *record, version); err != nil {
+			return fmt.Errorf("upgrading from OpenTofu %s to %s: %w", state.TofuVersion, version, err)
 		}
 	}
 	return nil
 }
 
-func (m *Manager) upgradeTo(ctx context.Context, u Upgrading, version string) error {
-	installation, err := m.Installation(ctx, u.Pak, version)
+func (m *Manager) upgradeTo(ctx context.Context, space *tofu.Workspace, pak *brokerpak.Pak, record Record, version string) error {
+	installation, err := m.Installation(ctx, pak, version)
 	if err != nil {
 		return err
 	}
-	missing := m.AddProviders(ctx, &installation, u.Record)
-	prepared, err := m.Engine.Prepare(ctx, installation, u.Record.Template())
+	missing := m.AddProviders(ctx, &installation, &record)
+	prepared, err := m.Engine.Prepare(ctx, installation, record.Template())
 	if err != nil {
 		if missing != nil {
 			return fmt.Errorf("%w; %w", err, missing)
 		}
 		return err
 	}
-	if err := u.Space.ReplaceProviders(ctx, installation, u.Pak.Manifest.ProviderReplacements); err != nil {
+	record.MadeBy(pak, installation)
+	return record.Apply(ctx, space, installation, prepared, pak)
+}
+
+// Apply applies the template of the record and stores the record with it. Providers that the pak replaces in states are replaced first.
+func (r *Record) Apply(
+	ctx context.Context, space *tofu.Workspace, installation opentofu.Installation, prepared *tofu.Prepared, pak *brokerpak.Pak,
+) error {
+	if err := space.ReplaceProviders(ctx, installation, pak.Manifest.ProviderReplacements); err != nil {
 		return err
 	}
-	record := *u.Record
-	record.MadeBy(u.Pak, installation)
-	if err := record.StoreWith(u.Space); err != nil {
+	if err := r.StoreWith(space); err != nil {
 		return err
 	}
-	return u.Space.Apply(ctx, prepared, u.Record.Inputs)
+	return space.Apply(ctx, prepared, r.Inputs)
 }
 
 // upgradePath returns the OpenTofu versions of a pak that a state, written by some version, has to be applied with, in order: those of

@@ -59,15 +59,13 @@ func (c *importCheck) importedResources(action *brokerpak.Action, module *hclfil
 
 // importedTemplate checks the template and the paths of the lists against the resources that are imported.
 func (c *importCheck) importedTemplate(action *brokerpak.Action, addresses []string) {
-	var added []hclfile.Mapping
 	for _, entry := range action.ImportParametersToAdd {
 		c.importPath(entry.TFVariable, "import_parameters_to_add", addresses, c.places.value(entry.Pos, "tf_variable"))
-		added = append(added, hclfile.Mapping{TFVariable: entry.TFVariable, Parameter: entry.Parameter})
 	}
 	for _, path := range action.ImportParametersToDelete {
 		c.importPath(path, "import_parameters_to_delete", addresses, c.places.value(root, "provision", "import_parameters_to_delete"))
 	}
-	for _, found := range hclfile.CheckImport(action.Templates, addresses, added).All() {
+	for _, found := range hclfile.CheckImport(action.Templates, addresses, action.ImportParametersToAdd).All() {
 		found.Pos = templatePlace(action, found.Pos)
 		c.diags.Add(found)
 	}
@@ -81,9 +79,9 @@ func (c *importCheck) importPath(path, list string, addresses []string, pos diag
 }
 
 // parameter checks the expression of a mapping or addition.
-func (c *importCheck) parameter(action *brokerpak.Action, entry brokerpak.ImportMapping) {
+func (c *importCheck) parameter(action *brokerpak.Action, entry hclfile.Mapping) {
 	pos := c.places.value(entry.Pos, "parameter_name")
-	names, err := hclfile.ParameterVariables(hclfile.Mapping{TFVariable: entry.TFVariable, Parameter: entry.Parameter})
+	names, err := hclfile.ParameterVariables(entry)
 	if err != nil {
 		c.diags.Errorf(pos, "import", "%s", err)
 		return

@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,41 +16,12 @@ func (p *Provisioner) deadlines(ctx context.Context) (working, all context.Conte
 	if !p.Errand {
 		return p.Deadlines(ctx)
 	}
-	all, cancel = p.WithInstanceLimit(ctx)
+	all, cancel = p.WithLimit(ctx, lifecycle.Instance)
 	return all, all, cancel
 }
 
-// keep is what an errand does after a failure: nothing is undone, so that a repeat can go on and a deletion finds everything. Where OpenTofu
-// failed after everything was made and stored, nothing has failed.
-func (w *run) keep(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
-	logger := w.Logger.With("instance", w.InstanceID)
-	w.save(ctx)
-	// An interrupted errand has only seconds left, and after a kill nobody knows what is there. A repeat finds out.
-	if errors.Is(ctx.Err(), context.Canceled) || lifecycle.WasKilled(failure) {
-		logger.Warn("the errand was interrupted; a repeat goes on")
-		return nil, failure
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.ErrandGrace)
-	defer cancel()
-	state, err := w.own(ctx)
-	switch {
-	case err != nil:
-		logger.Error("reading the state after a failure", "error", err)
-	case state == nil:
-		// It is another run's, or was not changed.
-	case w.made(state, failure):
-		logger.Warn("OpenTofu failed after it had made and stored everything", "error", failure)
-		return newResult(prepared, state.Outputs, true), nil
-	default:
-		if err := w.remember(ctx, failure); err != nil {
-			logger.Error("storing why the errand failed", "error", err)
-		}
-	}
-	return nil, failure
-}
-
 // own reads the state where this run has it; else it is nil.
-func (w *run) own(ctx context.Context) (*statestore.State, error) {
+func (w *run) own(ctx context.Context, _ error) (*statestore.State, error) {
 	state, err := w.space.State(ctx, w.installation)
 	if err != nil || state == nil {
 		return nil, err
@@ -85,14 +55,15 @@ func (w *run) save(ctx context.Context) {
 }
 
 // remember stores why the errand failed, for the next bind and for operators.
-func (w *run) remember(ctx context.Context, failure error) error {
+func (w *run) remember(ctx context.Context, _ *tofu.Prepared, failure error) error {
 	meant := lifecycle.Meaning(failure, w.Service.Provision.Errors, commands()...)
 	w.wanted.Failure = &lifecycle.Failure{User: fault.UserMessage(meant), Operator: failure.Error()}
-	if err := w.wanted.StoreWith(w.space); err != nil {
-		return err
+	err := w.wanted.StoreWith(w.space)
+	if err == nil {
+		err = w.space.StoreRecord(ctx, w.installation)
 	}
-	if err := w.space.StoreRecord(ctx, w.installation); err != nil {
-		return fmt.Errorf("after a failure: %w", err)
+	if err != nil {
+		return fmt.Errorf("storing why the errand failed: %w", err)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (w *run) take(ctx context.Context, prepared *tofu.Prepared) (*tofu.Prepared
 	plan, err := w.space.Plan(ctx, regenerated, w.wanted.Inputs, false)
 	var destroyed []string
 	for _, change := range plan {
-		if change.Action == string(Destroy) || change.Action == string(Replace) {
+		if change.Action == tfjson.Destroy || change.Action == tfjson.Replace {
 			destroyed = append(destroyed, change.Address)
 		}
 	}
@@ -81,7 +81,7 @@ func (w *run) regenerate(ctx context.Context, prepared *tofu.Prepared, shown []b
 	action := &w.Service.Provision
 	written, err := hclfile.Regenerate(hclfile.Regeneration{
 		Files: action.Templates, Resources: value.Keys(w.wanted.Imported), State: shown, Schemas: schemas,
-		Delete: action.ImportParametersToDelete, Add: mappings(action.ImportParametersToAdd), Mappings: mappings(action.ImportParameterMappings),
+		Delete: action.ImportParametersToDelete, Add: action.ImportParametersToAdd, Mappings: action.ImportParameterMappings,
 	})
 	if err != nil {
 		return err
@@ -92,14 +92,6 @@ func (w *run) regenerate(ctx context.Context, prepared *tofu.Prepared, shown []b
 	w.wanted.Templates = maps.Clone(action.Templates)
 	w.wanted.Templates[hclfile.RegeneratedFile] = written.Main
 	return w.find(shown, written)
-}
-
-func mappings(entries []brokerpak.ImportMapping) []hclfile.Mapping {
-	var all []hclfile.Mapping
-	for _, entry := range entries {
-		all = append(all, hclfile.Mapping{TFVariable: entry.TFVariable, Parameter: entry.Parameter})
-	}
-	return all
 }
 
 // find gives the inputs the values that the imported resources have. Those of user inputs count as parameters of the instance from now

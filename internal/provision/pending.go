@@ -5,34 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
+	"service-adapter/internal/tfjson"
 	"service-adapter/internal/tofu"
-	"service-adapter/internal/value"
 )
 
 // Planned is what Apply would do to an instance.
 type Planned struct {
 	// Reasons tell why OpenTofu would run; none means that it would not.
 	Reasons []string
-	// Resources are what it would do, by the address of a resource. It may be none although OpenTofu would run: for outputs alone.
-	Resources map[string]Action
+	// Resources are what it would do to resources. It may be none although OpenTofu would run: for outputs alone.
+	Resources []tfjson.Change
 }
-
-// Action is what OpenTofu would do to a resource.
-type Action string
-
-// The actions of a plan.
-const (
-	Create  Action = "create"
-	Change  Action = "change"
-	Destroy Action = "destroy"
-	Replace Action = "replace"
-)
 
 // Pending tells whether Apply would change anything, and changes nothing.
 func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
@@ -42,17 +30,14 @@ func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
 
 // Plan tells what Apply would do, and changes nothing.
 func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
-	planned := &Planned{Resources: map[string]Action{}}
+	planned := &Planned{}
 	var err error
 	planned.Reasons, err = p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
 		err := w.wanted.StoreWith(w.space)
 		if err != nil {
 			return err
 		}
-		changes, err := w.space.Plan(ctx, prepared, w.wanted.Inputs, false)
-		for _, change := range changes {
-			planned.Resources[change.Address] = Action(change.Action)
-		}
+		planned.Resources, err = w.space.Plan(ctx, prepared, w.wanted.Inputs, false)
 		return err
 	})
 	return planned, err
@@ -106,7 +91,7 @@ func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]stri
 	if !maps.Equal(record.Templates, w.wanted.Templates) {
 		reasons = append(reasons, "the provision template is another one")
 	}
-	if names := changedInputs(record.Inputs, w.wanted.Inputs); len(names) > 0 {
+	if names := tfjson.Differing(record.Inputs, w.wanted.Inputs); len(names) > 0 {
 		reasons = append(reasons, "other values of "+strings.Join(names, ", "))
 	}
 	if len(reasons) == 0 && !same(record, w.wanted) {
@@ -121,13 +106,6 @@ func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]stri
 		}
 	}
 	return reasons, nil
-}
-
-// changedInputs are the names of inputs with another value, sorted.
-func changedInputs(before, after map[string]any) []string {
-	return slices.DeleteFunc(value.Keys(value.Merge(before, after)), func(name string) bool {
-		return string(value.MustJSON(before[name])) == string(value.MustJSON(after[name]))
-	})
 }
 
 // errDestroying says that an instance is being destroyed.

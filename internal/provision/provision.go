@@ -205,36 +205,53 @@ func (w *run) finished(working, all context.Context, prepared *tofu.Prepared) (*
 	return result, nil
 }
 
-// giveUp undoes a failed creation and returns its error. Where OpenTofu failed after everything was made and stored, as when it could
-// not release the lock, nothing has failed.
+// giveUp settles a failure and returns it. Of a request that is to undo what a creation made. An errand undoes nothing, so that a repeat can go
+// on and a deletion finds everything. Where OpenTofu failed after everything was made and stored, as when it could not release the lock,
+// nothing has failed.
 func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
-	if w.Errand {
-		return w.keep(ctx, prepared, failure)
-	}
 	logger := w.Logger.With("instance", w.InstanceID)
-	if lifecycle.WasKilled(failure) {
-		logger.Warn("OpenTofu was killed; the next request for the instance goes on")
+	look, settle := w.takeBack, w.undo
+	if w.Errand {
+		look, settle = w.own, w.remember
+		w.save(ctx)
+	}
+	// After a kill nobody knows what is there, and an interrupted errand has only seconds left.
+	if lifecycle.WasKilled(failure) || w.Errand && errors.Is(ctx.Err(), context.Canceled) {
+		logger.Warn("OpenTofu was killed, or the errand interrupted; the next request or errand for the instance goes on")
 		return nil, failure
 	}
-	state, err := w.takeBack(ctx, failure)
+	if w.Errand {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.ErrandGrace)
+		defer cancel()
+		ctx = grace
+	}
+	state, err := look(ctx, failure)
 	switch {
-	case errors.Is(err, tofu.ErrExists):
-		// Another run took the workspace since it was reserved; nothing in it is ours.
+	case errors.Is(err, tofu.ErrExists) || err == nil && state == nil:
+		// Another run took the workspace, and nothing in it is ours; or nothing is left, not even the guard.
 	case err != nil:
-		logger.Error("reading the state of a failed creation; what it made stays recorded", "error", err)
-	case state == nil:
-		// Nothing is left, not even the guard.
+		logger.Error("reading the state after a failure; what was made stays recorded", "error", err)
 	case w.made(state, failure):
 		logger.Warn("OpenTofu failed after it had made and stored everything", "error", failure)
 		return newResult(prepared, state.Outputs, true), nil
-	case len(w.wanted.Imported) == 0:
-		w.RollBack(ctx, w.space, w.installation, prepared, w.wanted)
 	default:
-		if err := w.undoImport(ctx, w.wanted); err != nil {
-			logger.Error("forgetting what a failed import took over; the next request will try again", "error", err)
+		if err := settle(ctx, prepared, failure); err != nil {
+			logger.Error("after a failure; the next request or errand for the instance goes on", "error", err)
 		}
 	}
 	return nil, failure
+}
+
+// undo destroys what a failed creation made; an import is forgotten.
+func (w *run) undo(ctx context.Context, prepared *tofu.Prepared, _ error) error {
+	if len(w.wanted.Imported) == 0 {
+		w.RollBack(ctx, w.space, w.installation, prepared, w.wanted)
+		return nil
+	}
+	if err := w.undoImport(ctx, w.wanted); err != nil {
+		return fmt.Errorf("forgetting what a failed import took over: %w", err)
+	}
+	return nil
 }
 
 // takeBack reads the state after a failure, unless the workspace is another run's by now, and keeps everybody else from it: what they

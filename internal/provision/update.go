@@ -38,13 +38,13 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 	older := opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
 	switch {
 	case older && w.Upgrades:
-		err = w.Upgrade(ctx, lifecycle.Upgrading{Space: w.space, State: state, Pak: w.Pak, Record: w.wanted})
+		err = w.Upgrade(ctx, w.space, state, w.Pak, w.wanted)
 	case state.Complete && same(record, w.wanted):
 		return newResult(prepared, state.Outputs, false), nil
 	case older:
 		return nil, w.mustUpgrade(state)
 	default:
-		err = w.change(ctx, prepared)
+		err = w.wanted.Apply(ctx, w.space, w.installation, prepared, w.Pak)
 	}
 	creating := state.Applied == nil
 	switch {
@@ -56,17 +56,6 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 		return w.finished(ctx, all, prepared)
 	}
 	return w.result(ctx, prepared)
-}
-
-// change applies the template and the inputs that are wanted.
-func (w *run) change(ctx context.Context, prepared *tofu.Prepared) error {
-	if err := w.space.ReplaceProviders(ctx, w.installation, w.Pak.Manifest.ProviderReplacements); err != nil {
-		return err
-	}
-	if err := w.wanted.StoreWith(w.space); err != nil {
-		return err
-	}
-	return w.space.Apply(ctx, prepared, w.wanted.Inputs)
 }
 
 // inherit gives the wanted record what the instance keeps: its template, unless the operator wants that of the installed pak, and in any

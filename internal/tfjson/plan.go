@@ -8,11 +8,19 @@ import (
 	"service-adapter/internal/value"
 )
 
+// What a plan does.
+const (
+	Create  = "create"
+	Update  = "change"
+	Destroy = "destroy"
+	Replace = "replace"
+)
+
 // Change is what is, or will be, different at one place. It holds no values.
 type Change struct {
 	// Address is that of a managed resource with its instance keys, or "output." and the name of an output.
 	Address string `json:"address"`
-	// Action is what a plan does: "create", "change", "destroy" or "replace"; or what somebody did: "changed" or "gone".
+	// Action is what a plan does, or what somebody did: "changed" or "gone".
 	Action string `json:"action"`
 	// Attributes are the names of the top-level attributes that differ, sorted, where the object exists before and after.
 	Attributes []string `json:"attributes,omitempty"`
@@ -39,7 +47,7 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 		return nil, fmt.Errorf("reading the plan that OpenTofu shows: %w", err)
 	}
 	all, words := plan.Changes, map[string]string{
-		"[create]": "create", "[update]": "change", "[delete]": "destroy", "[delete create]": "replace", "[create delete]": "replace",
+		"[create]": Create, "[update]": Update, "[delete]": Destroy, "[delete create]": Replace, "[create delete]": Replace,
 	}
 	if drift {
 		all, words = plan.Drift, map[string]string{"[update]": "changed", "[delete]": "gone"}
@@ -47,7 +55,7 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	var found []Change
 	for _, c := range all {
 		if action := words[fmt.Sprint(c.Change.Actions)]; action != "" && c.Mode == "managed" {
-			found = append(found, Change{Address: c.Address, Action: action, Attributes: differing(c.Change.Before, c.Change.After)})
+			found = append(found, Change{Address: c.Address, Action: action, Attributes: Differing(c.Change.Before, c.Change.After)})
 		}
 	}
 	for _, name := range value.Keys(plan.Outputs) {
@@ -58,8 +66,8 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	return found, nil
 }
 
-// differing are the names of the attributes that differ between two objects; none where one of them does not exist.
-func differing(before, after any) []string {
+// Differing are the names of attributes, or of variables, that differ between two objects, sorted; none where one of them does not exist.
+func Differing(before, after any) []string {
 	old, _ := before.(map[string]any)
 	now, _ := after.(map[string]any)
 	if old == nil || now == nil {

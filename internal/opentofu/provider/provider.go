@@ -62,9 +62,7 @@ func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 	g := &Group{Lifeline: writing, logger: o.Logger, servers: map[string]*server{}}
 	for n, shared := range providers {
 		g.starting.Go(func() {
-			started, err := startServer(ctx, startup{
-				file: shared.File, dir: o.Dir, env: slices.Clone(o.Env), output: o.Output + strconv.Itoa(n) + ".stderr", lock: o.Lock, lifeline: reading,
-			})
+			started, err := o.serve(ctx, shared.File, o.Output+strconv.Itoa(n)+".stderr", reading)
 			if err != nil {
 				g.logger.Debug("leaving a provider to OpenTofu", "provider", shared.Address, "error", err)
 				return

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,20 +59,11 @@ type server struct {
 	listening
 }
 
-// startup is what the start of a provider needs.
-type startup struct {
-	file     string   // the executable
-	dir      string   // working directory, that of OpenTofu
-	env      []string // OpenTofu's, which has the directory for the socket
-	output   string   // the file that gets its stderr
-	lock     *os.File // the lease
-	lifeline *os.File // reading end: the provider is killed when no process holds the other end any more
-}
-
-// startServer starts a provider and waits until it tells where it listens. Whoever can get to its socket can use it, as there is no
-// certificate; so the socket must lie in a private directory.
-func startServer(ctx context.Context, s startup) (*server, error) {
-	stderr, err := os.OpenFile(s.output, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+// serve starts a provider and waits until it tells where it listens. Whoever can get to its socket can use it, as there is no
+// certificate; so the socket must lie in a private directory. The output is the file that gets its stderr. The lifeline is a reading end: the
+// provider is killed when no process holds the other end any more.
+func (o Options) serve(ctx context.Context, executable, output string, lifeline *os.File) (*server, error) {
+	stderr, err := os.OpenFile(output, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +73,11 @@ func startServer(ctx context.Context, s startup) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(shell, "-c", supervisor, s.file) //nolint:gosec // the file is the operator's
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, stdout, stderr
-	cmd.Env = append(s.env, cookieName+"="+cookie, "PLUGIN_PROTOCOL_VERSIONS="+protocols,
+	cmd := exec.Command(shell, "-c", supervisor, executable) //nolint:gosec // the file is the operator's
+	cmd.Dir, cmd.Stdout, cmd.Stderr = o.Dir, stdout, stderr
+	cmd.Env = append(slices.Clone(o.Env), cookieName+"="+cookie, "PLUGIN_PROTOCOL_VERSIONS="+protocols,
 		"PLUGIN_MIN_PORT="+lowestPort, "PLUGIN_MAX_PORT="+highestPort)
-	cmd.ExtraFiles = []*os.File{s.lock, s.lifeline, greeting}
+	cmd.ExtraFiles = []*os.File{o.Lock, lifeline, greeting}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = cmd.Start()
 	if err = errors.Join(err, stdout.Close()); err != nil {
