@@ -3,37 +3,12 @@ package backends_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
-
-// compared is what a command tells of each thing by its id: the result, and what is different.
-func compared(got answer) map[string]string {
-	GinkgoHelper()
-	var document struct {
-		Results []struct {
-			ID, Result string
-			Changes    []struct {
-				Address, Action string
-				Attributes      []string
-			}
-		}
-	}
-	Expect(json.Unmarshal([]byte(got.Stdout), &document)).To(Succeed(), got.Stdout)
-	found := map[string]string{}
-	for _, result := range document.Results {
-		text := result.Result
-		for _, change := range result.Changes {
-			text += fmt.Sprint(" ", change.Address, " ", change.Action, change.Attributes)
-		}
-		found[result.ID] = text
-	}
-	return found
-}
 
 // rewrite changes what the file of an entry holds, as somebody does behind OpenTofu's back.
 func (w *world) rewrite(name string, change object) {
@@ -74,7 +49,7 @@ var _ = Describe("Drift", func() {
 
 			got := m.run(ctx, "", "bindings", "drift", "--all", "--json")
 			Expect(got.Exit).To(Equal(1), got.Stderr)
-			Expect(compared(got)).To(Equal(map[string]string{
+			Expect(got.Compared(true)).To(Equal(map[string]string{
 				"same-1": "current", "same-2": "current",
 				"content":          "drifted directory_entry.account changed[content]",
 				"secret":           "drifted directory_entry.account changed[secret] output.secret changed[]",

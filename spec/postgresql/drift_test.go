@@ -2,7 +2,6 @@ package postgresql_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,32 +11,6 @@ import (
 
 	"service-adapter/spec/kit/broker"
 )
-
-// drifted is what a command tells by id, "" for what is as it was.
-func drifted(got broker.Answer) map[string]string {
-	GinkgoHelper()
-	var document struct {
-		Results []struct {
-			ID, Result string
-			Changes    []struct {
-				Address, Action string
-				Attributes      []string
-			}
-		}
-	}
-	Expect(json.Unmarshal([]byte(got.Stdout), &document)).To(Succeed(), got.Stderr)
-	found := map[string]string{}
-	for _, result := range document.Results {
-		Expect(result.Result).To(BeElementOf("current", "drifted"))
-		found[result.ID] = ""
-		for _, change := range result.Changes {
-			if change.Address[:7] != "output." {
-				found[result.ID] += fmt.Sprint(change.Address, " ", change.Action, change.Attributes)
-			}
-		}
-	}
-	return found
-}
 
 var _ = Describe("Drift", func() {
 	It("of roles is found in all that drifted and in nothing else", func(ctx context.Context) {
@@ -70,9 +43,9 @@ var _ = Describe("Drift", func() {
 		got, err := s.Run(ctx, "", "bindings", "drift", "--all", "--json")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Exit).To(Equal(1), got.Stderr)
-		const role = "pgaccess_role.binding "
-		Expect(drifted(got)).To(Equal(map[string]string{
-			"same-1": "", "same-2": "", "limit": role + "changed[connection_limit]", "expiry": role + "changed[valid_until]",
+		const role = "drifted pgaccess_role.binding "
+		Expect(got.Compared(false)).To(Equal(map[string]string{
+			"same-1": "current", "same-2": "current", "limit": role + "changed[connection_limit]", "expiry": role + "changed[valid_until]",
 			"dropped": role + "gone[]", "taken": role + "gone[]",
 		}))
 		Expect(states()).To(Equal(before))
@@ -99,8 +72,7 @@ var _ = Describe("Drift", func() {
 		limit := s.limit(ctx)
 		Expect(administrate(ctx, "postgres", `ALTER DATABASE "`+s.database+`" CONNECTION LIMIT 3`)).To(Succeed())
 		databases := s.databases(ctx)
-		found := drifted(run(1, "instance", "drift", "--all", "--json"))
-		Expect(found).To(Equal(map[string]string{s.ID: "pgaccess_database.database changed[connection_limit]"}))
+		Expect(run(1, "instance", "drift", "--all", "--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database changed[connection_limit]"}))
 		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(
 			Equal("instance " + s.ID + ": would be applied: pgaccess_database.database change (connection_limit)\n"))
 		Expect(s.databases(ctx)).To(Equal(databases))
@@ -109,8 +81,7 @@ var _ = Describe("Drift", func() {
 		run(0, "instance", "drift", s.ID)
 
 		Expect(administrate(ctx, "postgres", `DROP DATABASE "`+s.database+`" WITH (FORCE)`)).To(Succeed())
-		found = drifted(run(1, "instance", "drift", s.ID, "--json"))
-		Expect(found).To(Equal(map[string]string{s.ID: "pgaccess_database.database gone[]"}))
+		Expect(run(1, "instance", "drift", s.ID, "--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
 		run(0, "instance", "destroy", s.ID)
 		Expect(s.workspaces()).To(BeEmpty())
 		Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())

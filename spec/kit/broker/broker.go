@@ -4,6 +4,7 @@ package broker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -29,6 +30,32 @@ type Answer struct {
 	Exit   int
 	Stdout string
 	Stderr string
+}
+
+// Compared is what `drift --json` tells by id: the result, and each change as "ADDRESS ACTION[ATTRIBUTES]"; those of outputs are wanted or not.
+func (a Answer) Compared(outputs bool) (map[string]string, error) {
+	var document struct {
+		Results []struct {
+			ID, Result string
+			Changes    []struct {
+				Address, Action string
+				Attributes      []string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(a.Stdout), &document); err != nil {
+		return nil, fmt.Errorf("%w: %s%s", err, a.Stdout, a.Stderr)
+	}
+	found := map[string]string{}
+	for _, result := range document.Results {
+		found[result.ID] = result.Result
+		for _, change := range result.Changes {
+			if outputs || !strings.HasPrefix(change.Address, "output.") {
+				found[result.ID] += fmt.Sprint(" ", change.Address, " ", change.Action, change.Attributes)
+			}
+		}
+	}
+	return found, nil
 }
 
 // Call runs a command with its parameters, as internal/odb encodes them.
