@@ -217,7 +217,7 @@ func listedIn(path string) inventory {
 
 // deployedBy is the inventory of the Director that a file says how to reach.
 func deployedBy(file string) (inventory, error) {
-	config, err := adapter.ReadDirector(file)
+	config, err := ReadDirector(file)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/adapter"
+	"service-adapter/internal/cli"
 	"service-adapter/internal/director"
 	"service-adapter/spec/kit"
 )
@@ -98,7 +98,7 @@ var _ = Describe("The job destroy-instances", func() {
 			path := filepath.Join(kit.Directory(GinkgoT()), "director.yml")
 			writeFile(render(ctx, "destroy-instances", properties{"director": given})[file], path)
 			Expect(os.Chmod(path, 0o640)).To(Succeed())
-			Expect(adapter.ReadDirector(path)).To(Equal(&director.Config{
+			Expect(cli.ReadDirector(path)).To(Equal(&director.Config{
 				URL: "https://10.0.0.6:25555", CACert: "planted\n", ClientID: "planted", ClientSecret: text.(string),
 			}))
 		}

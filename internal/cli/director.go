@@ -1,9 +1,10 @@
-package adapter
+package cli
 
 import (
 	"fmt"
 	"os"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/director"
 )
 
@@ -21,7 +22,7 @@ func ReadDirector(path string) (*director.Config, error) {
 		return nil, fmt.Errorf("reading how to reach the Director: %w", err)
 	}
 	config := &director.Config{}
-	if _, err := DecodeStrict(path, "", string(text), config); err != nil {
+	if _, err := adapter.DecodeStrict(path, "", string(text), config); err != nil {
 		return nil, err
 	}
 	return config, nil
