@@ -244,6 +244,7 @@ var _ = Describe("ForPlan", func() {
 			Expect(err).To(MatchError(HavePrefix(`making the schema for creating instances of "redis": definitions/redis.yml:7:5: ` + message)))
 		},
 		Entry(nil, `{"pattern": "["}`, "constraint pattern of input \"n\" cannot be used: error parsing regexp"),
+		Entry(nil, `{"minimum": 1, "exclusiveMinimum": true, "pattern": "["}`, "constraint pattern of input"),
 		Entry(nil, `{"enum": []}`, `constraint enum of input "n" cannot be used: `),
 		Entry(nil, `{"$ref": "http://example.com/schema"}`, `constraint $ref of input "n" cannot be used: $ref is not supported`),
 		Entry(nil, `{"exclusiveMaximum": true}`, `constraint exclusiveMaximum of input "n" cannot be used: `),

@@ -159,9 +159,18 @@ variable "length" {
 		Entry("a configuration of a provider", "b.tf", `provider "p" {}`, `b.tf:1:1: provider "p" as in a.tf:6:1`),
 		Entry("a data source", "b.tf", `data "d" "x" {}`, `b.tf:1:1: data "d" "x" as in a.tf:7:1`),
 		Entry("not another configuration", "b.tf", "provider \"p\" { alias = \"o\" }\nprovider \"p\" { alias = \"q\" }"),
+		Entry("not settings of OpenTofu", "b.tf", "terraform {}\nterraform {}"),
 		Entry("not another kind", "b.tf", "resource \"d\" \"x\" {}\noutput \"v\" { value = 1 }"),
 		Entry("not in a file that overrides", "b_override.tf", "variable \"v\" {}\nvariable \"v\" {}"),
 	)
+
+	It("joins a variable with what overrides it", func() {
+		module, diags := hclfile.Inspect(map[string]string{
+			"a.tf": "variable \"v\" {\n  default   = 1\n  sensitive = true\n}", "b_override.tf": `variable "v" { type = number }`,
+		})
+		Expect(diags.Err()).NotTo(HaveOccurred())
+		Expect(module.Variables).To(HaveKeyWithValue("v", And(HaveField("HasDefault", true), HaveField("Sensitive", true))))
+	})
 
 	DescribeTable("tells whether a provider may be configured more than once", func(text string, expected bool) {
 		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})

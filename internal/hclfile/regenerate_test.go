@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -138,6 +139,17 @@ var _ = Describe("Regenerate", func() {
 		Entry("an argument that is only computed", "recorded", hclfile.Regeneration{Resources: recorded, Add: mappings("directory_entry.replica.secret", "1")},
 			`import_parameters_to_add: directory_entry has no argument "secret"; its arguments are content, fail, name, path, depends_on, provider`),
 	)
+
+	It("warns of what is sensitive in one of several blocks", func() {
+		block := `{"attributes": {"v": {"optional": true, "type": "string"}}}`
+		got, err := hclfile.Regenerate(hclfile.Regeneration{
+			State: []byte(strings.Replace(resource(`{"n": {"x": {"v": "1"}, "y": {"v": "2"}}}`), `"values": {"n"`,
+				`"sensitive_values": {"n": {"y": {"v": true}}}, "values": {"n"`, 1)),
+			Schemas: []byte(strings.Replace(schema("map"), `"block": {}`, `"block": `+block, 1)), Resources: []string{"a.b"},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Warnings).To(ConsistOf(ContainSubstring("the sensitive value of a.b.n.v is written to main.tf in the clear")))
+	})
 
 	DescribeTable("refuses documents that do not fit",
 		func(state, schemas, want string) {

@@ -60,6 +60,7 @@ var _ = DescribeTable("what becomes of a property", func(properties string, want
 	Entry("two of a name", `{a: {password: s3cret-7}, b: {password: s3cret-8}}`, "b: {password: ((b_password))}", "name: b_password"),
 	Entry("one that looks generated", `{cookie: f7oQ2xK9vB3mZp1w}`, "((cookie))", "not f7oQ2x"),
 	Entry("one within a text", `{args: -p f7oQ2xK9vB3mZp1w -v}`, "-p ((args)) -v", "not f7oQ2x"),
+	Entry("one that stands in another text before", `{args: -p s3cret-7, password: s3cret-7}`, "{args: -p ((password)), password: ((password))}", "not s3cret-7"),
 	Entry("one in a URL", `{uri: "amqp://u:pw@((host)):5672/v"}`, "amqp://u:((uri))@((host)):5672/v", "name: uri"),
 	Entry("one in a URL with variables around it", `{uri: "amqp://((u)):lit7eral@h"}`, "amqp://((u)):((uri))@h", "not lit7eral"),
 	Entry("one beside a variable", `{password: "salt7-((x))"}`, "password: ((password))", "not salt7"),

@@ -70,8 +70,6 @@ func (l *linter) unused() error {
 		}
 		file := l.pak.Display(name)
 		switch {
-		case entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), "."):
-			return fs.SkipDir
 		case !entry.Type().IsRegular(), l.files[file], !kinds[kind(file)], !slices.Contains([]string{".yml", ".yaml", ".tf"}, path.Ext(name)):
 			return nil
 		case !strings.Contains(name, "/"):
