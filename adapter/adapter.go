@@ -74,6 +74,9 @@ func Run(ctx context.Context, invocation Invocation) int {
 }
 
 func newCall(invocation Invocation) *call {
+	if invocation.Interruptible == nil {
+		invocation.Interruptible = func(ctx context.Context) context.Context { return ctx }
+	}
 	secrets := &redact.Secrets{}
 	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
 	return &call{
@@ -125,13 +128,6 @@ func overBudget(err error, budget time.Duration) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", &fault.BudgetError{Budget: budget}, err)
-}
-
-func (i Invocation) interruptible(ctx context.Context) context.Context {
-	if i.Interruptible == nil {
-		return ctx
-	}
-	return i.Interruptible(ctx)
 }
 
 // panicPlace is the function and line of this program where a panic began.

@@ -26,19 +26,10 @@ import (
 
 // createBinding is the command of that name.
 func (s *session) createBinding(ctx context.Context, in bindInput) (made *binding.Binding, err error) {
-	request, requestErr := s.bindRequest(in)
-	err = auditor{s}.change(ctx, aboutBinding(in, request), func(func(lifecycle.Entry)) error {
-		if requestErr != nil {
-			return requestErr
-		}
-		binder, err := s.binder(request.Pak)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
-		defer cancel()
-		if err := s.readApplied(ctx, binder.Manager, request); err != nil {
-			return err
+	request, err := s.bindRequest(in)
+	err = s.changeBinding(ctx, in, request, err, func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
+		if appliedErr != nil {
+			return appliedErr
 		}
 		made, err = binder.Create(ctx, *request)
 		return err
@@ -46,28 +37,38 @@ func (s *session) createBinding(ctx context.Context, in bindInput) (made *bindin
 	return made, err
 }
 
-// deleteBinding is the command of that name.
-func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
-	request, requestErr := s.unbindRequest(in)
+// changeBinding does a change of a binding that was asked for, unless the request cannot be understood: within the budget, and written
+// down. The change is told why the outputs that an errand made are not known.
+func (s *session) changeBinding(
+	ctx context.Context, in bindInput, request *binding.Request, requestErr error, change func(context.Context, *binding.Binder, error) error,
+) error {
 	return auditor{s}.change(ctx, aboutBinding(in, request), func(found func(lifecycle.Entry)) error {
 		if requestErr != nil {
 			return requestErr
 		}
-		// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
-		if err := s.config.backend().CheckUsed(); err != nil {
-			s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", err)
-		}
-		binder, err := s.binder(request.Pak)
+		manager, err := s.manager(request.Pak)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
 		defer cancel()
-		if err := s.readApplied(ctx, binder.Manager, request); err != nil {
-			s.logger.Warn("the instance's outputs are not known", "error", err)
-		}
 		request.Found = found
-		err = binder.Delete(ctx, *request)
+		return change(ctx, newBinder(manager), s.readApplied(ctx, manager, request))
+	})
+}
+
+// deleteBinding is the command of that name.
+func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
+	request, err := s.unbindRequest(in)
+	// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
+	if unused := s.config.backend().CheckUsed(); err == nil && unused != nil {
+		s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", unused)
+	}
+	return s.changeBinding(ctx, in, request, err, func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
+		if appliedErr != nil {
+			s.logger.Warn("the instance's outputs are not known", "error", appliedErr)
+		}
+		err := binder.Delete(ctx, *request)
 		if request.Service != nil && !request.Service.Binds() && errors.Is(err, fault.ErrBindingNotFound) {
 			return fmt.Errorf("service %q has no bind section: %w", request.Service.Name, fault.ErrNotImplemented)
 		}
@@ -190,17 +191,6 @@ func (s *session) view(in bindInput) (*instance.View, error) {
 	return &instance.View{Manifest: []byte(in.manifest), Record: known, Secrets: in.secrets, VMs: in.vms, DNS: in.dns}, err
 }
 
-// binder wires the bindings of a pak to OpenTofu and the checks.
-func (s *session) binder(pak *brokerpak.Pak) (*binding.Binder, error) {
-	manager, err := s.manager(pak)
-	if err != nil {
-		return nil, err
-	}
-	binder := s.bareBinder()
-	binder.Manager = manager
-	return binder, nil
-}
-
 // manager wires the life cycle of what a pak makes to OpenTofu.
 func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	environment, err := s.tofuEnvironment(pak)
@@ -224,16 +214,20 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lifecycle.Manager{
-		Engine: engine, Installation: s.installation, Paks: s.paks, Budget: s.config.Budget, Logger: s.logger,
-		InstanceLimit: s.instanceLimit,
-	}, nil
+	manager := s.bareManager()
+	manager.Engine, manager.Installation, manager.InstanceLimit = engine, s.installation, s.instanceLimit
+	return manager, nil
 }
 
-// bareBinder resolves variables; it cannot run OpenTofu.
-func (s *session) bareBinder() *binding.Binder {
+// bareManager is for a binder that resolves variables; it cannot run OpenTofu.
+func (s *session) bareManager() *lifecycle.Manager {
+	return &lifecycle.Manager{Paks: s.paks, Budget: s.config.Budget, Logger: s.logger}
+}
+
+// newBinder wires bindings to the checks.
+func newBinder(manager *lifecycle.Manager) *binding.Binder {
 	return &binding.Binder{
-		Manager: &lifecycle.Manager{Paks: s.paks, Budget: s.config.Budget, Logger: s.logger},
+		Manager: manager,
 		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
 			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
 		},

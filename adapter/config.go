@@ -145,20 +145,18 @@ func (c *Config) exposed(path string) string {
 }
 
 func findConfig(getenv func(string) (string, bool)) (path, text string, err error) {
-	if named, ok := getenv(ConfigVariable); ok && named != "" {
-		data, err := os.ReadFile(named) //nolint:gosec // the operator names the file
-		if err != nil {
-			return named, "", fmt.Errorf("reading the configuration that %s names: %w", ConfigVariable, err)
-		}
-		return named, string(data), nil
+	paths, which := []string{DefaultConfigPath, localConfigPath}, ""
+	named, _ := getenv(ConfigVariable)
+	if named != "" {
+		paths, which = []string{named}, fmt.Sprintf(" that %s names", ConfigVariable)
 	}
-	for _, path := range []string{DefaultConfigPath, localConfigPath} {
-		data, err := os.ReadFile(path) //nolint:gosec // constant paths
+	for _, path := range paths {
+		data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 		if err == nil {
 			return path, string(data), nil
 		}
-		if !errors.Is(err, os.ErrNotExist) {
-			return path, "", fmt.Errorf("reading the configuration: %w", err)
+		if named != "" || !errors.Is(err, os.ErrNotExist) {
+			return path, "", fmt.Errorf("reading the configuration%s: %w", which, err)
 		}
 	}
 	return environmentOnly, "", nil

@@ -147,7 +147,7 @@ func (s evaluation) evaluateBind(chosen *selection, body map[string]any, state d
 	if state.Outputs != nil {
 		givenOutputs(request, state.Outputs)
 	}
-	scope, err := s.bareBinder().Resolve(*request)
+	scope, err := newBinder(s.bareManager()).Resolve(*request)
 	if err != nil {
 		return nil, err
 	}

@@ -51,18 +51,15 @@ func (s *session) respond(ctx context.Context, command string, params serviceada
 			return nil, err
 		}
 		return s.generateManifest(ctx, in)
-	case createBinding:
-		in, err := decodeBindInput(params.CreateBinding)
+	case createBinding, deleteBinding:
+		in, err := decodeBindInput(command, params)
 		if err != nil {
 			return nil, err
+		}
+		if command == deleteBinding {
+			return nil, s.deleteBinding(ctx, in)
 		}
 		return s.createBinding(ctx, in)
-	case deleteBinding:
-		in, err := decodeBindInput(serviceadapter.CreateBindingJSONParams(params.DeleteBinding))
-		if err != nil {
-			return nil, err
-		}
-		return nil, s.deleteBinding(ctx, in)
 	case dashboardURL:
 		return s.dashboardURL(params.DashboardUrl)
 	default:

@@ -26,24 +26,18 @@ type inputError struct{ err error }
 func (e inputError) Error() string { return e.err.Error() }
 func (e inputError) Unwrap() error { return e.err }
 
-// readInput reads positional arguments when there are any, else standard input, with the SDK's parser of the command.
+// readInput reads positional arguments when there are any, else standard input, with the SDK's parser of the command. The error is an
+// inputError.
 func (c *call) readInput() (serviceadapter.InputParams, error) {
-	params, err := c.parseInput(c.Args[2:])
-	if err != nil {
-		return params, inputError{err}
-	}
-	return params, nil
-}
-
-func (c *call) parseInput(args []string) (serviceadapter.InputParams, error) {
 	var data []byte
+	args := c.Args[2:]
 	if len(args) == 0 {
 		var err error
 		if data, err = io.ReadAll(io.LimitReader(c.Stdin, maxInput+1)); err == nil {
 			data, err = textFields(c.command, data)
 		}
 		if err != nil {
-			return serviceadapter.InputParams{}, fmt.Errorf("reading standard input: %w", err)
+			return serviceadapter.InputParams{}, inputError{fmt.Errorf("reading standard input: %w", err)}
 		}
 	}
 	params, err := c.action().ParseArgs(bytes.NewReader(data), args)
@@ -52,7 +46,7 @@ func (c *call) parseInput(args []string) (serviceadapter.InputParams, error) {
 		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", c.command, filepath.Base(c.Args[0]), c.command, missing) //nolint:staticcheck // the SDK's text
 	}
 	if err != nil {
-		return params, fmt.Errorf("[odb-sdk] %w", err)
+		return params, inputError{fmt.Errorf("[odb-sdk] %w", err)}
 	}
 	return params, nil
 }
@@ -172,7 +166,11 @@ type bindInput struct {
 	bodySize            int
 }
 
-func decodeBindInput(raw serviceadapter.CreateBindingJSONParams) (bindInput, error) {
+func decodeBindInput(command string, params serviceadapter.InputParams) (bindInput, error) {
+	raw := params.CreateBinding
+	if command == deleteBinding {
+		raw = serviceadapter.CreateBindingJSONParams(params.DeleteBinding)
+	}
 	in := bindInput{bindingID: raw.BindingId, manifest: raw.Manifest, bodySize: len(raw.RequestParameters)}
 	return in, errors.Join(
 		decode("BOSH VMs", raw.BoshVms, &in.vms),

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -44,30 +45,21 @@ func OpenOperator(invocation Invocation, command string, options OperatorOptions
 			session.user = user
 		}
 	}
-	manager, err := session.operatorManager(options)
+	session.config.CacheDir = cmp.Or(options.CacheDir, session.config.CacheDir)
+	session.acceptUnencrypted, session.instanceLimit = options.AcceptUnencrypted, session.config.ErrandLimit
+	if !options.NewState {
+		err = session.config.backend().CheckUsed()
+	}
+	var manager *lifecycle.Manager
+	if err == nil {
+		manager, err = session.manager(nil) // has what all paks ask for; what one of them lacks is only a warning
+	}
 	if err != nil {
 		session.close()
 		return nil, err
 	}
+	manager.Audit = auditor{session}.change
 	return &Operator{Manager: manager, session: session}, nil
-}
-
-// operatorManager has what all paks ask for; what one of them lacks is only a warning.
-func (s *session) operatorManager(options OperatorOptions) (*lifecycle.Manager, error) {
-	if options.CacheDir != "" {
-		s.config.CacheDir = options.CacheDir
-	}
-	s.acceptUnencrypted, s.instanceLimit = options.AcceptUnencrypted, s.config.ErrandLimit
-	if !options.NewState {
-		if err := s.config.backend().CheckUsed(); err != nil {
-			return nil, err
-		}
-	}
-	manager, err := s.manager(nil)
-	if err == nil {
-		manager.Audit = auditor{s}.change
-	}
-	return manager, err
 }
 
 // Services are the names of all services of the paks.
@@ -91,31 +83,23 @@ func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecyc
 }
 
 func (o *Operator) deleteBinding(ctx context.Context, request binding.Request) error {
-	binder := o.session.bareBinder()
-	binder.Manager = o.Manager
-	err := binder.Delete(ctx, request)
-	switch {
-	case errors.Is(err, lifecycle.ErrNotStored):
-		return o.deleteNamed(ctx, request, err)
-	case errors.Is(err, fault.ErrBindingNotFound):
-		return nil // its state is gone, and what it was about was gone before
-	default:
+	err := newBinder(o.Manager).Delete(ctx, request)
+	if !errors.Is(err, lifecycle.ErrNotStored) {
+		if errors.Is(err, fault.ErrBindingNotFound) {
+			return nil // its state is gone, and what it was about was gone before
+		}
 		return err
 	}
-}
-
-// deleteNamed deletes a binding that the name of its workspace was given for; missing is the error when it was not.
-func (o *Operator) deleteNamed(ctx context.Context, request binding.Request, missing error) error {
-	stored, err := o.Read(ctx, lifecycle.Binding, request.BindingID)
+	stored, readErr := o.Read(ctx, lifecycle.Binding, request.BindingID) // the name of its workspace may have been given
 	switch {
-	case errors.Is(err, lifecycle.ErrNotStored):
-		return missing
-	case err != nil:
+	case errors.Is(readErr, lifecycle.ErrNotStored):
 		return err
+	case readErr != nil:
+		return readErr
 	case stored.Record == nil:
 		return errors.New(stored.Error)
 	case stored.ID == request.BindingID:
-		return missing // it was made since
+		return err // it was made since
 	default:
 		request.BindingID = stored.ID
 		return o.deleteBinding(ctx, request)

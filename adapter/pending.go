@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (c *PendingCheck) changes(
 		deployment.Releases, deployment.Stemcells = latest.Releases, latest.Stemcells
 	}
 	own.logger = newLogger(maskedWriter{out: c.call.stderr, secrets: own.secrets}, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
-	changes, err = pendingCheck{&own, deployment}.pendingChanges(ctx, deployed, plan)
+	changes, err = own.pendingChanges(ctx, deployed, plan, deployment)
 	mask(changes, own.secrets)
 	return changes, err
 }
@@ -151,13 +152,21 @@ func mask(changes []Change, secrets *redact.Secrets) {
 	}
 }
 
-// pendingCheck compares what is deployed with what would be generated.
-type pendingCheck struct {
-	*session
-	deployment serviceadapter.ServiceDeployment
-}
-
-func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string) ([]Change, error) {
+// pendingChanges compares what is deployed with what would be generated.
+func (s *session) pendingChanges(ctx context.Context, deployed, plan string, deployment serviceadapter.ServiceDeployment) ([]Change, error) {
+	decoded, err := decodePlan("service plan", plan)
+	if err != nil {
+		return nil, err
+	}
+	regenerate := func() (string, error) { // as the broker does
+		made, err := s.generateManifest(ctx, manifestInput{
+			deployment: deployment, plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
+		})
+		if err != nil {
+			return "", fmt.Errorf("generating the manifest again: %w", err)
+		}
+		return made.Manifest, nil
+	}
 	planned := &provision.Planned{}
 	s.check = func(ctx context.Context, request provision.Request) error {
 		provisioner, err := s.provisioner(request.Pak)
@@ -166,7 +175,7 @@ func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string)
 		}
 		return err
 	}
-	generated, err := s.regenerate(ctx, deployed, plan)
+	generated, err := regenerate()
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +184,7 @@ func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string)
 		return resourceChanges(planned), err
 	}
 	s.check = func(context.Context, provision.Request) error { return nil }
-	again, err := s.regenerate(ctx, deployed, plan)
+	again, err := regenerate()
 	if err != nil {
 		return nil, err
 	}
@@ -185,34 +194,26 @@ func (s pendingCheck) pendingChanges(ctx context.Context, deployed, plan string)
 
 // manifestChanges are the places where two manifests differ. The second one was generated twice.
 func manifestChanges(deployed, generated, again string) ([]Change, error) {
-	known, err := record.FromManifest(deployed)
-	if err != nil {
+	known, knownErr := record.FromManifest(deployed)
+	current, currentErr := record.FromManifest(generated)
+	before, beforeErr := comparable(deployed)
+	after, afterErr := comparable(generated)
+	second, secondErr := comparable(again)
+	if err := cmp.Or(knownErr, currentErr, beforeErr, afterErr, secondErr); err != nil {
 		return nil, err
-	}
-	current, err := record.FromManifest(generated)
-	if err != nil {
-		return nil, err
-	}
-	trees := make([]any, 0, 3)
-	for _, text := range []string{deployed, generated, again} {
-		tree, err := comparable(text)
-		if err != nil {
-			return nil, err
-		}
-		trees = append(trees, tree)
 	}
 	unstable := map[string]bool{}
-	for _, change := range Diff("", trees[1], trees[2]) {
+	for _, change := range Diff("", after, second) {
 		unstable[change.Path] = true
 	}
-	changes := Diff("", trees[0], trees[1])
+	changes := Diff("", before, after)
 	if len(changes) == 0 {
 		changes = []Change{{Path: "/"}} // an empty list and none are the same as texts
 	}
 	for i := range changes {
 		changes[i].Reason = reasonOf(changes[i].Path, unstable[changes[i].Path], known, current)
 	}
-	judge(changes, trees[0], trees[1])
+	judge(changes, before, after)
 	return changes, nil
 }
 
@@ -230,39 +231,23 @@ func resourceChanges(planned *provision.Planned) []Change {
 	return changes
 }
 
-// regenerate is the broker's generate-manifest call of the check.
-func (s pendingCheck) regenerate(ctx context.Context, deployed, plan string) (string, error) {
-	decoded, err := decodePlan("service plan", plan)
-	if err != nil {
-		return "", err
-	}
-	made, err := s.generateManifest(ctx, manifestInput{
-		deployment: s.deployment, plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
-	})
-	if err != nil {
-		return "", fmt.Errorf("generating the manifest again: %w", err)
-	}
-	return made.Manifest, nil
-}
-
 // deploymentOf reconstructs the broker's configuration from the manifest: releases provide the jobs that name them.
 func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment {
 	deployment := serviceadapter.ServiceDeployment{
 		DeploymentName: manifest.Name, Releases: serviceadapter.ServiceReleases{}, Stemcells: []serviceadapter.Stemcell{},
 	}
-	jobs := map[string][]string{}
-	add := func(list []bosh.Job) {
-		for _, job := range list {
-			if !slices.Contains(jobs[job.Release], job.Name) {
-				jobs[job.Release] = append(jobs[job.Release], job.Name)
-			}
-		}
-	}
+	var all []bosh.Job
 	for _, group := range manifest.InstanceGroups {
-		add(group.Jobs)
+		all = append(all, group.Jobs...)
 	}
 	for _, addon := range manifest.Addons {
-		add(addon.Jobs)
+		all = append(all, addon.Jobs...)
+	}
+	jobs := map[string][]string{}
+	for _, job := range all {
+		if !slices.Contains(jobs[job.Release], job.Name) {
+			jobs[job.Release] = append(jobs[job.Release], job.Name)
+		}
 	}
 	for _, release := range manifest.Releases {
 		deployment.Releases = append(deployment.Releases, serviceadapter.ServiceRelease{

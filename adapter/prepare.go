@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ type Preparation struct {
 // absentWorkspace is a workspace that never exists: to read it proves that the state backend answers.
 const absentWorkspace = "prepare"
 
+// ErrNoDirectory says that neither the configuration nor the caller names a directory to prepare.
+var ErrNoDirectory = errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
+
 // Prepare checks the configuration, the paks' binaries and templates, and initialises all templates in a directory for processes that
 // only read it; "" means the configuration's prepared_dir. It is an error when anything that an operator configures is wrong. A state
 // backend that does not answer within the budget is only a warning.
@@ -38,11 +42,8 @@ func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparati
 	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
 	var done *Preparation
 	err := call.withSession(func(s *session) (err error) {
-		if dir == "" {
-			dir = s.config.PreparedDir
-		}
-		if !filepath.IsAbs(dir) {
-			return errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")
+		if dir = cmp.Or(dir, s.config.PreparedDir); !filepath.IsAbs(dir) {
+			return ErrNoDirectory
 		}
 		p := &preparer{session: s}
 		if err := p.checkServices(); err != nil {
@@ -64,7 +65,7 @@ func (p *preparer) checkServices() error {
 	}
 	for _, pak := range p.paks {
 		for _, service := range pak.Services {
-			_, planErr := p.operatorPlans(service)
+			_, planErr := operatorPlans(service, p.config.Services[service.Name].Plans, p.getenv)
 			_, provisionErr := p.provisionDefaults(service)
 			_, bindErr := p.bindDefaults(service)
 			failed = append(failed, planErr, provisionErr, bindErr)
@@ -265,7 +266,7 @@ func (p *preparer) local() *session {
 func (p *preparer) with(ctx context.Context, s *session, pak *brokerpak.Pak, do work) error {
 	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
 	defer cancel()
-	binder, err := s.binder(nil) // variables that a pak requires are the broker's
+	manager, err := s.manager(nil) // variables that a pak requires are the broker's
 	if err != nil {
 		return err
 	}
@@ -273,5 +274,5 @@ func (p *preparer) with(ctx context.Context, s *session, pak *brokerpak.Pak, do 
 	if err != nil {
 		return err
 	}
-	return do(ctx, binder.Engine, installation)
+	return do(ctx, manager.Engine, installation)
 }

@@ -107,11 +107,7 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 	call := newCall(invocation)
 	var made []byte
 	err := call.withSession(func(s *session) error {
-		raw := recorded.Input.CreateBinding
-		if recorded.Command == deleteBinding {
-			raw = serviceadapter.CreateBindingJSONParams(recorded.Input.DeleteBinding)
-		}
-		in, err := decodeBindInput(raw)
+		in, err := decodeBindInput(recorded.Command, recorded.Input)
 		if err != nil {
 			return err
 		}
@@ -119,7 +115,7 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 		if err != nil {
 			return err
 		}
-		scope, err := s.bareBinder().Resolve(*request)
+		scope, err := newBinder(s.bareManager()).Resolve(*request)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (s *session) choose(h hints) (*selection, error) {
 	if err := s.chooseService(h, chosen); err != nil {
 		return nil, err
 	}
-	plans, err := s.operatorPlans(chosen.service)
+	plans, err := operatorPlans(chosen.service, s.config.Services[chosen.service.Name].Plans, s.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +95,15 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 	named := func(name string) bool {
 		return name != "" && take(func(service *brokerpak.Service) bool { return service.Name == name })
 	}
-	if name := h.property("service"); name != "" {
-		if !named(name) {
-			return fmt.Errorf("the plan property %s names the service %q%s; the paks have: %s",
-				planProperty, name, diag.Suggest(name, s.serviceNames()), diag.Names(s.serviceNames()))
+	// must finds the service that somebody names for all requests.
+	must := func(who, name string) error {
+		if named(name) {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("%s names the service %q%s; the paks have: %s", who, name, diag.Suggest(name, s.serviceNames()), diag.Names(s.serviceNames()))
+	}
+	if name := h.property("service"); name != "" {
+		return must("the plan property "+planProperty, name)
 	}
 	if id := chosen.serviceID; id != "" && take(func(service *brokerpak.Service) bool { return service.ID == id }) {
 		return nil
@@ -113,11 +116,7 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 		return nil
 	}
 	if s.config.Service != "" {
-		if !named(s.config.Service) {
-			return fmt.Errorf("the configuration names the service %q%s; the paks have: %s",
-				s.config.Service, diag.Suggest(s.config.Service, s.serviceNames()), diag.Names(s.serviceNames()))
-		}
-		return nil
+		return must("the configuration", s.config.Service)
 	}
 	if names := s.serviceNames(); len(names) != 1 {
 		return fmt.Errorf("which service is meant? set `service` in the configuration or the plan property "+
@@ -185,11 +184,6 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 	"schemas", "maintenance_info", "maximum_polling_duration", "service_properties",
 }
 
-// operatorPlans are the plans that the configuration or GSB_SERVICE_<NAME>_PLANS add to a service.
-func (s *session) operatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, error) {
-	return operatorPlans(service, s.config.Services[service.Name].Plans, s.getenv)
-}
-
 // AddPlans adds the plans of the environment, GSB_SERVICE_<NAME>_PLANS, to the services of a pak.
 func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 	var failed []error
@@ -201,6 +195,7 @@ func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 	return errors.Join(failed...)
 }
 
+// operatorPlans are the plans that the configuration or GSB_SERVICE_<NAME>_PLANS add to a service.
 func operatorPlans(
 	service *brokerpak.Service, configured []map[string]any, getenv func(string) (string, bool),
 ) ([]brokerpak.Plan, error) {

@@ -44,7 +44,7 @@ func newSession(c *call) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		command: c.command, config: config, getenv: c.Getenv, interruptible: c.interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
+		command: c.command, config: config, getenv: c.Getenv, interruptible: c.Interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
 	}
 	config.addSecrets(s.secrets)
 	s.check = s.warnOfPending

@@ -53,7 +53,7 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 		return nil, err
 	}
 	if !filepath.IsAbs(cmp.Or(dir, config.PreparedDir)) {
-		return nil, usageError{errors.New("preparing needs an absolute path: --dir or the configuration's prepared_dir")}
+		return nil, usageError{adapter.ErrNoDirectory}
 	}
 	for _, path := range config.Paks {
 		if err := refuse(command.Context(), streams, path, "nothing was prepared"); err != nil {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/adapter"
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/opentofu"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
@@ -48,7 +48,7 @@ the formats that it knows: of brokerpaks, of the record in manifests, and of the
 		Example: "  service-adapter version --json",
 		RunE: func(*cobra.Command, []string) error {
 			found := version{
-				Program: cmp.Or(streams.Release, "development"), Commit: streams.Commit, Go: runtime.Version(), OpenTofu: adapter.TestedOpenTofu(),
+				Program: cmp.Or(streams.Release, "development"), Commit: streams.Commit, Go: runtime.Version(), OpenTofu: opentofu.Tested(),
 				Formats: map[string]int{
 					"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format, "state_record": lifecycle.RecordFormat,
 				},
