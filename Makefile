@@ -22,7 +22,7 @@ BOSH_CLI_VERSION      := 7.10.1
 PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium prometheus ruby strace shellcheck busybox dash mksh npm
 FUZZTIME              ?= 5s
 
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags
+GO_BUILD := go build -buildvcs=false -ldflags
 COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
 BINARY   := build/bin/service-adapter
 LINTER   := build/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
@@ -31,6 +31,9 @@ RACE     := $(if $(shell command -v "$$(go env CC)"),-race)
 PARALLEL := ./adapter ./binding ./internal/lifecycle ./internal/redact
 
 export GOLANGCI_LINT_CACHE := $(CURDIR)/build/cache/golangci-lint
+# The program, its tests and the linter are all built one way, so that each package is compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
@@ -79,7 +82,7 @@ test: unit fuzz ## run all tests and fuzzers
 .PHONY: unit
 unit: build tools ## run all tests (lint has go vet)
 	go test -vet=off -shuffle=on -timeout 45m ./...
-	$(if $(RACE),go test -vet=off $(RACE) -shuffle=on -timeout 30m $(PARALLEL))
+	$(if $(RACE),CGO_ENABLED=1 go test -vet=off $(RACE) -shuffle=on -timeout 30m $(PARALLEL))
 	cd examples/postgresql/provider && go test -shuffle=on -timeout 30m ./...
 
 .PHONY: fuzz
