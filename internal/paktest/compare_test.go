@@ -46,6 +46,7 @@ var _ = DescribeTable("what differs", func(expected, found, want string) {
 	Entry("around any text", "binding: {uri: 'a.<any>'}", "binding: {uri: 'abc'}", `binding/uri: expected "a.<any>", found "abc"`),
 	Entry("no path", "manifest: {/g/name=a/n: 1, /x: null}", "manifest: {g: [{name: b}, {name: a, n: 1}], y: 1}", ""),
 	Entry("a path", "manifest: {/g/name=a/n: 1}", "manifest: {g: [{name: a, n: 2}]}", "manifest/g/name=a/n: expected 1, found 2"),
+	Entry("a path in a list", "manifest: {g: {/name=a/n: 1}}", "manifest: {g: [{name: b}, {name: a, n: 1}]}", ""),
 	Entry("what is at no path", "manifest: {/g/name=c: {name: c}}", "manifest: {g: []}", `manifest/g/name=c: expected {"name":"c"}, found nothing`),
 	Entry("what should be at no path", "manifest: {/g/0: null}", "manifest: {g: [1]}", "manifest/g/0: expected nothing, found 1"),
 )
