@@ -13,6 +13,7 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"service-adapter/adapter"
+	"service-adapter/brokerpak"
 )
 
 // The tables of docs/testing.md are made of the types. UPDATE=1 writes them.
@@ -63,4 +64,22 @@ var _ = DescribeTable("the schema", func(text string, valid bool) {
 	Entry("refuses a step that does nothing", "steps: [{}]", false),
 	Entry("refuses an unknown setting", "config: {budgett: 45s}", false),
 	Entry("refuses a wrong type", "vms: [a]", false),
+)
+
+var _ = DescribeTable("outputs are held against their declarations", func(given map[string]any, want string) {
+	err := checkOutputs("bind", []brokerpak.Variable{
+		{Name: "host", Type: "string", Required: true}, {Name: "port", Type: "integer"}, {Name: "load", Type: "number"}, {Name: "any"},
+		{Name: "syslog_drain_url", Type: "string", Required: true},
+	}, given)
+	if want == "" {
+		Expect(err).NotTo(HaveOccurred())
+		return
+	}
+	Expect(err).To(MatchError(want))
+},
+	Entry("all of them", map[string]any{"host": "a", "port": int64(1), "load": 0.5, "any": true}, ""),
+	Entry("an integer for a number", map[string]any{"host": "a", "load": int64(1)}, ""),
+	Entry("a required one is missing", map[string]any{}, `bind: the required output "host" is missing`),
+	Entry("a wrong type", map[string]any{"host": int64(1), "port": "1"},
+		"bind: the output \"host\" must be of type string, found an integer\nbind: the output \"port\" must be of type integer, found a string"),
 )
