@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/value"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
@@ -125,12 +125,14 @@ func (i *Instance) JobProperties(job string) (properties map[string]any, found b
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
 		return nil, false, fmt.Errorf("decoding the manifest: %w", err)
 	}
-	view := instance.View{Manifest: []byte(i.Manifest), Secrets: i.Secrets}
 	for _, group := range manifest.InstanceGroups {
-		if slices.ContainsFunc(group.Jobs, func(of bosh.Job) bool { return of.Name == job }) {
-			item, err := view.Get("/instance_groups/name=" + group.Name + "/jobs/name=" + job + "/properties")
-			properties, _ = item.(map[string]any)
-			return properties, true, err
+		for _, of := range group.Jobs {
+			if of.Name == job {
+				view := instance.View{Manifest: value.MustJSON(value.Normalise(of.Properties)), Secrets: i.Secrets} // any YAML will do
+				item, err := view.Get("")
+				properties, _ = item.(map[string]any)
+				return properties, true, err
+			}
 		}
 	}
 	return nil, false, nil
