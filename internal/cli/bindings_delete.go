@@ -139,6 +139,8 @@ func (r *removal) check(command *cobra.Command, ids []string) error {
 		r.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
 	}
 	switch {
+	case command.Flags().Changed("existing") && r.existing == "": // of a variable that is not set: else it would be all of them
+		return errors.New("--existing must name a file")
 	case !r.gone && r.director != "":
 		return errors.New("--director goes with --gone")
 	case !careful && r.allowAll:

@@ -68,7 +68,10 @@ var _ = DescribeTable("the schema", func(text string, valid bool) {
 
 var _ = DescribeTable("outputs are held against their declarations", func(given map[string]any, want string) {
 	err := checkOutputs("bind", []brokerpak.Variable{
-		{Name: "host", Type: "string", Required: true}, {Name: "port", Type: "integer"}, {Name: "load", Type: "number"}, {Name: "any"},
+		{Name: "host", Type: "string", Required: true},
+		{Name: "port", Type: "integer"},
+		{Name: "load", Type: "number"},
+		{Name: "any"},
 		{Name: "syslog_drain_url", Type: "string", Required: true},
 	}, given)
 	if want == "" {
