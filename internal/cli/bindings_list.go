@@ -31,10 +31,10 @@ Runs that are under way are not waited for. The list holds no secrets.`, plural(
 	}
 	only.flags(command)
 	jsonFlag(command, &asJSON)
-	names := value.Keys(orders())
-	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names[1:], ", ")+"; age is the oldest first, the others are shown")
+	names := value.Keys(orders())[1:]
+	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names, ", ")+"; age is the oldest first, the others are shown")
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
-		if err := oneOf("sort", order, names); err != nil {
+		if err := oneOf("sort", cmp.Or(order, byAge), names); err != nil {
 			return err
 		}
 		all, err := listed(ctx, streams, operator, kind, &only)
