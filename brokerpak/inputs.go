@@ -48,7 +48,7 @@ func AdditionalInput(inputs []Variable) *Variable {
 // InputOf is the name of the input that a parameter belongs to: its own, or that of the additional input where none has its name.
 func (a *Action) InputOf(parameter string) string {
 	further := AdditionalInput(a.UserInputs)
-	declared := slices.ContainsFunc(a.UserInputs, func(v Variable) bool { return v.Name == parameter && !v.Additional }) ||
+	declared := slices.ContainsFunc(a.UserInputs, func(v Variable) bool { return v.Name == parameter }) ||
 		slices.ContainsFunc(a.ImportInputs, func(v ImportInput) bool { return v.Name == parameter })
 	if further == nil || declared {
 		return parameter

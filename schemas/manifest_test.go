@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/internal/value"
 	"service-adapter/schemas"
 )
 
@@ -19,11 +20,17 @@ func goodManifest(tb interface{ Fatal(args ...any) }) map[string]any {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tree := map[string]any{}
-	if err := yaml.Unmarshal(text, &tree); err != nil {
+	return manifestOf(tb, text)
+}
+
+// manifestOf is a YAML text as the adapter has one: with the numbers of package value.
+func manifestOf(tb interface{ Fatal(args ...any) }, text []byte) map[string]any {
+	var decoded any
+	if err := yaml.Unmarshal(text, &decoded); err != nil {
 		tb.Fatal(err)
 	}
-	return tree
+	found, _ := value.Normalise(decoded).(map[string]any)
+	return found
 }
 
 var _ = Describe("CheckManifest", func() {
@@ -40,6 +47,8 @@ var _ = Describe("CheckManifest", func() {
 			Expect(schemas.CheckManifest(set(tree, path, value))).To(MatchError("checking the BOSH manifest: " + message))
 		},
 		Entry("a number as text", group+"/instances", `"2"`, group+`/instances must be an integer, not a string`),
+		Entry("text as a number", "/name", `7`, `/name must be a string, not an integer`),
+		Entry("a fraction", group+"/instances", `1.5`, group+`/instances must be an integer, not a fraction`),
 		Entry("a misspelt key", group+"/vm_typ?", `small`, group+`/vm_typ is not allowed`),
 		Entry("a job without release", job+"/release", ``, job+`/release is required`),
 		Entry("no update block", "/update", ``, `/update is required`),
@@ -92,9 +101,7 @@ func set(tree map[string]any, path, text string) map[string]any {
 	Expect(err).NotTo(HaveOccurred())
 	encoded, err := yaml.Marshal(changed)
 	Expect(err).NotTo(HaveOccurred())
-	result := map[string]any{}
-	Expect(yaml.Unmarshal(encoded, &result)).To(Succeed())
-	return result
+	return manifestOf(GinkgoT(), encoded)
 }
 
 // loose turns string maps into the maps that go-patch works on.

@@ -18,7 +18,7 @@ instance_groups:
   instances: 3
   persistent_disk_type: large
   networks: [{name: net}]
-  properties: {size: 7, tls: true, client: user}
+  properties: {size: 7, tls: true, client: user, nothing: null}
 `
 	view := func() *instance.View {
 		return &instance.View{Manifest: []byte(manifest), Unrecorded: instance.Unrecorded{
@@ -40,7 +40,8 @@ instance_groups:
 		}
 		bosh := &brokerpak.Bosh{
 			CarryOver: map[string][]string{
-				"size": {"/nowhere", "/instance_groups/name=box/properties/size"}, "tls": {"/instance_groups/name=box/properties/tls"},
+				"size":                 {"/nowhere", "/instance_groups/name=box/properties/nothing", "/instance_groups/name=box/properties/size"},
+				"tls":                  {"/instance_groups/name=box/properties/tls"},
 				"uaa_client.client_id": {"/instance_groups/name=box/properties/client"},
 			},
 			Outputs: map[string]brokerpak.Output{},
