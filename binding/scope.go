@@ -8,7 +8,6 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/value"
 )
 
 // bindResource is the object of that name in a request.
@@ -32,6 +31,8 @@ func Known() expr.Known {
 
 func (r *Request) constants(details map[string]any) map[string]any {
 	constants := r.Instance.Constants()
+	sent, _ := r.Body["context"].(map[string]any)
+	name, _ := sent["instance_name"].(string)
 	maps.Copy(constants, map[string]any{
 		"request.binding_id":                        r.BindingID,
 		"request.instance_id":                       r.Instance.InstanceID(),
@@ -39,9 +40,9 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.plan_id":                           r.PlanID,
 		"request.app_guid":                          lifecycle.OwnerOf(r.Body).App,
 		"request.plan_properties":                   r.Plan.Properties,
-		"request.context":                           requestContext(r.Body),
+		"request.context":                           vars.WithoutAnnotations(sent),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
-		"instance.name":                             instanceName(r.Body),
+		"instance.name":                             name,
 		brokerpak.InstanceDetails:                   details,
 	})
 	resource := bindResource(r.Body)
@@ -53,23 +54,4 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		constants["request.instance_id"], constants["bosh.deployment"] = r.past.InstanceID, r.past.Deployment
 	}
 	return constants
-}
-
-// requestContext is the request's context without annotations: as published, they are not part of it.
-func requestContext(body map[string]any) map[string]any {
-	sent, _ := body["context"].(map[string]any)
-	context := value.CloneMap(sent)
-	for _, name := range vars.Annotations() {
-		delete(context, name)
-	}
-	if context == nil {
-		context = map[string]any{}
-	}
-	return context
-}
-
-func instanceName(body map[string]any) string {
-	context, _ := body["context"].(map[string]any)
-	name, _ := context["instance_name"].(string)
-	return name
 }

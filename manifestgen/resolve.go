@@ -75,7 +75,7 @@ func stickyValues(in *input, values, requested map[string]any) map[string]any {
 // startRecord is the record after a request, as far as the request and the earlier record tell.
 func startRecord(in *input, earlier record.Record, parameters map[string]any) record.Record {
 	action := &in.Service.Provision
-	sent, _ := in.Body["context"].(map[string]any)
+	sent, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
 	text := func(from map[string]any, key string) string {
 		text, _ := from[key].(string)
 		return text
@@ -90,7 +90,7 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 		PlanID:           cmp.Or(text(in.Body, "plan_id"), earlier.PlanID, in.Plan.ID),
 		OrganizationGUID: cmp.Or(text(sent, "organization_guid"), text(in.Body, "organization_guid"), earlier.OrganizationGUID),
 		SpaceGUID:        cmp.Or(text(sent, "space_guid"), text(in.Body, "space_guid"), earlier.SpaceGUID),
-		Context:          pick(mergedContext(earlier.Context, sent), action, "request.context", nil),
+		Context:          pick(vars.WithoutAnnotations(value.Merge(earlier.Context, sent)), action, "request.context", nil),
 		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
 		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", planInputs),
 		SecretParameters: map[string]string{}, Parameters: maps.Clone(parameters),
@@ -146,15 +146,6 @@ func secretInputs(bosh *brokerpak.Bosh) []string {
 		}
 	}
 	return names
-}
-
-// mergedContext is the request context: as sent now, else as remembered. An upgrade may send an empty one.
-func mergedContext(earlier, sent map[string]any) map[string]any {
-	merged := value.Merge(earlier, sent)
-	for _, name := range vars.Annotations() {
-		delete(merged, name)
-	}
-	return merged
 }
 
 // mergedClient is the UAA client. The broker sends the client's secret only once, later it is empty: an empty field never replaces a

@@ -43,12 +43,16 @@ const (
 	ComputedLayer  = "computed"
 )
 
-// Annotations are the keys of a request's context that are not part of request.context: as published, they are left out,
-// because users write free text into them.
-func Annotations() []string {
-	return []string{
+// WithoutAnnotations is a request's context as expressions read it: as published, annotations are left out, because users write free text
+// into them.
+func WithoutAnnotations(context map[string]any) map[string]any {
+	open := value.Merge(context)
+	for _, name := range []string{
 		"organization_annotation", "organization_annotations", "space_annotation", "space_annotations", "instance_annotations",
+	} {
+		delete(open, name)
 	}
+	return open
 }
 
 // Environment is what expressions may read of the operator's world. Both may be nil.
