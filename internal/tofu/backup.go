@@ -2,11 +2,8 @@ package tofu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-
-	"service-adapter/internal/statestore"
 )
 
 // keepCopy keeps a durable copy of a state of the local backend: before a run that may write it, because OpenTofu empties the file even
@@ -79,6 +76,3 @@ func (s *states) absent(ctx context.Context) (bool, error) {
 	stored, err := s.engine.files.Read(ctx, s.name)
 	return err == nil && stored == nil, err
 }
-
-// unreadable tells whether an error is that of a local state which is not whole.
-func unreadable(err error) bool { return errors.Is(err, statestore.ErrIncomplete) }

@@ -93,6 +93,9 @@ func New(options Options) (*Engine, error) {
 	if options.Grace == 0 {
 		options.Grace = 10 * time.Second
 	}
+	if options.StaleLock == nil {
+		options.StaleLock = func(string) time.Duration { return 0 }
+	}
 	if options.TempDir == "" {
 		options.TempDir = "/tmp"
 	}
@@ -121,14 +124,6 @@ func New(options Options) (*Engine, error) {
 	e.store = newStore(options.Backend, e.files, options.Env)
 	e.sweep()
 	return e, nil
-}
-
-// staleLock is the age from which a lock of a workspace is stale, 0 for never.
-func (e *Engine) staleLock(workspace string) time.Duration {
-	if e.options.StaleLock == nil {
-		return 0
-	}
-	return e.options.StaleLock(workspace)
 }
 
 // mask knows the engine's secrets.

@@ -1,7 +1,6 @@
 package tofu
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -69,8 +68,8 @@ func bindingFile(m *hclfile.Module, version string) object {
 }
 
 // templateFiles are the generated files that the apply and the destroy variant share.
-func templateFiles(m *hclfile.Module, inputs []string, b Backend) map[string]object {
-	files := map[string]object{last + "backend_override.tf.json": backendFile(b)}
+func templateFiles(m *hclfile.Module, inputs []string, b Backend) object {
+	files := object{last + "backend_override.tf.json": backendFile(b)}
 	declared := object{}
 	for _, name := range inputs {
 		if _, missing := m.Undeclared[name]; missing {
@@ -103,39 +102,16 @@ func unprotectFile(resources []string) object {
 	return object{"resource": types}
 }
 
-// variants returns the content of all files of a template's prepared directory, variant → file name → text.
-func variants(m *hclfile.Module, t Template, b Backend, version string) (map[string]map[string][]byte, error) {
-	shared, err := encode(templateFiles(m, t.Inputs, b))
-	if err != nil {
-		return nil, err
-	}
+// variants returns the content of all files of a template's prepared directory, variant → file name → its text or object.
+func variants(m *hclfile.Module, t Template, b Backend, version string) map[string]object {
+	apply := templateFiles(m, t.Inputs, b)
 	for name, text := range t.Files {
-		shared[name] = []byte(text)
+		apply[name] = text
 	}
-	guard, err := encode(map[string]object{"_binding.tf.json": bindingFile(m, version)})
-	if err != nil {
-		return nil, err
-	}
-	apply, destroy := maps.Clone(shared), maps.Clone(shared)
-	maps.Copy(apply, guard)
+	destroy := maps.Clone(apply)
+	apply["_binding.tf.json"] = bindingFile(m, version)
 	if len(m.Protected) > 0 {
-		lifted, err := encode(map[string]object{last + "unprotect_override.tf.json": unprotectFile(m.Protected)})
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(destroy, lifted)
+		destroy[last+"unprotect_override.tf.json"] = unprotectFile(m.Protected)
 	}
-	return map[string]map[string][]byte{applyVariant: apply, destroyVariant: destroy}, nil
-}
-
-func encode(files map[string]object) (map[string][]byte, error) {
-	encoded := map[string][]byte{}
-	for name, content := range files {
-		text, err := json.MarshalIndent(content, "", "  ")
-		if err != nil {
-			return nil, err
-		}
-		encoded[name] = text
-	}
-	return encoded, nil
+	return map[string]object{applyVariant: apply, destroyVariant: destroy}
 }

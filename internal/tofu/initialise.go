@@ -2,6 +2,7 @@ package tofu
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"service-adapter/internal/opentofu"
+
+	"github.com/hashicorp/go-version"
 )
 
 // Names that OpenTofu gives to what "tofu init" leaves in the working directory.
@@ -22,8 +25,8 @@ const (
 // lockHashes are the checksums of a dependency lock file.
 const lockHashes = `(?s)  hashes = \[.*?\n  \]\n`
 
-// initialise runs "tofu init" in one variant of a new prepared directory, without any network.
-func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, variant string, lock *os.File) error {
+// initialise runs "tofu init" in the apply variant of a new prepared directory, without any network.
+func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir string, lock *os.File) error {
 	if err := e.checkSessions(ctx); err != nil {
 		return err
 	}
@@ -47,7 +50,7 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, v
 	}
 	_, err = e.again(ctx, i, opentofu.Command{
 		Args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
-		Dir:    filepath.Join(dir, variant),
+		Dir:    filepath.Join(dir, applyVariant),
 		Output: filepath.Join(dir, "init"),
 		Env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
 		Lock:   lock,
@@ -56,10 +59,10 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir, v
 	if err != nil {
 		return err
 	}
-	if err := relink(filepath.Join(dir, variant, dataDir), dir); err != nil {
+	if err := relink(filepath.Join(dir, applyVariant, dataDir), dir); err != nil {
 		return err
 	}
-	if err := dropHashes(filepath.Join(dir, variant, lockName)); err != nil {
+	if err := dropHashes(filepath.Join(dir, applyVariant, lockName)); err != nil {
 		return err
 	}
 	return errors.Join(os.Remove(backendConfig), os.Remove(cliConfig), os.RemoveAll(home),
@@ -109,4 +112,33 @@ func dropHashes(path string) error {
 	}
 	// OpenTofu makes the file readable for all, whatever the umask.
 	return errors.Join(os.WriteFile(path, regexp.MustCompile(lockHashes).ReplaceAll(text, nil), 0o600), os.Chmod(path, 0o600))
+}
+
+// checkVersion refuses a binary that is of another version than the pak says: what a version can do, and which states it can read, is
+// decided by that label. dir is an empty home for the run.
+func (e *Engine) checkVersion(ctx context.Context, i opentofu.Installation, dir string, lock *os.File) error {
+	output := filepath.Join(dir, "version")
+	text, err := e.runner.Run(ctx, i, opentofu.Command{
+		Args: []string{"version", "-json"}, Dir: dir, Output: output, Lock: lock, Mask: e.mask(),
+		Env: map[string]string{"HOME": dir, "TMPDIR": dir, "TF_CLI_CONFIG_FILE": os.DevNull},
+	})
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Version string `json:"terraform_version"`
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return fmt.Errorf("OpenTofu %s does not tell its version: %w", i.Binary, err)
+	}
+	label, labelErr := version.NewVersion(i.Version)
+	found, foundErr := version.NewVersion(said.Version)
+	if err := errors.Join(labelErr, foundErr); err != nil {
+		return fmt.Errorf("comparing the version of OpenTofu %s: %w", i.Binary, err)
+	}
+	if !label.Equal(found) {
+		return fmt.Errorf("the manifest of the pak calls OpenTofu %s version %s, and it says that it is %s; bundle the version that terraform_binaries names",
+			i.Binary, i.Version, said.Version)
+	}
+	return nil
 }

@@ -87,6 +87,25 @@ var _ = Describe("a workspace in s3", func() {
 		Expect(s.store.left()).To(BeEmpty())
 	})
 
+	It("is not there when its reservation could not be stored", func(ctx context.Context) {
+		s := newSite()
+		s.store = newStore(ctx, "s3")
+		engine := s.engine()
+		other := open(ctx, engine, "b-2")
+		DeferCleanup(other.Close)
+		Expect(other.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
+		place := filepath.Join(s.cache, "runs", "b-1", "base")
+		Expect(os.MkdirAll(place, 0o700)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(place, "errored.tfstate"), read(s.store.object("env:/b-2/state")), 0o600)).To(Succeed())
+
+		workspace := open(ctx, engine, "b-1")
+		Expect(workspace.State(ctx, installation())).To(BeNil())
+		Expect(workspace.Close()).To(Succeed())
+		Expect(s.store.left()).To(Equal([]string{"env:/b-2/state"}))
+		Expect(filepath.Glob(filepath.Join(s.cache, "superseded-*"))).To(BeEmpty())
+		Expect(filepath.Join(s.cache, "runs", "b-1")).NotTo(BeAnExistingFile())
+	})
+
 	It("is refused where OpenTofu notes its settings in another way", func(ctx context.Context) {
 		s := newSite()
 		s.store = newStore(ctx, "s3")

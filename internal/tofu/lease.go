@@ -23,7 +23,7 @@ const lockInterval = 20 * time.Millisecond
 // nil, is called before each further try. The lock belongs to the open file: whoever inherits the descriptor holds it, too.
 func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	for {
-		if file, err := tryLock(path); file != nil || err != nil {
+		if file, err := tryLock(path, newFile); file != nil || err != nil {
 			return file, err
 		}
 		if waiting != nil {
@@ -37,10 +37,19 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 	}
 }
 
-// tryLock is lockFile without waiting: nil while others hold the lock.
-func tryLock(path string) (*os.File, error) {
+// How files and directories are opened that are locked.
+const (
+	newFile   = os.O_CREATE | os.O_RDWR
+	directory = os.O_RDONLY | syscall.O_DIRECTORY
+)
+
+// tryLock is lockFile without waiting: nil while others hold the lock, and where there is no such directory.
+func tryLock(path string, how int) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		file, err := os.OpenFile(path, how, 0o600)
+		if how == directory && errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -111,10 +120,10 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 // freeLease takes a lease that nobody has, or only processes that a template left behind; nil when another run has it.
 func (e *Engine) freeLease(path string) (*lease, error) {
 	l := newLease(path)
-	file, err := tryLock(l.path)
+	file, err := tryLock(l.path, newFile)
 	if file == nil && err == nil {
 		l.abandon(e)
-		file, err = tryLock(l.path)
+		file, err = tryLock(l.path, newFile)
 	}
 	if file == nil {
 		return nil, err
@@ -154,45 +163,23 @@ func (l *lease) left() []time.Time {
 	return former.Left
 }
 
-// descriptor is the file that runs inherit, nil without a lease.
-func (l *lease) descriptor() *os.File {
-	if l == nil {
-		return nil
-	}
-	return l.file
-}
-
-// starts records that a run is about to be started, and started the run that works under the lease now.
-func (l *lease) starts() error {
-	if l == nil {
-		return nil
-	}
+// starts records that a run is about to be started, which may leave a lock of the state behind or not, and started the run that works under
+// the lease now.
+func (l *lease) starts(mayLeave bool) error {
 	l.now.Starting = true
+	if mayLeave {
+		l.now.Running = time.Now()
+	}
 	return l.record()
 }
 
 func (l *lease) started(tofu opentofu.Process) error {
-	if l == nil {
-		return nil
-	}
 	l.now.Tofu, l.now.Starting = &tofu, false
 	return l.record()
 }
 
-// begins records that a run is about to start, which may leave a lock behind, and ended how it ended: in order, and whether it
-// had the lock, which then nobody else left there.
-func (l *lease) begins() error {
-	if l == nil {
-		return nil
-	}
-	l.now.Running = time.Now()
-	return l.record()
-}
-
+// ended records how a run ended that might leave a lock: in order, and whether it had the lock, which then nobody else left there.
 func (l *lease) ended(inOrder, locked bool) error {
-	if l == nil {
-		return nil
-	}
 	if !inOrder {
 		l.now.Left = append(l.now.Left, l.now.Running)
 	}
@@ -282,7 +269,7 @@ func (l *lease) killOrphans(e *Engine) {
 		return
 	}
 	if h.Tofu.Alive() {
-		if limit := e.staleLock(strings.TrimSuffix(filepath.Base(l.path), lockSuffix)); limit > 0 && h.Tofu.Age() > limit {
+		if limit := e.options.StaleLock(strings.TrimSuffix(filepath.Base(l.path), lockSuffix)); limit > 0 && h.Tofu.Age() > limit {
 			l.stop(e, *h.Tofu)
 		}
 		return

@@ -72,63 +72,42 @@ func patience(ctx context.Context) time.Time {
 	return time.Now().Add(lockPatience)
 }
 
-// tellWaiting logs, once, that another run's lock is waited for.
-func (s *session) tellWaiting(held *LockError) {
-	if !s.waits {
-		s.waits = true
-		s.engine.logger.Warn("waiting for a lock of the state", "workspace", s.name, "who", held.Who, "operation", held.Operation, "id", held.ID)
-	}
-}
-
 // patiently runs a command of the workspace and waits while another run holds the lock of its state: a command that does not
 // get the lock has changed nothing. A lock that was left behind is released.
-func (s *session) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
-	end := patience(ctx)
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		output, err := s.once(ctx, i, c)
+func (s *session) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) (output []byte, err error) {
+	err = s.whileHeld(ctx, func() error {
+		output, err = s.once(ctx, i, c)
 		held := s.heldBy(err)
-		switch {
-		case c.Args[0] == "force-unlock" || held == nil && !hasSetupRace(err):
-			return output, err
-		case held != nil && c.Args[0] != askLock && s.stale(held):
+		if held != nil && s.stale(held) {
 			s.engine.logger.Warn("releasing a lock that was left behind", "workspace", s.name, "id", held.ID, "who", held.Who,
 				"created", held.Created, "operation", held.Operation)
-			if err := s.unlock(ctx, i, held.ID); err == nil {
-				continue
+			if s.unlock(ctx, i, held.ID) == nil {
+				output, err = s.once(ctx, i, c)
+				held = s.heldBy(err)
 			}
 		}
 		if held != nil {
-			err = held
+			return held
 		}
-		if c.Args[0] == askLock || time.Now().After(end) {
-			return nil, err
-		}
-		if held != nil {
-			s.tellWaiting(held)
-		}
-		select {
-		case <-ctx.Done():
-			if held != nil {
-				held.cause = opentofu.Ended(ctx)
-			}
-			return nil, err
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		}
-	}
+		return err
+	})
+	return output, err
 }
 
 // once runs a command and keeps in mind whether it may have left a lock behind.
 func (s *session) once(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
-	if err := s.lease.starts(); err != nil {
+	if s.lease == nil {
+		return s.engine.again(ctx, i, c)
+	}
+	c.Started = s.lease.started
+	lingers := s.engine.options.Backend.locksLinger()
+	if err := s.lease.starts(lingers); err != nil {
 		return nil, err
 	}
-	if !s.engine.options.Backend.locksLinger() {
-		return s.engine.runner.Run(ctx, i, c)
+	output, err := s.engine.again(ctx, i, c)
+	if !lingers {
+		return output, err
 	}
-	if err := s.lease.begins(); err != nil {
-		return nil, err
-	}
-	output, err := s.engine.runner.Run(ctx, i, c)
 	var failure *opentofu.Error
 	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.Lock.NotReleased
 	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, opentofu.CommandName(c.Args))
@@ -148,17 +127,13 @@ func (s *session) heldBy(err error) *LockError {
 	return held
 }
 
-func hasSetupRace(err error) bool {
-	var failure *opentofu.Error
-	return errors.As(err, &failure) && failure.Lock.SetupRace
-}
-
-// again runs a command that prepares the backend: two machines may do that at the same moment.
+// again runs a command once more when two machines prepared the backend at the same moment.
 func (e *Engine) again(ctx context.Context, i opentofu.Installation, c opentofu.Command) ([]byte, error) {
 	const tries = 5
 	for try := 1; ; try++ {
 		output, err := e.runner.Run(ctx, i, c)
-		if !hasSetupRace(err) || try == tries {
+		var failure *opentofu.Error
+		if !errors.As(err, &failure) || !failure.Lock.SetupRace || try == tries {
 			return output, err
 		}
 		select {
@@ -175,7 +150,7 @@ func (s *session) stale(held *LockError) bool {
 	if held.ID == "" {
 		return false
 	}
-	limit := s.engine.staleLock(s.name)
+	limit := s.engine.options.StaleLock(s.name)
 	if limit > 0 && held.Who != statestore.Who() {
 		limit = max(limit, staleElsewhere)
 	}
@@ -217,8 +192,7 @@ func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id stri
 // held asks who holds the lock by taking it, with a command that changes nothing.
 func (s *session) held(ctx context.Context, i opentofu.Installation) (*LockError, error) {
 	_, err := s.runBase(ctx, i, unlockPlace, nil, askLock, "-no-color", "-allow-missing", "terraform_data._nothing")
-	var held *LockError
-	if errors.As(err, &held) {
+	if held := s.heldBy(err); held != nil {
 		return held, nil
 	}
 	return nil, err
@@ -247,15 +221,22 @@ func (s *session) whileHeld(ctx context.Context, try func() error) error {
 	end := patience(ctx)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		err := try()
+		var locked *LockError
 		var held *statestore.HeldError
-		if !errors.As(err, &held) {
+		switch {
+		case errors.As(err, &locked):
+		case errors.As(err, &held):
+			locked = &LockError{Workspace: s.name, HeldError: *held}
+		default:
 			return err
 		}
-		locked := &LockError{Workspace: s.name, HeldError: *held}
 		if time.Now().After(end) {
 			return locked
 		}
-		s.tellWaiting(locked)
+		if !s.waits {
+			s.waits = true
+			s.engine.logger.Warn("waiting for a lock of the state", "workspace", s.name, "who", locked.Who, "operation", locked.Operation, "id", locked.ID)
+		}
 		select {
 		case <-ctx.Done():
 			locked.cause = opentofu.Ended(ctx)

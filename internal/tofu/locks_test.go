@@ -59,7 +59,7 @@ var _ = Describe("the lock of a state", func() {
 		_, applied := held(ctx, workspace)
 		other := open(ctx, s.machine(), "b-1")
 		DeferCleanup(other.Close)
-		hurry, cancel := context.WithTimeout(ctx, 2*time.Second)
+		hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
 		defer cancel()
 		err := other.Destroy(hurry, prepared, s.vars())
 		var lock *tofu.LockError
@@ -87,7 +87,7 @@ var _ = Describe("the lock of a state", func() {
 		_, applied := held(ctx, workspace)
 		other := open(ctx, s.machine(), "b-1")
 		DeferCleanup(other.Close)
-		hurry, cancel := context.WithTimeout(ctx, 2*time.Second)
+		hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
 		defer cancel()
 		err := other.Destroy(hurry, prepared, s.vars())
 		Expect(err).To(MatchError(ContainSubstring(`the state of workspace "b-1" is locked by another run`)))
@@ -180,7 +180,7 @@ var _ = Describe("the lock of a state", func() {
 			Expect(err).NotTo(HaveOccurred())
 			workspace = open(ctx, elsewhere, "b-1")
 			DeferCleanup(workspace.Close)
-			hurry, cancel := context.WithTimeout(ctx, 2*time.Second)
+			hurry, cancel := context.WithTimeout(ctx, 6*time.Second)
 			defer cancel()
 			if released {
 				Expect(workspace.Destroy(ctx, prepared, s.vars())).To(Succeed())

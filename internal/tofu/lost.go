@@ -3,7 +3,6 @@ package tofu
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -56,17 +55,15 @@ func (w *Workspace) lost(stored *statestore.State) error {
 func (w *Workspace) afterApply(ctx context.Context, i opentofu.Installation) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
 	defer cancel()
-	now, err := w.read(ctx, i)
+	state, err := w.look(ctx, i)
 	if err != nil {
-		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
+		return false, err
 	}
-	w.hide(now.state)
-	w.last = now
-	if now.state != nil && (now.state.Nonce == w.nonce || now.state.Nonce == "") {
+	if state != nil && (state.Nonce == w.nonce || state.Nonce == "") {
 		return true, nil
 	}
-	err = w.lost(now.state)
-	if err == nil && now.state != nil {
+	err = w.lost(state)
+	if err == nil && state != nil {
 		err = ErrExists
 	}
 	if err != nil {

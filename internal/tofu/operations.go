@@ -13,17 +13,13 @@ import (
 
 // State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
 func (w *Workspace) State(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
-	if err := w.begin(ctx, i); err != nil {
-		return nil, w.failed("reading", err)
-	}
-	now, err := w.existing(ctx, i)
-	if err != nil {
-		return nil, w.failed("reading", err)
-	}
-	w.last = now
-	state := now.state
-	if state == nil {
-		return nil, nil
+	err := w.while(ctx, i, "reading", func() (err error) {
+		w.last, err = w.existing(ctx, i)
+		return err
+	})
+	state := w.last.state
+	if err != nil || state == nil {
+		return nil, err
 	}
 	w.record, w.nonce, w.tofu = state.Record, state.Nonce, state.TofuVersion
 	w.hide(state)
@@ -36,49 +32,42 @@ func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record
 	if err := w.refuseOlder(i); err != nil {
 		return w.failed("reserving", err)
 	}
-	if err := w.begin(ctx, i); err != nil {
-		return w.failed("reserving", err)
-	}
-	w.last = snapshot{}
-	nonce := rand.Text()
-	done, err := w.states.reserve(ctx, i, record, nonce)
-	switch {
-	case err != nil:
-		return w.failed("reserving", err)
-	case done:
-		w.record, w.nonce, w.tofu = record, nonce, i.Version
-		return nil
-	default:
-		return w.reserve(ctx, i, record, nonce)
-	}
+	return w.while(ctx, i, "reserving", func() error {
+		w.last = snapshot{}
+		nonce := rand.Text()
+		ours, err := w.reserveDirectly(ctx, i, record, nonce)
+		if !ours && err == nil {
+			ours, err = w.reserve(ctx, i, record, nonce)
+		}
+		if ours {
+			w.record, w.nonce, w.tofu = record, nonce, i.Version
+		}
+		return err
+	})
 }
 
-// reserve has OpenTofu make the reservation.
-func (w *Workspace) reserve(ctx context.Context, i opentofu.Installation, record []byte, nonce string) error {
+// reserve has OpenTofu make the reservation. It tells whether it was made, with an error as well: the run may be interrupted after all was
+// done.
+func (w *Workspace) reserve(ctx context.Context, i opentofu.Installation, record []byte, nonce string) (ours bool, err error) {
 	vars := map[string]any{recordVariable: string(record), nonceVariable: nonce}
 	if err := w.keepEmpty(ctx); err != nil {
-		return w.failed("reserving", err)
+		return false, err
 	}
 	// Only the guard: in a workspace that lost its guard nothing else may be touched.
 	_, runErr := w.runBase(ctx, i, reservePlace, vars,
 		w.noBackup([]string{"apply", "-json", "-input=false", "-auto-approve", "-target=" + statestore.GuardAddress})...)
 	if runErr == nil {
-		w.record, w.nonce, w.tofu = record, nonce, i.Version
-		return nil
+		return true, nil
 	}
 	// The state, not the text of the error, tells why.
 	state, err := w.afterFailure(ctx, i, runErr)
 	switch {
 	case err != nil:
-		return w.failed("reserving", errors.Join(runErr, err))
-	case state != nil && state.Nonce == nonce:
-		// Interrupted after all was done: it is ours, to be applied or removed.
-		w.record, w.nonce, w.tofu = record, nonce, i.Version
-		return w.failed("reserving", runErr)
-	case state != nil && state.Nonce != "":
-		return w.failed("reserving", ErrExists)
+		return false, errors.Join(runErr, err)
+	case state != nil && state.Nonce != "" && state.Nonce != nonce:
+		return false, ErrExists
 	default:
-		return w.failed("reserving", runErr)
+		return state != nil && state.Nonce == nonce, runErr
 	}
 }
 
@@ -111,10 +100,7 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	}
 	err := w.change(ctx, p, "applying", applyPlace, w.guarded(p, vars), "apply", "-json", "-input=false", "-auto-approve")
 	if err == nil {
-		if err = w.keepCopy(ctx); err != nil {
-			err = w.failed("applying", err)
-		}
-		return err
+		return w.failed("applying", w.keepCopy(ctx))
 	}
 	known, whose := w.afterApply(ctx, p.installation)
 	if errors.Is(whose, ErrExists) {
@@ -131,16 +117,17 @@ func (w *Workspace) Apply(ctx context.Context, p *Prepared, vars map[string]any)
 	return errors.Join(err, whose)
 }
 
-// lostGuard tells whether the guard is no longer the one that Reserve made, State found or TakeOver set: another run took the workspace
-// over. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
+// look reads whose the workspace is. Another run took it over when the guard is no longer the one that Reserve made, State found or TakeOver
+// set. It can happen with pg as well that a machine that stalls while it creates the workspace, between its look at the table and its
 // lock, overwrites what others did meanwhile with an empty state; whoever reserves then has the workspace. With an error nobody can tell.
-func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (bool, error) {
+func (w *Workspace) look(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
 	now, err := w.read(ctx, i)
 	if err != nil {
-		return false, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
+		return nil, fmt.Errorf("looking whose workspace %q is: %w", w.name, err)
 	}
+	w.last = now
 	w.hide(now.state)
-	return now.state != nil && now.state.Nonce != "" && now.state.Nonce != w.nonce, nil
+	return now.state, nil
 }
 
 // Destroy destroys everything but the guard, which Remove drops with the workspace: as long as anything exists the record
@@ -148,10 +135,12 @@ func (w *Workspace) lostGuard(ctx context.Context, i opentofu.Installation) (boo
 // destroyed and the error is ErrExists; what State or TakeOver told a moment ago is believed.
 func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]any) error {
 	if w.nonce != "" && w.last.state == nil {
-		if lost, err := w.lostGuard(ctx, p.installation); err != nil {
+		state, err := w.look(ctx, p.installation)
+		if err == nil && state != nil && state.Nonce != "" && state.Nonce != w.nonce {
+			err = ErrExists
+		}
+		if err != nil {
 			return w.failed("destroying", err)
-		} else if lost {
-			return w.failed("destroying", ErrExists)
 		}
 	}
 	options, err := w.sparing(ctx, p.installation)
@@ -159,7 +148,7 @@ func (w *Workspace) Destroy(ctx context.Context, p *Prepared, vars map[string]an
 		return err
 	}
 	args := append([]string{"destroy", "-json", "-input=false", "-auto-approve"}, options...)
-	return w.change(ctx, p, "destroying", destroyPlace, w.declared(p, vars), args...)
+	return w.change(ctx, p, "destroying", destroyPlace, p.declared(vars), args...)
 }
 
 // BeginDestroy notes in the state that a destroy begins: State.Destroying is true from now on, even when the process is killed before
@@ -201,25 +190,24 @@ func (w *Workspace) sparing(ctx context.Context, i opentofu.Installation) ([]str
 
 // change runs a command that changes the state. A state that OpenTofu could not save is tried again at once.
 func (w *Workspace) change(ctx context.Context, p *Prepared, doing string, in place, vars map[string]any, args ...string) error {
-	if err := w.begin(ctx, p.installation); err != nil {
-		return w.failed(doing, err)
-	}
-	if err := w.keepCopy(ctx); err != nil {
-		return w.failed(doing, err)
-	}
-	w.last = snapshot{}
-	w.mask.AddValues(vars, p.sensitive()...)
-	_, err := w.run(ctx, p, in, vars, w.noBackup(args)...)
-	if err == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
-	defer cancel()
-	return w.failed(doing, errors.Join(err, w.pushUnsaved(ctx, p.installation)))
+	return w.while(ctx, p.installation, doing, func() error {
+		if err := w.keepCopy(ctx); err != nil {
+			return err
+		}
+		w.last = snapshot{}
+		w.mask.AddValues(vars, p.sensitive()...)
+		_, err := w.run(ctx, p, in, vars, w.noBackup(args)...)
+		if err == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.engine.options.Grace)
+		defer cancel()
+		return errors.Join(err, w.pushUnsaved(ctx, p.installation))
+	})
 }
 
 // declared returns the variables that the template declares: null for one that nobody set and that has no default.
-func (w *Workspace) declared(p *Prepared, vars map[string]any) map[string]any {
+func (p *Prepared) declared(vars map[string]any) map[string]any {
 	declared := map[string]any{}
 	for name, variable := range p.Variables {
 		if v, ok := vars[name]; ok || !variable.HasDefault {
@@ -258,15 +246,11 @@ func (w *Workspace) Outputs(ctx context.Context, p *Prepared) (map[string]any, e
 // Remove deletes the workspace when nothing but the guard is in it, else the error is ErrNotEmpty; when the guard is not the one that
 // Reserve made, State found or TakeOver set, it is ErrExists. A workspace that does not exist is fine.
 func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
-	err := w.begin(ctx, i)
+	err := w.while(ctx, i, "removing", func() error { return w.remove(ctx, i) })
 	if err == nil {
-		err = w.remove(ctx, i)
+		w.disown()
 	}
-	if err != nil {
-		return w.failed("removing", err)
-	}
-	w.disown()
-	return nil
+	return err
 }
 
 // begin checks that the OpenTofu can do what the backend and the encryption need and, before anything else, saves a state that an
@@ -278,12 +262,25 @@ func (w *Workspace) begin(ctx context.Context, i opentofu.Installation) error {
 	return w.pushUnsaved(ctx, i)
 }
 
+// while begins, works, and says of an error what was being done.
+func (w *Workspace) while(ctx context.Context, i opentofu.Installation, doing string, work func() error) error {
+	err := w.begin(ctx, i)
+	if err == nil {
+		err = work()
+	}
+	return w.failed(doing, err)
+}
+
 // disown forgets the guard: it is gone, or another run's.
 func (w *Workspace) disown() {
 	w.record, w.nonce, w.tofu, w.next, w.last = nil, "", "", nil, snapshot{}
 }
 
+// failed tells what was done with the workspace when an error happened, nil when none did.
 func (s *session) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &workspaceError{doing: doing, name: s.name, err: err}
 }
 
@@ -321,4 +318,14 @@ func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
 		return errors.Join(ErrExists, err)
 	}
 	return nil
+}
+
+// hide masks from now on what a state holds of secrets: outputs that are, as their names or looks say, and the attributes that the
+// template or a provider marks as sensitive, such as a password that was generated.
+func (s *session) hide(state *statestore.State) {
+	if state == nil {
+		return
+	}
+	s.mask.AddValues(state.Outputs)
+	s.mask.Add(state.SensitiveValues())
 }

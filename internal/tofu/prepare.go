@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,17 +69,6 @@ func (p *Prepared) sensitive() []string {
 	return names
 }
 
-// identity is everything that a prepared directory depends on.
-type identity struct {
-	Layout    int
-	Files     map[string]string
-	Inputs    []string
-	Backend   Backend
-	Version   string
-	Programs  []opentofu.Executable // OpenTofu and the providers
-	Providers []opentofu.Provider
-}
-
 // Prepare returns the prepared directory of a template, and makes it when there is none. Errors in the template are
 // diag.Errors; what "tofu init" finds wrong is a *opentofu.Error. It looks in the read-only place first.
 func (e *Engine) Prepare(ctx context.Context, i opentofu.Installation, t Template) (*Prepared, error) {
@@ -113,7 +101,7 @@ func (e *Engine) base(ctx context.Context, i opentofu.Installation) (*Prepared, 
 	return e.Prepare(ctx, i, Template{})
 }
 
-// key is the name of the prepared directory of a template.
+// key is the name of the prepared directory of a template: a sum of everything that it depends on.
 func (e *Engine) key(i opentofu.Installation, t Template) (string, error) {
 	if err := e.supports(i); err != nil {
 		return "", err
@@ -122,24 +110,24 @@ func (e *Engine) key(i opentofu.Installation, t Template) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id := identity{
-		Layout: layout, Files: t.Files, Inputs: slices.Sorted(slices.Values(t.Inputs)), Backend: e.options.Backend, Version: i.Version,
-		Programs: []opentofu.Executable{program}, Providers: i.Providers,
-	}
+	parts := []any{layout, t.Files, slices.Sorted(slices.Values(t.Inputs)), e.options.Backend, i.Version, i.Providers, program}
 	for _, p := range i.Providers {
 		if program, err = opentofu.InspectExecutable("provider "+p.FQN, p.File); err != nil {
 			return "", err
 		}
-		id.Programs = append(id.Programs, program)
+		parts = append(parts, program)
 	}
-	text, err := json.Marshal(id)
+	text, err := json.Marshal(parts)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), err
 }
 
-// supports refuses an OpenTofu that lacks what the backend or the encryption needs.
+// supports refuses an OpenTofu that lacks what the backend needs, or cannot ask another program for keys.
 func (e *Engine) supports(i opentofu.Installation) error {
-	return errors.Join(supportsEncryption(e.options.Encryption, i), e.options.Backend.supports(i))
+	if e.options.Encryption != nil && !i.AtLeast(1, 10) {
+		return fmt.Errorf("state.encryption needs OpenTofu 1.10 or newer, and this is %s", i.Version)
+	}
+	return e.options.Backend.supports(i)
 }
 
 func interfaceOf(m *hclfile.Module) Interface {
@@ -201,16 +189,12 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if err := diags.Err(); err != nil {
 		return err
 	}
-	files, err := variants(module, t, e.options.Backend, i.Version)
-	if err != nil {
-		return err
-	}
 	temp, err := os.MkdirTemp(parent, newPrefix)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if err := e.fill(ctx, i, temp, files, lock); err != nil {
+	if err := e.fill(ctx, i, temp, variants(module, t, e.options.Backend, i.Version), lock); err != nil {
 		return err
 	}
 	known := interfaceOf(module)
@@ -227,15 +211,22 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	return os.Rename(temp, dir)
 }
 
-// fill writes the variants and initialises the first of them; the second one uses the same plugins and lock file.
-func (e *Engine) fill(ctx context.Context, i opentofu.Installation, dir string, files map[string]map[string][]byte, lock *os.File) error {
-	names := slices.Sorted(maps.Keys(files))
-	for _, variant := range names {
+// fill writes the variants and initialises one of them; the other one uses the same plugins and lock file.
+func (e *Engine) fill(ctx context.Context, i opentofu.Installation, dir string, variants map[string]object, lock *os.File) error {
+	for variant, files := range variants {
 		if err := os.Mkdir(filepath.Join(dir, variant), 0o700); err != nil {
 			return err
 		}
-		for name, text := range files[variant] {
-			if err := os.WriteFile(filepath.Join(dir, variant, name), text, 0o600); err != nil {
+		for name, content := range files {
+			text, isText := content.(string)
+			if !isText {
+				encoded, err := json.MarshalIndent(content, "", "  ")
+				if err != nil {
+					return err
+				}
+				text = string(encoded)
+			}
+			if err := os.WriteFile(filepath.Join(dir, variant, name), []byte(text), 0o600); err != nil {
 				return err
 			}
 		}
@@ -243,16 +234,12 @@ func (e *Engine) fill(ctx context.Context, i opentofu.Installation, dir string, 
 	if err := i.Mirror(filepath.Join(dir, "mirror")); err != nil {
 		return err
 	}
-	if err := e.initialise(ctx, i, dir, names[0], lock); err != nil {
+	if err := e.initialise(ctx, i, dir, lock); err != nil {
 		return err
 	}
-	for _, variant := range names[1:] {
-		for _, name := range []string{dataDir, lockName} {
-			target := filepath.Join("..", names[0], name)
-			if err := os.Symlink(target, filepath.Join(dir, variant, name)); err != nil {
-				return err
-			}
-		}
+	var err error
+	for _, name := range []string{dataDir, lockName} {
+		err = errors.Join(err, os.Symlink(filepath.Join("..", applyVariant, name), filepath.Join(dir, destroyVariant, name)))
 	}
-	return nil
+	return err
 }

@@ -54,7 +54,7 @@ func (s *session) enter(ctx context.Context, p *Prepared, in place) error {
 		return err
 	}
 	group, err := provider.Start(ctx, p.Shared, provider.Options{
-		Dir: dir, Env: s.engine.runner.Environment(p.installation, env), Output: filepath.Join(s.dir, "provider-"), Lock: s.lease.descriptor(),
+		Dir: dir, Env: s.engine.runner.Environment(p.installation, env), Output: filepath.Join(s.dir, "provider-"), Lock: s.lock,
 		Logger: s.engine.logger.With("workspace", s.name),
 	})
 	if err != nil {

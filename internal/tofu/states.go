@@ -17,7 +17,7 @@ import (
 type states struct {
 	*session
 	store statestore.Store  // nil where OpenTofu has to be asked
-	known map[string][]byte // what was read already, by workspace
+	ahead map[string][]byte // what was read already, by workspace
 	last  snapshot          // what was read last; empty once anything may have changed
 }
 
@@ -60,13 +60,13 @@ func (s *states) readDirectly(ctx context.Context, i opentofu.Installation) (sna
 	if s.store == nil || !s.engine.knows(i) {
 		return snapshot{}, false, nil
 	}
-	stored, known := s.known[s.name]
+	stored, known := s.ahead[s.name]
 	var err error
 	if !known {
 		stored, err = s.store.Read(ctx, s.name)
 	}
 	switch {
-	case unreadable(err):
+	case errors.Is(err, statestore.ErrIncomplete): // a local state that is not whole
 		return snapshot{}, false, err
 	case err != nil:
 		s.distrust(ctx, err)
@@ -131,37 +131,29 @@ func (s *states) existing(ctx context.Context, i opentofu.Installation) (snapsho
 	return snapshot{}, err
 }
 
-// reserve makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
+// reserveDirectly makes the reservation without OpenTofu. It is not done where OpenTofu has to do it, which with the same nonce does
 // no harm when it was done after all.
-func (s *states) reserve(ctx context.Context, i opentofu.Installation, record []byte, nonce string) (done bool, err error) {
+func (s *states) reserveDirectly(ctx context.Context, i opentofu.Installation, record []byte, nonce string) (done bool, err error) {
 	for range maxConflicts {
 		before, ok, err := s.readDirectly(ctx, i)
 		switch {
-		case err != nil:
-			return true, err
-		case !ok:
-			return false, nil
+		case err != nil || !ok:
+			return false, err
 		case before.state != nil && before.state.Nonce == nonce:
 			return true, nil // An earlier try was stored although it failed.
 		case before.state != nil && before.state.Nonce != "":
-			return true, ErrExists
+			return false, ErrExists
 		case before.state != nil:
 			return false, nil // It lost its guard; OpenTofu adds one.
 		}
 		text, err := statestore.Reservation(before.text, i.Version, record, nonce)
-		if err != nil {
-			return true, err
+		if err == nil {
+			err = s.replaceDirectly(ctx, before, text)
 		}
-		err = s.replaceDirectly(ctx, before, text)
-		var held *LockError
 		switch {
-		case err == nil:
-			return true, nil
-		case errors.As(err, &held):
-			return true, err
-		case errors.Is(err, statestore.ErrChanged):
-			continue
-		default:
+		case err == nil || isLocked(err):
+			return err == nil, err
+		case !errors.Is(err, statestore.ErrChanged):
 			s.distrust(ctx, err)
 			return false, nil
 		}
@@ -226,10 +218,10 @@ func (s *states) delete(ctx context.Context, i opentofu.Installation, before sna
 		// Perhaps it was deleted all the same; if not, OpenTofu tries.
 		s.distrust(ctx, err)
 		now, err := s.read(ctx, i)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case now.state != nil && (before.state == nil || now.state.Nonce != before.state.Nonce || statestore.Changed(before.text, now.text)):
+		}
+		if now.state != nil && (before.state == nil || now.state.Nonce != before.state.Nonce || statestore.Changed(before.text, now.text)) {
 			return statestore.ErrChanged
 		}
 		before = now

@@ -44,15 +44,16 @@ func (e *Engine) OpenState(file []byte) []byte {
 // Push stores a state in the place of what is stored, or where nothing is. OpenTofu refuses one of another lineage, with a lower serial, or
 // with the same one and another content, unless it is forced.
 func (w Surgery) Push(ctx context.Context, i opentofu.Installation, text []byte, force bool) error {
-	err := errors.Join(w.begin(ctx, i), w.keepEmpty(ctx))
+	err := w.while(ctx, i, "storing", func() error {
+		if err := w.keepEmpty(ctx); err != nil {
+			return err
+		}
+		return w.push(ctx, i, namedPlace, text, fmt.Sprintf("-force=%t", force))
+	})
 	if err == nil {
-		err = w.push(ctx, i, namedPlace, text, fmt.Sprintf("-force=%t", force))
+		w.disown()
 	}
-	if err != nil {
-		return w.failed("storing", err)
-	}
-	w.disown()
-	return nil
+	return err
 }
 
 // SetAside gives a workspace whose state nobody can read another name, which is that of no binding or instance, and returns it. It is an
@@ -117,4 +118,37 @@ func (w Surgery) Exec(
 	default:
 		return statestore.Changed(before.Text, after.Text), err
 	}
+}
+
+// Restore stores a state of a backup, with its lineage, in a workspace that does not exist or is empty; else the error is ErrExists.
+func (e *Engine) Restore(ctx context.Context, i opentofu.Installation, workspace string, state *statestore.State) (err error) {
+	w, err := e.Open(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return w.while(ctx, i, "restoring", func() error { return w.restore(ctx, i, state.Text) })
+}
+
+func (s *states) restore(ctx context.Context, i opentofu.Installation, text []byte) error {
+	before, err := s.read(ctx, i)
+	switch {
+	case err != nil:
+		return err
+	case before.state != nil:
+		return ErrExists
+	}
+	if before.direct && s.store != nil {
+		err := s.replaceDirectly(ctx, before, text)
+		if errors.Is(err, statestore.ErrChanged) {
+			return ErrExists
+		}
+		if !errors.Is(err, statestore.ErrUnsupported) {
+			return err
+		}
+	}
+	if err := s.push(ctx, i, namedPlace, text); err != nil {
+		return err
+	}
+	return s.keepCopy(ctx)
 }

@@ -19,7 +19,7 @@ func (e *Engine) sweep() {
 func (e *Engine) sweepReadings() error {
 	paths, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
 	for _, path := range paths {
-		dir, lockErr := lockDir(path)
+		dir, lockErr := tryLock(path, directory)
 		if dir != nil {
 			lockErr = errors.Join(clearScratch(path), dir.Close())
 		}
@@ -51,7 +51,7 @@ func (e *Engine) sweepBuilds() error {
 	if abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*")); err != nil || len(abandoned) == 0 {
 		return err
 	}
-	lock, err := tryLock(filepath.Join(prepared, buildLock))
+	lock, err := tryLock(filepath.Join(prepared, buildLock), newFile)
 	if lock == nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
@@ -14,89 +13,55 @@ import (
 // it any more, and what is done from now on cannot end as another run's success. It waits for a run that holds the lock. The error is
 // ErrExists when the state was changed since it was read; then nothing is changed here. What the workspace tracks stays the same.
 func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error {
-	if err := w.refuseOlder(i); err != nil {
+	if err := w.refuse(i); err != nil {
 		return w.failed("taking over", err)
-	}
-	if err := w.begin(ctx, i); err != nil {
-		return w.failed("taking over", err)
-	}
-	if w.nonce == "" {
-		return w.failed("taking over", errors.New("it is not reserved"))
 	}
 	nonce := rand.Text()
-	state, err := w.replaceNonce(ctx, i, nonce)
+	// A nonce is random, so nothing else in the state is the same.
+	after := func(text []byte) ([]byte, error) { return bytes.ReplaceAll(text, []byte(w.nonce), []byte(nonce)), nil }
+	state, err := w.rewrite(ctx, i, "taking over", after, func(stored *statestore.State) bool { return stored.Nonce == nonce })
 	if err != nil {
-		return w.failed("taking over", err)
+		return err
 	}
+	state.Nonce = nonce
 	w.nonce, w.last = nonce, snapshot{state: state}
 	w.hide(state)
 	return nil
 }
 
-// replaceNonce stores the state with another nonce, which then is that of no reservation, and returns what is stored then.
-func (w *Workspace) replaceNonce(ctx context.Context, i opentofu.Installation, nonce string) (*statestore.State, error) {
-	now, err := w.last, error(nil)
-	if now.text == nil {
-		now, err = w.read(ctx, i)
-	}
-	state := now.state
-	switch {
-	case err != nil:
-		return nil, err
-	case state == nil || state.Nonce != w.nonce:
-		return nil, ErrExists
-	}
-	// A nonce is random, so nothing else in the state is the same.
-	after := bytes.ReplaceAll(now.text, []byte(w.nonce), []byte(nonce))
-	err = w.swap(ctx, i, now, after, func(stored *statestore.State) bool { return stored != nil && stored.Nonce == nonce })
-	if err != nil {
-		return nil, err
-	}
-	state.Nonce = nonce
-	return state, nil
-}
-
 // StoreRecord stores the record of SetRecord at once, and changes nothing else. The error is ErrExists when the workspace is another
 // run's by now.
 func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) error {
-	err := w.begin(ctx, i)
-	if err == nil {
-		err = w.replaceRecord(ctx, i, w.nonce, w.next)
-	}
+	after := func(text []byte) ([]byte, error) { return statestore.WithRecord(text, w.next) }
+	_, err := w.rewrite(ctx, i, "recording", after, func(stored *statestore.State) bool { return bytes.Equal(stored.Record, w.next) })
 	if err != nil {
-		return w.failed("recording", err)
+		return err
 	}
 	w.record, w.last = w.next, snapshot{}
 	return nil
 }
 
-// replaceRecord stores the state of a reservation with another record.
-func (s *states) replaceRecord(ctx context.Context, i opentofu.Installation, nonce string, record []byte) error {
-	now, err := s.read(ctx, i)
-	switch {
-	case err != nil:
-		return err
-	case now.state == nil || now.state.Nonce != nonce:
-		return ErrExists
-	}
-	after, err := statestore.WithRecord(now.text, record)
-	if err != nil {
-		return err
-	}
-	return s.swap(ctx, i, now, after, func(stored *statestore.State) bool { return stored != nil && bytes.Equal(stored.Record, record) })
-}
-
-// Unsaved tells whether OpenTofu could not save the state of the workspace, which then is in its scratch directory; Save tries again to
-// put it into the backend.
-func (s *session) Unsaved() bool {
-	path, err := s.unsaved()
-	return err == nil && path != ""
-}
-
-// Save puts the state into the backend that OpenTofu could not save.
-func (s *states) Save(ctx context.Context, i opentofu.Installation) error {
-	if err := s.pushUnsaved(ctx, i); err != nil {
-		return s.failed("saving", err)
-	}
-	return nil
+// rewrite stores the state of a reservation, as State told it or as it is now, with other content, and returns what it was before. Done
+// tells whether a state is the new one. The error is ErrExists when the workspace is another run's, or was changed since.
+func (w *Workspace) rewrite(
+	ctx context.Context, i opentofu.Installation, doing string, after func([]byte) ([]byte, error), done func(*statestore.State) bool,
+) (*statestore.State, error) {
+	var before snapshot
+	err := w.while(ctx, i, doing, func() (err error) {
+		if before = w.last; before.text == nil {
+			before, err = w.read(ctx, i)
+		}
+		switch {
+		case err != nil:
+			return err
+		case before.state == nil || before.state.Nonce != w.nonce:
+			return ErrExists
+		}
+		text, err := after(before.text)
+		if err != nil {
+			return err
+		}
+		return w.swap(ctx, i, before, text, func(now *statestore.State) bool { return now != nil && done(now) })
+	})
+	return before.state, err
 }

@@ -140,3 +140,15 @@ func (e *Engine) Unsaved() ([]string, error) {
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
+
+// Unsaved tells whether OpenTofu could not save the state of the workspace, which then is in its scratch directory; Save tries again to
+// put it into the backend.
+func (s *states) Unsaved() bool {
+	path, err := s.unsaved()
+	return err == nil && path != ""
+}
+
+// Save puts the state into the backend that OpenTofu could not save.
+func (s *states) Save(ctx context.Context, i opentofu.Installation) error {
+	return s.failed("saving", s.pushUnsaved(ctx, i))
+}

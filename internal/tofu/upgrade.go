@@ -31,7 +31,7 @@ func newerState(madeBy string, i opentofu.Installation) error {
 // known returns what State told since the last change, or asks it: nil when there is no workspace. It is an error when the
 // installation is older than the state.
 func (w *Workspace) known(ctx context.Context, i opentofu.Installation, doing string) (*statestore.State, error) {
-	if w.last.state == nil {
+	if w.last.state == nil || w.Unsaved() {
 		if _, err := w.State(ctx, i); err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (w *Workspace) intended() []byte {
 
 // guarded returns the variables of the template and of the guard.
 func (w *Workspace) guarded(p *Prepared, vars map[string]any) map[string]any {
-	all := w.declared(p, vars)
+	all := p.declared(vars)
 	all[recordVariable], all[nonceVariable] = string(w.intended()), w.nonce
 	return all
 }
@@ -128,16 +128,15 @@ func replacement(provider string, replacements map[string]string) string {
 
 // edit runs a command that changes the state and no resource. It needs no provider.
 func (w *Workspace) edit(ctx context.Context, i opentofu.Installation, doing, command string, args ...string) error {
-	if err := errors.Join(w.begin(ctx, i), w.keepCopy(ctx)); err != nil {
-		return w.failed(doing, err)
-	}
-	w.last = snapshot{}
-	// The local backend insists on a copy of the old state, and by default cannot make it.
-	backup := filepath.Join(w.dir, "edit.backup")
-	args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)
-	_, err := w.runBase(ctx, i, readPlace, nil, args...)
-	if err = errors.Join(err, remove(backup)); err != nil {
-		return w.failed(doing, err)
-	}
-	return nil
+	return w.while(ctx, i, doing, func() error {
+		if err := w.keepCopy(ctx); err != nil {
+			return err
+		}
+		w.last = snapshot{}
+		// The local backend insists on a copy of the old state, and by default cannot make it.
+		backup := filepath.Join(w.dir, "edit.backup")
+		args = append([]string{"state", command, "-no-color", "-backup=" + backup}, args...)
+		_, err := w.runBase(ctx, i, readPlace, nil, args...)
+		return errors.Join(err, remove(backup))
+	})
 }

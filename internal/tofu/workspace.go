@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,15 +26,15 @@ func isWorkspaceName(name string) bool {
 // longestTempDir is the length in bytes of a directory in which providers can make their sockets.
 const longestTempDir = 80
 
-// session is what runs OpenTofu for one workspace: a scratch directory, and the lock that all of its runs inherit.
+// session is what runs OpenTofu for one workspace in a scratch directory.
 type session struct {
-	engine   *Engine
-	name     string
-	dir      string   // scratch directory
-	lease    *lease   // nil while only reading
-	temp     string   // directory outside of dir that holds sockets, "" when there is none
-	readLock *os.File // the locked scratch directory while only reading, which has no lease
-	mask     *redact.Secrets
+	engine *Engine
+	name   string
+	dir    string   // scratch directory
+	temp   string   // directory outside of dir that holds sockets, "" when there is none
+	lock   *os.File // tells, inherited by all runs, that the scratch directory is in use
+	lease  *lease   // whose lock it is, nil while only reading
+	mask   *redact.Secrets
 
 	waits   bool     // the log tells that a lock is waited for
 	serving *serving // providers that run, nil when there are none
@@ -66,7 +65,7 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
 	}
-	session := &session{engine: e, name: workspace, dir: dir, lease: l, mask: e.mask()}
+	session := &session{engine: e, name: workspace, dir: dir, lock: l.file, lease: l, mask: e.mask()}
 	w := &Workspace{states: &states{session: session, store: e.store}}
 	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
@@ -96,15 +95,11 @@ const erroredState = "errored.tfstate"
 
 // unsaved returns the path of a state that an earlier run could not save in the backend, "" when there is none.
 func (s *session) unsaved() (string, error) {
-	for _, in := range []place{reservePlace, applyPlace, destroyPlace} {
-		path := filepath.Join(s.dir, string(in), erroredState)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*", erroredState))
+	if err != nil || len(paths) == 0 {
+		return "", err
 	}
-	return "", nil
+	return paths[0], nil
 }
 
 // tempDir is where OpenTofu and its providers put sockets, whose paths the kernel limits to about 100 bytes.
@@ -155,7 +150,11 @@ func (s *session) run(ctx context.Context, p *Prepared, in place, vars map[strin
 	if err := s.attach(in, &c); err != nil {
 		return nil, fmt.Errorf("attaching providers: %w", err)
 	}
-	output, err := s.patiently(ctx, p.installation, c)
+	execute := s.patiently
+	if in == unlockPlace {
+		execute = s.once
+	}
+	output, err := execute(ctx, p.installation, c)
 	if err != nil && in.works() && !planned(err) {
 		s.stopProviders()
 	}
@@ -179,16 +178,8 @@ func (s *session) command(dir string, env map[string]string, args ...string) ope
 	}
 	return opentofu.Command{
 		Args: args, Dir: dir, Output: filepath.Join(s.dir, args[0]), Env: env,
-		Lock: s.lock(), Started: s.lease.started, Mask: s.mask, Workspace: s.name,
+		Lock: s.lock, Mask: s.mask, Workspace: s.name,
 	}
-}
-
-// lock is what tells, inherited by all runs, that the scratch directory is in use.
-func (s *session) lock() *os.File {
-	if s.readLock != nil {
-		return s.readLock
-	}
-	return s.lease.descriptor()
 }
 
 // environment is what the environment of all runs of this workspace has in common, with its name or without.
@@ -211,7 +202,7 @@ type place string
 // The places.
 const (
 	readPlace    place = "look"    // commands that do not change resources
-	unlockPlace  place = "unlock"  // the same, while another place is in use
+	unlockPlace  place = "unlock"  // the same, while another place is in use, and without waiting for the lock
 	outsidePlace place = "outside" // the same, in the default workspace
 	namedPlace   place = "named"   // the same, never alone: OpenTofu makes the workspace where there is none
 	reservePlace place = "base"
@@ -230,32 +221,19 @@ func (p place) variant() string {
 	return applyVariant
 }
 
-// link makes a working directory of symlinks to a prepared variant.
+// link makes a working directory of symlinks to a prepared variant, with a data directory of its own, which runs need for themselves.
 func link(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
+	if err := errors.Join(os.RemoveAll(to), os.MkdirAll(filepath.Join(to, dataDir), 0o700)); err != nil {
 		return err
 	}
-	data := filepath.Join(to, dataDir)
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return err
-	}
-	if err := linkEntries(from, to); err != nil {
-		return err
-	}
-	return linkEntries(filepath.Join(from, dataDir), data)
-}
-
-// linkEntries links every entry of a directory into another one, except the data directory, which runs need for themselves.
-func linkEntries(from, to string) error {
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.Name() == dataDir {
-			continue
+	for _, in := range []string{"", dataDir} {
+		entries, err := os.ReadDir(filepath.Join(from, in))
+		for _, entry := range entries {
+			if name := filepath.Join(in, entry.Name()); name != dataDir {
+				err = errors.Join(err, os.Symlink(filepath.Join(from, name), filepath.Join(to, name)))
+			}
 		}
-		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+		if err != nil {
 			return err
 		}
 	}

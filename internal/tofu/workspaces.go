@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -83,14 +82,13 @@ func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string,
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
 	direct := states{
-		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()},
-		store:   e.store, known: stored,
+		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: e.store, ahead: stored,
 	}
 	now, ok, err := direct.readDirectly(ctx, i)
 	if !ok && err == nil {
 		ok, err = direct.absent(ctx)
 	}
-	if unreadable(err) {
+	if errors.Is(err, statestore.ErrIncomplete) {
 		// Perhaps it is being written at this moment.
 		brief, cancel := context.WithTimeout(ctx, peekPatience)
 		defer cancel()
@@ -133,7 +131,7 @@ func (e *Engine) reading(name string, read func(*states) error) (err error) {
 		return err
 	}
 	dir := lock.Name()
-	s := &states{session: &session{engine: e, name: name, dir: dir, readLock: lock, mask: e.mask()}}
+	s := &states{session: &session{engine: e, name: name, dir: dir, lock: lock, mask: e.mask()}}
 	defer func() {
 		err = errors.Join(err, clearScratch(dir), lock.Close())
 	}()
@@ -168,7 +166,7 @@ func (e *Engine) readingDir() (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		dir, err := lockDir(path)
+		dir, err := tryLock(path, directory)
 		if err != nil {
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
@@ -177,23 +175,4 @@ func (e *Engine) readingDir() (*os.File, error) {
 		}
 		// Another process swept it between the two steps.
 	}
-}
-
-// lockDir opens and locks a directory, nil when another run has the lock or removed it.
-func lockDir(path string) (*os.File, error) {
-	dir, err := os.Open(path) //nolint:gosec // in the cache directory
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil && sameFile(dir, path) {
-		return dir, nil
-	}
-	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return nil, dir.Close()
 }

@@ -10,7 +10,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// Starter makes a server in an empty directory and starts it: PostgreSQL or S3.
+// Starter makes a server in an empty directory and starts it, such as PostgreSQL and S3.
 type Starter func(ctx context.Context, dir string) (*Server, error)
 
 // Run starts a server for one test, or for a suite when it calls it before its specs.
@@ -60,6 +60,7 @@ func (s *Shared) Open(ctx context.Context) (*Server, error) {
 		s.server, err = s.Start(ctx, filepath.Join(dir, "server"))
 	}
 	if err != nil {
+		s.server = nil
 		s.remove()
 	}
 	return s.server, err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
+	"service-adapter/internal/tfjson"
 )
 
 // Import puts a resource that exists already, by the id that its provider gives it, into the state as the resource of this
@@ -67,14 +69,45 @@ func (w *Workspace) refuse(i opentofu.Installation) error {
 }
 
 // inspect runs a command that changes nothing in the apply variant.
-func (w *Workspace) inspect(ctx context.Context, p *Prepared, doing string, vars map[string]any, args ...string) ([]byte, error) {
-	if err := w.begin(ctx, p.installation); err != nil {
+func (w *Workspace) inspect(ctx context.Context, p *Prepared, doing string, vars map[string]any, args ...string) (output []byte, err error) {
+	err = w.while(ctx, p.installation, doing, func() (err error) {
+		w.mask.AddValues(vars, p.sensitive()...)
+		output, err = w.run(ctx, p, applyPlace, vars, args...)
+		return err
+	})
+	return output, err
+}
+
+// planned tells whether an error only is that of "plan -detailed-exitcode" where there is something in the plan.
+func planned(err error) bool {
+	var run *opentofu.Error
+	return errors.As(err, &run) && run.ExitCode == 2
+}
+
+// Plan tells what Apply would do to which resource, and changes nothing, neither outside nor in the state. With drift it tells instead what of
+// the resources, and of outputs because of that, differs from what the state says. The guard does not count. The workspace must be reserved.
+func (w *Workspace) Plan(ctx context.Context, p *Prepared, vars map[string]any, drift bool) ([]tfjson.Change, error) {
+	doing, mode := "planning", []string{}
+	if drift {
+		doing, mode = "comparing", []string{"-refresh-only"}
+	}
+	if err := w.refuse(p.installation); err != nil {
 		return nil, w.failed(doing, err)
 	}
-	w.mask.AddValues(vars, p.sensitive()...)
-	output, err := w.run(ctx, p, applyPlace, vars, args...)
+	file := filepath.Join(w.dir, "tfplan") // it holds secrets, and goes with the directory
+	args := append([]string{"plan", "-json", "-input=false", "-detailed-exitcode", "-out=" + file}, mode...)
+	_, err := w.inspect(ctx, p, doing, w.guarded(p, vars), args...)
+	if !planned(err) {
+		return nil, err
+	}
+	text, err := w.inspect(ctx, p, doing, nil, "show", "-json", "-no-color", file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := tfjson.DecodePlan(text, drift)
 	if err != nil {
 		return nil, w.failed(doing, err)
 	}
-	return output, nil
+	own := []string{statestore.GuardAddress, statestore.CompleteAddress, "output." + statestore.AppliedOutput}
+	return slices.DeleteFunc(found, func(c tfjson.Change) bool { return slices.Contains(own, c.Address) }), nil
 }
