@@ -116,14 +116,18 @@ func (b *broker) keepBindings(ctx context.Context) {
 }
 
 var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure, func() {
-	var plain, encrypted *broker // how their states are
+	var brokers []*broker
 
 	BeforeAll(func(ctx context.Context) {
 		hold.Strace()
-		plain, encrypted = newBroker(newSite("entries")), newBroker(newSite("entries"))
-		encrypted.site.encrypted()
-		plain.keepBindings(ctx)
-		encrypted.keepBindings(ctx)
+		for n := range 2 {
+			b := newBroker(newSite("entries"))
+			if n == 1 {
+				b.site.encrypted()
+			}
+			b.keepBindings(ctx)
+			brokers = append(brokers, b)
+		}
 	})
 
 	// cut kills a command at each of its calls that change something of the state, as far as one can hit them, and returns at how many.
@@ -153,19 +157,22 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		return len(hit), len(calls)
 	}
 
-	// Encryption changes no call: each work is cut short with states of one kind, and of both kinds are made and deleted ones.
-	DescribeTable("may be cut short at any call",
-		func(ctx context.Context, on **broker, before, command string, parameters func(*broker) object, atLeast int) {
-			b := *on
-			hits, all := cut(ctx, b, before, b.traced(command, parameters(b)))
-			Expect(hits).To(BeNumerically(">=", atLeast), "of %d", all)
-		},
-		Entry("a creation", &encrypted, nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
-		Entry("a deletion", &plain, complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
-		Entry("a creation that fails", &plain, nothing, createBinding, func(b *broker) object {
+	DescribeTable("may be cut short at any call", func(ctx context.Context, before, command string, parameters func(*broker) object, atLeast int) {
+		var work []func()
+		for _, b := range brokers {
+			work = append(work, func() {
+				GinkgoHelper()
+				hits, all := cut(ctx, b, before, b.traced(command, parameters(b)))
+				Expect(hits).To(BeNumerically(">=", atLeast), "of %d", all)
+			})
+		}
+		together(work...)
+	},
+		Entry("a creation", nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
+		Entry("a deletion", complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
+		Entry("a creation that fails", nothing, createBinding, func(b *broker) object {
 			return b.bindParameters("bind-1", object{"failure": diskFull})
 		}, 8),
-		Entry("the deletion of an interrupted creation", &encrypted, interrupted, deleteBinding,
-			func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
+		Entry("the deletion of an interrupted creation", interrupted, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
 	)
 })
