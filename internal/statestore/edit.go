@@ -70,10 +70,11 @@ func Same(a, b *State) bool {
 	return err == nil && otherErr == nil && reflect.DeepEqual(one, other)
 }
 
-// edit changes a state as a tree, whose numbers are json.Number.
-func edit(text []byte, change func(state map[string]any) error) ([]byte, error) {
-	state := map[string]any{}
-	err := value.Decode(text, &state)
+// edit changes parts of a state. All others stay as they are written: OpenTofu compares what it is given with what is stored as texts, and
+// raises the serial once more where a key has another place.
+func edit(text []byte, change func(state map[string]json.RawMessage) error) ([]byte, error) {
+	var state map[string]json.RawMessage
+	err := json.Unmarshal(text, &state)
 	if err == nil {
 		err = change(state)
 	}
@@ -85,47 +86,59 @@ func edit(text []byte, change func(state map[string]any) error) ([]byte, error) 
 
 // NextSerial raises the serial of a state, and changes nothing else.
 func NextSerial(text []byte) ([]byte, error) {
-	return edit(text, func(state map[string]any) error {
-		number, _ := state["serial"].(json.Number)
-		serial, err := strconv.ParseUint(number.String(), 10, 64)
+	return edit(text, func(state map[string]json.RawMessage) error {
+		serial, err := strconv.ParseUint(string(state["serial"]), 10, 64)
 		if err != nil {
 			return errors.New("it has no serial")
 		}
-		state["serial"] = serial + 1
+		state["serial"] = strconv.AppendUint(nil, serial+1, 10)
 		return nil
 	})
 }
 
 // WithoutContent is a state that holds nothing, with the lineage and the serial of another one.
 func WithoutContent(text []byte) ([]byte, error) {
-	return edit(text, func(state map[string]any) error {
+	return edit(text, func(state map[string]json.RawMessage) error {
 		delete(state, "check_results")
-		state["resources"], state["outputs"] = []any{}, map[string]any{}
+		state["resources"], state["outputs"] = json.RawMessage("[]"), json.RawMessage("{}")
 		return nil
 	})
 }
 
 // WithRecord is a state whose guard holds another record, which the caller must not take for applied.
 func WithRecord(text, record []byte) ([]byte, error) {
-	return edit(text, func(state map[string]any) error {
-		for _, resource := range value.Mappings(state["resources"]) {
-			if !isGuard(resource) {
+	return edit(text, func(state map[string]json.RawMessage) error {
+		var resources []json.RawMessage
+		err := json.Unmarshal(state["resources"], &resources)
+		for n := range resources {
+			guard, err := value.DecodeObject(resources[n])
+			if err != nil || !isGuard(guard) {
 				continue
 			}
-			instances := value.Mappings(resource["instances"])
-			if len(instances) != 1 {
-				return errors.New("its guard is not as it should be")
+			if err := replaceRecord(guard, record); err != nil {
+				return err
 			}
-			attributes, _ := instances[0]["attributes"].(map[string]any)
-			for _, part := range []string{"input", "output"} {
-				held, ok := valueOf(attributes[part]).(map[string]any)
-				if !ok {
-					return errors.New("its guard is not as it should be")
-				}
-				held["record"] = string(record)
-			}
+			resources[n] = value.MustJSON(guard)
+			state["resources"] = value.MustJSON(resources)
 			return nil
 		}
-		return errors.New("it has no guard")
+		return errors.Join(err, errors.New("it has no guard"))
 	})
+}
+
+func replaceRecord(guard map[string]any, record []byte) error {
+	wrong := errors.New("its guard is not as it should be")
+	instances := value.Mappings(guard["instances"])
+	if len(instances) != 1 {
+		return wrong
+	}
+	attributes, _ := instances[0]["attributes"].(map[string]any)
+	for _, part := range []string{"input", "output"} {
+		held, ok := valueOf(attributes[part]).(map[string]any)
+		if !ok {
+			return wrong
+		}
+		held["record"] = string(record)
+	}
+	return nil
 }

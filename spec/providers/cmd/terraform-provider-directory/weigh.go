@@ -24,7 +24,7 @@ func weigh() {
 	if err != nil {
 		return
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	info, err := file.Stat()
 	if err != nil || info.Size() < heavy {
 		return
