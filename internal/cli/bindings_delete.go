@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,11 +105,11 @@ connection of the run that holds them.`, withArticle(kind)) + exits("0 it is not
 // removal are the flags of commands that remove things.
 type removal struct {
 	selection
+	unlisted
 	forget, dryRun bool
-	// existing is a file with ids and names of deployments, director one that says how to reach a Director. With the former, or with gone,
-	// those are meant that are not there; allowAll allows that these are all.
-	existing, director string
-	gone, allowAll     bool
+	// director is a file that says how to reach a Director. With gone those are meant whose deployments it does not have.
+	director string
+	gone     bool
 	// wait is how long the broker may take to deploy what was created.
 	wait time.Duration
 }
@@ -119,8 +117,7 @@ type removal struct {
 func (r *removal) flags(command *cobra.Command) {
 	r.selection.flags(command)
 	command.Args = r.check
-	command.Flags().StringVar(&r.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
-	command.Flags().BoolVar(&r.allowAll, "allow-all", false, "even if these are all there are")
+	r.unlisted.flags(command)
 	command.Flags().BoolVar(&r.forget, "forget", false, "let its resources exist and forget them")
 	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only tell what would become of them")
 }
@@ -138,13 +135,11 @@ func (r *removal) check(command *cobra.Command, ids []string) error {
 		// What is in another condition may be about to get a deployment, or to be listed.
 		r.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
 	}
-	switch {
-	case command.Flags().Changed("existing") && r.existing == "": // of a variable that is not set: else it would be all of them
-		return errors.New("--existing must name a file")
+	switch err := r.unlisted.check(command, careful); {
+	case err != nil:
+		return err
 	case !r.gone && r.director != "":
 		return errors.New("--director goes with --gone")
-	case !careful && r.allowAll:
-		return errors.New("--allow-all goes with --existing")
 	case !r.gone:
 		return r.selection.check(command, ids)
 	case len(ids) > 0 || r.all || r.existing != "":
@@ -190,33 +185,6 @@ func (r *removal) items(ctx context.Context, streams Streams, operator *adapter.
 	return r.unknown(ctx, known, all, meant)
 }
 
-// inventory lists what exists by ids or deployments. The doubt is what to say if it names none of so many that are stored.
-type inventory func(ctx context.Context, stored int) (names []string, doubt string, err error)
-
-// listedIn is the inventory of a file, with a name in each line. A file without any, or without an end to its last line, is refused: it is
-// more likely that making it failed than that nothing exists.
-func listedIn(path string) inventory {
-	return func(_ context.Context, stored int) (names []string, doubt string, err error) {
-		text, err := os.ReadFile(path) //nolint:gosec // the user names the file
-		if err != nil {
-			return nil, "", fmt.Errorf("reading what exists: %w", err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if name := strings.TrimSpace(line); name != "" {
-				names = append(names, name)
-			}
-		}
-		switch {
-		case len(names) == 0:
-			err = fmt.Errorf("%s names nothing: is it the output of a command that failed?", path)
-		case !strings.HasSuffix(string(text), "\n"):
-			err = fmt.Errorf("%s does not end with the end of a line: is it cut off?", path)
-		}
-		return names, fmt.Sprintf("%s names none of the %d that are stored: unless it is a list of something else, or of somebody who may not see "+
-			"them, name the ids or add --allow-all", path, stored), err
-	}
-}
-
 // deployedBy is the inventory of the Director that a file says how to reach.
 func deployedBy(file string) (inventory, error) {
 	config, err := ReadDirector(file)
@@ -232,23 +200,6 @@ func deployedBy(file string) (inventory, error) {
 		return deployments, fmt.Sprintf("the Director %s has %d deployments and none of them is that of one of the %d instances: unless it is the wrong "+
 			"Director, or a client that may not see them, name the instances or add --allow-all", client.Address(), len(deployments), stored), err
 	}, nil
-}
-
-// unknown returns those of the candidates that an inventory does not have. That it has none of all is an error, unless that is allowed.
-func (r *removal) unknown(ctx context.Context, known inventory, all, candidates []lifecycle.Stored) ([]lifecycle.Stored, error) {
-	names, doubt, err := known(ctx, len(all))
-	if err != nil {
-		return nil, err
-	}
-	named := map[string]bool{}
-	for _, name := range names {
-		named[name] = true
-	}
-	exists := func(stored lifecycle.Stored) bool { return named[stored.ID] || named[stored.Deployment] }
-	if !r.allowAll && !slices.ContainsFunc(all, exists) {
-		return nil, errors.New(doubt)
-	}
-	return slices.DeleteFunc(slices.Clone(candidates), exists), nil
 }
 
 // settled returns those that the filter means, and tells of those that are in another condition.

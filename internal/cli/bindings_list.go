@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,7 @@ import (
 // newList is `bindings list` and `instance list`.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var only filter
+	var known unlisted
 	var order string
 	var asJSON bool
 	command := &cobra.Command{
@@ -30,6 +32,10 @@ Runs that are under way are not waited for. The list holds no secrets.`, plural(
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
 	}
 	only.flags(command)
+	known.flags(command)
+	command.Args = func(command *cobra.Command, args []string) error {
+		return errors.Join(exactly()(command, args), known.check(command, known.existing != ""))
+	}
 	jsonFlag(command, &asJSON)
 	names := value.Keys(orders())[1:]
 	command.Flags().StringVar(&order, "sort", "", "the order: "+strings.Join(names, ", ")+"; age is the oldest first, the others are shown")
@@ -37,7 +43,7 @@ Runs that are under way are not waited for. The list holds no secrets.`, plural(
 		if err := oneOf("sort", cmp.Or(order, byAge), names); err != nil {
 			return err
 		}
-		all, err := listed(ctx, streams, operator, kind, &only)
+		all, err := known.listed(ctx, streams, operator, kind, &only)
 		if err != nil {
 			return err
 		}
