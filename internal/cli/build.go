@@ -60,7 +60,7 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	if err != nil {
 		return usageError{err}
 	}
-	if err := refuse(command.Context(), streams, dir, "nothing was built"); err != nil {
+	if err := refuse(command.Context(), streams, dir); err != nil {
 		return err
 	}
 	file, err := pakbuild.Build(command.Context(), options)
@@ -70,9 +70,9 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	return write(streams, file+"\n")
 }
 
-// refuse reports the errors that "pak validate" finds in a pak, and what follows.
-func refuse(ctx context.Context, streams Streams, path, consequence string) error {
-	report, err := paklint.Lint(ctx, path)
+// refuse reports the errors that "pak validate" finds in a pak.
+func refuse(ctx context.Context, streams Streams, dir string) error {
+	report, err := paklint.Lint(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func refuse(ctx context.Context, streams Streams, path, consequence string) erro
 	if err := diag.WriteText(streams.Err, mostSevere(found), report.Source, false); err != nil {
 		return fmt.Errorf("writing the findings: %w", err)
 	}
-	say(streams, counted(len(found), "error")+", "+consequence+"; pak validate tells more")
+	say(streams, counted(len(found), "error")+", nothing was built; pak validate tells more")
 	return errFindings
 }
 

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"service-adapter/adapter"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/paklint"
 )
 
 // newPrepare is `prepare`.
@@ -26,10 +29,10 @@ initialised when it is first used.` + exits("0 prepared, or the state backend do
 		Example: "  service-adapter prepare --dir /var/vcap/data/service-adapter/prepared",
 		RunE: func(command *cobra.Command, _ []string) error {
 			done, err := prepare(command, streams, dir)
-			switch {
-			case errors.As(err, new(usageError)), errors.Is(err, errFindings):
+			if errors.As(err, new(usageError)) {
 				return err
-			case err != nil:
+			}
+			if err != nil {
 				say(streams, "service-adapter: "+err.Error())
 				return errFindings
 			}
@@ -56,9 +59,26 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 		return nil, usageError{adapter.ErrNoDirectory}
 	}
 	for _, path := range config.Paks {
-		if err := refuse(command.Context(), streams, path, "nothing was prepared"); err != nil {
+		report, err := paklint.Lint(command.Context(), path)
+		if err != nil {
+			return nil, err
+		}
+		if err := firstError(path, report.Diagnostics); err != nil {
 			return nil, err
 		}
 	}
 	return adapter.Prepare(command.Context(), streams.invocation(), dir)
+}
+
+// firstError makes one line of the errors of a pak, as the log of a job's start has them.
+func firstError(path string, found []diag.Diagnostic) error {
+	errorsOnly := slices.DeleteFunc(slices.Clone(found), func(item diag.Diagnostic) bool { return item.Severity != diag.Error })
+	if len(errorsOnly) == 0 {
+		return nil
+	}
+	more := ""
+	if rest := len(errorsOnly) - 1; rest > 0 {
+		more = fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(rest, "error"))
+	}
+	return fmt.Errorf("pak %s is wrong: %s%s", path, errorsOnly[0].String(), more)
 }
