@@ -3,7 +3,11 @@ package adapters_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+
+	"service-adapter/internal/value"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,6 +22,24 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 				output, err := exec.CommandContext(ctx, adapterBinary, "pak", "validate", pakOf(adapter)).CombinedOutput()
 				Expect(err).NotTo(HaveOccurred(), "%s", output)
 				Expect(string(output)).To(ContainSubstring("0 errors"))
+			})
+
+			It("could begin with a manifest of the adapter", func(ctx context.Context) {
+				adopted := 0
+				for _, c := range casesOf(adapter) {
+					if c.Command != "generate-manifest" || c.refused() {
+						continue
+					}
+					dir := GinkgoT().TempDir()
+					file, pak := filepath.Join(dir, "service.yml"), filepath.Join(dir, "service")
+					Expect(os.WriteFile(file, value.MustJSON(c.Stdout), 0o600)).To(Succeed())
+					for _, arguments := range [][]string{{"init", pak, "--from", file}, {"validate", pak, "--strict"}} {
+						output, err := exec.CommandContext(ctx, adapterBinary, append([]string{"pak"}, arguments...)...).CombinedOutput()
+						Expect(err).NotTo(HaveOccurred(), "%s: %s", c.name, output)
+					}
+					adopted++
+				}
+				Expect(adopted).To(BeNumerically(">", 0))
 			})
 
 			for _, c := range casesOf(adapter) {
