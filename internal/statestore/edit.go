@@ -11,12 +11,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// edition is what tells the versions of a state apart.
+// revision tells the versions of a state apart.
+type revision struct {
+	Lineage string `json:"lineage"`
+	Serial  uint64 `json:"serial"`
+}
+
+// edition is a revision of a state with what it holds.
 type edition struct {
-	Lineage   string `json:"lineage"`
-	Serial    uint64 `json:"serial"`
-	Outputs   any    `json:"outputs"`
-	Resources any    `json:"resources"`
+	revision
+	Outputs   any `json:"outputs"`
+	Resources any `json:"resources"`
 }
 
 func editionOf(text []byte) (edition, error) {
@@ -48,18 +53,17 @@ func Superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool,
 
 // Exists tells whether the output of "state pull" is a stored state. Where there is none, OpenTofu tells an empty one without lineage.
 func Exists(text []byte) bool {
-	var told edition
+	var told revision
 	return json.Unmarshal(text, &told) != nil || told.Lineage != ""
 }
 
 // Changed tells whether a state is another one than before: every change raises the serial.
 func Changed(before, now []byte) bool {
-	old, err := editionOf(before)
-	present, otherErr := editionOf(now)
-	if err != nil || otherErr != nil {
+	var old, present revision
+	if json.Unmarshal(before, &old) != nil || json.Unmarshal(now, &present) != nil {
 		return !bytes.Equal(now, before)
 	}
-	return present.Lineage != old.Lineage || present.Serial != old.Serial
+	return present != old
 }
 
 // Same tells whether two states hold the same, however they are written. OpenTofu raises the serial of what it stores in another place.

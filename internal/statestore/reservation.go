@@ -19,7 +19,7 @@ const guardInput = `{"value":{"record":%s,"tofu":%s},"type":["object",{"record":
 
 // Reservation is the state that "apply" of the guard alone would store, in the place of an empty state or, with nil, of none.
 func Reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
-	before := edition{Lineage: NewID()}
+	before := revision{Lineage: NewID()}
 	if len(empty) > 0 {
 		if err := json.Unmarshal(empty, &before); err != nil {
 			return nil, fmt.Errorf("reading state: %w", err)

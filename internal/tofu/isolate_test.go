@@ -37,6 +37,14 @@ func (s store) plain(ctx context.Context, version, workspace string, args ...str
 	return string(said)
 }
 
+// siteOnS3 is a site whose states are in s3, with an engine.
+func siteOnS3(ctx context.Context) (site, *tofu.Engine) {
+	GinkgoHelper()
+	s := newSite()
+	s.store = newStore(ctx, "s3")
+	return s, s.engine()
+}
+
 var _ = Describe("a workspace in s3", func() {
 	DescribeTable("is where earlier releases have it", func(ctx context.Context, version string, settings map[string]any, object string) {
 		s := newSite()
@@ -72,9 +80,7 @@ var _ = Describe("a workspace in s3", func() {
 	)
 
 	It("has its name for a template that asks for it", func(ctx context.Context) {
-		s := newSite()
-		s.store = newStore(ctx, "s3")
-		engine := s.engine()
+		s, engine := siteOnS3(ctx)
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
@@ -88,9 +94,7 @@ var _ = Describe("a workspace in s3", func() {
 	})
 
 	It("is not there when its reservation could not be stored", func(ctx context.Context) {
-		s := newSite()
-		s.store = newStore(ctx, "s3")
-		engine := s.engine()
+		s, engine := siteOnS3(ctx)
 		other := open(ctx, engine, "b-2")
 		DeferCleanup(other.Close)
 		Expect(other.Reserve(ctx, installation(), []byte("record"))).To(Succeed())
@@ -107,9 +111,7 @@ var _ = Describe("a workspace in s3", func() {
 	})
 
 	It("is refused where OpenTofu notes its settings in another way", func(ctx context.Context) {
-		s := newSite()
-		s.store = newStore(ctx, "s3")
-		engine := s.engine()
+		s, engine := siteOnS3(ctx)
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
 		Expect(workspace.State(ctx, installation())).To(BeNil())

@@ -71,8 +71,8 @@ func (e *Engine) Locked(ctx context.Context) (int, error) {
 	return e.store.Locked(ctx)
 }
 
-// Peek reads the state of a workspace that Workspaces returned, without waiting for runs that are under way: nil when it is empty
-// or was removed since.
+// Peek reads the state of a workspace without waiting for runs that are under way: nil when there is none or it is empty, and then none
+// exists afterwards.
 func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string) (*statestore.State, error) {
 	return e.peek(ctx, i, name, nil)
 }
