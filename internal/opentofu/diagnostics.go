@@ -1,7 +1,6 @@
 package opentofu
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -81,20 +80,22 @@ func (e *Error) place() string {
 	if file != "" && e.Line > 0 {
 		file = fmt.Sprintf("%s:%d", file, e.Line)
 	}
-	switch {
-	case e.Address != "" && file != "":
+	if e.Address != "" && file != "" {
 		return e.Address + " (" + file + ")"
-	case e.Address != "":
-		return e.Address
-	default:
-		return file
 	}
+	return e.Address + file
 }
 
 // message is a line of OpenTofu's -json output, as far as it matters here.
 type message struct {
 	Type       string      `json:"type"`
 	Diagnostic *diagnostic `json:"diagnostic"`
+	Hook       struct {
+		Action   string `json:"action"`
+		Resource struct {
+			Address string `json:"addr"`
+		} `json:"resource"`
+	} `json:"hook"`
 }
 
 type diagnostic struct {
@@ -122,25 +123,17 @@ func (e *Error) why() string {
 
 // explain finds the first error diagnostic in the output of a run: in its -json messages, else in its text for people.
 func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
-	found := false
-	lines := bufio.NewReader(bytes.NewReader(stdout))
-	for {
-		line, err := lines.ReadBytes('\n')
+	var found []diagnostic
+	for line := range bytes.Lines(stdout) {
 		var m message
 		if json.Unmarshal(line, &m) == nil && m.Diagnostic != nil && m.Diagnostic.Severity == "error" {
-			if found {
-				e.More++
-			} else {
-				e.said = *m.Diagnostic
-			}
-			found = true
+			found = append(found, *m.Diagnostic)
 			e.ProviderDied = e.ProviderDied || regexp.MustCompile(providerDied).MatchString(m.Diagnostic.Summary+" "+m.Diagnostic.Detail)
 		}
-		if err != nil {
-			break
-		}
 	}
-	if !found {
+	if len(found) > 0 {
+		e.said, e.More = found[0], len(found)-1
+	} else {
 		e.said = errorText(stderr)
 		if e.said.Summary == "" {
 			e.said = errorText(stdout)
@@ -235,15 +228,7 @@ func sentence(text string) string {
 func Created(output []byte) []string {
 	var addresses []string
 	for line := range bytes.Lines(output) {
-		var m struct {
-			Type string `json:"type"`
-			Hook struct {
-				Action   string `json:"action"`
-				Resource struct {
-					Address string `json:"addr"`
-				} `json:"resource"`
-			} `json:"hook"`
-		}
+		var m message
 		address := &m.Hook.Resource.Address
 		if json.Unmarshal(line, &m) != nil || m.Hook.Action != "create" || *address == statestore.GuardAddress || *address == statestore.CompleteAddress {
 			continue

@@ -1,6 +1,7 @@
 package opentofu
 
 import (
+	"regexp"
 	"strings"
 
 	"service-adapter/internal/statestore"
@@ -10,13 +11,7 @@ import (
 // know stay as they are.
 func (e *Error) explainEncryption() {
 	said := e.Summary + " " + e.Detail
-	instead := ""
-	if begin := strings.Index(said, statestore.AnotherKey); begin >= 0 {
-		instead = said[begin:]
-		if end := strings.Index(instead, statestore.AddKey); end >= 0 {
-			instead = instead[:end+len(statestore.AddKey)]
-		}
-	}
+	instead := regexp.MustCompile(statestore.AnotherKey + `.*?(` + regexp.QuoteMeta(statestore.AddKey) + `|$)`).FindString(said)
 	switch {
 	case strings.Contains(said, "is encrypted and can not be read without an encryption configuration"):
 		instead = "the state is encrypted; set state.encryption"

@@ -84,20 +84,22 @@ func Orphaned(leader Process) bool {
 	if s, err := statusOf(leader.PID); err == nil && (!s.dead || s.start != leader.Start) {
 		return false
 	}
-	entries, err := fs.ReadDir(os.DirFS("/proc"), ".")
-	if err != nil {
-		return false
-	}
+	return slices.ContainsFunc(running(), func(pid int) bool {
+		s, err := statusOf(pid)
+		return err == nil && !s.dead && s.group == leader.PID
+	})
+}
+
+// running are the ids of all processes.
+func running() []int {
+	entries, _ := os.ReadDir("/proc")
+	var ids []int
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if s, err := statusOf(pid); err == nil && !s.dead && s.group == leader.PID {
-			return true
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			ids = append(ids, pid)
 		}
 	}
-	return false
+	return ids
 }
 
 // UsersOf returns the processes other than this one that have a file open, as far as one may see that.
@@ -106,16 +108,11 @@ func UsersOf(path string) []Process {
 	if err != nil {
 		return nil
 	}
-	entries, _ := os.ReadDir("/proc")
 	var users []Process
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		dir := filepath.Join("/proc", entry.Name(), "fd")
+	for _, pid := range running() {
+		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 		descriptors, _ := os.ReadDir(dir)
-		if slices.ContainsFunc(descriptors, func(descriptor fs.DirEntry) bool {
+		if pid != os.Getpid() && slices.ContainsFunc(descriptors, func(descriptor fs.DirEntry) bool {
 			open, err := os.Stat(filepath.Join(dir, descriptor.Name()))
 			return err == nil && os.SameFile(open, file)
 		}) {
@@ -125,11 +122,5 @@ func UsersOf(path string) []Process {
 	return users
 }
 
-// IDs are the ids of processes.
-func IDs(processes []Process) []int {
-	var ids []int
-	for _, p := range processes {
-		ids = append(ids, p.PID)
-	}
-	return ids
-}
+// String is the id.
+func (p Process) String() string { return strconv.Itoa(p.PID) }

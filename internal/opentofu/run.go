@@ -84,8 +84,12 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 	}
 	defer stderr.Close() //nolint:errcheck // read back below
 
-	// Files, not pipes, and no context of ours: the run goes on when this process is killed.
-	cmd := exec.Command(i.Binary, c.Args...) //nolint:gosec // the binary is the operator's
+	// Files, not pipes: the run goes on when this process is killed.
+	cmd := exec.CommandContext(ctx, i.Binary, c.Args...) //nolint:gosec // the binary is the operator's
+	// Only one interrupt and only to OpenTofu: on a second one it would exit without saving its state, and a provider must finish what
+	// it is doing. Whether it ended with success then is for its exit status to tell, not for the context.
+	cmd.Cancel = func() error { return errors.Join(cmd.Process.Signal(os.Interrupt), os.ErrProcessDone) }
+	cmd.WaitDelay = r.Grace
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, stdout, stderr
 	cmd.Env = r.Environment(i, c.Env)
 	if c.Lock != nil {
@@ -107,7 +111,11 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 			r.Logger.Warn("recording the run", "workspace", c.Workspace, "error", err)
 		}
 	}
-	waitErr := r.wait(ctx, cmd)
+	waitErr := cmd.Wait()
+	if cmd.ProcessState.ExitCode() < 0 && Orphaned(Process{PID: cmd.Process.Pid}) {
+		// OpenTofu was killed and could not stop its providers.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	r.Logger.Debug("opentofu ended", "command", c.Args[0], "workspace", c.Workspace,
 		"exit", cmd.ProcessState.ExitCode(), "took", time.Since(begin))
 	return r.result(ctx, c, waitErr)
@@ -118,33 +126,6 @@ func Ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); errors.Is(cause, err) {
 		return cause
-	}
-	return err
-}
-
-// wait waits for the command and passes the end of the context on to it.
-func (r Runner) wait(ctx context.Context, cmd *exec.Cmd) error {
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		// Only one interrupt and only to OpenTofu: on a second one it would exit without saving its state, and a provider
-		// must finish what it is doing. An error means that OpenTofu ended already.
-		_ = cmd.Process.Signal(os.Interrupt)
-		grace := time.NewTimer(r.Grace)
-		defer grace.Stop()
-		select {
-		case err = <-ended:
-		case <-grace.C:
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			err = <-ended
-		}
-	}
-	if cmd.ProcessState.ExitCode() < 0 && Orphaned(Process{PID: cmd.Process.Pid}) {
-		// OpenTofu was killed and could not stop its providers.
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	return err
 }
@@ -194,10 +175,8 @@ const (
 // Environment is the whole environment of a run. Programs are looked for in the paks, then in the directories of a PATH that a pak asks
 // for, then in the usual ones.
 func (r Runner) Environment(i Installation, run map[string]string) []string {
-	env := maps.Clone(r.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := map[string]string{}
+	maps.Copy(env, r.Env)
 	path := slices.Clone(i.Path)
 	if wanted := env["PATH"]; wanted != "" {
 		path = append(path, wanted)

@@ -50,30 +50,26 @@ type NestedAttributes struct {
 // Schemas are the schemas of the providers of a configuration. They may be tens of megabytes, so a resource is decoded when it
 // is asked for.
 type Schemas struct {
-	providers map[string]provider
-}
-
-type provider struct {
-	Resources map[string]json.RawMessage `json:"resource_schemas"`
+	Providers map[string]struct {
+		Resources map[string]json.RawMessage `json:"resource_schemas"`
+	} `json:"provider_schemas"`
 }
 
 // DecodeSchemas reads the output of "tofu providers schema -json".
 func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
-	var read struct {
-		Providers map[string]provider `json:"provider_schemas"`
-	}
-	if err := value.Decode(schemaJSON, &read); err != nil {
+	read := &Schemas{}
+	if err := value.Decode(schemaJSON, read); err != nil {
 		return nil, fmt.Errorf("reading the schemas of the providers: %w", err)
 	}
-	return &Schemas{providers: read.Providers}, nil
+	return read, nil
 }
 
 // Resource returns the schema of a type of managed resources.
 func (s *Schemas) Resource(providerAddress, resourceType string) (*Block, error) {
-	from, ok := s.providers[providerAddress]
+	from, ok := s.Providers[providerAddress]
 	if !ok {
 		return nil, fmt.Errorf("OpenTofu gave no schema of the provider %s; it has those of %s",
-			providerAddress, diag.Names(value.Keys(s.providers)))
+			providerAddress, diag.Names(value.Keys(s.Providers)))
 	}
 	raw, ok := from.Resources[resourceType]
 	if !ok {

@@ -254,7 +254,7 @@ func (l *lease) abandon(e *Engine) {
 	if len(users) == 0 || slices.ContainsFunc(users, func(p opentofu.Process) bool { return p.Start == h.Tofu.Start }) {
 		return
 	}
-	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", opentofu.IDs(users))
+	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", users)
 	l.now = holder{Adapter: opentofu.Current(), Left: l.left()}
 	if err := errors.Join(l.record(), remove(l.path)); err != nil {
 		e.logger.Warn("giving up a lock", "lock", l.path, "error", err)

@@ -130,11 +130,9 @@ func FindShared(i opentofu.Installation, m *hclfile.Module, lockFile string) ([]
 		return nil, err
 	}
 	locked := regexp.MustCompile(lockedProvider).FindAllSubmatch(text, -1)
-	names := 0
-	for name := range m.Providers {
-		if name != "terraform" {
-			names++
-		}
+	names := len(m.Providers)
+	if _, builtIn := m.Providers["terraform"]; builtIn {
+		names--
 	}
 	if m.Aliases || len(m.Modules) > 0 || len(locked) != names {
 		return nil, nil

@@ -42,15 +42,10 @@ const (
 type listening struct {
 	Protocol        string
 	ProtocolVersion int
-	Addr            address
+	Addr            struct{ Network, String string }
 	Pid             int
 	// Test leaves the end of the provider to the one who started it.
 	Test bool
-}
-
-type address struct {
-	Network string
-	String  string
 }
 
 // server is a running provider. Its process leads a process group of its own.
@@ -130,7 +125,9 @@ func parseHandshake(line string) (listening, error) {
 	if err != nil || version != 5 && version != 6 || len(parts) > 5 && parts[5] != "" {
 		return listening{}, unknown
 	}
-	return listening{Protocol: parts[4], ProtocolVersion: version, Addr: address{Network: parts[2], String: parts[3]}, Test: true}, nil
+	told := listening{Protocol: parts[4], ProtocolVersion: version, Test: true}
+	told.Addr.Network, told.Addr.String = parts[2], parts[3]
+	return told, nil
 }
 
 // reachable tells whether the provider still listens.
