@@ -20,13 +20,8 @@ type stateFile struct {
 
 // lockInfo is what OpenTofu keeps beside a locked state to tell who holds the lock.
 type lockInfo struct {
-	ID        string
-	Operation string
-	Info      string
-	Who       string
-	Version   string
-	Created   time.Time
-	Path      string
+	HeldError
+	Info, Version, Path string
 }
 
 // setLock is F_OFD_SETLK of fcntl. OpenTofu takes the same lock with F_SETLK, and the two exclude each other; but a lock that belongs to
@@ -84,23 +79,19 @@ func (f *stateFile) holder() *HeldError {
 	if err != nil || json.Unmarshal(text, &info) != nil {
 		return &HeldError{}
 	}
-	return &HeldError{ID: info.ID, Who: info.Who, Operation: info.Operation, Created: info.Created}
+	return &info.HeldError
 }
 
 func (f *stateFile) infoPath() string {
 	return filepath.Join(filepath.Dir(f.path), "."+stateName+".lock.info")
 }
 
-// newLockInfo describes this holder of a lock.
-func newLockInfo(operation, path string) lockInfo {
-	return lockInfo{
-		ID: NewID(), Operation: operation, Info: "without OpenTofu", Who: Who(), Created: time.Now().UTC(), Path: path,
-	}
-}
-
-// describe writes down who holds the lock, for those who find it held. Another process may look before that, so it is the first thing to do.
-func (f *stateFile) describe(info lockInfo) error {
-	text, err := json.Marshal(info)
+// describe writes down for what the lock is held, for those who find it held. Another process may look before that, so it is the first
+// thing to do.
+func (f *stateFile) describe(operation string) error {
+	text, err := json.Marshal(lockInfo{
+		HeldError: HeldError{ID: NewID(), Who: Who(), Operation: operation, Created: time.Now().UTC()}, Info: "without OpenTofu", Path: f.path,
+	})
 	if err != nil {
 		return err
 	}

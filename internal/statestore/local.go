@@ -295,7 +295,7 @@ func (f *Files) Delete(ctx context.Context, workspace string, before []byte) err
 	}
 	defer file.release()
 	// There is no room for it on a full disk, where to delete something is what helps.
-	_ = file.describe(newLockInfo("delete", file.path))
+	_ = file.describe("delete")
 	found, err := f.Read(ctx, workspace)
 	switch {
 	case err != nil:

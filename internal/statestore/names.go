@@ -13,10 +13,7 @@ func Who() string {
 	if account, err := user.Current(); err == nil {
 		name = account.Username
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = ""
-	}
+	host, _ := os.Hostname() // "" with an error
 	return name + "@" + host
 }
 

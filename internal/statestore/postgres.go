@@ -71,7 +71,7 @@ func Postgres(config PostgresConfig) (Store, error) {
 		locked: `SELECT count(*) FROM ` + table + ` AS state JOIN pg_locks AS held ON held.locktype = 'advisory' AND held.granted AND
 			held.objsubid = 1 AND held.classid::bigint << 32 | held.objid::bigint = state.id
 			AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-		create:  `INSERT INTO ` + table + ` (name, data) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
+		create:  `INSERT INTO ` + table + ` (name, data) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING true, true`,
 		replace: fmt.Sprintf(change, table, `UPDATE `+table+` AS state SET data = $3 FROM found`),
 		delete:  fmt.Sprintf(change, table, `DELETE FROM `+table+` AS state USING found`),
 	}, nil
@@ -186,11 +186,11 @@ func (p *postgres) Replace(ctx context.Context, workspace string, before, next [
 		return err
 	}
 	if len(before) == 0 {
-		created, err := p.insert(ctx, workspace, next)
+		made, err := p.change(ctx, p.create, workspace, string(next))
 		if err != nil {
 			return fmt.Errorf("creating workspace %q: %w", workspace, explain(err))
 		}
-		if created {
+		if made.changed {
 			return nil
 		}
 	}
@@ -216,7 +216,7 @@ func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) 
 	return found.verdict()
 }
 
-// outcome is what a change of a row came to.
+// outcome is what a change of a row came to. A row that could not be made because there is one is missing as well.
 type outcome struct{ missing, locked, changed bool }
 
 func (o outcome) verdict() error {
@@ -230,40 +230,20 @@ func (o outcome) verdict() error {
 	}
 }
 
-// insert makes a row; false when there is one.
-func (p *postgres) insert(ctx context.Context, workspace string, data []byte) (bool, error) {
-	return once(ctx, p.db, func(connection *sql.Conn) (bool, error) {
-		result, err := connection.ExecContext(ctx, p.create, workspace, string(data))
-		if err != nil {
-			return false, err
-		}
-		rows, err := result.RowsAffected()
-		return rows == 1, err
-	})
-}
-
-// change changes a row by one of the two statements for that.
+// change makes or changes a row by one of the statements for that. It asks a connection, and not the pool, which repeats what it asked for
+// when the connection ends before the answer: the second time a change that was made finds something else than it expects.
 func (p *postgres) change(ctx context.Context, statement string, arguments ...any) (outcome, error) {
-	return once(ctx, p.db, func(connection *sql.Conn) (found outcome, err error) {
+	return await(ctx, func() (found outcome, err error) {
+		connection, err := p.db.Conn(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		defer connection.Close() //nolint:errcheck // It goes back to the pool, which looks whether it is of use.
 		err = connection.QueryRowContext(ctx, statement, arguments...).Scan(&found.locked, &found.changed)
 		if errors.Is(err, sql.ErrNoRows) {
 			return outcome{missing: true}, nil
 		}
 		return found, err
-	})
-}
-
-// once lends a connection to a statement that must not be repeated: a pool of connections repeats what it asked for when the connection
-// ends before the answer, and the second time a change that was made finds something else than it expects.
-func once[T any](ctx context.Context, db *sql.DB, ask func(*sql.Conn) (T, error)) (T, error) {
-	return await(ctx, func() (T, error) {
-		connection, err := db.Conn(ctx)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		defer connection.Close() //nolint:errcheck // It goes back to the pool, which looks whether it is of use.
-		return ask(connection)
 	})
 }
 
