@@ -16,8 +16,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// imports are the resources that the request imports, address → id; nil where it has no value of an import input. It needs all
-// of them or none.
+// imports are the resources that the request imports, address → id; nil where it has no value of an import input, and where the instance
+// is known. It needs all of them or none.
 func (r *Request) imports() (map[string]string, error) {
 	imported := map[string]string{}
 	var missing []string
@@ -29,7 +29,7 @@ func (r *Request) imports() (map[string]string, error) {
 		}
 	}
 	switch {
-	case len(imported) == 0:
+	case r.Known || len(imported) == 0:
 		return nil, nil
 	case len(missing) > 0:
 		return nil, fault.Userf("must provide values for all import parameters: %s", strings.Join(missing, ", "))

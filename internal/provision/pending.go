@@ -46,13 +46,8 @@ func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
 // compare compares an instance with what is wanted, and returns why OpenTofu would run. Where it would, then is called with the
 // workspace and the prepared template. Errors are those that Apply would have.
 func (p *Provisioner) compare(ctx context.Context, r Request, then func(w *run, prepared *tofu.Prepared) error) ([]string, error) {
-	w := &run{Provisioner: p, Request: r}
-	var err error
-	if w.installation, err = p.Installation(ctx, r.Pak, ""); err != nil {
-		return nil, err
-	}
-	w.wanted = p.record(&r, w.installation)
-	if w.space, err = p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
+	w, err := p.begin(ctx, r)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { p.Close(w.space) }()

@@ -100,21 +100,16 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	}
 	working, ctx, cancel := p.deadlines(ctx)
 	defer cancel()
-	w := &run{Provisioner: p, Request: r}
-	var err error
-	if w.installation, err = p.Installation(working, r.Pak, ""); err != nil {
+	imported, err := r.imports()
+	if err != nil {
 		return nil, err
 	}
-	w.wanted = p.record(&r, w.installation)
-	if !r.Known {
-		if w.wanted.Imported, err = r.imports(); err != nil {
-			return nil, err
-		}
-	}
-	if w.space, err = p.Engine.Open(working, lifecycle.Workspace(lifecycle.Instance, r.InstanceID)); err != nil {
+	w, err := p.begin(working, r)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { p.Close(w.space) }()
+	w.wanted.Imported = imported
 	result, err := w.apply(working, ctx)
 	if err != nil {
 		err = fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
@@ -126,14 +121,22 @@ func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	return result, nil
 }
 
-// record describes the instance as it shall be, except for the inputs.
-func (p *Provisioner) record(r *Request, installation opentofu.Installation) *lifecycle.Record {
-	record := &lifecycle.Record{
+// begin opens the workspace of an instance, and describes it as it shall be, except for the inputs.
+func (p *Provisioner) begin(ctx context.Context, r Request) (*run, error) {
+	installation, err := p.Installation(ctx, r.Pak, "")
+	if err != nil {
+		return nil, err
+	}
+	space, err := p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID))
+	if err != nil {
+		return nil, err
+	}
+	wanted := &lifecycle.Record{
 		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan, PlanID: r.PlanID,
 		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(), Owner: r.Owner, CreatedAt: lifecycle.Now(),
 	}
-	record.MadeBy(r.Pak, installation)
-	return record
+	wanted.MadeBy(r.Pak, installation)
+	return &run{Provisioner: p, Request: r, installation: installation, space: space, wanted: wanted}, nil
 }
 
 // apply creates the instance or changes the one there is.
@@ -190,19 +193,25 @@ func (w *run) create(working, all context.Context) (*Result, error) {
 	if err == nil {
 		err = w.space.Apply(working, prepared, w.wanted.Inputs)
 	}
-	if err != nil {
-		return w.giveUp(all, prepared, err)
-	}
-	return w.finished(working, all, prepared)
+	return w.finish(working, all, prepared, true, err)
 }
 
-// finished reads what the apply of a creation gave. A creation that does not tell it has failed.
-func (w *run) finished(working, all context.Context, prepared *tofu.Prepared) (*Result, error) {
-	result, err := w.result(working, prepared)
-	if err != nil {
-		return w.giveUp(all, prepared, err)
+// finish reads what an apply gave that ended with this error or none. A failure of a creation is settled, and a creation that does not
+// tell what it gave has failed; of changes only those of an errand are settled.
+func (w *run) finish(working, all context.Context, prepared *tofu.Prepared, creating bool, err error) (*Result, error) {
+	settled := creating || w.Errand && err != nil
+	var outputs map[string]any
+	if err == nil {
+		outputs, err = w.space.Outputs(working, prepared)
 	}
-	return result, nil
+	switch {
+	case err == nil:
+		return newResult(prepared, outputs, true), nil
+	case settled:
+		return w.giveUp(all, prepared, err)
+	default:
+		return nil, err
+	}
 }
 
 // giveUp settles a failure and returns it. Of a request that is to undo what a creation made. An errand undoes nothing, so that a repeat can go
@@ -210,20 +219,18 @@ func (w *run) finished(working, all context.Context, prepared *tofu.Prepared) (*
 // nothing has failed.
 func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error) (*Result, error) {
 	logger := w.Logger.With("instance", w.InstanceID)
-	look, settle := w.takeBack, w.undo
+	look, settle, interrupted := w.takeBack, w.undo, false
 	if w.Errand {
-		look, settle = w.own, w.remember
 		w.save(ctx)
-	}
-	// After a kill nobody knows what is there, and an interrupted errand has only seconds left.
-	if lifecycle.WasKilled(failure) || w.Errand && errors.Is(ctx.Err(), context.Canceled) {
-		logger.Warn("OpenTofu was killed, or the errand interrupted; the next request or errand for the instance goes on")
-		return nil, failure
-	}
-	if w.Errand {
+		look, settle, interrupted = w.own, w.remember, errors.Is(ctx.Err(), context.Canceled)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.ErrandGrace)
 		defer cancel()
 		ctx = grace
+	}
+	// After a kill nobody knows what is there, and an interrupted errand has only seconds left.
+	if interrupted || lifecycle.WasKilled(failure) {
+		logger.Warn("OpenTofu was killed, or the errand interrupted; the next request or errand for the instance goes on")
+		return nil, failure
 	}
 	state, err := look(ctx, failure)
 	switch {
@@ -288,7 +295,7 @@ func (w *run) prepare(ctx context.Context, record *lifecycle.Record) (*tofu.Prep
 		return nil, fmt.Errorf("preparing the provision template of service %q: %w", w.Service.Name, errors.Join(err, w.missing))
 	}
 	record.Attempt = rand.Text()
-	record.Inputs, record.Generated = map[string]any{}, nil
+	record.Inputs, record.Generated = map[string]any{}, map[string]map[string]any{}
 	for name := range prepared.Variables {
 		item, given := w.Inputs[name]
 		if found, ok := record.Found[name]; ok && item == nil {
@@ -298,22 +305,10 @@ func (w *run) prepare(ctx context.Context, record *lifecycle.Record) (*tofu.Prep
 			record.Inputs[name] = item
 		}
 		if calls, ok := w.Generated[name]; ok {
-			if record.Generated == nil {
-				record.Generated = map[string]map[string]any{}
-			}
 			record.Generated[name] = calls
 		}
 	}
 	return prepared, nil
-}
-
-// result reads what an apply gave.
-func (w *run) result(ctx context.Context, prepared *tofu.Prepared) (*Result, error) {
-	outputs, err := w.space.Outputs(ctx, prepared)
-	if err != nil {
-		return nil, err
-	}
-	return newResult(prepared, outputs, true), nil
 }
 
 func newResult(prepared *tofu.Prepared, outputs map[string]any, changed bool) *Result {

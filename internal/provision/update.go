@@ -26,8 +26,8 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 			return nil, err
 		}
 	}
-	ctx := all
-	if state.Applied == nil {
+	ctx, creating := all, state.Applied == nil
+	if creating {
 		ctx = working
 	}
 	prepared, err := w.inherit(ctx, state, record)
@@ -35,7 +35,7 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 		return nil, err
 	}
 	// What was never complete has nothing that an upgrade would have to keep.
-	older := opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
+	older := opentofu.Older(state.TofuVersion, w.installation.Version) && !creating
 	switch {
 	case older && w.Upgrades:
 		err = w.Upgrade(ctx, w.space, state, w.Pak, w.wanted)
@@ -46,16 +46,7 @@ func (w *run) update(working, all context.Context, state *statestore.State, reco
 	default:
 		err = w.wanted.Apply(ctx, w.space, w.installation, prepared, w.Pak)
 	}
-	creating := state.Applied == nil
-	switch {
-	case err != nil && (creating || w.Errand):
-		return w.giveUp(all, prepared, err)
-	case err != nil:
-		return nil, err
-	case creating:
-		return w.finished(ctx, all, prepared)
-	}
-	return w.result(ctx, prepared)
+	return w.finish(ctx, all, prepared, creating, err)
 }
 
 // inherit gives the wanted record what the instance keeps: its template, unless the operator wants that of the installed pak, and in any
