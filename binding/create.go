@@ -39,32 +39,30 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	if err := b.reserve(working, r, space, installation, encoded); err != nil {
 		return nil, err
 	}
-	if err := space.Apply(working, prepared, record.Inputs); err != nil {
-		switch {
-		case b.KeepLost(ctx, space, installation, record, err):
-		case errors.Is(err, tofu.ErrExists):
-			// Another run took the workspace since we reserved it; nothing in it is ours.
-			err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
-		case lifecycle.WasKilled(err):
-			// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
-			b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
-		default:
-			b.RollBack(ctx, space, installation, prepared, record)
-		}
-		return nil, lifecycle.Meaning(fmt.Errorf("creating binding %q: %w", r.BindingID, err), r.Service.Bind.Errors, "apply")
+	doing := "creating"
+	var outputs map[string]any
+	err = space.Apply(working, prepared, record.Inputs)
+	applied := err == nil
+	if applied {
+		outputs, err = space.Outputs(working, prepared)
 	}
-	outputs, err := space.Outputs(working, prepared)
-	if b.KeepLost(ctx, space, installation, record, err) {
-		return nil, fmt.Errorf("creating binding %q: %w", r.BindingID, err)
-	}
-	if errors.Is(err, tofu.ErrExists) {
-		return nil, fmt.Errorf("creating binding %q: %w: %w", r.BindingID, fault.ErrBindingExists, err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return outputs, nil
+	case b.KeepLost(ctx, space, installation, record, err):
+	case errors.Is(err, tofu.ErrExists):
+		// Another run took the workspace since we reserved it; nothing in it is ours.
+		err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+	case !applied && lifecycle.WasKilled(err):
+		// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
+		b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
+	default:
 		b.RollBack(ctx, space, installation, prepared, record)
-		return nil, fmt.Errorf("reading the outputs of binding %q: %w", r.BindingID, err)
+		if applied {
+			doing = "reading the outputs of"
+		}
 	}
-	return outputs, nil
+	return nil, lifecycle.Meaning(fmt.Errorf("%s binding %q: %w", doing, r.BindingID, err), r.Service.Bind.Errors, "apply")
 }
 
 // reserve makes the workspace this binding's own. What an interrupted creation of the same id left is destroyed first.
