@@ -1,7 +1,6 @@
 package manifestgen
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 // order is how the keys of a manifest are written; others follow sorted, the record comes last.
@@ -27,16 +27,11 @@ var order = []string{ //nolint:gochecknoglobals // a constant table
 // encodeManifest writes YAML that readers of YAML 1.1 and 1.2 read alike: ambiguous strings are quoted, integers and floats
 // plain decimals, no anchors. The text is the same for the same tree.
 func encodeManifest(tree map[string]any) (string, error) {
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(node(tree)); err != nil {
+	text, err := yamltree.Encode(node(tree))
+	if err != nil {
 		return "", fmt.Errorf("writing YAML: %w", err)
 	}
-	if err := encoder.Close(); err != nil {
-		return "", fmt.Errorf("writing YAML: %w", err)
-	}
-	return out.String(), nil
+	return string(text), nil
 }
 
 func node(v any) *yaml.Node {

@@ -1,8 +1,9 @@
-// Package yamltree reads YAML into trees of nodes that are easy to walk: nodes keep their places, and aliases and merges are
-// followed. It is the only place that understands those two.
+// Package yamltree reads YAML into trees of nodes that are easy to walk, and writes it: nodes keep their places, and aliases and
+// merges are followed. It is the only place that understands those two.
 package yamltree
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"regexp"
@@ -27,6 +28,15 @@ func Read(text string) (first, second *yaml.Node, err error) {
 		second = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
 	}
 	return document.Content[0], second, nil
+}
+
+// Encode writes a node, or what can become one, as YAML that is indented by two blanks.
+func Encode(of any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := errors.Join(encoder.Encode(of), encoder.Close())
+	return out.Bytes(), err
 }
 
 // SyntaxError keeps of a message of a YAML library what cannot show a value.
