@@ -15,6 +15,7 @@ import (
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 // placeholder marks what only the operator knows, as in REPLACE_ME_vm_type.
@@ -28,11 +29,10 @@ type catalog struct {
 	*brokerpak.Service
 	module *hclfile.Module // of the provision template
 	// HasSecrets and ReadsVariables say why secure manifests are needed.
-	HasSecrets, ReadsVariables, ImageIsFile bool
-	Configs                                 []string
-	Plans                                   []catalogPlan
-	Groups                                  []brokerpak.InstanceGroup
-	Errands                                 []string
+	HasSecrets, ReadsVariables bool
+	Plans                      []brokerpak.Plan
+	Groups                     []brokerpak.InstanceGroup
+	Errands                    []string
 	// Addresses are the names that a bind asks addresses for; AllAddresses says that it takes all there are.
 	Addresses    []string
 	AllAddresses bool
@@ -42,17 +42,11 @@ type catalog struct {
 
 // adapterErrands are the lifecycle errands by which plans apply and destroy the provision template.
 type adapterErrands struct {
-	// Release has their jobs, and Group is the name of the plan's group on which they run.
-	Release, Group string
+	// Group is the name of the plan's group on which they run.
+	Group string
 	// Apply is the errand that applies the template, "" where NeedsOutput, at Needed, keeps the template in the request.
 	Apply, Destroy      string
 	NeedsOutput, Needed string
-}
-
-// catalogPlan is a plan, with the inputs of plans that it leaves to the operator.
-type catalogPlan struct {
-	brokerpak.Plan
-	Unset []parameter
 }
 
 // Catalog returns the properties of the on-demand broker's job `broker` that follow from a service: its service_catalog and
@@ -86,7 +80,7 @@ func CatalogWithErrands(service *brokerpak.Service) (string, error) {
 }
 
 func newAdapterErrands(c catalog) *adapterErrands {
-	errands := &adapterErrands{Release: "service-adapter", Group: "errands", Apply: record.ApplyErrand, Destroy: record.DestroyErrand}
+	errands := &adapterErrands{Group: "errands", Apply: record.ApplyErrand, Destroy: record.DestroyErrand}
 	for c.Provision.Bosh.HasGroupOrJob(errands.Group) {
 		errands.Group = "adapter-" + errands.Group // the adapter takes the group that the service does not know
 	}
@@ -98,7 +92,9 @@ func newAdapterErrands(c catalog) *adapterErrands {
 
 // text is the catalog as YAML.
 func (c catalog) text() (string, error) {
-	functions := template.FuncMap{"flat": oneLine, "join": strings.Join, "yaml": yamlEntry}
+	functions := template.FuncMap{
+		"flat": oneLine, "hasPrefix": strings.HasPrefix, "join": strings.Join, "keys": value.Keys[brokerpak.Config], "yaml": yamlEntry,
+	}
 	var out bytes.Buffer
 	if err := execute(&out, catalogText, functions, c); err != nil {
 		return "", fmt.Errorf("writing the catalog of %q: %w", c.Name, err)
@@ -110,12 +106,11 @@ func newCatalog(service *brokerpak.Service) catalog {
 	module, _ := hclfile.Inspect(service.Provision.Templates) // what is wrong with it is none of the catalog's business
 	c := catalog{
 		Service: service, module: module, HasSecrets: len(module.SensitiveOutputs) > 0, ReadsVariables: readsBoshVariables(service),
-		ImageIsFile: strings.HasPrefix(service.ImageURL, "file://"),
+		Plans: service.Plans,
 	}
 	c.Addresses, c.AllAddresses = addresses(service)
 	if bosh := service.Provision.Bosh; bosh != nil {
 		c.HasSecrets = c.HasSecrets || len(bosh.Secrets) > 0
-		c.Configs = value.Keys(bosh.Configs)
 		c.Groups = slices.DeleteFunc(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) bool { return group.Sized })
 	}
 	for _, group := range c.Groups {
@@ -123,21 +118,21 @@ func newCatalog(service *brokerpak.Service) catalog {
 			c.Errands = append(c.Errands, group.Jobs...)
 		}
 	}
-	plans := service.Plans
-	if len(plans) == 0 {
-		plans = []brokerpak.Plan{{
+	if len(c.Plans) == 0 {
+		c.Plans = []brokerpak.Plan{{
 			Name: placeholder + "plan_name", ID: placeholder + "plan_id", Description: placeholder + "plan_description",
 			DisplayName: placeholder + "plan_display_name",
 		}}
 	}
-	for _, plan := range plans {
-		unset := slices.DeleteFunc(planProperties(service), func(input parameter) bool {
-			_, set := plan.Properties[input.Name]
-			return set
-		})
-		c.Plans = append(c.Plans, catalogPlan{Plan: plan, Unset: unset})
-	}
 	return c
+}
+
+// Unset are the inputs of plans that a plan leaves to the operator.
+func (c catalog) Unset(plan brokerpak.Plan) []parameter {
+	return slices.DeleteFunc(service{c.Service}.PlanProperties(), func(input parameter) bool {
+		_, set := plan.Properties[input.Name]
+		return set
+	})
 }
 
 // yamlEntry is a key and its value as YAML, indented by so many blanks. A list of texts or numbers is written in one line.
@@ -149,13 +144,7 @@ func yamlEntry(indent int, key string, item any) (string, error) {
 	if len(node.Content) > 0 && node.Content[0].Kind == yaml.ScalarNode && node.Kind == yaml.SequenceNode {
 		node.Style = yaml.FlowStyle
 	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(map[string]*yaml.Node{key: &node}); err != nil {
-		return "", err
-	}
+	text, err := yamltree.Encode(map[string]*yaml.Node{key: &node})
 	margin := strings.Repeat(" ", indent)
-	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	return margin + strings.Join(lines, "\n"+margin), nil
+	return margin + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n"+margin), err
 }

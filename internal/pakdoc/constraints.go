@@ -2,6 +2,7 @@ package pakdoc
 
 import (
 	"maps"
+	"strings"
 
 	"service-adapter/internal/value"
 )
@@ -31,27 +32,27 @@ func constraints(given map[string]any) []line {
 		notes = append(notes, limits(take(limit.least), take(limit.most), limit.unit)...)
 	}
 	for _, known := range []struct{ key, words string }{
-		{"exclusiveMinimum", "More than "},
-		{"exclusiveMaximum", "Less than "},
-		{"multipleOf", "A multiple of "},
-		{"const", "Always "},
-		{"pattern", "Must match "},
-		{"propertyNames", "Keys must match "},
+		{"exclusiveMinimum", "More than %s."},
+		{"exclusiveMaximum", "Less than %s."},
+		{"multipleOf", "A multiple of %s."},
+		{"const", "Always %s."},
+		{"pattern", "Must match %s."},
+		{"propertyNames", "Keys must match %s."},
 	} {
 		if _, ok := rest[known.key]; ok {
-			notes = append(notes, line{text(known.words), code(plain(take(known.key))), text(".")})
+			notes = append(notes, linef(known.words, plain(take(known.key))))
 		}
 	}
 	samples, _ := take("examples").([]any)
 	for _, key := range value.Keys(rest) {
-		notes = append(notes, line{code(key), text(": "), code(literal(rest[key])), text(".")})
+		notes = append(notes, linef("%s: %s.", key, literal(rest[key])))
 	}
 	if len(samples) > 0 {
-		note := line{text("For example "), code(literal(samples[0]))}
-		for _, sample := range samples[1:] {
-			note = append(note, text(", "), code(literal(sample)))
+		shown := make([]string, len(samples))
+		for i, sample := range samples {
+			shown[i] = literal(sample)
 		}
-		notes = append(notes, append(note, text(".")))
+		notes = append(notes, linef("For example %s"+strings.Repeat(", %s", len(samples)-1)+".", shown...))
 	}
 	return notes
 }
@@ -66,26 +67,26 @@ func plain(v any) string {
 
 // limits words the limits of a number, or of how many units there may be; nil stands for none.
 func limits(least, most any, unit string) []line {
-	words := func(limit any) span {
+	words := func(limit any) string {
 		switch {
 		case unit == "":
-			return text(".")
+			return "."
 		case limit == int64(1):
-			return text(" " + unit + ".")
+			return " " + unit + "."
 		default:
-			return text(" " + unit + "s.")
+			return " " + unit + "s."
 		}
 	}
 	switch {
 	case least == nil && most == nil:
 		return nil
 	case most == nil:
-		return []line{{text("At least "), code(literal(least)), words(least)}}
+		return []line{linef("At least %s"+words(least), literal(least))}
 	case least == nil:
-		return []line{{text("At most "), code(literal(most)), words(most)}}
+		return []line{linef("At most %s"+words(most), literal(most))}
 	case unit != "" && literal(least) == literal(most):
-		return []line{{text("Exactly "), code(literal(least)), words(least)}}
+		return []line{linef("Exactly %s"+words(least), literal(least))}
 	default:
-		return []line{{code(literal(least)), text(" to "), code(literal(most)), words(most)}}
+		return []line{linef("%s to %s"+words(most), literal(least), literal(most))}
 	}
 }

@@ -6,32 +6,31 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/value"
 )
 
-// examples are the service's own, each with the commands that play it, and what else a user may do with the instance.
-func examples(s *brokerpak.Service) ([]example, string) {
-	played := s.Examples
-	if len(played) == 0 {
-		played = []brokerpak.Example{sample(s)}
+// Played are the examples of the service, or one that is made up, which has no name.
+func (s service) Played() []brokerpak.Example {
+	if len(s.Examples) > 0 {
+		return s.Examples
 	}
-	var all []example
-	for _, e := range played {
-		all = append(all, example{Name: e.Name, Description: e.Description, Commands: script(
-			cf("create-service", s.Name, planName(s, e.PlanID), instanceName(s)).with(e.ProvisionParams),
-			cf("bind-service", appName, instanceName(s)).with(e.BindParams),
-		)})
-	}
-	return all, otherCommands(s)
+	return []brokerpak.Example{s.sample()}
+}
+
+// Commands are those that play an example.
+func (s service) Commands(e brokerpak.Example) string {
+	return script(
+		cf("create-service", s.Name, s.planName(e.PlanID), s.instanceName()).with(e.ProvisionParams),
+		cf("bind-service", appName, s.instanceName()).with(e.BindParams),
+	)
 }
 
 const appName = "my-app"
 
 // changeable finds a parameter to show an update with: one that no plan sets, and rather one of which a value is known.
-func changeable(s *brokerpak.Service) (chosen brokerpak.Variable, ok bool) {
+func (s service) changeable() (chosen brokerpak.Variable, ok bool) {
 	for _, input := range s.Provision.UserInputs {
 		fixed := slices.ContainsFunc(s.Plans, func(p brokerpak.Plan) bool {
-			_, set := value.Merge(p.Properties, p.ProvisionOverrides)[input.Name]
+			_, set := sets(p)[input.Name]
 			return set
 		})
 		if fixed || input.ProhibitUpdate {
@@ -47,10 +46,10 @@ func changeable(s *brokerpak.Service) (chosen brokerpak.Variable, ok bool) {
 	return chosen, ok
 }
 
-func instanceName(s *brokerpak.Service) string { return "my-" + s.Name }
+func (s service) instanceName() string { return "my-" + s.Name }
 
 // planName finds the plan of an example. It may be one of the operator's, of which the pak does not know the name.
-func planName(s *brokerpak.Service, id string) string {
+func (s service) planName(id string) string {
 	if plan := s.Plan(id); plan != nil {
 		return plan.Name
 	}
@@ -58,11 +57,11 @@ func planName(s *brokerpak.Service, id string) string {
 }
 
 // sample is an example for a service that has none: its first plan and the parameters that must be given.
-func sample(s *brokerpak.Service) brokerpak.Example {
+func (s service) sample() brokerpak.Example {
 	e := brokerpak.Example{ProvisionParams: required(s.Provision), BindParams: required(s.Bind)}
 	if len(s.Plans) > 0 {
 		e.PlanID = s.Plans[0].ID
-		for name := range value.Merge(s.Plans[0].Properties, s.Plans[0].ProvisionOverrides) {
+		for name := range sets(s.Plans[0]) {
 			delete(e.ProvisionParams, name)
 		}
 	}
@@ -105,11 +104,11 @@ func plausible(input brokerpak.Variable) any {
 	}
 }
 
-// otherCommands are those that examples do not show.
-func otherCommands(s *brokerpak.Service) string {
-	instance := instanceName(s)
+// OtherCommands are those that examples do not show.
+func (s service) OtherCommands() string {
+	instance := s.instanceName()
 	commands := []command{cf("service", instance).saying("see whether it is ready")}
-	if input, ok := changeable(s); ok {
+	if input, ok := s.changeable(); ok {
 		change := map[string]any{input.Name: plausible(input)}
 		commands = append(commands, cf("update-service", instance).with(change).saying("change a parameter"))
 	}

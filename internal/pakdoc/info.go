@@ -11,6 +11,7 @@ import (
 	"text/template"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/value"
 )
 
 // Info is a summary of a pak. Lists are never nil, so that they are lists in JSON.
@@ -67,17 +68,14 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	manifest := pak.Manifest
 	info := Info{
 		Format: manifest.PackVersion, Name: manifest.Name, Version: manifest.Version, Platforms: []string{},
-		Metadata: map[string]string{}, Parameters: []InfoParameter{}, Dependencies: []InfoDependency{}, Services: []InfoService{},
+		Metadata: value.Merge(manifest.Metadata), Parameters: []InfoParameter{}, Dependencies: []InfoDependency{}, Services: []InfoService{},
 		Contents: []InfoFile{},
 	}
 	for _, platform := range manifest.Platforms {
 		info.Platforms = append(info.Platforms, platform.String())
 	}
-	for key, text := range manifest.Metadata {
-		info.Metadata[key] = text
-	}
 	for _, parameter := range manifest.Parameters {
-		info.Parameters = append(info.Parameters, InfoParameter{Name: parameter.Name, Description: parameter.Description})
+		info.Parameters = append(info.Parameters, InfoParameter(parameter))
 	}
 	for _, binary := range manifest.Binaries {
 		info.Dependencies = append(info.Dependencies, InfoDependency{binary.Name, binary.Version, binary.Source})

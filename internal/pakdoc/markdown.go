@@ -42,11 +42,7 @@ func description(p parameter) string {
 		parts = append(parts, "One of:")
 	}
 	for _, allowed := range p.Enum {
-		entry := "• " + codeSpan(allowed.Name)
-		if allowed.Value != "" {
-			entry += " " + escape(allowed.Value)
-		}
-		parts = append(parts, entry)
+		parts = append(parts, strings.TrimSuffix("• "+codeSpan(literal(allowed.Value))+" "+escape(allowed.Description), " "))
 	}
 	return strings.Join(parts, "<br>")
 }

@@ -13,38 +13,12 @@ import (
 type page struct {
 	brokerpak.Manifest
 	Services []service
-	// Environment are the variables that an operator may or must set.
-	Environment []parameter
 }
 
 // service is one service with all that a user or an operator may say about it.
-type service struct {
-	*brokerpak.Service
-	Image       string // a data URL; "" when the image is elsewhere
-	Links       []link
-	Plans       []plan
-	Create      []parameter // parameters of creating and updating an instance
-	Imports     []parameter // parameters that name existing resources
-	Bind        []parameter
-	Credentials []parameter
-	Fields      []parameter // fields of the binding beside the credentials
-	Examples    []example
-	Commands    string
-	// PlanProperties and Groups are for the operator, who writes the plans.
-	PlanProperties []parameter
-	Groups         []group
-}
+type service struct{ *brokerpak.Service }
 
 type link struct{ Title, URL string }
-
-// pair is a name and its value, as JSON where it is no text.
-type pair struct{ Name, Value string }
-
-// plan is a plan with all that it sets.
-type plan struct {
-	brokerpak.Plan
-	Sets map[string]any
-}
 
 // parameter is an input, an output or an environment variable.
 type parameter struct {
@@ -54,20 +28,7 @@ type parameter struct {
 	Required    bool
 	Default     line // nil: none
 	Notes       []line
-	Enum        []pair
-}
-
-type example struct {
-	Name        string
-	Description string
-	Commands    string
-}
-
-// group is an instance group that a plan places.
-type group struct {
-	Name  string
-	Jobs  []string
-	Notes []line
+	Enum        []brokerpak.EnumValue
 }
 
 // line is a short text of which parts are code.
@@ -78,78 +39,64 @@ type span struct {
 	Code bool
 }
 
-func text(words string) span   { return span{Text: words} }
-func code(literal string) span { return span{Text: literal, Code: true} }
+// linef is a line with a literal, as code, for each %s of a format.
+func linef(format string, literals ...string) line {
+	var made line
+	for i, words := range strings.Split(format, "%s") {
+		if i > 0 {
+			made = append(made, span{literals[i-1], true})
+		}
+		made = append(made, span{words, false})
+	}
+	return made
+}
 
 func newPage(pak *brokerpak.Pak) page {
-	p := page{Manifest: pak.Manifest, Environment: environment(pak.Manifest)}
-	for _, service := range pak.Services {
-		p.Services = append(p.Services, newService(service))
+	p := page{Manifest: pak.Manifest}
+	for _, s := range pak.Services {
+		p.Services = append(p.Services, service{s})
 	}
 	return p
 }
 
-// environment lists the variables of the manifest; one that is required and a parameter is listed once.
-func environment(manifest brokerpak.Manifest) []parameter {
+// Environment lists the variables that an operator may or must set; one that is required and a parameter is listed once.
+func (p page) Environment() []parameter {
 	var all []parameter
-	for _, declared := range manifest.Parameters {
+	for _, declared := range p.Parameters {
 		all = append(all, parameter{
-			Name: declared.Name, Description: declared.Description, Required: slices.Contains(manifest.RequiredEnv, declared.Name),
+			Name: declared.Name, Description: declared.Description, Required: slices.Contains(p.RequiredEnv, declared.Name),
 		})
 	}
 	add := func(name string) *parameter {
-		at := slices.IndexFunc(all, func(p parameter) bool { return p.Name == name })
+		at := slices.IndexFunc(all, func(one parameter) bool { return one.Name == name })
 		if at < 0 {
 			all, at = append(all, parameter{Name: name}), len(all)
 		}
 		return &all[at]
 	}
-	for _, name := range manifest.RequiredEnv {
+	for _, name := range p.RequiredEnv {
 		add(name).Required = true
 	}
-	for _, name := range value.Keys(manifest.EnvConfigMapping) {
+	for _, name := range value.Keys(p.EnvConfigMapping) {
 		variable := add(name)
-		variable.Notes = append(variable.Notes, line{text("Sets the configuration "), code(manifest.EnvConfigMapping[name]), text(".")})
+		variable.Notes = append(variable.Notes, linef("Sets the configuration %s.", p.EnvConfigMapping[name]))
 	}
 	return all
 }
 
-func newService(s *brokerpak.Service) service {
-	page := service{
-		Service: s, Image: dataImage(s.ImageURL), Links: links(s),
-		Create: inputs(s, s.Provision, func(p brokerpak.Plan) map[string]any {
-			return value.Merge(p.Properties, p.ProvisionOverrides)
-		}),
-		Imports:        imports(s.Provision.ImportInputs),
-		Bind:           inputs(s, s.Bind, func(p brokerpak.Plan) map[string]any { return p.BindOverrides }),
-		PlanProperties: planProperties(s),
-	}
-	for _, p := range s.Plans {
-		page.Plans = append(page.Plans, plan{Plan: p, Sets: value.Merge(p.Properties, p.ProvisionOverrides, p.BindOverrides)})
-	}
-	page.Credentials, page.Fields = outputs(s)
-	page.Examples, page.Commands = examples(s)
-	if s.Provision.Bosh != nil {
-		page.Groups = groups(s.Provision.Bosh)
-	}
-	return page
+// sets are the properties and parameters that a plan gives an instance.
+func sets(plan brokerpak.Plan) map[string]any {
+	return value.Merge(plan.Properties, plan.ProvisionOverrides)
 }
 
-// dataImage returns an image that is part of the definition. Only types that browsers show without running anything pass.
-func dataImage(url string) string {
-	for _, kind := range []string{"png", "jpeg", "gif", "webp", "svg+xml"} {
-		if strings.HasPrefix(url, "data:image/"+kind+";base64,") {
-			return url
-		}
-	}
-	return ""
-}
+// setsAll are those of an instance and its bindings.
+func setsAll(plan brokerpak.Plan) map[string]any { return value.Merge(sets(plan), plan.BindOverrides) }
 
 // openable matches the URLs that a browser can open.
 var openable = regexp.MustCompile(`^(https?://|mailto:)`)
 
-// links returns the pages about the service that a browser can open.
-func links(s *brokerpak.Service) []link {
+// Links are the pages about the service that a browser can open.
+func (s service) Links() []link {
 	var all []link
 	for _, candidate := range []link{{"Documentation", s.DocumentationURL}, {"Support", s.SupportURL}} {
 		if openable.MatchString(candidate.URL) {
@@ -159,21 +106,24 @@ func links(s *brokerpak.Service) []link {
 	return all
 }
 
-// groups lists the instance groups of the manifest template.
-func groups(bosh *brokerpak.Bosh) []group {
-	var all []group
-	for _, found := range bosh.InstanceGroups() {
-		g := group{Name: found.Name, Jobs: found.Jobs}
-		if found.Lifecycle == "errand" {
-			g.Notes = append(g.Notes, line{text("An errand.")})
-		}
-		if found.Sized {
-			g.Notes = append(g.Notes, line{text("The service sizes it; plans need not have it.")})
-		}
-		if found.Optional {
-			g.Notes = append(g.Notes, line{text("A plan may leave it out.")})
-		}
-		all = append(all, g)
+// Groups are the instance groups that plans place.
+func (s service) Groups() []brokerpak.InstanceGroup {
+	if s.Provision.Bosh == nil {
+		return nil
+	}
+	return s.Provision.Bosh.InstanceGroups()
+}
+
+// remarks are sentences about an instance group, each after a blank.
+func remarks(group brokerpak.InstanceGroup) (all string) {
+	if group.Lifecycle == "errand" {
+		all += " An errand."
+	}
+	if group.Sized {
+		all += " The service sizes it; plans need not have it."
+	}
+	if group.Optional {
+		all += " A plan may leave it out."
 	}
 	return all
 }

@@ -10,25 +10,33 @@ import (
 	"service-adapter/internal/value"
 )
 
+// Create are the parameters of creating and updating an instance.
+func (s service) Create() []parameter { return s.inputs(s.Provision, sets) }
+
+// Binding are the parameters of a binding.
+func (s service) Binding() []parameter {
+	return s.inputs(s.Bind, func(plan brokerpak.Plan) map[string]any { return plan.BindOverrides })
+}
+
 // inputs describes the parameters of an action. fixedBy returns what a plan sets, whatever the user sends.
-func inputs(s *brokerpak.Service, action brokerpak.Action, fixedBy func(brokerpak.Plan) map[string]any) []parameter {
+func (s service) inputs(action brokerpak.Action, fixedBy func(brokerpak.Plan) map[string]any) []parameter {
 	var all []parameter
 	for _, input := range action.UserInputs {
 		p := describe(input)
 		p.Required = p.Required && !isComputed(action, input.Name)
 		if input.Additional {
-			p.Notes = append(p.Notes, line{text("Stands for all other parameters, which have names of their own.")})
+			p.Notes = append(p.Notes, linef("Stands for all other parameters, which have names of their own."))
 		}
 		if input.ProhibitUpdate {
-			p.Notes = append(p.Notes, line{text("Cannot be changed after creation.")})
+			p.Notes = append(p.Notes, linef("Cannot be changed after creation."))
 		}
 		for _, plan := range s.Plans {
 			if fixed, ok := fixedBy(plan)[input.Name]; ok {
-				verb := " sets it to "
+				verb := "sets it to"
 				if action.Bosh != nil && slices.Contains(action.Bosh.PlanDefaults, input.Name) {
-					verb = " has the default "
+					verb = "has the default"
 				}
-				p.Notes = append(p.Notes, line{text("The plan "), code(plan.Name), text(verb), code(literal(fixed)), text(".")})
+				p.Notes = append(p.Notes, linef("The plan %s "+verb+" %s.", plan.Name, literal(fixed)))
 			}
 		}
 		all = append(all, p)
@@ -42,11 +50,8 @@ func isComputed(action brokerpak.Action, name string) bool {
 
 // describe says what an input or output is. An input with a default need not be given.
 func describe(v brokerpak.Variable) parameter {
-	p := parameter{Name: v.Name, Type: typeOf(v), Description: v.Details, Default: defaultOf(v), Notes: constraints(v.Constraints)}
+	p := parameter{Name: v.Name, Type: typeOf(v), Description: v.Details, Default: defaultOf(v), Notes: constraints(v.Constraints), Enum: v.Enum}
 	p.Required = v.Required && p.Default == nil
-	for _, allowed := range v.Enum {
-		p.Enum = append(p.Enum, pair{literal(allowed.Value), allowed.Description})
-	}
 	return p
 }
 
@@ -61,9 +66,9 @@ func typeOf(v brokerpak.Variable) string {
 func defaultOf(v brokerpak.Variable) line {
 	switch {
 	case v.DefaultExpr != nil && !v.DefaultExpr.IsLiteral():
-		return line{text("computed: "), code(v.DefaultExpr.Text())}
+		return linef("computed: %s", v.DefaultExpr.Text())
 	case v.HasDefault:
-		return line{code(literal(constant(v)))}
+		return linef("%s", literal(constant(v)))
 	default:
 		return nil
 	}
@@ -80,16 +85,17 @@ func constant(v brokerpak.Variable) any {
 // literal writes a value as JSON on one line, as users type it after -c.
 func literal(v any) string { return string(value.MustJSON(v)) }
 
-func imports(all []brokerpak.ImportInput) []parameter {
+// Imports are the parameters that name existing resources.
+func (s service) Imports() []parameter {
 	var described []parameter
-	for _, input := range all {
+	for _, input := range s.Provision.ImportInputs {
 		described = append(described, describe(brokerpak.Variable{Name: input.Name, Type: input.Type, Details: input.Details}))
 	}
 	return described
 }
 
-// planProperties are the inputs that plans set.
-func planProperties(s *brokerpak.Service) []parameter {
+// PlanProperties are the inputs that plans set, for the operator, who writes the plans.
+func (s service) PlanProperties() []parameter {
 	var all []parameter
 	for _, input := range slices.Concat(s.Provision.PlanInputs, s.Bind.PlanInputs) {
 		if !slices.ContainsFunc(all, func(p parameter) bool { return p.Name == input.Name }) {
@@ -104,9 +110,15 @@ func planProperties(s *brokerpak.Service) []parameter {
 // statusOutput is an output of provision templates that definitions never declare.
 const statusOutput = "status"
 
-// outputs returns the credentials of a binding, and its other fields: the outputs of the instance, and those of the bind
-// action, which win.
-func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
+// Credentials are what a binding gives to apps.
+func (s service) Credentials() []parameter { return s.outputs(false) }
+
+// Fields are those of a binding beside its credentials.
+func (s service) Fields() []parameter { return s.outputs(true) }
+
+// outputs are the credentials of a binding, or its other fields: the outputs of the bind action, and those of the instance that are not
+// among them.
+func (s service) outputs(fields bool) []parameter {
 	instance := map[string]parameter{}
 	if s.Provision.Bosh != nil {
 		for name := range s.Provision.Bosh.Outputs {
@@ -128,14 +140,11 @@ func outputs(s *brokerpak.Service) (credentials, fields []parameter) {
 	for _, name := range value.Keys(instance) {
 		all = append(all, instance[name])
 	}
-	for _, p := range all {
-		p.Required, p.Default = false, nil
-		switch p.Name {
-		case "syslog_drain_url", "route_service_url", "backup_agent_url":
-			fields = append(fields, p)
-		default:
-			credentials = append(credentials, p)
-		}
+	all = slices.DeleteFunc(all, func(p parameter) bool {
+		return fields != slices.Contains([]string{"syslog_drain_url", "route_service_url", "backup_agent_url"}, p.Name)
+	})
+	for i := range all {
+		all[i].Required, all[i].Default = false, nil
 	}
-	return credentials, fields
+	return all
 }

@@ -23,10 +23,7 @@ var (
 // in the pak's definitions. Texts of the pak never become markup. The same pak gives the same bytes.
 func HTML(pak *brokerpak.Pak) (string, error) {
 	functions := htmltemplate.FuncMap{
-		// image passes a data URL, of which newPage has checked the type, where html/template would refuse any.
-		"image": func(url string) htmltemplate.URL { return htmltemplate.URL(url) }, //nolint:gosec // checked
-		"flat":  oneLine,
-		"json":  literal,
+		"flat": oneLine, "image": dataImage, "json": literal, "remarks": remarks, "sets": setsAll,
 	}
 	parsed, err := htmltemplate.New("page").Funcs(functions).Parse(htmlText)
 	if err != nil {
@@ -37,11 +34,23 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 	return out.String(), err
 }
 
+// dataImage is an image that is part of the definition, which html/template would refuse. Only types that browsers show without running
+// anything pass.
+func dataImage(url string) htmltemplate.URL {
+	for _, kind := range []string{"png", "jpeg", "gif", "webp", "svg+xml"} {
+		if strings.HasPrefix(url, "data:image/"+kind+";base64,") {
+			return htmltemplate.URL(url) //nolint:gosec // checked
+		}
+	}
+	return ""
+}
+
 // Markdown returns the reference of a pak for its users, as Markdown that GitHub and others render. Texts of the pak never
 // become markup. The same pak gives the same bytes.
 func Markdown(pak *brokerpak.Pak) (string, error) {
 	functions := template.FuncMap{
-		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "json": literal, "spans": spans, "table": table,
+		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "json": literal, "remarks": remarks,
+		"sets": setsAll, "spans": spans, "table": table,
 	}
 	var out strings.Builder
 	err := execute(&out, markdownText, functions, newPage(pak))
