@@ -60,7 +60,7 @@ func adopt(document brokerpak.Document) (*adoption, error) {
 		return nil, err
 	}
 	a.root = root
-	scalars(root, func(_ []string, node, _ *yaml.Node) {
+	scalars(nil, root, func(_ []string, node, _ *yaml.Node) {
 		if unclear[document.At(node.Line, node.Column)] {
 			a.readAsBosh(node)
 		}
@@ -70,8 +70,8 @@ func adopt(document brokerpak.Document) (*adoption, error) {
 		return nil, err
 	}
 	a.names()
-	for _, step := range []func(path []string, node, around *yaml.Node){a.secret, a.copies, a.variables} {
-		scalars(root, step)
+	for _, step := range []visitor{a.secret, a.copies, a.variables} {
+		scalars(nil, root, step)
 	}
 	a.declare()
 	restyle(root)

@@ -17,26 +17,24 @@ import (
 // inProperties are the keys below which a manifest has values of jobs; only those may be secrets.
 var inProperties = []string{"properties", "env"} //nolint:gochecknoglobals // a constant table
 
-// scalars visits the scalars of a tree, keys before their values. The path is that of keys from properties or env on; it is nil outside
-// of them and for keys. Around is what holds the scalar.
-func scalars(node *yaml.Node, visit func(path []string, node, around *yaml.Node)) {
-	walk(nil, node, nil, visit)
-}
+// visitor sees a scalar. The path is that of keys from properties or env on; it is nil outside of them and for keys. Around is what holds
+// the scalar.
+type visitor func(path []string, node, around *yaml.Node)
 
-func walk(path []string, node, around *yaml.Node, visit func(path []string, node, around *yaml.Node)) {
-	if node.Kind == yaml.ScalarNode {
-		visit(path, node, around)
-		return
-	}
-	for i, child := range node.Content {
+// scalars visits the scalars of a tree at a path, keys before their values.
+func scalars(path []string, tree *yaml.Node, visit visitor) {
+	for i, child := range tree.Content {
 		below := path
-		if node.Kind == yaml.MappingNode {
+		if tree.Kind == yaml.MappingNode {
 			below = nil
-			if i%2 == 1 && (path != nil || slices.Contains(inProperties, node.Content[i-1].Value)) {
-				below = append(slices.Clip(path), node.Content[i-1].Value)
+			if i%2 == 1 && (path != nil || slices.Contains(inProperties, tree.Content[i-1].Value)) {
+				below = append(slices.Clip(path), tree.Content[i-1].Value)
 			}
 		}
-		walk(below, child, node, visit)
+		if child.Kind == yaml.ScalarNode {
+			visit(below, child, tree)
+		}
+		scalars(below, child, visit)
 	}
 }
 

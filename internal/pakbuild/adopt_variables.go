@@ -29,7 +29,7 @@ func (a *adoption) names() {
 			}
 		}
 	}
-	scalars(a.root, func(_ []string, node, _ *yaml.Node) {
+	scalars(nil, a.root, func(_ []string, node, _ *yaml.Node) {
 		for _, found := range vars.Reference.FindAllString(node.Value, -1) {
 			name, _ := vars.Split(found)
 			a.taken[name] = true

@@ -74,11 +74,7 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		if archiveName.MatchString(name) && !plain {
 			return findingf("archive", "it is no archive, in spite of its name")
 		}
-		info, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		return into.add(ctx, name, 0o755, info.Size(), file)
+		return into.addFile(ctx, name, 0o755, file)
 	default:
 		return findingf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", found)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/ctxio"
 	"service-adapter/internal/diag"
 )
 
@@ -41,6 +40,17 @@ func (a *assembler) binaries(ctx context.Context, platforms []brokerpak.Platform
 		}
 	}
 	return nil
+}
+
+// finding is what the author must mend: it is reported with its place, and the build goes on to find others. Other errors, such
+// as a server that is down, end the build.
+type finding struct {
+	rule string // such as "checksum"
+	error
+}
+
+func findingf(rule, format string, args ...any) error {
+	return &finding{rule, fmt.Errorf(format, args...)}
 }
 
 // collect makes a finding a diagnostic at the entry. Other errors are returned.
@@ -198,14 +208,14 @@ func (a *assembler) sources(ctx context.Context) error {
 		if names[entry.Name] > 1 {
 			name += "-" + entry.FileVersion() // several versions
 		}
-		if err := a.collect(entry, "src", a.source(ctx, entry, filepath.Join(a.stage, "src", name+".zip"))); err != nil {
+		if err := a.collect(entry, "src", a.source(ctx, entry, path.Join("src", name+".zip"))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target string) error {
+func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
 	if entry.Source == "" {
 		a.fetcher.say("%s: no source is named", label(entry))
 		return nil
@@ -226,18 +236,10 @@ func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target s
 	if found, err := kindOf(source); err != nil || found != zipArchive {
 		return errors.Join(err, findingf("archive", "%s must be a zip", from))
 	}
-	return copyFile(ctx, source, target)
-}
-
-func copyFile(ctx context.Context, source io.Reader, name string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	target, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	into, err := newTree(a.stage, maxPak)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, target.Close()) }()
-	_, err = io.Copy(target, ctxio.Reader(ctx, source))
-	return err
+	defer func() { err = errors.Join(err, into.close()) }()
+	return into.addFile(ctx, target, readable, source)
 }

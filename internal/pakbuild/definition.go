@@ -3,7 +3,6 @@ package pakbuild
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -26,27 +25,13 @@ type definition struct {
 	diags *diag.List
 }
 
-// builtDefinition returns the text of a definition without references.
-func builtDefinition(pak *brokerpak.Pak, name string, diags *diag.List) ([]byte, error) {
-	text, err := fs.ReadFile(pak.Files(), path.Clean(filepath.ToSlash(name)))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", pak.Display(name), err)
-	}
-	root, err := parseFlat(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", pak.Display(name), err)
-	}
-	d := &definition{files: pak.Files(), name: pak.Display(name), diags: diags}
+// embed takes the references out of a definition.
+func (d *definition) embed(root *yaml.Node) {
 	d.image(root)
 	for _, action := range []string{"provision", "bind"} {
 		d.templates(get(root, action))
 	}
 	d.bosh(get(get(root, "provision"), "bosh"))
-	built, err := encode(root)
-	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", pak.Display(name), err)
-	}
-	return built, nil
 }
 
 // templates turns template_ref into template and template_refs into templates. A reference wins over a text beside it.

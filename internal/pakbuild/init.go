@@ -25,7 +25,7 @@ import (
 var skeletons embed.FS
 
 // notInNames are the characters that names of paks and services should not hold.
-const notInNames = `[^a-z0-9]+`
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // serviceFile is the file of the skeleton that is named like the pak.
 const serviceFile = "service.yml"
@@ -174,7 +174,7 @@ func nameOf(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := strings.Trim(regexp.MustCompile(notInNames).ReplaceAllString(strings.ToLower(filepath.Base(full)), "-"), "-")
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(filepath.Base(full)), "-"), "-")
 	if name == "" || name == "manifest" || name == "null" { // the file of that name is taken, and the word is no text
 		return "my-service", nil
 	}

@@ -1,12 +1,12 @@
 package pakbuild
 
 import (
-	"crypto/sha256"
-	"crypto/sha512"
+	"crypto"
+	_ "crypto/sha256" // used by way of crypto.Hash
+	_ "crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/url"
 	"os"
@@ -24,11 +24,15 @@ const (
 	providerURL = "https://releases.hashicorp.com/${name}/${version}/${name}_${version}_${os}_${arch}.zip"
 )
 
-// placeholder is a parameter of a url_template.
-const placeholder = `\$\{[^}]*\}`
+var (
+	// placeholder is a parameter of a url_template.
+	placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+	// forced is how go-getter, which other brokers use, is told which protocol to speak.
+	forced = regexp.MustCompile(`^[a-z0-9]+::`)
+)
 
-// forced is how go-getter, which other brokers use, is told which protocol to speak.
-const forced = `^[a-z0-9]+::`
+// checksums are the kinds of checksums.
+var checksums = map[string]crypto.Hash{"sha256": crypto.SHA256, "sha512": crypto.SHA512} //nolint:gochecknoglobals // a constant table
 
 // location is where something is fetched from: a URL or a local file, and what is known of it.
 type location struct {
@@ -50,31 +54,17 @@ func (l location) String() string {
 
 // expand fills in the parameters of a url_template.
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
-	var unknown []string
-	text := regexp.MustCompile(placeholder).ReplaceAllStringFunc(template, func(name string) string {
-		switch name {
-		case "${name}":
-			return binary.Name
-		case "${version}":
-			return binary.FileVersion()
-		case "${os}":
-			return platform.OS
-		case "${arch}":
-			return platform.Arch
-		default:
-			unknown = append(unknown, name)
-			return name
-		}
-	})
-	if len(unknown) > 0 {
-		return "", findingf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown[0], template)
+	known := strings.NewReplacer("${name}", binary.Name, "${version}", binary.FileVersion(), "${os}", platform.OS, "${arch}", platform.Arch)
+	text := known.Replace(template)
+	if unknown := placeholder.FindString(text); unknown != "" {
+		return "", findingf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown, template)
 	}
 	return text, nil
 }
 
 // locate reads a URL or a path. A relative path is looked up in each of the directories.
 func locate(text string, dirs ...string) (location, error) {
-	if protocol := regexp.MustCompile(forced).FindString(text); protocol != "" {
+	if protocol := forced.FindString(text); protocol != "" {
 		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")
@@ -160,21 +150,10 @@ func parseChecksum(text string) (string, error) {
 	}
 	sum = strings.ToLower(sum)
 	raw, err := hex.DecodeString(sum)
-	if digest := newHash(kind); digest == nil || err != nil || len(raw) != digest.Size() {
+	if known := checksums[kind]; known == 0 || err != nil || len(raw) != known.Size() {
 		return "", findingf("checksum", "checksum %q must be sha256: or sha512: and as many hexadecimal digits", text)
 	}
 	return kind + ":" + sum, nil
-}
-
-func newHash(kind string) hash.Hash {
-	switch kind {
-	case "sha256":
-		return sha256.New()
-	case "sha512":
-		return sha512.New()
-	default:
-		return nil
-	}
 }
 
 // verify compares a file with the checksum that was given.
@@ -188,7 +167,7 @@ func (l location) verify(file string) error {
 	}
 	defer func() { _ = opened.Close() }() // opened for reading: closing cannot lose anything
 	kind, _, _ := strings.Cut(l.checksum, ":")
-	digest := newHash(kind)
+	digest := checksums[kind].New()
 	if _, err := io.Copy(digest, opened); err != nil {
 		return fmt.Errorf("reading %s: %w", file, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"gopkg.in/yaml.v3"
@@ -12,50 +13,46 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// writeTexts writes manifest.yml and the definitions of the built pak into a directory, and reads them again as any reader
-// would.
+// writeTexts writes manifest.yml and the definitions of the built pak into a directory: the manifest with the paths of the built definitions
+// and the platforms of the build.
 func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string) error {
 	diags := &diag.List{}
 	var names []string
 	for i, service := range pak.Services {
-		text, err := builtDefinition(pak, service.File, diags)
-		if err != nil {
-			return err
-		}
 		name := fmt.Sprintf("definitions/service%d-%s.yml", i, service.Name)
 		names = append(names, name)
-		if err := writeFile(filepath.Join(stage, filepath.FromSlash(name)), text, 0o600); err != nil {
+		d := &definition{files: pak.Files(), name: pak.Display(service.File), diags: diags}
+		if err := rewrite(pak, service.File, filepath.Join(stage, filepath.FromSlash(name)), d.embed); err != nil {
 			return err
 		}
 	}
 	if err := diags.Err(); err != nil {
 		return err
 	}
-	text, err := builtManifest(pak, names, platforms)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", pak.Display(manifestName), err)
-	}
-	return writeFile(filepath.Join(stage, manifestName), text, 0o600)
+	return rewrite(pak, manifestName, filepath.Join(stage, manifestName), func(root *yaml.Node) {
+		for key, list := range map[string]any{"service_definitions": names, "platforms": platforms} {
+			var written yaml.Node
+			_ = written.Encode(list) // a plain list
+			rename(root, key, key, &written)
+		}
+	})
 }
 
-// builtManifest is the manifest with the paths of the built definitions and the platforms of the build.
-func builtManifest(pak *brokerpak.Pak, definitions []string, platforms []brokerpak.Platform) ([]byte, error) {
-	text, err := fs.ReadFile(pak.Files(), manifestName)
+// rewrite writes a YAML file of a pak with a change elsewhere.
+func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Node)) error {
+	text, err := fs.ReadFile(pak.Files(), path.Clean(filepath.ToSlash(name)))
+	var root *yaml.Node
+	if err == nil {
+		root, err = parseFlat(text)
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reading %s: %w", pak.Display(name), err)
 	}
-	root, err := parseFlat(text)
-	if err != nil {
-		return nil, err
+	change(root)
+	if text, err = encode(root); err != nil {
+		return fmt.Errorf("writing %s: %w", pak.Display(name), err)
 	}
-	for key, list := range map[string]any{"service_definitions": definitions, "platforms": platforms} {
-		var written yaml.Node
-		if err := written.Encode(list); err != nil {
-			return nil, err
-		}
-		rename(root, key, key, &written)
-	}
-	return encode(root)
+	return writeFile(target, text, 0o600)
 }
 
 // writeFile writes a file of a mode, and the directories above it for those who may read it.

@@ -78,6 +78,15 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	return nil
 }
 
+// addFile writes what a file of another tree holds.
+func (t *tree) addFile(ctx context.Context, name string, mode fs.FileMode, file fs.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return t.add(ctx, name, mode, info.Size(), file)
+}
+
 // names are the paths of the files, sorted.
 func (t *tree) names() []string { return value.Keys(t.files) }
 

@@ -68,16 +68,13 @@ func vacant(dir string) (string, error) {
 // checkVacant refuses a directory that holds anything.
 func checkVacant(dir string) error {
 	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case len(entries) > 0:
+	if err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty; name a directory that is empty or does not exist", dir)
-	default:
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	return err
 }
 
 func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *brokerpak.Platform) (err error) {
@@ -107,19 +104,11 @@ func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *br
 		if binary {
 			mode = 0o755
 		}
-		return addFile(ctx, pak.Files(), name, mode, into)
+		file, err := pak.Files().Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
+		return into.addFile(ctx, name, mode, file)
 	})
-}
-
-func addFile(ctx context.Context, files fs.FS, name string, mode fs.FileMode, into *tree) error {
-	file, err := files.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return into.add(ctx, name, mode, info.Size(), file)
 }

@@ -1,7 +1,6 @@
 package pakbuild
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -107,30 +106,20 @@ func textStyle(text string) yaml.Style {
 
 // encode writes a flat tree and makes sure that it reads as the same.
 func encode(root *yaml.Node) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(root), encoder.Close()); err != nil {
+	text, err := yamltree.Encode(root)
+	if err != nil {
 		return nil, err
 	}
 	var again yaml.Node
-	if err := yaml.Unmarshal(out.Bytes(), &again); err != nil {
+	if err := yaml.Unmarshal(text, &again); err != nil {
 		return nil, fmt.Errorf("reading what was written: %w", err)
 	}
 	if !same(root, again.Content[0]) {
 		return nil, errors.New("the file holds a text that cannot be written as YAML")
 	}
-	return out.Bytes(), nil
+	return text, nil
 }
 
 func same(a, b *yaml.Node) bool {
-	if a.Kind != b.Kind || a.ShortTag() != b.ShortTag() || a.Value != b.Value || len(a.Content) != len(b.Content) {
-		return false
-	}
-	for i := range a.Content {
-		if !same(a.Content[i], b.Content[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, same)
 }
