@@ -124,18 +124,14 @@ func (c *serviceCheck) run(ctx context.Context) error {
 		c.instances()
 		return nil
 	}
-	p := &player{c}
-	groups := p.instanceGroups(nil)
-	usable := c.documents()
-	if usable {
-		played, err := p.play(ctx)
-		if err != nil {
+	p := &player{serviceCheck: c}
+	if c.documents() {
+		if err := p.play(ctx); err != nil {
 			return err
 		}
-		groups = p.instanceGroups(played)
-		p.paths(played)
+		p.paths()
 	}
-	p.groups(groups)
+	p.groups()
 	p.jobs()
 	return nil
 }

@@ -33,25 +33,23 @@ type deployment struct {
 }
 
 // player deploys the plans of a service on paper.
-type player struct{ *serviceCheck }
+type player struct {
+	*serviceCheck
+	manifests []*instance.View // those that could be made
+}
 
-// play deploys each plan on paper, with its defaults and with the parameters of each example, and reports what cannot work. It
-// returns the manifests. Conditional ops files are tried without their conditions as well, since few plans meet them all.
-func (c *player) play(ctx context.Context) ([]*instance.View, error) {
-	var manifests []*instance.View
+// play deploys each plan on paper, with its defaults and with the parameters of each example, and reports what cannot work.
+// Conditional ops files are tried without their conditions as well, since few plans meet them all.
+func (c *player) play(ctx context.Context) error {
 	for _, attempt := range c.deployments() {
-		manifest, faults, err := c.deploy(ctx, attempt)
+		faults, err := c.deploy(ctx, attempt)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if manifest != nil {
-			manifests = append(manifests, manifest)
+			return ctx.Err()
 		}
 		c.manifestFaults(faults)
 		c.playFailed(attempt, err)
 	}
-	forced, err := c.playConditional(ctx)
-	return append(manifests, forced...), err
+	return c.playConditional(ctx)
 }
 
 // playFailed reports why a deployment cannot be made. What depends on a made-up value is no fault of the pak, and what the user
@@ -86,28 +84,21 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // playConditional applies each conditional ops file whatever its condition says: alone, and together with all others, which it
 // may build on. What fails both ways cannot be applied.
-func (c *player) playConditional(ctx context.Context) ([]*instance.View, error) {
-	attempts := c.deployments()
-	var manifests []*instance.View
+func (c *player) playConditional(ctx context.Context) error {
+	fails := func(which func(index int) bool) (found diag.Errors) {
+		attempt := c.deployments()[0]
+		attempt.service = unconditional(attempt.service, which)
+		_, err := c.deploy(ctx, attempt)
+		_ = errors.As(err, &found) // another failure says nothing about the operations
+		return found
+	}
 	for i, ops := range c.service.Provision.Bosh.Ops {
 		if ops.If == nil {
 			continue
 		}
-		var alone, together diag.Errors
-		for _, forced := range []struct {
-			failed *diag.Errors
-			which  func(index int) bool
-		}{{&alone, func(index int) bool { return index == i }}, {&together, func(int) bool { return true }}} {
-			attempt := attempts[0]
-			attempt.service = unconditional(attempt.service, forced.which)
-			manifest, _, err := c.deploy(ctx, attempt)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if manifest != nil {
-				manifests = append(manifests, manifest)
-			}
-			_ = errors.As(err, forced.failed) // another failure says nothing about the operations
+		alone, together := fails(func(index int) bool { return index == i }), fails(func(int) bool { return true })
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		for _, item := range alone {
 			// The key of an input that is a mapping may be there only where the condition holds.
@@ -116,7 +107,7 @@ func (c *player) playConditional(ctx context.Context) ([]*instance.View, error) 
 			}
 		}
 	}
-	return manifests, nil
+	return nil
 }
 
 // unconditional copies a service without the conditions of some ops files.
@@ -132,8 +123,8 @@ func unconditional(service *brokerpak.Service, which func(index int) bool) *brok
 	return &changed
 }
 
-// deploy makes one manifest. The rules of the service about versions and plans are not for made-up ones, so they are left out.
-func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View, []schemas.ManifestFault, error) {
+// deploy makes one manifest, and returns what its schema refuses. The rules of the service about versions and plans are not for made-up ones, so they are left out.
+func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.ManifestFault, error) {
 	service, bosh := *attempt.service, *attempt.service.Provision.Bosh
 	bosh.Requires, bosh.Checks = brokerpak.Requires{}, nil
 	service.Provision.Bosh = &bosh
@@ -160,7 +151,8 @@ func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View
 	for _, request := range c.requests(attempt) {
 		result, err := generator.Generate(ctx, request)
 		if err == nil {
-			return &instance.View{Manifest: []byte(result.Manifest)}, faults, nil
+			c.manifests = append(c.manifests, &instance.View{Manifest: []byte(result.Manifest)})
+			return faults, nil
 		}
 		if failed == nil || errors.As(failed, new(diag.Errors)) {
 			failed = err
@@ -170,7 +162,7 @@ func (c *player) deploy(ctx context.Context, attempt deployment) (*instance.View
 	if attempt.guessed && !errors.As(failed, new(diag.Errors)) {
 		failed = nil
 	}
-	return nil, faults, failed
+	return faults, failed
 }
 
 // manifestFaults reports what the schema of BOSH manifests refuses, where the template has it.
@@ -194,8 +186,8 @@ func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 }
 
 // paths checks the constant paths of manifest.get against all manifests that could be made.
-func (c *player) paths(manifests []*instance.View) {
-	if len(manifests) == 0 {
+func (c *player) paths() {
+	if len(c.manifests) == 0 {
 		return
 	}
 	for _, site := range c.sites() {
@@ -204,7 +196,7 @@ func (c *player) paths(manifests []*instance.View) {
 				continue
 			}
 			var missing error
-			for _, manifest := range manifests {
+			for _, manifest := range c.manifests {
 				if _, missing = manifest.Find(call.Arg(0)); missing == nil {
 					break
 				}
@@ -216,30 +208,29 @@ func (c *player) paths(manifests []*instance.View) {
 	}
 }
 
-// instanceGroups are the names of the groups of the template and of manifests that were made from it.
-func (c *player) instanceGroups(manifests []*instance.View) []string {
-	var names []string
-	for _, group := range c.service.Provision.Bosh.InstanceGroups() {
-		names = append(names, group.Name)
+// exists reports a name of an instance group or a job that the manifest does not have.
+func (c *player) exists(what, rule string, known []string, name string, pos diag.Pos) {
+	if !slices.Contains(known, name) {
+		slices.Sort(known)
+		c.diags.Errorf(pos, rule, "the manifest has no %s %q%s; it has %s", what, name, diag.Suggest(name, known), diag.Names(known))
 	}
-	for _, manifest := range manifests {
-		found, _ := manifest.Find("/instance_groups")
-		for _, group := range value.Mappings(found) {
-			names = append(names, value.Text(group["name"]))
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
-// groups checks the names of instance groups wherever the definition has one.
-func (c *player) groups(known []string) {
+// groups checks the names of instance groups wherever the definition has one: groups of the template and of manifests that were made
+// from it.
+func (c *player) groups() {
 	bosh := c.service.Provision.Bosh
-	check := func(name string, pos diag.Pos) {
-		if !slices.Contains(known, name) {
-			c.diags.Errorf(pos, "instance-group", "the manifest has no instance group %q%s; it has %s", name, diag.Suggest(name, known), diag.Names(known))
+	var known []string
+	for _, group := range bosh.InstanceGroups() {
+		known = append(known, group.Name)
+	}
+	for _, manifest := range c.manifests {
+		found, _ := manifest.Find("/instance_groups")
+		for _, group := range value.Mappings(found) {
+			known = append(known, value.Text(group["name"]))
 		}
 	}
+	check := func(name string, pos diag.Pos) { c.exists("instance group", "instance-group", known, name, pos) }
 	for _, name := range bosh.OptionalInstanceGroups {
 		check(name, c.places.value(bosh.Pos, "optional_instance_groups"))
 	}
@@ -271,17 +262,10 @@ func (c *player) jobs() {
 	for _, group := range bosh.InstanceGroups() {
 		known = append(known, group.Jobs...)
 	}
-	slices.Sort(known)
-	known = slices.Compact(known)
-	check := func(name string, pos diag.Pos) {
-		if !slices.Contains(known, name) {
-			c.diags.Errorf(pos, "job", "the manifest has no job %q%s; it has %s", name, diag.Suggest(name, known), diag.Names(known))
-		}
-	}
 	for _, constraint := range bosh.Requires.Jobs {
-		check(constraint.Name, constraint.Pos)
+		c.exists("job", "job", known, constraint.Name, constraint.Pos)
 	}
 	for _, name := range bosh.Requires.NoDowngradeJobs {
-		check(name, c.places.value(bosh.Pos, "requires", "no_downgrade_jobs"))
+		c.exists("job", "job", known, name, c.places.value(bosh.Pos, "requires", "no_downgrade_jobs"))
 	}
 }
