@@ -75,7 +75,10 @@ func (r *run) play() (outcomes []map[string]any, err error) {
 			return outcomes, fmt.Errorf("the test was interrupted: %w", err)
 		}
 		r.outcome = map[string]any{}
-		err := r.do(step)
+		err := r.arrange(step)
+		if err == nil {
+			err = actions()[step.Do](r)
+		}
 		outcomes = append(outcomes, r.outcome)
 		if r.Created != nil {
 			if err == nil {
@@ -88,10 +91,10 @@ func (r *run) play() (outcomes []map[string]any, err error) {
 		case refused && !step.Expect.Fails() && r.testCase.Expect.Fails():
 			return outcomes, errors.Join(append(failed, compare(r.testCase.Expect.sections, together(outcomes)))...)
 		case err != nil && (!refused || !step.Expect.Fails()):
-			return outcomes, errors.Join(append(failed, &failure{step: step, err: err})...)
+			return outcomes, errors.Join(append(failed, step.failed(err))...)
 		}
 		if err := compare(step.Expect.sections, r.outcome); err != nil {
-			failed = append(failed, &failure{step: step, err: err})
+			failed = append(failed, step.failed(err))
 		}
 	}
 	return outcomes, errors.Join(append(failed, compare(r.testCase.Expect.sections, together(outcomes)))...)
@@ -113,20 +116,12 @@ func (e Expectation) Fails() bool {
 	return slices.ContainsFunc(failing(), func(section string) bool { return e.sections[section] != nil })
 }
 
-// failure is the failure of a step. Its text begins with the cause.
-type failure struct {
-	step Step
-	err  error
-}
-
-func (f *failure) Unwrap() error { return f.err }
-
-func (f *failure) Error() string {
-	text := f.err.Error() + "\nin the step " + f.step.Do
-	if f.step.line > 0 {
-		text += fmt.Sprintf(" in line %d", f.step.line)
+// failed is the failure of a step. Its text begins with the cause.
+func (s Step) failed(err error) error {
+	if s.line > 0 {
+		return fmt.Errorf("%w\nin the step %s in line %d", err, s.Do, s.line)
 	}
-	return text
+	return fmt.Errorf("%w\nin the step %s", err, s.Do)
 }
 
 // adopt makes the manifest of a file the deployed one.
@@ -150,14 +145,6 @@ func (r *run) planOf(name string) *brokerpak.Plan {
 		return &r.service.Plans[0]
 	}
 	return r.service.Plan(name)
-}
-
-// do plays one step.
-func (r *run) do(step Step) error {
-	if err := r.arrange(step); err != nil {
-		return err
-	}
-	return actions()[step.Do](r)
 }
 
 // arrange makes the surroundings those of a step.

@@ -61,16 +61,14 @@ func Update(result Result) (changed bool, err error) {
 			return false, err
 		}
 	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(root), encoder.Close()); err != nil {
+	updated, err := yamltree.Encode(root)
+	if err != nil {
 		return false, fmt.Errorf("writing %s: %w", result.Case.File, err)
 	}
-	if bytes.Equal(out.Bytes(), text) {
+	if bytes.Equal(updated, text) {
 		return false, nil
 	}
-	return true, os.WriteFile(result.Case.File, out.Bytes(), 0o644) //nolint:gosec // a source file of the author
+	return true, os.WriteFile(result.Case.File, updated, 0o644) //nolint:gosec // a source file of the author
 }
 
 // setExpect sets what a mapping of the file expects.
