@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,7 @@ import (
 // Reader returns an OpenTofu that can read states: the one of the preferred pak, which may be nil, else the newest that works. What is
 // wrong with one pak must not keep anybody from deleting what another one made.
 func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (opentofu.Installation, error) {
-	paks := slices.Clone(m.Paks)
-	slices.SortStableFunc(paks, func(a, b *brokerpak.Pak) int {
+	paks := slices.SortedStableFunc(slices.Values(m.Paks), func(a, b *brokerpak.Pak) int {
 		switch {
 		case a == preferred:
 			return -1
@@ -96,20 +96,16 @@ func (m *Manager) pakOf(record *Record) *brokerpak.Pak {
 
 // newest is the pak of a name with the newest OpenTofu, and of several with the same one the newest pak; nil when there is none.
 func (m *Manager) newest(name string) *brokerpak.Pak {
-	var found *brokerpak.Pak
-	for _, pak := range m.Paks {
-		if _, err := pak.Manifest.DefaultVersion(); err != nil || pak.Manifest.Name != name {
-			continue
-		}
-		order := 1
-		if found != nil {
-			order = compareTofu(pak, found)
-		}
-		if order > 0 || order == 0 && opentofu.Older(found.Manifest.Version, pak.Manifest.Version) {
-			found = pak
-		}
+	named := slices.DeleteFunc(slices.Clone(m.Paks), func(pak *brokerpak.Pak) bool {
+		_, err := pak.Manifest.DefaultVersion()
+		return err != nil || pak.Manifest.Name != name
+	})
+	if len(named) == 0 {
+		return nil
 	}
-	return found
+	return slices.MaxFunc(named, func(a, b *brokerpak.Pak) int {
+		return cmp.Or(compareTofu(a, b), opentofu.Compare(a.Manifest.Version, b.Manifest.Version))
+	})
 }
 
 // findProvider looks for a provider in all paks: in the recorded version, else in the newest.

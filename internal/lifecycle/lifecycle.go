@@ -8,9 +8,10 @@ package lifecycle
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"time"
 
@@ -105,24 +106,42 @@ const (
 	Instance Kind = "instance"
 )
 
-// longestID is the length in bytes of the longest id that is part of a workspace's name.
-const longestID = 100
-
-func isPlain(id string) bool {
-	return id != "" && !strings.ContainsFunc(id, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
-}
+// plainID is an id that is part of a workspace's name; hashedName is the name of a workspace whose id is none.
+var (
+	plainID    = regexp.MustCompile(`^[\w-]{1,100}$`)
+	hashedName = regexp.MustCompile(`^[bi]h-[0-9a-f]{64}$`)
+)
 
 // Workspace names the workspace of a binding or an instance. An id that is no plain name is represented by its hash; the record
 // has the id.
 func Workspace(kind Kind, id string) string {
-	prefix := string(kind[:1])
-	if len(id) <= longestID && isPlain(id) {
-		return prefix + "-" + id
+	if plainID.MatchString(id) {
+		return string(kind[:1]) + "-" + id
 	}
-	sum := sha256.Sum256([]byte(id))
-	return prefix + "h-" + hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%sh-%x", kind[:1], sha256.Sum256([]byte(id)))
+}
+
+// Named tells whose a workspace is. Where the name is a hash, the id is the name, which workspaceOf understands as well. ok is
+// false where the adapter did not name it.
+func Named(workspace string) (kind Kind, id string, ok bool) {
+	for _, kind := range []Kind{Binding, Instance} {
+		if id, plain := strings.CutPrefix(workspace, string(kind[:1])+"-"); plain {
+			return kind, id, id != ""
+		}
+		if workspaceOf(kind, workspace) == workspace {
+			return kind, workspace, true
+		}
+	}
+	return "", "", false
+}
+
+// workspaceOf names the workspace of an id that an operator gives: a hashed name stands for itself, because it is all that is known
+// where the record with the id cannot be read.
+func workspaceOf(kind Kind, id string) string {
+	if hashedName.MatchString(id) && id[0] == kind[0] {
+		return id
+	}
+	return Workspace(kind, id)
 }
 
 // WasKilled tells whether an error is that of an OpenTofu that ended without the chance to save its state, or of one whose provider

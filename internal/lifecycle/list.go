@@ -2,12 +2,9 @@ package lifecycle
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
@@ -177,35 +174,6 @@ func ConditionOf(state *statestore.State, record *Record) Condition {
 	default:
 		return Creating
 	}
-}
-
-// Named tells whose a workspace is. Where the name is a hash, the id is the name, which workspaceOf understands as well. ok is
-// false where the adapter did not name it.
-func Named(workspace string) (kind Kind, id string, ok bool) {
-	for _, kind := range []Kind{Binding, Instance} {
-		if id, plain := strings.CutPrefix(workspace, string(kind[:1])+"-"); plain {
-			return kind, id, id != ""
-		}
-		if isHashed(kind, workspace) {
-			return kind, workspace, true
-		}
-	}
-	return "", "", false
-}
-
-// isHashed tells whether a name is that of a workspace of this kind whose id is no plain name.
-func isHashed(kind Kind, name string) bool {
-	hash, found := strings.CutPrefix(name, string(kind[:1])+"h-")
-	return found && len(hash) == hex.EncodedLen(sha256.Size) && strings.Trim(hash, "0123456789abcdef") == ""
-}
-
-// workspaceOf names the workspace of an id that an operator gives: a hashed name stands for itself, because it is all that is known
-// where the record with the id cannot be read.
-func workspaceOf(kind Kind, id string) string {
-	if isHashed(kind, id) {
-		return id
-	}
-	return Workspace(kind, id)
 }
 
 // Take opens a workspace and reads it, for who is going to work on it and must Close it: the error is ErrNotStored when
