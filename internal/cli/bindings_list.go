@@ -19,8 +19,7 @@ import (
 
 // newList is `bindings list` and `instance list`.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	var only filter
-	var known unlisted
+	listed := selection{kind: kind, all: true}
 	var order string
 	var asJSON bool
 	command := &cobra.Command{
@@ -31,10 +30,10 @@ importing or deleting; unreadable is what has a state or a record that cannot be
 Runs that are under way are not waited for. The list holds no secrets.`, plural(kind)) + exits("0 listed", "1 one of those listed is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s list --condition creating,deleting", parentOf(kind)),
 	}
-	only.flags(command)
-	known.flags(command)
+	listed.filterFlags(command)
+	listed.existingFlags(command)
 	command.Args = func(command *cobra.Command, args []string) error {
-		return errors.Join(exactly()(command, args), known.check(command, known.existing != ""))
+		return errors.Join(exactly()(command, args), listed.checkExisting(command, args))
 	}
 	jsonFlag(command, &asJSON)
 	names := value.Keys(orders())[1:]
@@ -43,7 +42,7 @@ Runs that are under way are not waited for. The list holds no secrets.`, plural(
 		if err := oneOf("sort", cmp.Or(order, byAge), names); err != nil {
 			return err
 		}
-		all, err := known.listed(ctx, streams, operator, kind, &only)
+		all, err := listed.items(ctx, streams, operator, nil)
 		if err != nil {
 			return err
 		}

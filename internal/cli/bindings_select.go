@@ -16,12 +16,25 @@ import (
 	"service-adapter/internal/lifecycle"
 )
 
-// filter is which of all bindings or instances are meant. What its fields leave empty does not matter.
-type filter struct {
+// selection is what a command works on: those whose ids are given, or of all those that its flags leave.
+type selection struct {
+	kind lifecycle.Kind
+	all  bool
+	ways string // the flags that choose without ids
+	// What these leave empty does not matter.
 	service, plan, instance string
 	conditions              []string
-	// older is the least age, such as "720h" or "30d"; before is the time that check makes of it.
+	// older is the least age, such as "720h" or "30d"; before is the time that it means.
 	older, before string
+	// existing is a file with ids and names of deployments: those are meant that are not there. With gone those are meant whose
+	// deployments the Director does not have that the file director says how to reach. allowAll allows that these are all.
+	existing, director string
+	gone, allowAll     bool
+	// wait is how long the broker may take to deploy what was created; a dry run does not wait.
+	wait   time.Duration
+	dryRun bool
+	// careful tells of what is left alone, because what does not exist is about to be removed.
+	careful bool
 }
 
 // conditions are the conditions that a flag may name.
@@ -32,27 +45,40 @@ func conditions() []string {
 	}
 }
 
-// flags adds the flags of the filter to a command, which refuses what makes no sense in them.
-func (f *filter) flags(command *cobra.Command) {
-	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
-	command.Flags().StringVar(&f.plan, "plan", "", "only those of this plan, by its name")
-	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
-	command.Flags().StringSliceVar(&f.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
-	command.Flags().StringVar(&f.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
+// filterFlags adds the flags that leave some of all.
+func (s *selection) filterFlags(command *cobra.Command) {
+	command.Flags().StringVar(&s.service, "service", "", "only those of this service, by its name")
+	command.Flags().StringVar(&s.plan, "plan", "", "only those of this plan, by its name")
+	command.Flags().StringVar(&s.instance, "instance", "", "only those of this instance, by its id")
+	command.Flags().StringSliceVar(&s.conditions, "condition", nil, "only those in these conditions: "+strings.Join(conditions(), ", "))
+	command.Flags().StringVar(&s.older, "older-than", "", "only those that were made longer ago than this, such as 720h or 30d, and none whose age is not known")
 	completeFlag(command, "condition", cobra.FixedCompletions(conditions(), cobra.ShellCompDirectiveNoFileComp))
-	command.PreRunE = func(*cobra.Command, []string) error { return f.check() }
+	command.PreRunE = func(*cobra.Command, []string) error { return s.checkFilter() }
 }
 
-// check refuses conditions that do not exist, and what is no age.
-func (f *filter) check() error {
-	if f.older != "" {
-		age, err := parseAge(f.older)
+// flags adds the flags that choose without ids.
+func (s *selection) flags(command *cobra.Command) {
+	command.Args, s.ways = s.check, cmp.Or(s.ways, "--all")
+	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags leave")
+	s.filterFlags(command)
+}
+
+// existingFlags adds the flags for what the platform does not know.
+func (s *selection) existingFlags(command *cobra.Command) {
+	command.Flags().StringVar(&s.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
+	command.Flags().BoolVar(&s.allowAll, "allow-all", false, "even if these are all there are")
+}
+
+// checkFilter refuses conditions that do not exist, and what is no age.
+func (s *selection) checkFilter() error {
+	if s.older != "" {
+		age, err := parseAge(s.older)
 		if err != nil {
 			return err
 		}
-		f.before = lifecycle.Time(time.Now().Add(-age))
+		s.before = lifecycle.Time(time.Now().Add(-age))
 	}
-	for _, condition := range f.conditions {
+	for _, condition := range s.conditions {
 		if err := oneOf("condition", condition, conditions()); err != nil {
 			return err
 		}
@@ -73,89 +99,136 @@ func parseAge(text string) (time.Duration, error) {
 	return age * unit, nil
 }
 
-// checkService refuses a service that neither a pak nor anything that is stored has.
-func (f *filter) checkService(all []lifecycle.Stored, known []string) error {
-	if f.service == "" {
+// checkExisting refuses what makes no sense in the flags that compare with what exists, such as a file without a name.
+func (s *selection) checkExisting(command *cobra.Command, ids []string) error {
+	switch {
+	case command.Flags().Changed("existing") && s.existing == "": // of a variable that is not set: else it would be all of them
+		return errors.New("--existing must name a file")
+	case s.allowAll && s.existing == "" && !s.gone:
+		return errors.New("--allow-all goes with --existing")
+	case !s.gone && s.director != "":
+		return errors.New("--director goes with --gone")
+	case !s.gone:
 		return nil
+	case len(ids) > 0 || s.all || s.existing != "":
+		return errors.New("--gone excludes ids, --all and --existing")
+	case s.director == "":
+		return errors.New("--gone needs --director FILE")
+	case s.wait < 0:
+		return errors.New("--wait must not be negative")
 	}
+	return nil
+}
+
+// check makes sure that a command line says what to work on, in one way.
+func (s *selection) check(command *cobra.Command, ids []string) error {
+	filters := s.service != "" || s.plan != "" || s.instance != "" || len(s.conditions) > 0 || s.older != "" || s.existing != ""
+	switch err := s.checkExisting(command, ids); {
+	case err != nil:
+		return err
+	case s.all && len(ids) > 0:
+		return errors.New("ids and --all exclude each other")
+	case !s.gone && !s.all && len(ids) == 0:
+		return fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways)
+	case !s.gone && !s.all && filters:
+		return errors.New("filters go with --all")
+	}
+	if s.careful = s.gone || s.existing != ""; s.careful && len(s.conditions) == 0 {
+		// What is in another condition may be about to get a deployment, or to be listed.
+		s.conditions = []string{string(lifecycle.Complete), string(lifecycle.Deleting)}
+	}
+	return nil
+}
+
+// only are the conditions that are meant.
+func (s *selection) only() []lifecycle.Condition {
+	var only []lifecycle.Condition
+	for _, condition := range s.conditions {
+		only = append(only, lifecycle.Condition(condition))
+	}
+	return only
+}
+
+// means tells whether something is meant, as far as it alone tells.
+func (s *selection) means(stored *lifecycle.Stored) bool {
+	return (s.service == "" || stored.Service == s.service) &&
+		(s.plan == "" || stored.Plan == s.plan) &&
+		(s.instance == "" || stored.InstanceID == s.instance) &&
+		(len(s.conditions) == 0 || slices.Contains(s.conditions, string(stored.Condition))) &&
+		(s.older == "" || stored.CreatedAt != "" && stored.CreatedAt < s.before)
+}
+
+// items returns what to work on. What an id names is not read, so only its id is known.
+func (s *selection) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
+	if !s.all && !s.gone {
+		slices.Sort(ids)
+		var named []lifecycle.Stored
+		for _, id := range slices.Compact(ids) {
+			named = append(named, lifecycle.Stored{Entry: lifecycle.Entry{Kind: s.kind, ID: id}})
+		}
+		return named, nil
+	}
+	known, err := s.inventory()
+	if err != nil {
+		return nil, err
+	}
+	// First what is stored and then what exists: what is created in between is not known here.
+	all, err := s.stored(ctx, streams, operator)
+	if err != nil || len(all) == 0 || known == nil {
+		return slices.DeleteFunc(all, func(stored lifecycle.Stored) bool { return !s.means(&stored) }), err
+	}
+	meant, err := s.unknown(ctx, known, all, all)
+	meant = s.settled(streams, meant)
+	if err != nil || len(meant) == 0 || s.dryRun || !s.gone || s.wait == 0 {
+		return meant, err
+	}
+	say(streams, fmt.Sprintf("asking the Director again in %s, for the broker may be about to deploy what is new", s.wait))
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(s.wait):
+	}
+	return s.unknown(ctx, known, all, meant)
+}
+
+// stored reads all of the kind. A service that neither a pak nor anything that is stored has is refused, but where what does not exist is
+// removed: that is done again and again, also after the last of a service is gone.
+func (s *selection) stored(ctx context.Context, streams Streams, operator *adapter.Operator) ([]lifecycle.Stored, error) {
+	progress := newProgress(streams, "reading states")
+	all, err := operator.List(ctx, s.kind, progress.report)
+	progress.end()
+	if err != nil || s.service == "" || s.careful {
+		return all, err
+	}
+	known := operator.Services()
 	for _, stored := range all {
 		if stored.Service != "" {
 			known = append(known, stored.Service)
 		}
 	}
 	slices.Sort(known)
-	return oneOf("service", f.service, slices.Compact(known))
+	return all, oneOf("service", s.service, slices.Compact(known))
 }
 
-// only are the conditions that are meant.
-func (f *filter) only() []lifecycle.Condition {
-	var only []lifecycle.Condition
-	for _, condition := range f.conditions {
-		only = append(only, lifecycle.Condition(condition))
-	}
-	return only
-}
-
-func (f *filter) empty() bool {
-	return f.service == "" && f.plan == "" && f.instance == "" && len(f.conditions) == 0 && f.older == ""
-}
-
-// means tells whether something is meant, as far as it alone tells.
-func (f *filter) means(stored *lifecycle.Stored) bool {
-	return (f.service == "" || stored.Service == f.service) &&
-		(f.plan == "" || stored.Plan == f.plan) &&
-		(f.instance == "" || stored.InstanceID == f.instance) &&
-		(len(f.conditions) == 0 || slices.Contains(f.conditions, string(stored.Condition))) &&
-		(f.older == "" || stored.CreatedAt != "" && stored.CreatedAt < f.before)
-}
-
-// selection is what a command works on: those whose ids are given, or with all those that the filter leaves.
-type selection struct {
-	kind lifecycle.Kind
-	all  bool
-	ways string // the flags that choose without ids
-	filter
-}
-
-func (s *selection) flags(command *cobra.Command) {
-	command.Args, s.ways = s.check, cmp.Or(s.ways, "--all")
-	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags leave")
-	s.filter.flags(command)
-}
-
-// check makes sure that a command line says what to work on, in one way.
-func (s *selection) check(_ *cobra.Command, ids []string) error {
-	switch {
-	case s.all && len(ids) > 0:
-		return errors.New("ids and --all exclude each other")
-	case !s.all && len(ids) == 0:
-		return fmt.Errorf("which %s? name their ids or set %s", plural(s.kind), s.ways)
-	case !s.all && !s.empty():
-		return errors.New("filters go with --all")
-	}
-	return nil
-}
-
-// items returns what to work on. What an id names is not read, so only its id is known.
-func (s *selection) items(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) ([]lifecycle.Stored, error) {
-	if s.all {
-		return listed(ctx, streams, operator, s.kind, &s.filter)
-	}
-	slices.Sort(ids)
-	var named []lifecycle.Stored
-	for _, id := range slices.Compact(ids) {
-		named = append(named, lifecycle.Stored{Entry: lifecycle.Entry{Kind: s.kind, ID: id}})
-	}
-	return named, nil
-}
-
-// listed reads all of a kind and returns those that a filter leaves.
-func listed(ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, f *filter) ([]lifecycle.Stored, error) {
-	progress := newProgress(streams, "reading states")
-	all, err := operator.List(ctx, kind, progress.report)
-	progress.end()
-	if err == nil {
-		err = f.checkService(all, operator.Services())
-	}
-	return slices.DeleteFunc(all, func(stored lifecycle.Stored) bool { return !f.means(&stored) }), err
+// settled returns those that the filter means, and tells of those that are in another condition.
+func (s *selection) settled(streams Streams, candidates []lifecycle.Stored) []lifecycle.Stored {
+	anyCondition := *s
+	anyCondition.conditions = nil
+	return slices.DeleteFunc(candidates, func(stored lifecycle.Stored) bool {
+		reason := ""
+		switch {
+		case !anyCondition.means(&stored):
+			return true
+		case stored.Deployment == "":
+			reason = "its deployment is not known"
+		case !s.means(&stored):
+			reason = fmt.Sprintf("it is %s; name its id, or the condition with --condition", stored.Condition)
+		default:
+			return false
+		}
+		if s.careful {
+			say(streams, fmt.Sprintf("%s %s: left alone, %s", stored.Kind, stored.ID, reason))
+		}
+		return true
+	})
 }

@@ -63,10 +63,9 @@ func findings(found bool) error {
 }
 
 // usageError is a wrong command line.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
+func (e usageError) Unwrap() error { return e.error }
 
 // Has tells whether the first argument of a command line is for Run, as what is nearly one of its commands is. Anything else is for
 // the protocol, whose answer to what it does not know is fixed.

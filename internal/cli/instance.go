@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,6 @@ func newInstance(streams Streams) *cobra.Command {
 func newApply(streams Streams) *cobra.Command {
 	ids := &selection{kind: lifecycle.Instance}
 	var file string
-	var dryRun bool
 	var intent *adapter.Intent
 	command := &cobra.Command{
 		Use:   "apply ID… | --all | --intent FILE",
@@ -51,13 +51,13 @@ says. What fails is kept, so that a repeat goes on, and the reason is stored wit
 		switch {
 		case file == "":
 			return ids.check(command, args)
-		case ids.all || dryRun:
+		case ids.all || ids.dryRun:
 			return errors.New("--intent excludes --all and --dry-run")
 		}
 		return exactly()(command, args)
 	}
 	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be done")
+	command.Flags().BoolVar(&ids.dryRun, "dry-run", false, "only tell what would be done")
 	run := batch{streams: streams}
 	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
 		if file == "" {
@@ -73,8 +73,8 @@ says. What fails is kept, so that a repeat goes on, and the reason is stored wit
 		if intent != nil {
 			return outcome(operator.ApplyIntent(ctx, intent), applied)
 		}
-		changes, err := operator.ApplyStored(ctx, stored.Kind, stored.ID, dryRun)
-		if !dryRun {
+		changes, err := operator.ApplyStored(ctx, stored.Kind, stored.ID, ids.dryRun)
+		if !ids.dryRun {
 			return outcome(err, applied)
 		}
 		done := different(changes, err, chosen)
@@ -117,7 +117,9 @@ is.` + exits("0 none of them is there any more", "1 something could not be destr
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
 	}
 	flags.flags(command)
-	flags.goneFlags(command)
+	command.Flags().BoolVar(&flags.gone, "gone", false, "those whose deployment the Director of --director does not have")
+	command.Flags().StringVar(&flags.director, "director", "", "a file that says how to reach the Director, with --gone")
+	command.Flags().DurationVar(&flags.wait, "wait", time.Minute, "with --gone, ask the Director again after this time")
 	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
 	var bindings map[string][]string
 	run := batch{streams: streams}
@@ -137,35 +139,32 @@ is.` + exits("0 none of them is there any more", "1 something could not be destr
 func (r *removal) destroy(
 	ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, bindings []string, force bool,
 ) result {
-	switch {
-	case len(bindings) > 0 && !force:
+	if len(bindings) > 0 && !force {
 		return outcome(fmt.Errorf("it has bindings: %s; delete them first or add --force", diag.Names(bindings)), destroyed)
-	case r.dryRun:
-		done := r.rehearse(ctx, operator, stored, destroyed)
-		if !r.forget && done.Result == chosen {
-			done.Bindings = bindings
+	}
+	done := r.remove(ctx, operator, stored, destroyed, func() result {
+		var deletedFirst []string
+		for _, id := range bindings { // while one exists, the instance is needed to delete it
+			switch err := operator.DeleteBinding(ctx, id); {
+			case err == nil:
+				deletedFirst = append(deletedFirst, id)
+			case !errors.Is(err, lifecycle.ErrNotStored):
+				return result{Result: failed, Bindings: deletedFirst, Error: fmt.Sprintf("its binding %s could not be deleted: %s", id, err)}
+			}
 		}
+		done := outcome(operator.DestroyStored(ctx, stored.Kind, stored.ID, r.only()...), destroyed)
+		done.Bindings = deletedFirst
 		return done
-	case r.forget:
-		return forget(ctx, operator, stored, r.only())
+	})
+	if done.would == destroyed {
+		done.Bindings = bindings
 	}
-	var deletedFirst []string
-	for _, id := range bindings { // while one exists, the instance is needed to delete it
-		switch err := operator.DeleteBinding(ctx, id); {
-		case err == nil:
-			deletedFirst = append(deletedFirst, id)
-		case !errors.Is(err, lifecycle.ErrNotStored):
-			return result{Result: failed, Bindings: deletedFirst, Error: fmt.Sprintf("its binding %s could not be deleted: %s", id, err)}
-		}
-	}
-	done := outcome(operator.DestroyStored(ctx, stored.Kind, stored.ID, r.only()...), destroyed)
-	done.Bindings = deletedFirst
 	return done
 }
 
 // bindingsByInstance returns the ids of the bindings of each instance.
 func bindingsByInstance(ctx context.Context, streams Streams, operator *adapter.Operator) (map[string][]string, error) {
-	all, err := listed(ctx, streams, operator, lifecycle.Binding, &filter{})
+	all, err := (&selection{kind: lifecycle.Binding, all: true}).items(ctx, streams, operator, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,13 +71,12 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 
 // firstError makes one line of the errors of a pak, as the log of a job's start has them.
 func firstError(path string, found []diag.Diagnostic) error {
-	errorsOnly := slices.DeleteFunc(slices.Clone(found), func(item diag.Diagnostic) bool { return item.Severity != diag.Error })
-	if len(errorsOnly) == 0 {
+	found, more := errorsOf(found), ""
+	if len(found) == 0 {
 		return nil
 	}
-	more := ""
-	if rest := len(errorsOnly) - 1; rest > 0 {
-		more = fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(rest, "error"))
+	if len(found) > 1 {
+		more = fmt.Sprintf("; and %s more, see service-adapter pak validate", counted(len(found)-1, "error"))
 	}
-	return fmt.Errorf("pak %s is wrong: %s%s", path, errorsOnly[0].String(), more)
+	return fmt.Errorf("pak %s is wrong: %s%s", path, found[0].String(), more)
 }

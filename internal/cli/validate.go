@@ -48,7 +48,11 @@ An error means that something cannot work; what works although the specification
 			if options.rules {
 				return listRules(streams.Out)
 			}
-			return validate(command, streams, options, args[0])
+			report, err := paklint.Lint(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return options.tell(streams, report, "")
 		},
 	}
 	options.flags(command)
@@ -73,22 +77,9 @@ func listRules(out io.Writer) error {
 	return table.Flush()
 }
 
-func validate(command *cobra.Command, streams Streams, options validateOptions, path string) error {
-	report, err := paklint.Lint(command.Context(), path)
-	if err != nil {
-		return err
-	}
-	errorCount, err := options.print(streams, report, "")
-	if err != nil {
-		return err
-	}
-	say(streams, fmt.Sprintf("%s, %s in %s", counted(errorCount, "error"), counted(len(report.Diagnostics)-errorCount, "warning"),
-		counted(report.Files, "file")))
-	return findings(errorCount > 0)
-}
-
-// print writes findings in the format that was asked for, and notes. It returns how many errors there are, with strict all warnings too.
-func (o validateOptions) print(streams Streams, report *paklint.Report, verdict string) (errorCount int, err error) {
+// tell writes findings in the format that was asked for, notes, and a summary with the verdict of a comparison. The error is errFindings
+// when there are errors, with strict also when there are warnings.
+func (o validateOptions) tell(streams Streams, report *paklint.Report, verdict string) (err error) {
 	found := report.Diagnostics
 	for i := range found {
 		if o.strict && found[i].Severity == diag.Warning {
@@ -106,7 +97,7 @@ func (o validateOptions) print(streams Streams, report *paklint.Report, verdict 
 		err = diag.WriteText(streams.Out, shown, report.Source, colours(streams))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("writing the findings: %w", err)
+		return fmt.Errorf("writing the findings: %w", err)
 	}
 	for _, note := range report.Notes {
 		say(streams, "note: "+note)
@@ -114,7 +105,13 @@ func (o validateOptions) print(streams Streams, report *paklint.Report, verdict 
 	if rest := len(found) - len(shown); rest > 0 {
 		say(streams, fmt.Sprintf("and %s more", counted(rest, "finding")))
 	}
-	return len(errorsOf(found)), nil
+	count := len(errorsOf(found))
+	if verdict != "" {
+		say(streams, fmt.Sprintf("%s: %s", verdict, counted(len(found), "finding")))
+	} else {
+		say(streams, fmt.Sprintf("%s, %s in %s", counted(count, "error"), counted(len(found)-count, "warning"), counted(report.Files, "file")))
+	}
+	return findings(count > 0)
 }
 
 // errorsOf returns the findings that are errors.
@@ -151,25 +148,15 @@ really applied, those of the new one are planned, and all is destroyed. docs/for
 		RunE: func(command *cobra.Command, args []string) error {
 			return withPak(streams, args[0], func(older *brokerpak.Pak) error {
 				return withPak(streams, args[1], func(newer *brokerpak.Pak) error {
-					return diff(command, streams, options, older, newer)
+					report, err := pakdiff.Compare(command.Context(), older, newer, streams.Getenv)
+					if err != nil {
+						return err
+					}
+					return options.tell(streams, report, pakdiff.Verdict(report.Diagnostics))
 				})
 			})
 		},
 	}
 	options.flags(command)
 	return command
-}
-
-func diff(command *cobra.Command, streams Streams, options validateOptions, older, newer *brokerpak.Pak) error {
-	report, err := pakdiff.Compare(command.Context(), older, newer, streams.Getenv)
-	if err != nil {
-		return err
-	}
-	verdict := pakdiff.Verdict(report.Diagnostics)
-	errorCount, err := options.print(streams, report, verdict)
-	if err != nil {
-		return err
-	}
-	say(streams, fmt.Sprintf("%s: %s", verdict, counted(len(report.Diagnostics), "finding")))
-	return findings(errorCount > 0)
 }
