@@ -67,7 +67,7 @@ func Run(ctx context.Context, invocation Invocation) int {
 	var made []byte
 	err := call.withSession(func(s *session) error {
 		var err error
-		made, err = call.handle(ctx, s)
+		made, err = s.handle(ctx)
 		return overBudget(err, s.config.Budget)
 	})
 	return call.finish(ctx, made, err)

@@ -25,9 +25,8 @@ import (
 )
 
 // createBinding is the command of that name.
-func (s *session) createBinding(ctx context.Context, in bindInput) (made *binding.Binding, err error) {
-	request, err := s.bindRequest(in)
-	err = s.changeBinding(ctx, in, request, err, func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
+func (s *session) createBinding(ctx context.Context, request *binding.Request, size int) (made *binding.Binding, err error) {
+	err = s.changeBinding(ctx, request, s.completeBind(request, size), func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
 		if appliedErr != nil {
 			return appliedErr
 		}
@@ -40,9 +39,9 @@ func (s *session) createBinding(ctx context.Context, in bindInput) (made *bindin
 // changeBinding does a change of a binding that was asked for, unless the request cannot be understood: within the budget, and written
 // down. The change is told why the outputs that an errand made are not known.
 func (s *session) changeBinding(
-	ctx context.Context, in bindInput, request *binding.Request, requestErr error, change func(context.Context, *binding.Binder, error) error,
+	ctx context.Context, request *binding.Request, requestErr error, change func(context.Context, *binding.Binder, error) error,
 ) error {
-	return auditor{s}.change(ctx, aboutBinding(in, request), func(found func(lifecycle.Entry)) error {
+	return auditor{s}.change(ctx, aboutBinding(request), func(found func(lifecycle.Entry)) error {
 		if requestErr != nil {
 			return requestErr
 		}
@@ -50,7 +49,7 @@ func (s *session) changeBinding(
 		if err != nil {
 			return err
 		}
-		ctx, cancel := lifecycle.WithBudget(s.interruptible(ctx), s.config.Budget)
+		ctx, cancel := lifecycle.WithBudget(s.Interruptible(ctx), s.config.Budget)
 		defer cancel()
 		request.Found = found
 		return change(ctx, newBinder(manager), s.readApplied(ctx, manager, request))
@@ -58,13 +57,13 @@ func (s *session) changeBinding(
 }
 
 // deleteBinding is the command of that name.
-func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
-	request, err := s.unbindRequest(in)
+func (s *session) deleteBinding(ctx context.Context, request *binding.Request) error {
+	err := s.completeUnbind(request)
 	// The answer will be that there is no such binding, which is right on a machine that never bound, and wrong after a bad restore.
 	if unused := s.config.backend().CheckUsed(); err == nil && unused != nil {
 		s.logger.Warn("looking for a binding where none was ever stored", "binding", request.BindingID, "error", unused)
 	}
-	return s.changeBinding(ctx, in, request, err, func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
+	return s.changeBinding(ctx, request, err, func(ctx context.Context, binder *binding.Binder, appliedErr error) error {
 		if appliedErr != nil {
 			s.logger.Warn("the instance's outputs are not known", "error", appliedErr)
 		}
@@ -76,10 +75,10 @@ func (s *session) deleteBinding(ctx context.Context, in bindInput) error {
 	})
 }
 
-// aboutBinding is what a request tells of a binding; of one that cannot be understood, request is nil.
-func aboutBinding(in bindInput, request *binding.Request) lifecycle.Entry {
-	about := lifecycle.Entry{Kind: lifecycle.Binding, ID: in.bindingID, Owner: lifecycle.OwnerOf(in.body)}
-	if request == nil || request.Service == nil {
+// aboutBinding is what a request tells of a binding; one that cannot be understood has no service.
+func aboutBinding(request *binding.Request) lifecycle.Entry {
+	about := lifecycle.Entry{Kind: lifecycle.Binding, ID: request.BindingID, Owner: lifecycle.OwnerOf(request.Body)}
+	if request.Service == nil {
 		return about
 	}
 	about.InstanceID, about.Service, about.Plan = request.Instance.InstanceID(), request.Service.Name, request.Plan.Name
@@ -93,34 +92,34 @@ func aboutPak(pak *brokerpak.Pak, about lifecycle.Entry) lifecycle.Entry {
 	return about
 }
 
-// bindRequest chooses service and plan of a create-binding.
-func (s *session) bindRequest(in bindInput) (*binding.Request, error) {
-	s.secrets.AddValues(in.body)
-	if err := s.checkSize(in.bodySize, nil, nil); err != nil {
-		return nil, err
+// completeBind chooses service and plan of a create-binding, and adds what the adapter knows. size is that of the body in bytes.
+func (s *session) completeBind(request *binding.Request, size int) error {
+	s.secrets.AddValues(request.Body)
+	if err := s.config.checkSize(size, nil, nil); err != nil {
+		return err
 	}
-	view, err := s.view(in)
-	if err != nil {
-		return nil, err
+	view := request.Instance
+	if err := s.readRecord(view); err != nil {
+		return err
 	}
-	chosen, err := s.choose(hints{body: in.body, record: view.Record})
+	chosen, err := s.choose(hints{body: request.Body, record: view.Record})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
-		return nil, err
+		return err
 	}
-	request := s.requestFor(chosen, view, in)
+	if request.Parameters, err = parameters(request.Body); err != nil {
+		return err
+	}
+	s.take(chosen, request)
 	if view.Record != nil {
 		// As published, request.plan_id is the instance's plan, whatever the request says.
 		request.PlanID = cmp.Or(view.Record.PlanID, request.PlanID)
 	}
-	if request.Parameters, err = parameters(in.body); err != nil {
-		return nil, err
-	}
 	request.Defaults, err = s.bindDefaults(chosen.service)
 	s.addDeclared(&chosen.service.Bind, request.Parameters, request.Defaults)
-	return request, err
+	return err
 }
 
 // readApplied reads the outputs of an instance whose provision template an errand applies: its manifest has none.
@@ -139,32 +138,30 @@ func (s *session) readApplied(ctx context.Context, manager *lifecycle.Manager, r
 	return err
 }
 
-// requestFor is a request about a binding of the chosen plan.
-func (s *session) requestFor(chosen *selection, view *instance.View, in bindInput) *binding.Request {
-	if view.Record != nil {
-		maps.Copy(chosen.plan.Properties, view.Record.PlanProperties)
+// take makes a request one about a binding of the chosen plan.
+func (s *session) take(chosen *selection, request *binding.Request) {
+	if known := request.Instance.Record; known != nil {
+		maps.Copy(chosen.plan.Properties, known.PlanProperties)
 	}
-	return &binding.Request{
-		Pak: chosen.pak, Service: chosen.service, Plan: chosen.plan, ServiceID: chosen.serviceID, PlanID: chosen.planID,
-		BindingID: in.bindingID, Instance: view, Environment: s.environment(chosen.pak), Body: in.body,
-	}
+	request.Pak, request.Service, request.Plan, request.Environment = chosen.pak, chosen.service, chosen.plan, s.environment(chosen.pak)
+	request.ServiceID, request.PlanID = chosen.serviceID, chosen.planID
 }
 
-// unbindRequest chooses service and plan of a delete-binding as far as they are known. The binding's own state has all that a
+// completeUnbind chooses service and plan of a delete-binding as far as they are known. The binding's own state has all that a
 // deletion needs, so what the configuration and the paks say about the service by now cannot stop it.
-func (s *session) unbindRequest(in bindInput) (*binding.Request, error) {
-	view, err := s.view(in)
-	if errors.Is(err, record.ErrNoManifest) {
-		return nil, err
+func (s *session) completeUnbind(request *binding.Request) error {
+	view := request.Instance
+	if err := s.readRecord(view); errors.Is(err, record.ErrNoManifest) {
+		return err
 	} else if err != nil {
 		s.logger.Warn("the instance is not readable", "error", err)
 	}
-	chosen, err := s.choose(hints{body: in.body, record: view.Record})
+	chosen, err := s.choose(hints{body: request.Body, record: view.Record})
 	if err != nil {
 		s.logger.Warn("the service of the binding is not known any more", "error", err)
 		chosen = &selection{pak: s.paks[0], plan: brokerpak.Plan{Properties: map[string]any{}}}
 	}
-	request := s.requestFor(chosen, view, in)
+	s.take(chosen, request)
 	if chosen.service != nil {
 		if request.Defaults, err = s.bindDefaults(chosen.service); err != nil {
 			s.logger.Warn("the defaults of the bind action are not readable", "error", err)
@@ -173,7 +170,7 @@ func (s *session) unbindRequest(in bindInput) (*binding.Request, error) {
 			s.logger.Warn("the defaults of the provision action are not readable", "error", err)
 		}
 	}
-	return request, nil
+	return nil
 }
 
 // unrecorded is what the adapter knows of an instance whose manifest has no record.
@@ -184,11 +181,11 @@ func (s *session) unrecorded(chosen *selection) (instance.Unrecorded, error) {
 	return instance.Unrecorded{ServiceID: chosen.serviceID, Plan: plan, Defaults: defaults}, err
 }
 
-// view is what the broker tells about the instance. It is usable even when the error is not nil.
-func (s *session) view(in bindInput) (*instance.View, error) {
-	known, err := record.FromManifest(in.manifest)
-	s.addSecrets(in.secrets, known)
-	return &instance.View{Manifest: []byte(in.manifest), Record: known, Secrets: in.secrets, VMs: in.vms, DNS: in.dns}, err
+// readRecord adds the record to what the broker tells about the instance, which is usable without it.
+func (s *session) readRecord(view *instance.View) (err error) {
+	view.Record, err = record.FromManifest(string(view.Manifest))
+	s.addSecrets(view.Secrets, view.Record)
+	return err
 }
 
 // manager wires the life cycle of what a pak makes to OpenTofu.
@@ -204,7 +201,7 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	if encryption != nil {
 		encryption.AcceptUnencrypted = s.acceptUnencrypted
 	}
-	temporary, _ := s.getenv("TMPDIR")
+	temporary, _ := s.Getenv("TMPDIR")
 	engine, err := tofu.New(tofu.Options{
 		CacheDir: s.config.CacheDir, PreparedDir: s.config.PreparedDir, Backend: s.config.backend(), Encryption: encryption,
 		Env: environment, Logger: s.logger, Secrets: s.secrets, TempDir: temporary, Grace: lifecycle.Grace(s.config.Budget, s.instanceLimit),

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
@@ -19,9 +20,10 @@ import (
 )
 
 // generateManifest is the command of that name.
-func (s *session) generateManifest(ctx context.Context, in manifestInput) (*serviceadapter.MarshalledGenerateManifest, error) {
-	request, err := s.manifestRequest(in)
-	if err != nil {
+func (s *session) generateManifest(
+	ctx context.Context, request *manifestgen.Request, size int,
+) (*serviceadapter.MarshalledGenerateManifest, error) {
+	if err := s.completeManifest(request, size); err != nil {
 		return nil, err
 	}
 	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
@@ -35,43 +37,37 @@ func (s *session) generateManifest(ctx context.Context, in manifestInput) (*serv
 	}, nil
 }
 
-// manifestRequest chooses service and plan of a generate-manifest.
-func (s *session) manifestRequest(in manifestInput) (*manifestgen.Request, error) {
-	request := &manifestgen.Request{
-		Deployment: in.deployment, BrokerPlan: *in.plan, PreviousPlan: in.previousPlan, PreviousManifest: in.previousManifest,
-		PreviousSecrets: in.previousSecrets, UAAClient: in.uaaClient, Body: in.body,
+// completeManifest chooses service and plan of a generate-manifest, and adds what the adapter knows. size is that of the body in bytes.
+func (s *session) completeManifest(request *manifestgen.Request, size int) (err error) {
+	if request.Record, err = record.FromManifest(request.PreviousManifest); err != nil {
+		return err
 	}
-	known, err := record.FromManifest(in.previousManifest)
+	s.addSecrets(request.PreviousSecrets, request.Record)
+	s.secrets.Add(request.UAAClient["client_secret"])
+	s.secrets.AddValues(request.Body)
+	s.secrets.AddValues(request.BrokerPlan.Properties)
+	if request.Parameters, err = parameters(request.Body); err != nil {
+		return err
+	}
+	if err := s.config.checkSize(size, request.Record, request.Parameters); err != nil {
+		return err
+	}
+	chosen, err := s.choose(hints{properties: request.BrokerPlan.Properties, body: request.Body, record: request.Record})
 	if err != nil {
-		return nil, err
-	}
-	request.Record = known
-	s.addSecrets(in.previousSecrets, known)
-	s.secrets.Add(in.uaaClient["client_secret"])
-	s.secrets.AddValues(in.body)
-	s.secrets.AddValues(in.plan.Properties)
-	if request.Parameters, err = parameters(in.body); err != nil {
-		return nil, err
-	}
-	if err := s.checkSize(in.bodySize, known, request.Parameters); err != nil {
-		return nil, err
-	}
-	chosen, err := s.choose(hints{properties: in.plan.Properties, body: in.body, record: known})
-	if err != nil {
-		return nil, err
+		return err
 	}
 	request.Pak, request.Service, request.Plan, request.ServiceID = chosen.pak, chosen.service, chosen.plan, chosen.serviceID
 	// The previous plan is that of the record; its properties lie over those of the pak, too.
-	if in.previousPlan != nil && in.previousPlan.Properties != nil {
-		previous, err := choosePlan(hints{properties: in.previousPlan.Properties, record: known}, chosen.service)
+	if plan := request.PreviousPlan; plan != nil && plan.Properties != nil {
+		previous, err := choosePlan(hints{properties: plan.Properties, record: request.Record}, chosen.service)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		request.PreviousProperties = previous.Properties
 	}
 	request.Defaults, err = s.provisionDefaults(chosen.service)
 	s.addDeclared(&chosen.service.Provision, append(request.Defaults, request.Parameters)...)
-	return request, err
+	return err
 }
 
 // addSecrets masks the secrets of an instance: those that the broker sent, and those that a record keeps where the broker
@@ -168,11 +164,8 @@ func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) 
 // supplied are the values that the operator and the plan set when a user does not, those of the later layer for each name.
 func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
 	provision, err := s.provisionDefaults(chosen.service)
-	if err != nil {
-		return schemas.Supplied{}, err
-	}
-	bind, err := s.bindDefaults(chosen.service)
-	if err != nil {
+	bind, bindErr := s.bindDefaults(chosen.service)
+	if err := errors.Join(err, bindErr); err != nil {
 		return schemas.Supplied{}, err
 	}
 	supplied := schemas.Supplied{

@@ -199,28 +199,15 @@ func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 }
 
 func (c *Config) setDefaults(getenv func(string) (string, bool)) {
-	if c.State.Type == "" {
-		c.State.Type = localBackend
-	}
+	temporary, _ := getenv("TMPDIR")
+	c.State.Type = cmp.Or(c.State.Type, localBackend)
 	if c.State.Type == localBackend && c.State.Config == nil {
 		c.State.Config = map[string]any{"dir": defaultStateDir}
 	}
-	if c.Budget == 0 {
-		c.Budget = defaultBudget
-	}
-	if c.ErrandLimit == 0 {
-		c.ErrandLimit = max(defaultErrandLimit, c.Budget)
-	}
-	if c.LogLevel == "" {
-		c.LogLevel = "info"
-	}
-	if c.CacheDir == "" {
-		temporary, ok := getenv("TMPDIR")
-		if !ok || temporary == "" {
-			temporary = "/tmp"
-		}
-		c.CacheDir = filepath.Join(temporary, fmt.Sprintf("service-adapter-%d", os.Getuid()))
-	}
+	c.Budget = cmp.Or(c.Budget, defaultBudget)
+	c.ErrandLimit = cmp.Or(c.ErrandLimit, max(defaultErrandLimit, c.Budget))
+	c.LogLevel = cmp.Or(c.LogLevel, "info")
+	c.CacheDir = cmp.Or(c.CacheDir, filepath.Join(cmp.Or(temporary, "/tmp"), fmt.Sprintf("service-adapter-%d", os.Getuid())))
 }
 
 // noFile tells where a configuration was looked for when none was found.

@@ -10,12 +10,14 @@ import (
 
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
 )
 
 // The actions that Evaluate knows.
@@ -64,9 +66,6 @@ type deployed struct {
 // Evaluate answers a question by the code that the commands of the protocol use. The error is a *fault.UserError where the
 // user would read it. getenv looks up the operator's defaults and what expressions read.
 func Evaluate(invocation Invocation, question Question) (map[string]Variable, error) {
-	if !slices.Contains(Actions(), question.Action) {
-		return nil, fmt.Errorf("the action must be one of %v", Actions())
-	}
 	call := newCall(Invocation{
 		Args: []string{"service-adapter", question.Action}, Stderr: invocation.Stderr,
 		Getenv: over(invocation.Getenv, map[string]string{
@@ -123,10 +122,10 @@ func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, st
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.manifestRequest(manifestInput{
-		deployment: sample.Deployment, plan: plan, body: body, previousManifest: state.Manifest, previousSecrets: state.Secrets,
-	})
-	if err != nil {
+	request := &manifestgen.Request{
+		Deployment: sample.Deployment, BrokerPlan: plan, Body: body, PreviousManifest: state.Manifest, PreviousSecrets: state.Secrets,
+	}
+	if err := s.completeManifest(request, 0); err != nil {
 		return nil, err
 	}
 	scope, err := s.generator(request.Pak).Variables(*request)
@@ -137,11 +136,12 @@ func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, st
 }
 
 func (s evaluation) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
-	merged := value.Merge(map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}, body)
-	request, err := s.bindRequest(bindInput{
-		bindingID: "evaluate", vms: state.VMs, manifest: state.Manifest, body: merged, secrets: state.Secrets, dns: state.DNSAddresses,
-	})
-	if err != nil {
+	request := &binding.Request{
+		BindingID: "evaluate",
+		Instance:  &instance.View{VMs: state.VMs, Manifest: []byte(state.Manifest), Secrets: state.Secrets, DNS: state.DNSAddresses},
+		Body:      value.Merge(map[string]any{"service_id": chosen.serviceID, "plan_id": cmp.Or(chosen.plan.ID, chosen.planID)}, body),
+	}
+	if err := s.completeBind(request, 0); err != nil {
 		return nil, err
 	}
 	if state.Outputs != nil {

@@ -15,20 +15,20 @@ import (
 
 // handle runs the command. What no service of the paks has is refused before anything is read, as the SDK does; but bindings that an
 // earlier version of a pak made can be deleted.
-func (c *call) handle(ctx context.Context, s *session) ([]byte, error) {
-	if c.command != deleteBinding && !s.implements(c.command) {
-		return nil, fmt.Errorf("%s: %w", lacking(c.command), fault.ErrNotImplemented)
+func (s *session) handle(ctx context.Context) ([]byte, error) {
+	if s.command != deleteBinding && !s.implements(s.command) {
+		return nil, fmt.Errorf("%s: %w", lacking(s.command), fault.ErrNotImplemented)
 	}
-	params, err := c.readInput()
+	params, err := s.readInput()
 	var product any
 	if err == nil {
-		product, err = s.respond(ctx, c.command, params)
+		product, err = s.respond(ctx, params)
 	}
 	// Afterwards, when all secrets of the request are known.
-	recorder{s}.record(c.command, params)
+	recorder{s}.record(params)
 	switch {
-	case errors.As(err, new(inputError)) && !s.implements(c.command):
-		return nil, fmt.Errorf("%s: %w: %w", lacking(c.command), fault.ErrNotImplemented, err)
+	case errors.As(err, new(inputError)) && !s.implements(s.command):
+		return nil, fmt.Errorf("%s: %w: %w", lacking(s.command), fault.ErrNotImplemented, err)
 	case err != nil || product == nil:
 		return nil, err
 	}
@@ -42,24 +42,24 @@ func (c *call) handle(ctx context.Context, s *session) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// respond runs a command and returns what the broker gets, encoded as JSON; nil when it gets nothing.
-func (s *session) respond(ctx context.Context, command string, params serviceadapter.InputParams) (any, error) {
-	switch command {
+// respond runs the command and returns what the broker gets, encoded as JSON; nil when it gets nothing.
+func (s *session) respond(ctx context.Context, params serviceadapter.InputParams) (any, error) {
+	switch s.command {
 	case generateManifest:
-		in, err := decodeManifestInput(params.GenerateManifest)
+		request, size, err := decodeManifestInput(params.GenerateManifest)
 		if err != nil {
 			return nil, err
 		}
-		return s.generateManifest(ctx, in)
+		return s.generateManifest(ctx, request, size)
 	case createBinding, deleteBinding:
-		in, err := decodeBindInput(command, params)
+		request, size, err := decodeBindInput(s.command, params)
 		if err != nil {
 			return nil, err
 		}
-		if command == deleteBinding {
-			return nil, s.deleteBinding(ctx, in)
+		if s.command == deleteBinding {
+			return nil, s.deleteBinding(ctx, request)
 		}
-		return s.createBinding(ctx, in)
+		return s.createBinding(ctx, request, size)
 	case dashboardURL:
 		return s.dashboardURL(params.DashboardUrl)
 	default:

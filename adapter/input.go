@@ -12,19 +12,21 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/binding"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
 )
 
 // maxInput bounds standard input in bytes; the broker's largest inputs, manifests, are a few megabytes.
 const maxInput = 64 << 20
 
 // inputError says that the broker's input cannot be used.
-type inputError struct{ err error }
+type inputError struct{ error }
 
-func (e inputError) Error() string { return e.err.Error() }
-func (e inputError) Unwrap() error { return e.err }
+func (e inputError) Unwrap() error { return e.error }
 
 // readInput reads positional arguments when there are any, else standard input, with the SDK's parser of the command. The error is an
 // inputError.
@@ -127,56 +129,39 @@ func jsonError(err error) error {
 	return err
 }
 
-// manifestInput is the input of generate-manifest.
-type manifestInput struct {
-	deployment       serviceadapter.ServiceDeployment
-	plan             *serviceadapter.Plan
-	previousPlan     *serviceadapter.Plan // nil when there is none
-	previousManifest string
-	previousSecrets  map[string]string
-	uaaClient        map[string]any
-	body             map[string]any
-	bodySize         int
-}
-
-func decodeManifestInput(raw serviceadapter.GenerateManifestJSONParams) (manifestInput, error) {
-	in := manifestInput{previousManifest: raw.PreviousManifest, bodySize: len(raw.RequestParameters)}
+// decodeManifestInput reads what a generate-manifest has; size is that of the body in bytes.
+func decodeManifestInput(raw serviceadapter.GenerateManifestJSONParams) (request *manifestgen.Request, size int, err error) {
+	request = &manifestgen.Request{PreviousManifest: raw.PreviousManifest}
 	var planErr, previousErr error
-	in.plan, planErr = decodePlan("service plan", raw.Plan)
+	request.BrokerPlan, planErr = decodePlan("service plan", raw.Plan)
 	if strings.TrimSpace(raw.PreviousPlan) != "null" {
-		in.previousPlan, previousErr = decodePlan("previous service plan", raw.PreviousPlan)
+		request.PreviousPlan = new(serviceadapter.Plan)
+		*request.PreviousPlan, previousErr = decodePlan("previous service plan", raw.PreviousPlan)
 	}
-	return in, errors.Join(
-		decode("service deployment", raw.ServiceDeployment, &in.deployment),
+	return request, len(raw.RequestParameters), errors.Join(
+		decode("service deployment", raw.ServiceDeployment, &request.Deployment),
 		planErr,
-		decodeBody("requestParams", raw.RequestParameters, &in.body),
+		decodeBody("requestParams", raw.RequestParameters, &request.Body),
 		previousErr,
-		decodeOptional("previous secrets", raw.PreviousSecrets, &in.previousSecrets),
+		decodeOptional("previous secrets", raw.PreviousSecrets, &request.PreviousSecrets),
 		decodeOptional("previous configs", raw.PreviousConfigs, &serviceadapter.BOSHConfigs{}),
-		decodeOptional("service instance client", raw.ServiceInstanceUAAClient, &in.uaaClient),
+		decodeOptional("service instance client", raw.ServiceInstanceUAAClient, &request.UAAClient),
 	)
 }
 
-// bindInput is the input of create-binding and of delete-binding.
-type bindInput struct {
-	bindingID, manifest string
-	vms                 map[string][]string
-	secrets, dns        map[string]string
-	body                map[string]any
-	bodySize            int
-}
-
-func decodeBindInput(command string, params serviceadapter.InputParams) (bindInput, error) {
+// decodeBindInput reads what a create-binding or a delete-binding has; size is that of the body in bytes.
+func decodeBindInput(command string, params serviceadapter.InputParams) (request *binding.Request, size int, err error) {
 	raw := params.CreateBinding
 	if command == deleteBinding {
 		raw = serviceadapter.CreateBindingJSONParams(params.DeleteBinding)
 	}
-	in := bindInput{bindingID: raw.BindingId, manifest: raw.Manifest, bodySize: len(raw.RequestParameters)}
-	return in, errors.Join(
-		decode("BOSH VMs", raw.BoshVms, &in.vms),
-		decodeBody("request binding parameters", raw.RequestParameters, &in.body),
-		decodeOptional("secrets", raw.Secrets, &in.secrets),
-		decodeOptional("DNS addresses", raw.DNSAddresses, &in.dns),
+	view := &instance.View{Manifest: []byte(raw.Manifest)}
+	request = &binding.Request{BindingID: raw.BindingId, Instance: view}
+	return request, len(raw.RequestParameters), errors.Join(
+		decode("BOSH VMs", raw.BoshVms, &view.VMs),
+		decodeBody("request binding parameters", raw.RequestParameters, &request.Body),
+		decodeOptional("secrets", raw.Secrets, &view.Secrets),
+		decodeOptional("DNS addresses", raw.DNSAddresses, &view.DNS),
 	)
 }
 
@@ -202,9 +187,8 @@ func decodeOptional(what, text string, target any) error {
 }
 
 // decodePlan reads a plan, whose properties become values.
-func decodePlan(what, text string) (*serviceadapter.Plan, error) {
-	plan := &serviceadapter.Plan{}
-	err := decode(what, text, plan)
+func decodePlan(what, text string) (plan serviceadapter.Plan, err error) {
+	err = decode(what, text, &plan)
 	if plan.Properties != nil {
 		plan.Properties = normalised(plan.Properties)
 	}
@@ -254,18 +238,18 @@ func parameters(body map[string]any) (map[string]any, error) {
 
 // checkSize refuses a request body that is larger than the configuration allows, and new parameters that are too large together with those
 // which the instance has already: all of them go to OpenTofu, whose memory grows with them. A deletion is never refused.
-func (s *session) checkSize(size int, known *record.Record, parameters map[string]any) error {
+func (c *Config) checkSize(size int, known *record.Record, parameters map[string]any) error {
 	what := ""
-	if size > s.config.maxRequest() {
+	if size > c.maxRequest() {
 		what = "the parameters and the context of the request have"
 	} else if known != nil && len(parameters) > 0 {
 		what, size = "the parameters have, together with those of earlier requests,", len(value.MustJSON(value.Merge(known.Parameters, parameters)))
 	}
-	if size <= s.config.maxRequest() {
+	if size <= c.maxRequest() {
 		return nil
 	}
 	return &fault.UserError{
-		Message: fmt.Sprintf("%s %d bytes; at most %d are allowed", what, size, s.config.maxRequest()),
+		Message: fmt.Sprintf("%s %d bytes; at most %d are allowed", what, size, c.maxRequest()),
 		Err:     errors.New("max_request_kb of the configuration says so"),
 	}
 }

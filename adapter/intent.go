@@ -49,7 +49,7 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 }
 
 func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecycle.Owner) error {
-	s := errand{o.session}
+	s := o.session
 	for _, item := range intent.Secrets {
 		s.secrets.Add(item)
 	}
@@ -58,7 +58,7 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecy
 	if service == nil {
 		return fmt.Errorf("no pak of `paks` has the service %q, which the manifest is for", intent.Service)
 	}
-	inputs, err := s.inputs(pak, service, intent)
+	inputs, err := o.inputs(pak, service, intent)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,6 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecy
 	return nil
 }
 
-// errand is the work of apply-instance.
-type errand struct{ *session }
-
 // checkTemplate refuses an intent for a template that neither the installed pak nor the instance has.
 func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent *Intent) error {
 	stored, err := o.Read(ctx, lifecycle.Instance, intent.InstanceID)
@@ -102,8 +99,8 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 }
 
 // inputs are the variables of the template: those of the intent, its secrets, and those that depend on the errand's configuration.
-func (s errand) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
-	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: s.environment(pak)})
+func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
+	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.environment(pak)})
 	scope.Set(vars.Layer{Name: "intent", Values: intent.Inputs})
 	action := &service.Provision
 	for name, item := range intent.Secrets {

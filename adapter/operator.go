@@ -41,7 +41,7 @@ func OpenOperator(invocation Invocation, command string, options OperatorOptions
 	}
 	session.command = strings.TrimPrefix(command, "service-adapter ")
 	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER"} {
-		if user, ok := session.getenv(name); ok && user != "" {
+		if user, ok := session.Getenv(name); ok && user != "" {
 			session.user = user
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"service-adapter/internal/redact"
 	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
+	"service-adapter/manifestgen"
 )
 
 // Change is a place where the manifest that the adapter makes differs from the deployed one, so that the broker refuses updates with
@@ -59,10 +60,7 @@ func PendingChanges(
 // PendingCheck does what the broker does before an update: it generates the manifest of a deployed instance again, without parameters,
 // and compares both through the SDK's struct, update blocks ignored. What the next update changes of that which a provision template
 // made, OpenTofu tells. Secrets count as unchanged. It is safe for concurrent use.
-type PendingCheck struct {
-	call    *call
-	session *session
-}
+type PendingCheck struct{ session *session }
 
 // OpenPendingCheck loads the configuration and the paks. The caller must Close it.
 func OpenPendingCheck(invocation Invocation) (*PendingCheck, error) {
@@ -71,7 +69,7 @@ func OpenPendingCheck(invocation Invocation) (*PendingCheck, error) {
 	if err != nil {
 		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log
 	}
-	return &PendingCheck{call: call, session: session}, nil
+	return &PendingCheck{session}, nil
 }
 
 // Close releases the paks.
@@ -110,7 +108,7 @@ func (c *PendingCheck) changes(
 ) (changes []Change, err error) {
 	// What is known of one instance is not for the others.
 	own := *c.session
-	own.secrets = redact.Under(c.call.secrets)
+	own.secrets = redact.Under(c.session.secrets)
 	defer func() {
 		if err != nil {
 			changes, err = nil, errors.New(own.secrets.Clean(err.Error())) // as in the log
@@ -128,7 +126,7 @@ func (c *PendingCheck) changes(
 	if latest != nil {
 		deployment.Releases, deployment.Stemcells = latest.Releases, latest.Stemcells
 	}
-	own.logger = newLogger(maskedWriter{out: c.call.stderr, secrets: own.secrets}, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
+	own.logger = newLogger(maskedWriter{out: own.stderr, secrets: own.secrets}, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
 	changes, err = own.pendingChanges(ctx, deployed, plan, deployment)
 	mask(changes, own.secrets)
 	return changes, err
@@ -159,9 +157,9 @@ func (s *session) pendingChanges(ctx context.Context, deployed, plan string, dep
 		return nil, err
 	}
 	regenerate := func() (string, error) { // as the broker does
-		made, err := s.generateManifest(ctx, manifestInput{
-			deployment: deployment, plan: decoded, previousPlan: decoded, previousManifest: deployed, body: map[string]any{},
-		})
+		made, err := s.generateManifest(ctx, &manifestgen.Request{
+			Deployment: deployment, BrokerPlan: decoded, PreviousPlan: &decoded, PreviousManifest: deployed, Body: map[string]any{},
+		}, 0)
 		if err != nil {
 			return "", fmt.Errorf("generating the manifest again: %w", err)
 		}
@@ -236,18 +234,19 @@ func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment 
 	deployment := serviceadapter.ServiceDeployment{
 		DeploymentName: manifest.Name, Releases: serviceadapter.ServiceReleases{}, Stemcells: []serviceadapter.Stemcell{},
 	}
-	var all []bosh.Job
+	jobs := map[string][]string{}
+	provide := func(all []bosh.Job) {
+		for _, job := range all {
+			if !slices.Contains(jobs[job.Release], job.Name) {
+				jobs[job.Release] = append(jobs[job.Release], job.Name)
+			}
+		}
+	}
 	for _, group := range manifest.InstanceGroups {
-		all = append(all, group.Jobs...)
+		provide(group.Jobs)
 	}
 	for _, addon := range manifest.Addons {
-		all = append(all, addon.Jobs...)
-	}
-	jobs := map[string][]string{}
-	for _, job := range all {
-		if !slices.Contains(jobs[job.Release], job.Name) {
-			jobs[job.Release] = append(jobs[job.Release], job.Name)
-		}
+		provide(addon.Jobs)
 	}
 	for _, release := range manifest.Releases {
 		deployment.Releases = append(deployment.Releases, serviceadapter.ServiceRelease{

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
@@ -45,13 +46,12 @@ func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparati
 		if dir = cmp.Or(dir, s.config.PreparedDir); !filepath.IsAbs(dir) {
 			return ErrNoDirectory
 		}
-		p := &preparer{session: s}
+		p := &preparer{session: s, done: &Preparation{Dir: dir}}
 		if err := p.checkServices(); err != nil {
 			return fmt.Errorf("checking the configuration: %w", err)
 		}
-		s.config.CacheDir, s.config.PreparedDir = dir, ""
-		done, err = p.prepare(ctx)
-		return err
+		s.config.CacheDir, s.config.PreparedDir, done = dir, "", p.done
+		return p.prepare(ctx)
 	})
 	return done, err
 }
@@ -65,11 +65,10 @@ func (p *preparer) checkServices() error {
 	}
 	for _, pak := range p.paks {
 		for _, service := range pak.Services {
-			_, planErr := operatorPlans(service, p.config.Services[service.Name].Plans, p.getenv)
+			_, planErr := operatorPlans(service, p.config.Services[service.Name].Plans, p.Getenv)
 			_, provisionErr := p.provisionDefaults(service)
 			_, bindErr := p.bindDefaults(service)
-			failed = append(failed, planErr, provisionErr, bindErr)
-			failed = append(failed, p.checkSecure(service), p.checkConfigs(service))
+			failed = append(failed, planErr, provisionErr, bindErr, p.checkSecure(service), p.checkConfigs(service))
 		}
 	}
 	return errors.Join(failed...)
@@ -103,52 +102,42 @@ func (p *preparer) checkSecure(service *brokerpak.Service) error {
 	return nil
 }
 
-// checkConfigs refuses a service that always returns a BOSH config to a broker that takes none.
+// checkConfigs refuses a service that always returns a BOSH config to a broker that takes none, and tells of one whose requests will be
+// refused when they need one.
 func (p *preparer) checkConfigs(service *brokerpak.Service) error {
 	bosh := service.Provision.Bosh
-	if !p.config.DisableBoshConfigs || bosh == nil {
+	if !p.config.DisableBoshConfigs || bosh == nil || len(bosh.Configs) == 0 {
 		return nil
 	}
-	for _, kind := range value.Keys(bosh.Configs) {
+	kinds := value.Keys(bosh.Configs)
+	for _, kind := range kinds {
 		if bosh.Configs[kind].If == nil {
 			return fmt.Errorf("service %q returns a BOSH config (%s) for every instance: disable_bosh_configs, the broker's and the adapter's, must be false",
 				service.Name, kind)
 		}
 	}
+	p.warnf("service %q may return BOSH configs (%s); with disable_bosh_configs such requests are refused", service.Name, strings.Join(kinds, ", "))
 	return nil
 }
 
-// warnOfConfigs tells of services whose requests will be refused when they need a BOSH config.
-func (p *preparer) warnOfConfigs() []string {
-	var warnings []string
-	for _, pak := range p.paks {
-		for _, service := range pak.Services {
-			if bosh := service.Provision.Bosh; p.config.DisableBoshConfigs && bosh != nil && len(bosh.Configs) > 0 {
-				warnings = append(warnings, fmt.Sprintf("service %q may return BOSH configs (%s); with disable_bosh_configs such requests are refused",
-					service.Name, strings.Join(value.Keys(bosh.Configs), ", ")))
-			}
-		}
-	}
-	return warnings
-}
-
 // prepare prepares all paks that are directories: the binaries of a zip lie elsewhere in each adapter's cache.
-func (p *preparer) prepare(ctx context.Context) (*Preparation, error) {
-	p.done = &Preparation{Dir: p.config.CacheDir, Warnings: p.warnOfConfigs()}
+func (p *preparer) prepare(ctx context.Context) error {
 	if _, err := p.manager(nil); err != nil { // makes the directories, that of a local state too
-		return nil, err
+		return err
 	}
-	defer p.close()
+	defer func() {
+		if err := os.RemoveAll(p.trial); err != nil {
+			p.logger.Warn("removing a temporary directory", "error", err)
+		}
+	}()
 	for _, pak := range p.paks {
 		if pak.IsZip() {
-			p.done.Warnings = append(p.done.Warnings, fmt.Sprintf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path))
-			continue
-		}
-		if err := p.pak(ctx, pak); err != nil {
-			return nil, err
+			p.warnf("pak %s is a zip and is not prepared; unpack it with service-adapter pak unpack", pak.Path)
+		} else if err := p.pak(ctx, pak); err != nil {
+			return err
 		}
 	}
-	return p.done, nil
+	return nil
 }
 
 // preparer prepares with the configured state backend as long as it works.
@@ -159,18 +148,16 @@ type preparer struct {
 	trial string
 }
 
-func (p *preparer) close() {
-	if p.trial == "" {
-		return
-	}
-	if err := os.RemoveAll(p.trial); err != nil {
-		p.logger.Warn("removing a temporary directory", "error", err)
-	}
+func (p *preparer) warnf(format string, args ...any) {
+	p.done.Warnings = append(p.done.Warnings, fmt.Sprintf(format, args...))
 }
 
 // pak prepares the templates of a pak, and the directory in which every command looks at states.
 func (p *preparer) pak(ctx context.Context, pak *brokerpak.Pak) error {
-	if !usesTofu(pak) {
+	usesTofu := func(service *brokerpak.Service) bool {
+		return len(service.Provision.Templates)+len(service.Bind.Templates) > 0
+	}
+	if !slices.ContainsFunc(pak.Services, usesTofu) {
 		return nil
 	}
 	err := p.initialise(ctx, pak, func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error {
@@ -210,15 +197,6 @@ func (p *preparer) action(ctx context.Context, pak *brokerpak.Pak, name string, 
 	return nil
 }
 
-func usesTofu(pak *brokerpak.Pak) bool {
-	for _, service := range pak.Services {
-		if len(service.Provision.Templates)+len(service.Bind.Templates) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // work is what is done with one state backend.
 type work func(ctx context.Context, engine *tofu.Engine, installation opentofu.Installation) error
 
@@ -240,8 +218,7 @@ func (p *preparer) initialise(ctx context.Context, pak *brokerpak.Pak, do work) 
 	if err := p.with(ctx, p.local(), pak, do); err != nil {
 		return err
 	}
-	p.done.Warnings = append(p.done.Warnings, fmt.Sprintf("the state backend %s does not work now, so the rest is initialised when it is first used: %v",
-		p.config.State.Type, err))
+	p.warnf("the state backend %s does not work now, so the rest is initialised when it is first used: %v", p.config.State.Type, err)
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
 		Known: p.Remembered, Forgotten: p.Forgotten, Owner: lifecycle.OwnerOf(p.Body),
 	}
-	ctx = s.interruptible(ctx)
+	ctx = s.Interruptible(ctx)
 	if p.Check {
 		return nil, s.check(ctx, request)
 	}

@@ -33,18 +33,18 @@ type recording struct {
 type recorder struct{ *session }
 
 // record keeps a request where the operator has asked for it. A failure is logged and changes nothing else.
-func (s recorder) record(command string, params serviceadapter.InputParams) {
+func (s recorder) record(params serviceadapter.InputParams) {
 	if s.config.RecordRequests == "" {
 		return
 	}
-	if err := s.write(command, params); err != nil {
+	if err := s.write(params); err != nil {
 		s.logger.Warn("recording the request", "error", err)
 	}
 }
 
-func (s recorder) write(command string, params serviceadapter.InputParams) error {
+func (s recorder) write(params serviceadapter.InputParams) error {
 	now := time.Now().UTC()
-	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: command, Input: params}, "", "  ")
+	text, err := json.MarshalIndent(recording{Time: now.Format(time.RFC3339Nano), Command: s.command, Input: params}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s recorder) write(command string, params serviceadapter.InputParams) error
 	if err := os.MkdirAll(s.config.RecordRequests, 0o700); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s-%s-%d.json", now.Format("20060102T150405.000000000Z"), command, os.Getpid())
+	name := fmt.Sprintf("%s-%s-%d.json", now.Format("20060102T150405.000000000Z"), s.command, os.Getpid())
 	if err := os.WriteFile(filepath.Join(s.config.RecordRequests, name), []byte(masked), 0o600); err != nil {
 		return err
 	}
@@ -107,12 +107,11 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 	call := newCall(invocation)
 	var made []byte
 	err := call.withSession(func(s *session) error {
-		in, err := decodeBindInput(recorded.Command, recorded.Input)
+		request, size, err := decodeBindInput(recorded.Command, recorded.Input)
 		if err != nil {
 			return err
 		}
-		request, err := s.bindRequest(in)
-		if err != nil {
+		if err := s.completeBind(request, size); err != nil {
 			return err
 		}
 		scope, err := newBinder(s.bareManager()).Resolve(*request)

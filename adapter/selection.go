@@ -53,7 +53,7 @@ func (s *session) choose(h hints) (*selection, error) {
 	if err := s.chooseService(h, chosen); err != nil {
 		return nil, err
 	}
-	plans, err := operatorPlans(chosen.service, s.config.Services[chosen.service.Name].Plans, s.getenv)
+	plans, err := operatorPlans(chosen.service, s.config.Services[chosen.service.Name].Plans, s.Getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,12 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/provision"
-	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
 )
 
 // session is what every command works with: configuration, paks and environment.
 type session struct {
-	command string
+	call
 	// user is who runs an operator's command, as far as the environment tells; the broker does not say on whose behalf it calls.
 	user   string
 	config Config
@@ -29,10 +28,6 @@ type session struct {
 	// instanceLimit is how long work on an instance may take where no request waits for it, else 0.
 	instanceLimit time.Duration
 	paks          []*brokerpak.Pak
-	getenv        func(string) (string, bool)
-	interruptible func(context.Context) context.Context
-	logger        *slog.Logger
-	secrets       *redact.Secrets
 	// check looks at what a provision template made when the broker only compares manifests. It changes nothing.
 	check func(context.Context, provision.Request) error
 }
@@ -43,11 +38,9 @@ func newSession(c *call) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
-		command: c.command, config: config, getenv: c.Getenv, interruptible: c.Interruptible, secrets: c.secrets, logger: newLogger(c.stderr, logLevel(config.LogLevel)),
-	}
+	s := &session{call: *c, config: config}
 	config.addSecrets(s.secrets)
-	s.check = s.warnOfPending
+	s.logger, s.check = newLogger(s.stderr, logLevel(config.LogLevel)), s.warnOfPending
 	if warning != "" {
 		s.logger.Warn("reading the configuration", "warning", warning)
 	}
@@ -89,11 +82,8 @@ func (s *session) close() {
 // provisionDefaults are the operator's default variables of a service, general ones first; the environment wins over the file.
 func (s *session) provisionDefaults(service *brokerpak.Service) ([]map[string]any, error) {
 	general, err := s.jsonVariable("GSB_PROVISION_DEFAULTS")
-	if err != nil {
-		return nil, err
-	}
-	own, err := s.jsonVariable("GSB_SERVICE_" + service.EnvName() + "_PROVISION_DEFAULTS")
-	if err != nil {
+	own, ownErr := s.jsonVariable("GSB_SERVICE_" + service.EnvName() + "_PROVISION_DEFAULTS")
+	if err := errors.Join(err, ownErr); err != nil {
 		return nil, err
 	}
 	return []map[string]any{
@@ -118,7 +108,7 @@ func normalised(m map[string]any) map[string]any {
 
 // jsonVariable reads an environment variable that holds a JSON object; unset and empty are nil.
 func (s *session) jsonVariable(name string) (map[string]any, error) {
-	text, ok := s.getenv(name)
+	text, ok := s.Getenv(name)
 	if !ok || text == "" {
 		return nil, nil
 	}
@@ -132,7 +122,7 @@ func (s *session) jsonVariable(name string) (map[string]any, error) {
 
 // variable looks up an environment variable whose value may be a secret.
 func (s *session) variable(name string) (string, bool) {
-	text, ok := s.getenv(name)
+	text, ok := s.Getenv(name)
 	s.secrets.AddValues(map[string]any{name: text})
 	return text, ok
 }
