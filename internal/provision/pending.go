@@ -11,7 +11,6 @@ import (
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tfjson"
-	"service-adapter/internal/tofu"
 )
 
 // Planned is what Apply would do to an instance.
@@ -24,57 +23,51 @@ type Planned struct {
 
 // Pending tells whether Apply would change anything, and changes nothing.
 func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
-	reasons, err := p.compare(ctx, r, func(*run, *tofu.Prepared) error { return nil })
-	return len(reasons) > 0, err
+	planned, err := p.compare(ctx, r, false)
+	return len(planned.Reasons) > 0, err
 }
 
 // Plan tells what Apply would do, and changes nothing.
 func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
-	planned := &Planned{}
-	var err error
-	planned.Reasons, err = p.compare(ctx, r, func(w *run, prepared *tofu.Prepared) error {
-		err := w.wanted.StoreWith(w.space)
-		if err != nil {
-			return err
-		}
-		planned.Resources, err = w.space.Plan(ctx, prepared, w.wanted.Inputs, false)
-		return err
-	})
-	return planned, err
+	planned, err := p.compare(ctx, r, true)
+	return &planned, err
 }
 
-// compare compares an instance with what is wanted, and returns why OpenTofu would run. Where it would, then is called with the
-// workspace and the prepared template. Errors are those that Apply would have.
-func (p *Provisioner) compare(ctx context.Context, r Request, then func(w *run, prepared *tofu.Prepared) error) ([]string, error) {
+// compare compares an instance with what is wanted, and tells why OpenTofu would run, and with resources what it would do to them. Errors are
+// those that Apply would have.
+func (p *Provisioner) compare(ctx context.Context, r Request, resources bool) (planned Planned, err error) {
 	w, err := p.begin(ctx, r)
 	if err != nil {
-		return nil, err
+		return planned, err
 	}
 	defer func() { p.Close(w.space) }()
 	state, err := w.space.State(ctx, w.installation)
 	switch {
 	case err != nil:
-		return nil, err
+		return planned, err
 	case state == nil && !r.Known:
-		return []string{"nothing was made yet"}, nil
+		return Planned{Reasons: []string{"nothing was made yet"}}, nil
 	case state == nil:
-		return nil, ErrStateMissing
+		return planned, ErrStateMissing
 	case state.Destroying:
-		return nil, errDestroying
+		return planned, errDestroying
 	}
 	record, err := lifecycle.DecodeRecord(state.Record)
 	if err != nil {
-		return nil, err
+		return planned, err
 	}
 	prepared, err := w.inherit(ctx, state, record)
 	if err != nil {
-		return nil, err
+		return planned, err
 	}
-	reasons, err := w.reasons(state, record)
-	if err == nil && len(reasons) > 0 {
-		err = then(w, prepared)
+	planned.Reasons, err = w.reasons(state, record)
+	if err == nil && resources && len(planned.Reasons) > 0 {
+		err = w.wanted.StoreWith(w.space)
+		if err == nil {
+			planned.Resources, err = w.space.Plan(ctx, prepared, w.wanted.Inputs, false)
+		}
 	}
-	return reasons, err
+	return planned, err
 }
 
 // reasons tell why OpenTofu would run.
