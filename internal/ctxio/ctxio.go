@@ -1,4 +1,4 @@
-// Package ctxio makes readers end with a context, so that a long copy can be interrupted.
+// Package ctxio makes what heeds no context end with one: a long copy can be interrupted, and an answer is not waited for for ever.
 package ctxio
 
 import (
@@ -21,4 +21,24 @@ func (r *reader) Read(buffer []byte) (int, error) {
 		return 0, fmt.Errorf("reading: %w", err)
 	}
 	return r.from.Read(buffer)
+}
+
+// Await waits for an answer until the context ends. What is asked goes on then, and nobody gets its answer.
+func Await[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	type answer struct {
+		found T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		found, err := ask()
+		answers <- answer{found, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.found, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }

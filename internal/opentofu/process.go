@@ -2,12 +2,14 @@ package opentofu
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -45,16 +47,11 @@ func (p Process) Alive() bool {
 // Age is how long ago the process started, 0 where the kernel does not tell.
 func (p Process) Age() time.Duration {
 	const ticks = 100 // a second, on all platforms
-	text, err := os.ReadFile("/proc/uptime")
-	fields := bytes.Fields(text)
-	if err != nil || len(fields) == 0 {
+	var system syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&system); err != nil {
 		return 0
 	}
-	uptime, err := strconv.ParseFloat(string(fields[0]), 64)
-	if err != nil {
-		return 0
-	}
-	return time.Duration((uptime - float64(p.Start)/ticks) * float64(time.Second))
+	return time.Duration(system.Uptime)*time.Second - time.Duration(p.Start)*time.Second/ticks //nolint:gosec // it is no negative number
 }
 
 // statusOf reads /proc/PID/stat. Its second field, the program's name, may hold anything, so fields count from its end.
@@ -68,14 +65,12 @@ func statusOf(pid int) (status, error) {
 	if len(fields) <= start {
 		return status{}, fmt.Errorf("reading process %d: unknown format", pid)
 	}
-	s := status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X'}
-	if s.group, err = strconv.Atoi(string(fields[group])); err != nil {
+	leader, err := strconv.Atoi(string(fields[group]))
+	began, startErr := strconv.ParseUint(string(fields[start]), 10, 64)
+	if err := errors.Join(err, startErr); err != nil {
 		return status{}, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	if s.start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
-		return status{}, fmt.Errorf("reading process %d: %w", pid, err)
-	}
-	return s, nil
+	return status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X', group: leader, start: began}, nil
 }
 
 // Orphaned tells whether the leader of a process group is dead while members of it still run. As long as it has members the

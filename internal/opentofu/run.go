@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"service-adapter/internal/redact"
+	"service-adapter/internal/value"
 )
 
 // Runner runs OpenTofu.
@@ -175,25 +175,22 @@ const (
 // Environment is the whole environment of a run. Programs are looked for in the paks, then in the directories of a PATH that a pak asks
 // for, then in the usual ones.
 func (r Runner) Environment(i Installation, run map[string]string) []string {
-	env := map[string]string{}
-	maps.Copy(env, r.Env)
 	path := slices.Clone(i.Path)
-	if wanted := env["PATH"]; wanted != "" {
+	if wanted := r.Env["PATH"]; wanted != "" {
 		path = append(path, wanted)
 	}
-	maps.Copy(env, map[string]string{
+	env := value.Merge(r.Env, map[string]string{
 		"PATH":               strings.Join(append(path, "/usr/local/bin", "/usr/bin", "/bin"), string(filepath.ListSeparator)),
 		"LANG":               "C.UTF-8",
 		"TF_IN_AUTOMATION":   "1",
 		"TF_INPUT":           "0",
 		"CHECKPOINT_DISABLE": "1",
-	})
-	maps.Copy(env, run)
+	}, run)
 	if _, chosen := env[garbage]; !chosen && i.light() {
 		env[garbage] = fewCollections
 	}
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(env)) {
+	for _, name := range value.Keys(env) {
 		list = append(list, name+"="+env[name])
 	}
 	return list

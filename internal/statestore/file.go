@@ -14,7 +14,6 @@ import (
 // stateFile is the open file of a state, under its lock.
 type stateFile struct {
 	*os.File
-	path    string
 	deleted bool // what lies at the path by now is another workspace's
 }
 
@@ -41,13 +40,13 @@ func (f *stateFile) lock() (current bool, err error) {
 		return false, f.holder()
 	}
 	if err != nil {
-		return false, fmt.Errorf("locking %q: %w", f.path, err)
+		return false, fmt.Errorf("locking %q: %w", f.Name(), err)
 	}
 	opened, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
-	present, err := os.Stat(f.path)
+	present, err := os.Stat(f.Name())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -83,14 +82,14 @@ func (f *stateFile) holder() *HeldError {
 }
 
 func (f *stateFile) infoPath() string {
-	return filepath.Join(filepath.Dir(f.path), "."+stateName+".lock.info")
+	return filepath.Join(filepath.Dir(f.Name()), "."+stateName+".lock.info")
 }
 
 // describe writes down for what the lock is held, for those who find it held. Another process may look before that, so it is the first
 // thing to do.
 func (f *stateFile) describe(operation string) error {
 	text, err := json.Marshal(lockInfo{
-		HeldError: HeldError{ID: NewID(), Who: Who(), Operation: operation, Created: time.Now().UTC()}, Info: "without OpenTofu", Path: f.path,
+		HeldError: HeldError{ID: NewID(), Who: Who(), Operation: operation, Created: time.Now().UTC()}, Info: "without OpenTofu", Path: f.Name(),
 	})
 	if err != nil {
 		return err
@@ -109,7 +108,7 @@ func (f *stateFile) overwrite(text []byte) error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(f.path))
+		err = syncDir(filepath.Dir(f.Name()))
 	}
 	return err
 }

@@ -105,7 +105,7 @@ func (f *Files) Locked(ctx context.Context) (int, error) {
 		if err != nil {
 			continue // it was removed since
 		}
-		lock, state := syscall.Flock_t{Type: syscall.F_WRLCK}, stateFile{File: file, path: file.Name()}
+		lock, state := syscall.Flock_t{Type: syscall.F_WRLCK}, stateFile{File: file}
 		if _, err := os.Stat(state.infoPath()); err == nil && syscall.FcntlFlock(file.Fd(), getLock, &lock) == nil && lock.Type != syscall.F_UNLCK {
 			locked++
 		}
@@ -352,7 +352,7 @@ func (f *Files) open(ctx context.Context, workspace string, flags int) (*stateFi
 		if err != nil {
 			return nil, err
 		}
-		file := &stateFile{File: opened, path: path}
+		file := &stateFile{File: opened}
 		current, err := file.lock()
 		if err == nil && current {
 			return file, nil

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"service-adapter/internal/ctxio"
 )
 
 // PostgresConfig is the configuration of OpenTofu's backend pg.
@@ -29,6 +31,8 @@ const nowhere = "/dev/null/none"
 // session; the locks here belong to a transaction and are of the same space. There is another lock, one for all rows of the table,
 // that OpenTofu takes to create a workspace. It is not taken here, nor heeded: one statement either makes the row or finds it, and while somebody
 // holds that lock all other runs of OpenTofu fail that begin to work on any row.
+//
+// The driver heeds contexts, but not while a server that it has reached does not answer; so whoever asks waits no longer than the context.
 type postgres struct {
 	db                                          *sql.DB
 	read, list, locked, create, replace, delete string
@@ -122,7 +126,7 @@ func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 
 // ReadAll reads the rows of workspaces with one question, by name; those that do not exist are absent. After an error there are none.
 func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string][]byte, error) {
-	return await(ctx, func() (map[string][]byte, error) {
+	return ctxio.Await(ctx, func() (map[string][]byte, error) {
 		found := map[string][]byte{}
 		err := p.each(ctx, func(rows *sql.Rows) error {
 			var name string
@@ -142,7 +146,7 @@ func (p *postgres) ReadAll(ctx context.Context, workspaces []string) (map[string
 
 // List lists the rows.
 func (p *postgres) List(ctx context.Context) ([]string, error) {
-	names, err := await(ctx, func() (names []string, err error) {
+	names, err := ctxio.Await(ctx, func() (names []string, err error) {
 		err = p.each(ctx, func(rows *sql.Rows) error {
 			var name string
 			err := rows.Scan(&name)
@@ -174,7 +178,7 @@ func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query s
 
 // Locked counts the rows whose locks some session has.
 func (p *postgres) Locked(ctx context.Context) (int, error) {
-	return await(ctx, func() (locked int, err error) {
+	return ctxio.Await(ctx, func() (locked int, err error) {
 		err = p.db.QueryRowContext(ctx, p.locked).Scan(&locked)
 		return locked, explain(err)
 	})
@@ -186,19 +190,13 @@ func (p *postgres) Replace(ctx context.Context, workspace string, before, next [
 		return err
 	}
 	if len(before) == 0 {
-		made, err := p.change(ctx, p.create, workspace, string(next))
-		if err != nil {
-			return fmt.Errorf("creating workspace %q: %w", workspace, explain(err))
-		}
-		if made.changed {
-			return nil
+		// None is made where there is one.
+		if none, err := p.change(ctx, "creating", p.create, workspace, string(next)); !none {
+			return err
 		}
 	}
-	found, err := p.change(ctx, p.replace, workspace, string(before), string(next))
-	if err != nil {
-		return fmt.Errorf("writing the state of workspace %q: %w", workspace, explain(err))
-	}
-	return found.verdict()
+	_, err := p.change(ctx, "writing the state of", p.replace, workspace, string(before), string(next))
+	return err
 }
 
 // Delete deletes the row.
@@ -206,65 +204,39 @@ func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) 
 	if err := checkName(workspace); err != nil {
 		return err
 	}
-	found, err := p.change(ctx, p.delete, workspace, string(before))
-	if err != nil {
-		return fmt.Errorf("deleting workspace %q: %w", workspace, explain(err))
-	}
-	if found.missing && len(before) == 0 {
+	none, err := p.change(ctx, "deleting", p.delete, workspace, string(before))
+	if none && len(before) == 0 {
 		return nil
 	}
-	return found.verdict()
+	return err
 }
 
-// outcome is what a change of a row came to. A row that could not be made because there is one is missing as well.
-type outcome struct{ missing, locked, changed bool }
-
-func (o outcome) verdict() error {
-	switch {
-	case o.changed:
-		return nil
-	case o.missing || o.locked:
-		return ErrChanged
-	default:
-		return &HeldError{}
-	}
-}
-
-// change makes or changes a row by one of the statements for that. It asks a connection, and not the pool, which repeats what it asked for
-// when the connection ends before the answer: the second time a change that was made finds something else than it expects.
-func (p *postgres) change(ctx context.Context, statement string, arguments ...any) (outcome, error) {
-	return await(ctx, func() (found outcome, err error) {
+// change makes or changes the row of a workspace by one of the statements for that. The error is ErrChanged where the statement finds another
+// row than it expects, or none at all, or a *HeldError. It asks a connection, and not the pool, which repeats what it asked for when the
+// connection ends before the answer: the second time a change that was made finds something else than it expects.
+func (p *postgres) change(ctx context.Context, doing, statement, workspace string, states ...any) (none bool, err error) {
+	type outcome struct{ none, locked, changed bool }
+	found, err := ctxio.Await(ctx, func() (found outcome, err error) {
 		connection, err := p.db.Conn(ctx)
 		if err != nil {
 			return outcome{}, err
 		}
 		defer connection.Close() //nolint:errcheck // It goes back to the pool, which looks whether it is of use.
-		err = connection.QueryRowContext(ctx, statement, arguments...).Scan(&found.locked, &found.changed)
+		err = connection.QueryRowContext(ctx, statement, append([]any{workspace}, states...)...).Scan(&found.locked, &found.changed)
 		if errors.Is(err, sql.ErrNoRows) {
-			return outcome{missing: true}, nil
+			return outcome{none: true}, nil
 		}
 		return found, err
 	})
-}
-
-// await waits for an answer until the context ends. The driver heeds contexts, but not while a server that it has reached does not
-// answer; what it does then goes on until the server does, or is gone.
-func await[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	type answer struct {
-		found T
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		found, err := ask()
-		answers <- answer{found, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.found, a.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%s workspace %q: %w", doing, workspace, explain(err))
+	case found.changed:
+		return false, nil
+	case found.none || found.locked:
+		return found.none, ErrChanged
+	default:
+		return false, &HeldError{}
 	}
 }
 

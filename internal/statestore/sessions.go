@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"service-adapter/internal/ctxio"
 )
 
 // ErrPooled says that a pooler shares the server's sessions between clients, from one statement to the next. OpenTofu's locks belong to
@@ -31,7 +33,7 @@ func (p *postgres) CheckSessions(ctx context.Context) error {
 		defer client.Close() //nolint:errcheck // it is of no use any more
 		clients[n] = client
 	}
-	shared, err := await(ctx, func() (bool, error) { return share(ctx, clients) })
+	shared, err := ctxio.Await(ctx, func() (bool, error) { return share(ctx, clients) })
 	if err == nil && shared {
 		return ErrPooled
 	}

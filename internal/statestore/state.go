@@ -154,10 +154,8 @@ func (s *State) addResources(resources []stateResource) {
 	sum := sha256.Sum256(s.Record)
 	s.Complete = s.Nonce != "" && mark == hex.EncodeToString(sum[:])
 	s.Destroying = s.Applied != nil && !s.Marked
-	slices.Sort(s.Resources)
-	s.Resources = slices.Compact(s.Resources)
-	slices.Sort(s.Providers)
-	s.Providers = slices.Compact(s.Providers)
+	s.Resources = slices.Compact(slices.Sorted(slices.Values(s.Resources)))
+	s.Providers = slices.Compact(slices.Sorted(slices.Values(s.Providers)))
 }
 
 // valueOf is the value of a dynamic type in a state; nil for what has another shape.

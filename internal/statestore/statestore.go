@@ -7,7 +7,7 @@
 //	err = store.Replace(ctx, "b-1", before, next)         // ErrChanged, *HeldError: nothing was changed
 //	err = store.Delete(ctx, "b-1", next)
 //
-// It works on Linux and imports nothing of this module.
+// It works on Linux.
 package statestore
 
 import (

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"service-adapter/internal/ctxio"
 )
 
 // handshakeTime is how long a provider may take until it tells where it listens. A slower one is started by OpenTofu itself.
@@ -89,28 +91,20 @@ func (o Options) serve(ctx context.Context, executable, output string, lifeline 
 
 // awaitHandshake reads a provider's first line. What else it writes is nobody's; to read ends with the provider.
 func awaitHandshake(ctx context.Context, greeting *os.File) (listening, error) {
-	type answer struct {
-		line string
-		err  error
-	}
-	first := make(chan answer, 1)
-	go func() {
-		line, err := bufio.NewReader(io.LimitReader(greeting, mostGreeting)).ReadString('\n')
-		first <- answer{line, err}
-		_, _ = io.Copy(io.Discard, greeting)
-		_ = greeting.Close()
-	}()
 	limited, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
-	select {
-	case <-limited.Done():
-		return listening{}, fmt.Errorf("waiting for its handshake: %w", limited.Err())
-	case told := <-first:
-		if told.err != nil {
-			return listening{}, fmt.Errorf("reading its handshake: %w", told.err)
-		}
-		return parseHandshake(strings.TrimSpace(told.line))
+	line, err := ctxio.Await(limited, func() (string, error) {
+		line, err := bufio.NewReader(io.LimitReader(greeting, mostGreeting)).ReadString('\n')
+		go func() {
+			_, _ = io.Copy(io.Discard, greeting)
+			_ = greeting.Close()
+		}()
+		return line, err
+	})
+	if err != nil {
+		return listening{}, fmt.Errorf("waiting for its handshake: %w", err)
 	}
+	return parseHandshake(strings.TrimSpace(line))
 }
 
 // parseHandshake reads "1|6|unix|/path|grpc|", which is go-plugin's version, the version of the provider protocol, the address, the
