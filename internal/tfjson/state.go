@@ -60,17 +60,15 @@ func DecodeState(showJSON []byte) (*State, error) {
 // Find returns the only object of a resource, nil when the state has none. A resource with count or for_each that has several
 // objects is an error.
 func (s *State) Find(address string) (*Resource, error) {
-	var found *Resource
-	for i := range s.Resources {
-		switch {
-		case s.Resources[i].Address() != address:
-		case found != nil:
-			return nil, fmt.Errorf("the state has several objects of the resource %s", address)
-		default:
-			found = &s.Resources[i]
-		}
+	found := slices.DeleteFunc(slices.Clone(s.Resources), func(r Resource) bool { return r.Address() != address })
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &found[0], nil
+	default:
+		return nil, fmt.Errorf("the state has several objects of the resource %s", address)
 	}
-	return found, nil
 }
 
 // Attribute looks up a tf_attribute, TYPE.NAME.ATTRIBUTE, and tells whether anything in the attribute is sensitive. Parts behind the

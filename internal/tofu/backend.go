@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
+	"service-adapter/internal/value"
 )
 
 // Backend is an OpenTofu state backend with workspaces. Config becomes the content of a -backend-config file, so it may
@@ -56,10 +56,7 @@ func Local(dir string) Backend {
 
 // complete adds what the engine needs of a backend and the operator did not choose.
 func (b Backend) complete() Backend {
-	b.Config = maps.Clone(b.Config)
-	if b.Config == nil {
-		b.Config = map[string]any{}
-	}
+	b.Config = value.Merge(b.Config)
 	if b.Type != s3Type {
 		return b
 	}
@@ -85,8 +82,8 @@ func (b Backend) check() error {
 	case b.Type != localType:
 		return nil
 	}
-	dir, ok := b.Config[localWorkspaceDir].(string)
-	if !ok || !filepath.IsAbs(dir) {
+	dir := b.directory()
+	if !filepath.IsAbs(dir) {
 		return errors.New("state.config.dir must be an absolute path")
 	}
 	if err := writable(dir); err != nil {
@@ -108,14 +105,6 @@ func (b Backend) CheckUsed() error {
 			filepath.Dir(dir), err)
 	}
 	return nil
-}
-
-// supports refuses an OpenTofu that lacks what the backend needs.
-func (b Backend) supports(i opentofu.Installation) error {
-	if b.Type != s3Type || b.Config[s3Lockfile] != true || i.AtLeast(1, 10) {
-		return nil
-	}
-	return fmt.Errorf("state.type s3 needs OpenTofu 1.10 or newer, or a dynamodb_table for the locks, and this is %s", i.Version)
 }
 
 // locksLinger tells whether a lock outlives the process that took it. PostgreSQL's end with its connection, those of files with it.
@@ -169,10 +158,7 @@ func newStore(b Backend, files *statestore.Files, env map[string]string) statest
 			return nil
 		}
 	}
-	store, err := statestore.Postgres(config)
-	if err != nil {
-		return nil
-	}
+	store, _ := statestore.Postgres(config) // nil with an error
 	return store
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,16 +58,22 @@ func (s *session) encrypt(env map[string]string) error {
 	return nil
 }
 
-// askedKey returns the id of the key that OpenTofu asked for since forgetAsked, "" when it read no encrypted state.
-func (s *session) askedKey() (string, error) {
-	id, err := os.ReadFile(s.keysPath() + statestore.AskedSuffix)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+// readWithKey reads the state with the id of the key that encrypts it, which OpenTofu asks for only where it is encrypted.
+func (s *states) readWithKey(ctx context.Context, i opentofu.Installation) (snapshot, error) {
+	asked := s.keysPath() + statestore.AskedSuffix
+	if err := remove(asked); err != nil {
+		return snapshot{}, err
 	}
-	return strings.TrimSpace(string(id)), err
+	now, err := s.read(ctx, i)
+	if err != nil || now.direct || now.absent {
+		return now, err
+	}
+	id, err := os.ReadFile(asked)
+	if now.key = strings.TrimSpace(string(id)); errors.Is(err, fs.ErrNotExist) {
+		return now, nil
+	}
+	return now, err
 }
-
-func (s *session) forgetAsked() error { return remove(s.keysPath() + statestore.AskedSuffix) }
 
 // Reencrypt stores the workspace's state once more, encrypted with the current key, when it is encrypted with an old one, or not
 // encrypted and Encryption.AcceptUnencrypted is set. It reports whether it did. Resources are not touched and no provider is

@@ -17,6 +17,7 @@
 package tofu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,17 +91,11 @@ type Engine struct {
 // it and OpenTofu writes its states with mode 0666.
 func New(options Options) (*Engine, error) {
 	syscall.Umask(0o077)
-	if options.Grace == 0 {
-		options.Grace = 10 * time.Second
-	}
+	options.Grace = cmp.Or(options.Grace, 10*time.Second)
+	options.TempDir = cmp.Or(options.TempDir, "/tmp")
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	if options.StaleLock == nil {
 		options.StaleLock = func(string) time.Duration { return 0 }
-	}
-	if options.TempDir == "" {
-		options.TempDir = "/tmp"
-	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := checkDirs(&options); err != nil {
 		return nil, err

@@ -31,40 +31,38 @@ func backendFile(b Backend) object {
 	return object{"terraform": object{"backend": object{b.Type: object{}}}}
 }
 
-// guardFile declares the guard. prevent_destroy and a nonce of its own in each reservation make OpenTofu refuse the plan of
+// bindingFile declares the guard. prevent_destroy and a nonce of its own in each reservation make OpenTofu refuse the plan of
 // a reservation when the workspace already has one. OpenTofu's version is part of it because "state pull" tells its own
 // version instead of the one that wrote the state.
-func guardFile(version string) object {
+//
+// Beside it is a resource that is made last and destroyed first: it tells a finished apply of this record from a failed one. It is no
+// output, because outputs outlive a destroy that leaves the guard. That is what the output is for: the record of the last complete
+// apply. Its value, not only its depends_on, must need the resource, because OpenTofu stores an output that it knows when it plans
+// even when the apply fails.
+func bindingFile(m *hclfile.Module, version string) object {
+	const record, nonce = "var." + recordVariable, "var." + nonceVariable
+	complete := object{"input": "${sha256(" + record + ")}"}
+	if all := slices.Concat(m.Resources, m.Data, m.Modules); len(all) > 0 {
+		complete["depends_on"] = all
+	}
 	return object{
 		"variable": object{
 			recordVariable: object{"type": "string", "sensitive": true},
 			nonceVariable:  object{"type": "string"},
 		},
-		"resource": object{"terraform_data": object{"_binding": object{
-			"input":            object{"record": "${var." + recordVariable + "}", "tofu": version},
-			"triggers_replace": "${var." + nonceVariable + "}",
-			"lifecycle":        object{"prevent_destroy": true},
-		}}},
+		"resource": object{"terraform_data": object{
+			"_binding": object{
+				"input":            object{"record": "${" + record + "}", "tofu": version},
+				"triggers_replace": "${" + nonce + "}",
+				"lifecycle":        object{"prevent_destroy": true},
+			},
+			"_complete": complete,
+		}},
+		"output": object{statestore.AppliedOutput: object{
+			"value":     "${" + statestore.CompleteAddress + `.output == "" ? "" : ` + record + "}",
+			"sensitive": true,
+		}},
 	}
-}
-
-// bindingFile declares the guard and a resource that is made last and destroyed first: it tells a finished apply of this
-// record from a failed one. It is no output, because outputs outlive a destroy that leaves the guard. That is what the output
-// is for: the record of the last complete apply. Its value, not only its depends_on, must need the resource, because OpenTofu
-// stores an output that it knows when it plans even when the apply fails.
-func bindingFile(m *hclfile.Module, version string) object {
-	file := guardFile(version)
-	resources := file["resource"].(object)["terraform_data"].(object) //nolint:forcetypeassert // made above
-	complete := object{"input": "${sha256(var." + recordVariable + ")}"}
-	if all := slices.Concat(m.Resources, m.Data, m.Modules); len(all) > 0 {
-		complete["depends_on"] = all
-	}
-	resources["_complete"] = complete
-	file["output"] = object{statestore.AppliedOutput: object{
-		"value":     "${" + statestore.CompleteAddress + `.output == "" ? "" : var.` + recordVariable + "}",
-		"sensitive": true,
-	}}
-	return file
 }
 
 // templateFiles are the generated files that the apply and the destroy variant share.

@@ -34,10 +34,10 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir st
 	if err != nil {
 		return err
 	}
-	backendConfig := filepath.Join(dir, "backend.json")
-	cliConfig := filepath.Join(dir, "cli.tfrc")
 	mirror := filepath.Join(dir, "mirror")
-	home := filepath.Join(dir, "home")
+	home := filepath.Join(dir, "home") // what nobody needs afterwards
+	backendConfig := filepath.Join(home, "backend.json")
+	cliConfig := filepath.Join(home, "cli.tfrc")
 	if err := errors.Join(
 		os.MkdirAll(mirror, 0o700), os.Mkdir(home, 0o700),
 		os.WriteFile(backendConfig, []byte(backend), 0o600),
@@ -51,7 +51,7 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir st
 	_, err = e.again(ctx, i, opentofu.Command{
 		Args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
 		Dir:    filepath.Join(dir, applyVariant),
-		Output: filepath.Join(dir, "init"),
+		Output: filepath.Join(home, "init"),
 		Env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
 		Lock:   lock,
 		Mask:   e.mask(),
@@ -59,14 +59,8 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir st
 	if err != nil {
 		return err
 	}
-	if err := relink(filepath.Join(dir, applyVariant, dataDir), dir); err != nil {
-		return err
-	}
-	if err := dropHashes(filepath.Join(dir, applyVariant, lockName)); err != nil {
-		return err
-	}
-	return errors.Join(os.Remove(backendConfig), os.Remove(cliConfig), os.RemoveAll(home),
-		os.Remove(filepath.Join(dir, "init.stdout")), os.Remove(filepath.Join(dir, "init.stderr")))
+	initialised := filepath.Join(dir, applyVariant)
+	return errors.Join(relink(filepath.Join(initialised, dataDir), dir), dropHashes(filepath.Join(initialised, lockName)), os.RemoveAll(home))
 }
 
 // checkSessions refuses a database whose sessions are not those of its clients, before the first use.

@@ -139,28 +139,21 @@ func newLease(path string) *lease { return &lease{path: path + lockSuffix, owner
 // hold records who has the lease now, whose locked file this is.
 func (l *lease) hold(file *os.File) error {
 	l.file = file
-	err := l.removeMarks()
-	l.now = holder{Adapter: opentofu.Current(), Left: l.left()}
-	if err == nil {
-		err = l.record()
-	}
-	if err != nil {
+	if err := errors.Join(l.inherit(), l.removeMarks()); err != nil {
 		return errors.Join(err, l.release())
 	}
 	return nil
 }
 
-// left returns the beginnings of runs of former holders that did not end in order. A run that was under way when its adapter died
-// counts: nobody saw its end.
-func (l *lease) left() []time.Time {
-	former, known := readHolder(l.owner)
-	if !known {
-		return nil
-	}
+// inherit puts this process in the place of the former holder. What remains are the beginnings of runs that did not end in order. A run
+// that was under way when its adapter died counts: nobody saw its end.
+func (l *lease) inherit() error {
+	former := readHolder(l.owner)
+	l.now = holder{Adapter: opentofu.Current(), Left: former.Left}
 	if !former.Running.IsZero() {
-		former.Left = append(former.Left, former.Running)
+		l.now.Left = append(l.now.Left, former.Running)
 	}
-	return former.Left
+	return l.record()
 }
 
 // starts records that a run is about to be started, which may leave a lock of the state behind or not, and started the run that works under
@@ -204,19 +197,22 @@ func (l *lease) record() error {
 	return writeFile(l.owner, text)
 }
 
-// readHolder reads an owner's file; false when there is none.
-func readHolder(path string) (h holder, known bool) {
+// readHolder reads an owner's file; nobody is known to hold the lease where there is none.
+func readHolder(path string) (h holder) {
 	text, err := os.ReadFile(path) //nolint:gosec // in the cache directory
-	return h, err == nil && json.Unmarshal(text, &h) == nil
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return holder{}
+	}
+	return h
 }
 
 // byWhom names the process that has the lease of a path, to be put after "runs"; "" when it is not known.
 func byWhom(path string) string {
-	h, known := readHolder(path + ".json")
+	h := readHolder(path + ".json")
 	switch {
-	case known && h.Adapter.Alive():
+	case h.Adapter.Alive():
 		return fmt.Sprintf(" (of process %d)", h.Adapter.PID)
-	case known && h.Tofu != nil && h.Tofu.Alive():
+	case h.Tofu != nil && h.Tofu.Alive():
 		return fmt.Sprintf(" (of OpenTofu, process %d, whose adapter is dead)", h.Tofu.PID)
 	default:
 		return ""
@@ -234,7 +230,7 @@ func (h holder) over() bool {
 // abandon gives up a lock that nobody has but processes which a template left behind: they inherited it, and may live for ever. The next
 // try makes a new lock. Everybody who waits may do this, one at a time, and then the owner's file tells of a live adapter.
 func (l *lease) abandon(e *Engine) {
-	if h, known := readHolder(l.owner); !known || !h.over() {
+	if !readHolder(l.owner).over() {
 		return
 	}
 	runs, err := os.Open(filepath.Dir(l.path))
@@ -245,8 +241,8 @@ func (l *lease) abandon(e *Engine) {
 	if err := syscall.Flock(int(runs.Fd()), syscall.LOCK_EX); err != nil {
 		return
 	}
-	h, known := readHolder(l.owner)
-	if !known || !h.over() {
+	h := readHolder(l.owner)
+	if !h.over() {
 		return
 	}
 	users := opentofu.UsersOf(l.path)
@@ -255,8 +251,7 @@ func (l *lease) abandon(e *Engine) {
 		return
 	}
 	e.logger.Warn("going on although processes that a template left behind keep the lock of an earlier run", "lock", l.path, "processes", users)
-	l.now = holder{Adapter: opentofu.Current(), Left: l.left()}
-	if err := errors.Join(l.record(), remove(l.path)); err != nil {
+	if err := errors.Join(l.inherit(), remove(l.path)); err != nil {
 		e.logger.Warn("giving up a lock", "lock", l.path, "error", err)
 	}
 }
@@ -264,8 +259,8 @@ func (l *lease) abandon(e *Engine) {
 // killOrphans kills what is left of the holder's run when both the adapter and OpenTofu are dead, and stops an OpenTofu that runs for too
 // long after its adapter died.
 func (l *lease) killOrphans(e *Engine) {
-	h, known := readHolder(l.owner)
-	if !known || h.Tofu == nil || h.Adapter.Alive() {
+	h := readHolder(l.owner)
+	if h.Tofu == nil || h.Adapter.Alive() {
 		return
 	}
 	if h.Tofu.Alive() {

@@ -77,17 +77,12 @@ func patience(ctx context.Context) time.Time {
 func (s *session) patiently(ctx context.Context, i opentofu.Installation, c opentofu.Command) (output []byte, err error) {
 	err = s.whileHeld(ctx, func() error {
 		output, err = s.once(ctx, i, c)
-		held := s.heldBy(err)
-		if held != nil && s.stale(held) {
+		if held := s.heldBy(err); held != nil && s.stale(held) {
 			s.engine.logger.Warn("releasing a lock that was left behind", "workspace", s.name, "id", held.ID, "who", held.Who,
 				"created", held.Created, "operation", held.Operation)
 			if s.unlock(ctx, i, held.ID) == nil {
 				output, err = s.once(ctx, i, c)
-				held = s.heldBy(err)
 			}
-		}
-		if held != nil {
-			return held
 		}
 		return err
 	})
@@ -114,17 +109,20 @@ func (s *session) once(ctx context.Context, i opentofu.Installation, c opentofu.
 	return output, errors.Join(err, s.lease.ended(inOrder, err == nil && locks))
 }
 
-// heldBy returns the lock because of which a run failed, nil when it did not.
+// heldBy returns the lock because of which a run, or what is done without one, failed; nil when it did not.
 func (s *session) heldBy(err error) *LockError {
+	var held *statestore.HeldError
 	var failure *opentofu.Error
-	if !errors.As(err, &failure) || failure.Lock.Held == nil {
+	switch {
+	case errors.As(err, &held):
+	case !errors.As(err, &failure) || failure.Lock.Held == nil:
 		return nil
+	case s.engine.options.Backend.Type == pgType:
+		held = &statestore.HeldError{} // OpenTofu tells about the one who tried
+	default:
+		held = failure.Lock.Held
 	}
-	held := &LockError{Workspace: s.name}
-	if s.engine.options.Backend.Type != pgType { // which tells about the one who tried
-		held.HeldError = *failure.Lock.Held
-	}
-	return held
+	return &LockError{Workspace: s.name, HeldError: *held}
 }
 
 // again runs a command once more when two machines prepared the backend at the same moment.
@@ -183,10 +181,7 @@ func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id stri
 		}
 		id = held.ID
 	}
-	if err := w.unlock(ctx, i, id); err != nil {
-		return w.failed("unlocking", err)
-	}
-	return nil
+	return w.failed("unlocking", w.unlock(ctx, i, id))
 }
 
 // held asks who holds the lock by taking it, with a command that changes nothing.
@@ -221,13 +216,8 @@ func (s *session) whileHeld(ctx context.Context, try func() error) error {
 	end := patience(ctx)
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		err := try()
-		var locked *LockError
-		var held *statestore.HeldError
-		switch {
-		case errors.As(err, &locked):
-		case errors.As(err, &held):
-			locked = &LockError{Workspace: s.name, HeldError: *held}
-		default:
+		locked := s.heldBy(err)
+		if locked == nil {
 			return err
 		}
 		if time.Now().After(end) {

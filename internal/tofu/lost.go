@@ -37,16 +37,22 @@ func (w *Workspace) lost(stored *statestore.State) error {
 		}
 		return nil
 	}
-	resources := slices.DeleteFunc(opentofu.Created(text), func(address string) bool {
-		return stored != nil && slices.Contains(stored.Instances, address)
-	})
+	resources := w.beside(stored, opentofu.Created(text))
 	if len(resources) == 0 {
 		return nil
 	}
-	for n, address := range resources {
-		resources[n] = w.mask.Clean(address)
-	}
 	return &LostError{Resources: resources}
+}
+
+// beside returns which addresses of instances the stored state does not have, which may be nil. They show no secret.
+func (s *session) beside(stored *statestore.State, addresses []string) []string {
+	var others []string
+	for _, address := range addresses {
+		if stored == nil || !slices.Contains(stored.Instances, address) {
+			others = append(others, s.mask.Clean(address))
+		}
+	}
+	return others
 }
 
 // afterApply looks whose the workspace is after an apply that failed, within the grace even when the context has ended. The error is

@@ -124,10 +124,16 @@ func (e *Engine) key(i opentofu.Installation, t Template) (string, error) {
 
 // supports refuses an OpenTofu that lacks what the backend needs, or cannot ask another program for keys.
 func (e *Engine) supports(i opentofu.Installation) error {
-	if e.options.Encryption != nil && !i.AtLeast(1, 10) {
+	switch b := e.options.Backend; {
+	case i.AtLeast(1, 10):
+		return nil
+	case e.options.Encryption != nil:
 		return fmt.Errorf("state.encryption needs OpenTofu 1.10 or newer, and this is %s", i.Version)
+	case b.Type == s3Type && b.Config[s3Lockfile] == true:
+		return fmt.Errorf("state.type s3 needs OpenTofu 1.10 or newer, or a dynamodb_table for the locks, and this is %s", i.Version)
+	default:
+		return nil
 	}
-	return e.options.Backend.supports(i)
 }
 
 func interfaceOf(m *hclfile.Module) Interface {

@@ -81,18 +81,6 @@ func (s *states) readDirectly(ctx context.Context, i opentofu.Installation) (sna
 	return snapshot{text: text, state: state, key: key, stored: stored, direct: true}, true, nil
 }
 
-// readWithKey reads the state with the id of the key that encrypts it.
-func (s *states) readWithKey(ctx context.Context, i opentofu.Installation) (snapshot, error) {
-	if err := s.forgetAsked(); err != nil {
-		return snapshot{}, err
-	}
-	now, err := s.read(ctx, i)
-	if err == nil && !now.direct && !now.absent {
-		now.key, err = s.askedKey()
-	}
-	return now, err
-}
-
 // distrust leaves the rest of the work on this workspace to OpenTofu, whose errors everybody knows.
 func (s *states) distrust(ctx context.Context, err error) {
 	if ctx.Err() == nil {
@@ -169,15 +157,20 @@ func (s *states) replace(ctx context.Context, i opentofu.Installation, before sn
 	if err != nil {
 		return err
 	}
+	return s.put(ctx, i, before, readPlace, next)
+}
+
+// put stores a state in the place of the one that was read, and where there was none in the named place.
+func (s *states) put(ctx context.Context, i opentofu.Installation, before snapshot, in place, text []byte) error {
 	if before.direct && s.store != nil {
-		if err := s.replaceDirectly(ctx, before, next); !errors.Is(err, statestore.ErrUnsupported) {
+		if err := s.replaceDirectly(ctx, before, text); !errors.Is(err, statestore.ErrUnsupported) {
 			return err
 		}
 	}
 	if err := s.keepCopy(ctx); err != nil {
 		return err
 	}
-	return s.push(ctx, i, readPlace, next)
+	return s.push(ctx, i, in, text)
 }
 
 // swap stores a state in the place of the one that was found. The error is ErrExists when that was changed since. Done tells of what is

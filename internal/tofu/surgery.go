@@ -29,8 +29,8 @@ func (w Surgery) Backup(state *statestore.State) (path string, err error) {
 }
 
 // unique is a name for something of the workspace that nothing else has.
-func (w Surgery) unique(what string) string {
-	return fmt.Sprintf("%s-%s-%d", what, w.name, time.Now().UnixNano())
+func (s *session) unique(what string) string {
+	return fmt.Sprintf("%s-%s-%d", what, s.name, time.Now().UnixNano())
 }
 
 // OpenState returns the text of a state from a file: from one of Backup, from one that a backend stored, or from one in clear text.
@@ -138,16 +138,11 @@ func (s *states) restore(ctx context.Context, i opentofu.Installation, text []by
 	case before.state != nil:
 		return ErrExists
 	}
-	if before.direct && s.store != nil {
-		err := s.replaceDirectly(ctx, before, text)
-		if errors.Is(err, statestore.ErrChanged) {
-			return ErrExists
-		}
-		if !errors.Is(err, statestore.ErrUnsupported) {
-			return err
-		}
-	}
-	if err := s.push(ctx, i, namedPlace, text); err != nil {
+	err = s.put(ctx, i, before, namedPlace, text)
+	switch {
+	case errors.Is(err, statestore.ErrChanged):
+		return ErrExists
+	case err != nil:
 		return err
 	}
 	return s.keepCopy(ctx)

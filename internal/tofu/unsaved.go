@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
@@ -24,32 +23,31 @@ func (s *states) pushUnsaved(ctx context.Context, i opentofu.Installation) error
 	if err != nil || path == "" {
 		return err
 	}
-	if cut, err := cutOff(path); err != nil {
+	text, err := os.ReadFile(path) //nolint:gosec // a state of ours
+	if err != nil {
 		return err
-	} else if cut {
+	}
+	// States are JSON, encrypted ones too.
+	if !json.Valid(text) {
 		// The disk was full, too. What the backend has is all there is, and it has the record.
 		s.engine.logger.Warn("dropping a state that an earlier run could neither save nor write to its end", "workspace", s.name)
 		return os.Remove(path)
 	}
-	if err := s.pushOrSetAside(ctx, i, path); err != nil {
+	if s.engine.options.Encryption != nil {
+		text, err = s.decryptUnsaved(ctx, i, path)
+	}
+	if err == nil {
+		err = s.pushOrSetAside(ctx, i, path, text)
+	}
+	if err != nil {
 		return fmt.Errorf("saving the state that an earlier run left in %s: %w", path, err)
 	}
 	return nil
 }
 
-// cutOff tells whether a file with a state was not written to its end. States are JSON, encrypted ones too.
-func cutOff(path string) (bool, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // a state of ours
-	return err == nil && !json.Valid(text), err
-}
-
 // pushOrSetAside saves a state that was not saved. When another run changed the stored one meanwhile, theirs is what counts, and the
 // file must not block the workspace for ever.
-func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, path string) error {
-	text, err := s.readUnsaved(ctx, i, path)
-	if err != nil {
-		return err
-	}
+func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, path string, text []byte) error {
 	state, err := statestore.Parse(text)
 	if err != nil {
 		return err
@@ -80,38 +78,24 @@ func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, pa
 
 // setAside moves a superseded state out of the way, for people to look at, and tells what only it knows.
 func (s *states) setAside(path string, unsaved, stored *statestore.State) error {
-	name := fmt.Sprintf("superseded-%s-%d.tfstate", s.name, time.Now().UnixNano())
-	kept := filepath.Join(s.engine.options.CacheDir, name)
+	kept := filepath.Join(s.engine.options.CacheDir, s.unique("superseded")+".tfstate")
 	if err := errors.Join(os.Chmod(path, 0o600), os.Rename(path, kept)); err != nil {
 		return err
 	}
-	only := []string{}
+	var only []string
 	if unsaved != nil {
-		for _, address := range unsaved.Instances {
-			if stored == nil || !slices.Contains(stored.Instances, address) {
-				only = append(only, s.mask.Clean(address))
-			}
-		}
+		only = s.beside(stored, unsaved.Instances)
 	}
 	s.engine.logger.Warn("set aside a state that could not be saved: another run changed the stored one since",
 		"workspace", s.name, "file", kept, "only_there", only)
 	return nil
 }
 
-// readUnsaved returns the text of a state that OpenTofu could not save. It encrypts that as well, and only a directory of its own,
+// decryptUnsaved returns the text of a state that OpenTofu could not save. It encrypts that as well, and only a directory of its own,
 // without configuration and backend, reads such a file.
-func (s *states) readUnsaved(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
-	if s.engine.options.Encryption == nil {
-		return os.ReadFile(path) //nolint:gosec // in the scratch directory
-	}
+func (s *states) decryptUnsaved(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
 	dir := filepath.Join(s.dir, "unsaved")
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.Symlink(path, filepath.Join(dir, "terraform.tfstate")); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.Symlink(path, filepath.Join(dir, "terraform.tfstate"))); err != nil {
 		return nil, err
 	}
 	env, err := s.environment(false)

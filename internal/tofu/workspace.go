@@ -67,7 +67,8 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	}
 	session := &session{engine: e, name: workspace, dir: dir, lock: l.file, lease: l, mask: e.mask()}
 	w := &Workspace{states: &states{session: session, store: e.store}}
-	if err := errors.Join(w.makeScratch(), w.writeKeys()); err != nil {
+	// What an earlier run left is removed, except a state that it could not save.
+	if err := errors.Join(clearScratch(dir), os.MkdirAll(filepath.Join(dir, "tmp"), 0o700), w.writeKeys()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
 	}
 	return w, nil
@@ -80,14 +81,6 @@ func (w *Workspace) Close() error {
 		return fmt.Errorf("closing workspace %q: %w", w.name, err)
 	}
 	return nil
-}
-
-// makeScratch makes the scratch directory. What an earlier run left is removed, except a state that it could not save.
-func (s *session) makeScratch() error {
-	if err := clearScratch(s.dir); err != nil {
-		return err
-	}
-	return os.MkdirAll(filepath.Join(s.dir, "tmp"), 0o700)
 }
 
 // erroredState is the file in which OpenTofu keeps a state that it could not save.

@@ -96,16 +96,12 @@ func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string,
 			now, ok, err = direct.readDirectly(ctx, i)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading workspace %q: %w", name, err)
+	if !ok && err == nil {
+		err = e.reading(name, func(s *states) (err error) {
+			now, err = s.existing(ctx, i)
+			return err
+		})
 	}
-	if ok {
-		return now.state, nil
-	}
-	err = e.reading(name, func(s *states) (err error) {
-		now, err = s.existing(ctx, i)
-		return err
-	})
 	if err != nil {
 		return nil, fmt.Errorf("reading workspace %q: %w", name, err)
 	}
@@ -117,10 +113,10 @@ const peekPatience = 4 * time.Second
 
 // directory is where the local backend keeps its workspaces, "" for other backends.
 func (b Backend) directory() string {
-	dir, ok := b.Config[localWorkspaceDir].(string)
-	if !ok || b.Type != localType {
+	if b.Type != localType {
 		return ""
 	}
+	dir, _ := b.Config[localWorkspaceDir].(string)
 	return dir
 }
 
