@@ -110,7 +110,7 @@ has the same cache directory; this saves all that are left in one, such as that 
 	}
 	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")
 	return withOperator(command, streams, &options, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
-		names, err := operator.Unsaved()
+		names, err := operator.Engine.Unsaved()
 		if err != nil {
 			return err
 		}

@@ -174,22 +174,17 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 		if err == nil {
 			results[i].Plan, results[i].Changes, err = check.Instance(ctx, text, broker)
 		}
-		results[i].conclude(err)
+		for _, change := range results[i].Changes {
+			results[i].Effect = max(results[i].Effect, change.Effect)
+		}
+		if err != nil {
+			results[i].Effect, results[i].Error, results[i].other = adapter.Unknown, err.Error(), errors.Is(err, adapter.ErrOtherService)
+		}
 	}, func(int, *progress) {})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return p.tell(streams, results)
-}
-
-// conclude sets the effect on an instance that was checked with this error.
-func (c *checkedInstance) conclude(err error) {
-	for _, change := range c.Changes {
-		c.Effect = max(c.Effect, change.Effect)
-	}
-	if err != nil {
-		c.Effect, c.Error, c.other = adapter.Unknown, err.Error(), errors.Is(err, adapter.ErrOtherService)
-	}
 }
 
 // tell prints the summaries, and the instances that there is something to say of.

@@ -159,9 +159,6 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if err != nil {
 		return false, err
 	}
-	if dry && !exists {
-		return true, nil
-	}
 	reader, err := m.Reader(ctx, nil)
 	if err != nil {
 		return false, err

@@ -1,10 +1,12 @@
 package lifecycle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/fault"
@@ -29,20 +31,9 @@ func Meaning(err error, rules []brokerpak.ErrorRule, commands ...string) error {
 		case "49":
 			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 		default:
-			message := rule.Message
-			if message == "" {
-				message = sentence(run)
-			}
-			return &fault.UserError{Message: message, Err: err}
+			said := strings.TrimSuffix(run.Summary+": "+run.Detail, ": ")
+			return &fault.UserError{Message: cmp.Or(rule.Message, said), Err: err}
 		}
 	}
 	return err
-}
-
-// sentence is what OpenTofu reported, for a user.
-func sentence(run *opentofu.Error) string {
-	if run.Detail == "" {
-		return run.Summary
-	}
-	return run.Summary + ": " + run.Detail
 }
