@@ -13,6 +13,7 @@ import (
 
 	"service-adapter/internal/redact"
 	"service-adapter/internal/tofu"
+	"service-adapter/internal/value"
 )
 
 // Config is the operator's configuration. Every key can also be set by the environment variable SERVICE_ADAPTER_<KEY>, in upper
@@ -119,7 +120,7 @@ func loadConfig(getenv func(string) (string, bool)) (config Config, warning stri
 	if err != nil {
 		return Config{}, "", err
 	}
-	_, fileErr := DecodeStrict(path, "", text, &config)
+	fileErr := DecodeStrict(path, "", text, &config)
 	if fileErr == nil {
 		warning = config.exposed(path)
 	}
@@ -183,13 +184,8 @@ func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 		if !ok || text == "" || variable == ConfigVariable {
 			continue
 		}
-		source := "environment variable " + variable
 		replacement := reflect.New(fields.Field(i).Type())
-		found, err := DecodeStrict(source, key, text, replacement.Interface())
-		if err == nil && !found {
-			err = fmt.Errorf("%s: it must be YAML", source)
-		}
-		if err != nil {
+		if err := DecodeStrict("environment variable "+variable, key, text, replacement.Interface()); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -253,10 +249,7 @@ func (c *Config) maxRequest() int { return cmp.Or(c.MaxRequestKB, defaultMaxRequ
 // addSecrets adds the keys of states, and the credentials among the settings of the backend and what operators set for services.
 func (c *Config) addSecrets(secrets *redact.Secrets) {
 	if keys := c.State.Encryption; keys != nil {
-		secrets.Add(keys.Key)
-		for _, old := range keys.OldKeys {
-			secrets.Add(old)
-		}
+		secrets.Add(keys.Key, value.Texts(keys.OldKeys))
 	}
 	values := []map[string]any{c.State.Config, c.Config, c.ProvisionDefaults, c.ErrandProperties}
 	for _, service := range c.Services {

@@ -18,16 +18,18 @@ import (
 
 // DecodeStrict decodes one YAML document into a type whose fields have the keys of it. Unknown and repeated keys and values of the wrong type are
 // errors with their place, all of them at once; no error shows a value, which may be a secret. root is the key that the
-// document is the value of, "" for a whole configuration. It reports whether there was a document.
-func DecodeStrict(source, root, text string, target any) (found bool, err error) {
+// document is the value of, "" for a whole configuration, which may be empty.
+func DecodeStrict(source, root, text string, target any) error {
 	document, second, err := yamltree.Read(text)
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	} else if err != nil {
-		return false, fmt.Errorf("%s: %s", source, yamltree.SyntaxError(err))
-	}
-	if second != nil {
-		return false, fmt.Errorf("%s: only one YAML document is allowed", source)
+	switch {
+	case errors.Is(err, io.EOF) && root == "":
+		return nil
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: it must be YAML", source)
+	case err != nil:
+		return fmt.Errorf("%s: %s", source, yamltree.SyntaxError(err))
+	case second != nil:
+		return fmt.Errorf("%s: only one YAML document is allowed", source)
 	}
 	checker := checker{source: source, root: root}
 	flat, faults := yamltree.Flatten(document)
@@ -37,12 +39,12 @@ func DecodeStrict(source, root, text string, target any) (found bool, err error)
 	plainDates(flat)
 	checker.check(flat, reflect.TypeOf(target).Elem(), root)
 	if err := errors.Join(checker.failed...); err != nil {
-		return true, err
+		return err
 	}
-	if err := flat.Decode(target); err != nil {
-		return true, fmt.Errorf("%s: the YAML cannot be used", source)
+	if flat.Decode(target) != nil {
+		return fmt.Errorf("%s: the YAML cannot be used", source)
 	}
-	return true, nil
+	return nil
 }
 
 // checker compares a document with the type it is for.

@@ -46,9 +46,7 @@ func EffectRules() []EffectRule { return effectRules }
 
 var effectRules = []EffectRule{ //nolint:gochecknoglobals // a constant table
 	rule("OpenTofu destroys or replaces a resource", DataAtRisk, "what the resource holds is lost",
-		func(s subject) bool {
-			return s.OpenTofu == tfjson.Destroy || s.OpenTofu == tfjson.Replace
-		}),
+		func(s subject) bool { return s.OpenTofu == tfjson.Destroy || s.OpenTofu == tfjson.Replace }),
 	rule("OpenTofu makes or changes a resource, or outputs", OpenTofuRuns, "OpenTofu does it with the next update",
 		func(s subject) bool { return s.OpenTofu != "" }),
 	rule("an instance group that is an errand, in whole or in part", Metadata, "it has no VM until it runs",

@@ -76,16 +76,13 @@ func Evaluate(invocation Invocation, question Question) (map[string]Variable, er
 	})
 	var variables map[string]Variable
 	err := call.withSession(func(s *session) (err error) {
-		variables, err = evaluation{s}.evaluate(question)
+		variables, err = evaluate(s, question)
 		return err
 	})
 	return variables, err
 }
 
-// evaluation answers one question.
-type evaluation struct{ *session }
-
-func (s evaluation) evaluate(question Question) (map[string]Variable, error) {
+func evaluate(s *session, question Question) (map[string]Variable, error) {
 	var body map[string]any
 	if question.Request != "" {
 		if err := decodeBody("the request", question.Request, &body); err != nil {
@@ -96,27 +93,21 @@ func (s evaluation) evaluate(question Question) (map[string]Variable, error) {
 	if err := yaml.Unmarshal([]byte(question.Instance), &state); err != nil {
 		return nil, fmt.Errorf("reading the instance: %w", err)
 	}
-	property := map[string]any{}
-	if question.Service != "" {
-		property["service"] = question.Service
-	}
-	if question.Plan != "" {
-		property["plan"] = question.Plan
-	}
+	property := map[string]any{"service": question.Service, "plan": question.Plan}
 	chosen, err := s.choose(hints{properties: map[string]any{planProperty: property}, body: body})
 	if err != nil {
 		return nil, err
 	}
 	if question.Action == actionBind || question.Action == actionUnbind {
-		return s.evaluateBind(chosen, body, state)
+		return evaluateBind(s, chosen, body, state)
 	}
 	if question.Action == actionProvision {
 		state.Manifest = ""
 	}
-	return s.evaluateProvision(chosen, body, state)
+	return evaluateProvision(s, chosen, body, state)
 }
 
-func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
+func evaluateProvision(s *session, chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
 	sample := odb.Sample(chosen.service, &chosen.plan, "evaluate")
 	plan, err := decodePlan("service plan", string(value.MustJSON(sample.Plan)))
 	if err != nil {
@@ -135,7 +126,7 @@ func (s evaluation) evaluateProvision(chosen *selection, body map[string]any, st
 	return answer(&request.Service.Provision, scope), nil
 }
 
-func (s evaluation) evaluateBind(chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
+func evaluateBind(s *session, chosen *selection, body map[string]any, state deployed) (map[string]Variable, error) {
 	request := &binding.Request{
 		BindingID: "evaluate",
 		Instance:  &instance.View{VMs: state.VMs, Manifest: []byte(state.Manifest), Secrets: state.Secrets, DNS: state.DNSAddresses},

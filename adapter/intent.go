@@ -81,7 +81,7 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecy
 	if err != nil {
 		return err
 	}
-	s.secrets.Add(sensitive(result))
+	s.secrets.AddValues(result.Outputs, result.Sensitive...)
 	return nil
 }
 
@@ -102,9 +102,12 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.environment(pak)})
 	scope.Set(vars.Layer{Name: "intent", Values: intent.Inputs})
-	action := &service.Provision
+	action, types := &service.Provision, map[string]string{}
+	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs, action.ComputedInputs) {
+		types[input.Name] = input.Type
+	}
 	for name, item := range intent.Secrets {
-		typed, err := expr.Cast(item, typeOf(action, name))
+		typed, err := expr.Cast(item, types[name])
 		if err != nil {
 			return nil, fmt.Errorf("the secret input %q cannot be used: %w", name, err)
 		}
@@ -118,14 +121,4 @@ func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent
 	}
 	err := schemas.CheckValues(defaults, scope.Values, func(name string) string { return fmt.Sprintf("the default of input %q", name) })
 	return scope.Values, err
-}
-
-// typeOf is the declared type of an input, "" where it may be any.
-func typeOf(action *brokerpak.Action, name string) string {
-	for _, input := range slices.Concat(action.ComputedInputs, action.UserInputs, action.PlanInputs) {
-		if input.Name == name {
-			return input.Type
-		}
-	}
-	return ""
 }

@@ -105,6 +105,3 @@ func (o *Operator) deleteBinding(ctx context.Context, request binding.Request) e
 		return o.deleteBinding(ctx, request)
 	}
 }
-
-// Unsaved are the workspaces whose states an earlier run could not save and left in the cache directory.
-func (o *Operator) Unsaved() ([]string, error) { return o.Engine.Unsaved() }

@@ -53,7 +53,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 	if err != nil {
 		return nil, err
 	}
-	s.secrets.Add(sensitive(result))
+	s.secrets.AddValues(result.Outputs, result.Sensitive...)
 	return &manifestgen.Provisioned{Outputs: result.Outputs, Sensitive: result.Sensitive, Changed: result.Changed}, nil
 }
 
@@ -80,13 +80,4 @@ func (s *session) warnOfPending(ctx context.Context, request provision.Request) 
 			"instance", request.InstanceID)
 	}
 	return nil
-}
-
-// sensitive are the values of the sensitive outputs.
-func sensitive(result *provision.Result) map[string]any {
-	values := map[string]any{}
-	for _, name := range result.Sensitive {
-		values[name] = result.Outputs[name]
-	}
-	return values
 }

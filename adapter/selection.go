@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"service-adapter/brokerpak"
@@ -137,28 +138,18 @@ func (s *session) serviceNames() []string {
 
 // choosePlan finds the plan and lays the broker's properties over the pak's. A plan that nobody knows has no base.
 func choosePlan(h hints, service *brokerpak.Service) (brokerpak.Plan, error) {
-	var plan brokerpak.Plan
+	base := knownPlan(h, service)
 	if name := h.property("plan"); name != "" {
-		base := service.Plan(name)
-		if base == nil {
+		if base = service.Plan(name); base == nil {
 			names := service.PlanNames()
-			return plan, fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
+			return brokerpak.Plan{}, fmt.Errorf("the plan property %s names the plan %q%s; service %q has: %s",
 				planProperty, name, diag.Suggest(name, names), service.Name, diag.Names(names))
 		}
-		plan = *base
-	} else if base := knownPlan(h, service); base != nil {
-		plan = *base
 	}
-	properties := value.CloneMap(plan.Properties)
-	if properties == nil {
-		properties = map[string]any{}
-	}
-	for name, item := range h.properties {
-		if name != planProperty {
-			properties[name] = item
-		}
-	}
-	plan.Properties = properties
+	plan := *cmp.Or(base, &brokerpak.Plan{})
+	laid := maps.Clone(h.properties)
+	delete(laid, planProperty)
+	plan.Properties = value.CloneMap(value.Merge(plan.Properties, laid))
 	return plan, nil
 }
 

@@ -22,8 +22,5 @@ func ReadDirector(path string) (*director.Config, error) {
 		return nil, fmt.Errorf("reading how to reach the Director: %w", err)
 	}
 	config := &director.Config{}
-	if _, err := adapter.DecodeStrict(path, "", string(text), config); err != nil {
-		return nil, err
-	}
-	return config, nil
+	return config, adapter.DecodeStrict(path, "", string(text), config)
 }

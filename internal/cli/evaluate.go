@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,19 +37,25 @@ The operator's defaults are read from the environment, as in GSB_PROVISION_DEFAU
 			if request == "" {
 				return usageError{errors.New("--request is required; - is standard input")}
 			}
-			var err error
+			var err, instanceErr error
 			question.Pak = args[0]
-			if question.Request, err = readFile(streams, request); err != nil {
-				return err
-			}
-			if question.Instance, err = readFile(streams, instance); err != nil {
+			question.Request, err = readFile(streams, request)
+			question.Instance, instanceErr = readFile(streams, instance)
+			if err := cmp.Or(err, instanceErr); err != nil {
 				return err
 			}
 			variables, err := adapter.Evaluate(streams.invocation(), question)
 			if err != nil {
 				return err
 			}
-			return printVariables(streams, variables, explain)
+			if explain {
+				return writeJSON(streams.Out, variables)
+			}
+			values := map[string]any{}
+			for name, variable := range variables {
+				values[name] = variable.Value
+			}
+			return writeJSON(streams.Out, values)
 		},
 	}
 	command.Flags().StringVar(&question.Service, "service", "", "the service; not needed where the pak has one")
@@ -72,15 +79,4 @@ func readFile(streams Streams, name string) (string, error) {
 		text, err := os.ReadFile(name) //nolint:gosec // the user names the file
 		return string(text), err
 	}
-}
-
-func printVariables(streams Streams, variables map[string]adapter.Variable, explain bool) error {
-	if explain {
-		return writeJSON(streams.Out, variables)
-	}
-	values := map[string]any{}
-	for name, variable := range variables {
-		values[name] = variable.Value
-	}
-	return writeJSON(streams.Out, values)
 }

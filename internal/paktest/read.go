@@ -90,7 +90,7 @@ func parse(file string, as any) (*yaml.Node, error) {
 	if err != nil {
 		return &yaml.Node{Kind: yaml.MappingNode}, err
 	}
-	if _, err := adapter.DecodeStrict(file, "", string(text), as); err != nil {
+	if err := adapter.DecodeStrict(file, "", string(text), as); err != nil {
 		return nil, err
 	}
 	root, _, err := yamltree.Read(string(text))
