@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
 )
 
 // undeclared is a variable that the manifest does not declare, and the keys below it that are used.
@@ -163,13 +164,13 @@ func (a *adoption) declareVariable(node *yaml.Node, name, kind string) {
 	list := get(a.root, "variables")
 	if list == nil || list.Kind != yaml.SequenceNode {
 		list = &yaml.Node{Kind: yaml.SequenceNode}
-		set(a.root, "variables", list)
+		yamltree.Set(a.root, "variables", list)
 	}
 	entry := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode("name"), textNode(name), textNode("type"), textNode(kind)}}
 	if kind == "certificate" {
 		options := &yaml.Node{}
 		_ = options.Encode(map[string]any{"is_ca": true, "common_name": name}) // a plain mapping
-		set(entry, "options", options)
+		yamltree.Set(entry, "options", options)
 		a.notef(node, "decide: who signs the certificate %q, and for which names; it signs itself", name)
 	}
 	list.Style &^= yaml.FlowStyle

@@ -13,6 +13,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
 )
 
 // maxImage bounds an image in bytes. It becomes part of the definition, and of every answer of the broker's catalog.
@@ -58,7 +59,7 @@ func (d *definition) templates(action *yaml.Node) {
 	}
 	for i := 0; i+1 < len(refs.Content); i += 2 {
 		if key, ref := refs.Content[i], refs.Content[i+1]; isText(ref) {
-			set(templates, key.Value, d.text(ref))
+			yamltree.Set(templates, key.Value, d.text(ref))
 		}
 	}
 	remove(action, "templates")

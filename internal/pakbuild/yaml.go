@@ -78,13 +78,6 @@ func take(mapping *yaml.Node, which func(key string) bool) (taken []*yaml.Node) 
 	return taken
 }
 
-// set replaces the value of a key, or adds the key.
-func set(mapping *yaml.Node, key string, value *yaml.Node) {
-	remove(mapping, key)
-	mapping.Style &^= yaml.FlowStyle
-	mapping.Content = append(mapping.Content, textNode(key), value)
-}
-
 // textNode is a string.
 func textNode(text string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}

@@ -179,9 +179,9 @@ func requests(of Case, root *yaml.Node) *yaml.Node {
 			do = "upgrade"
 		}
 		step := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
-		set(step, "do", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: do})
+		yamltree.Set(step, "do", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: do})
 		if parameters != nil {
-			set(step, "parameters", parameters)
+			yamltree.Set(step, "parameters", parameters)
 		}
 		steps.Content = append(steps.Content, step)
 	}
@@ -197,7 +197,7 @@ func overlay(lower, upper *yaml.Node) *yaml.Node {
 	for i := 0; i+1 < len(upper.Content); i += 2 {
 		name := upper.Content[i].Value
 		_, below := yamltree.Get(lower, name)
-		set(made, name, overlay(below, upper.Content[i+1]))
+		yamltree.Set(made, name, overlay(below, upper.Content[i+1]))
 	}
 	return made
 }
@@ -212,14 +212,4 @@ func without(mapping *yaml.Node, names ...string) *yaml.Node {
 		}
 	}
 	return &made
-}
-
-// set sets a key of a mapping.
-func set(mapping *yaml.Node, name string, node *yaml.Node) {
-	mapping.Style = 0
-	if key, _ := yamltree.Get(mapping, name); key != nil {
-		mapping.Content[slices.Index(mapping.Content, key)+1] = node
-		return
-	}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, node)
 }

@@ -89,7 +89,7 @@ func setExpect(mapping *yaml.Node, expect, outcome map[string]any) error {
 	_, written := yamltree.Get(mapping, "expect")
 	if written == nil || written.Kind != yaml.MappingNode {
 		written = &yaml.Node{Kind: yaml.MappingNode}
-		set(mapping, "expect", written)
+		yamltree.Set(mapping, "expect", written)
 	}
 	for i := len(written.Content) - 2; i >= 0; i -= 2 {
 		if name := written.Content[i].Value; !slices.Contains(sections, name) || outcome[name] == nil {
@@ -102,7 +102,7 @@ func setExpect(mapping *yaml.Node, expect, outcome map[string]any) error {
 			if err := node.Encode(kept); err != nil {
 				return err
 			}
-			set(written, section, node)
+			yamltree.Set(written, section, node)
 		}
 	}
 	return nil

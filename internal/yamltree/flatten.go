@@ -2,6 +2,7 @@ package yamltree
 
 import (
 	"fmt"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -173,4 +174,14 @@ func Get(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// Set sets a key of a mapping, at its place or at the end, and writes the mapping as a block: a text of many lines is unreadable elsewhere.
+func Set(mapping *yaml.Node, name string, value *yaml.Node) {
+	mapping.Style &^= yaml.FlowStyle
+	if key, _ := Get(mapping, name); key != nil {
+		mapping.Content[slices.Index(mapping.Content, key)+1] = value
+		return
+	}
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, value)
 }
