@@ -147,6 +147,9 @@ func (a *Action) NeedsOutputs(outputs []string) (what string, at diag.Pos) {
 // InstanceDetails is the published name of the outputs of an instance.
 const InstanceDetails = "instance.details"
 
+// StatusOutput is an output of provision templates that definitions never declare, as published: a text about the instance for users.
+const StatusOutput = "status"
+
 // ReadsDetails tells whether an expression reads the outputs of the instance.
 func ReadsDetails(template *expr.Template) bool {
 	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool { return reads(reference, InstanceDetails) })

@@ -64,8 +64,8 @@ type Binary struct {
 
 // Parameter is an environment variable that operators may set for OpenTofu.
 type Parameter struct {
-	Name        string
-	Description string
+	Name        string `json:"name"`
+	Description string `json:"description"`
 }
 
 // Service is one service definition: a file under service_definitions.

@@ -16,22 +16,17 @@ import (
 
 // Info is a summary of a pak. Lists are never nil, so that they are lists in JSON.
 type Info struct {
-	Format       int               `json:"format"` // the version of the pak's format
-	Name         string            `json:"name"`
-	Version      string            `json:"version"`
-	Platforms    []string          `json:"platforms"` // "os/arch"
-	Metadata     map[string]string `json:"metadata"`
-	Parameters   []InfoParameter   `json:"parameters"`
-	Dependencies []InfoDependency  `json:"dependencies"`
-	Services     []InfoService     `json:"services"`
+	Format    int               `json:"format"` // the version of the pak's format
+	Name      string            `json:"name"`
+	Version   string            `json:"version"`
+	Platforms []string          `json:"platforms"` // "os/arch"
+	Metadata  map[string]string `json:"metadata"`
+	// Parameters are the environment variables that operators may set.
+	Parameters   []brokerpak.Parameter `json:"parameters"`
+	Dependencies []InfoDependency      `json:"dependencies"`
+	Services     []InfoService         `json:"services"`
 	// Contents are the files of a zip; a directory has none.
 	Contents []InfoFile `json:"contents"`
-}
-
-// InfoParameter is an environment variable that operators may set.
-type InfoParameter struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
 }
 
 // InfoDependency is a bundled binary.
@@ -68,14 +63,11 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	manifest := pak.Manifest
 	info := Info{
 		Format: manifest.PackVersion, Name: manifest.Name, Version: manifest.Version, Platforms: []string{},
-		Metadata: value.Merge(manifest.Metadata), Parameters: []InfoParameter{}, Dependencies: []InfoDependency{}, Services: []InfoService{},
+		Metadata: value.Merge(manifest.Metadata), Parameters: append([]brokerpak.Parameter{}, manifest.Parameters...), Dependencies: []InfoDependency{}, Services: []InfoService{},
 		Contents: []InfoFile{},
 	}
 	for _, platform := range manifest.Platforms {
 		info.Platforms = append(info.Platforms, platform.String())
-	}
-	for _, parameter := range manifest.Parameters {
-		info.Parameters = append(info.Parameters, InfoParameter(parameter))
 	}
 	for _, binary := range manifest.Binaries {
 		info.Dependencies = append(info.Dependencies, InfoDependency{binary.Name, binary.Version, binary.Source})

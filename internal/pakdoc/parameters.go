@@ -107,9 +107,6 @@ func (s service) PlanProperties() []parameter {
 	return all
 }
 
-// statusOutput is an output of provision templates that definitions never declare.
-const statusOutput = "status"
-
 // Credentials are what a binding gives to apps.
 func (s service) Credentials() []parameter { return s.outputs(false) }
 
@@ -129,8 +126,8 @@ func (s service) outputs(fields bool) []parameter {
 		instance[output.Name] = describe(output)
 	}
 	module, _ := hclfile.Inspect(s.Provision.Templates) // what is wrong with it is for validation to say
-	if slices.Contains(module.Outputs, statusOutput) {
-		instance[statusOutput] = parameter{Name: statusOutput, Type: "string", Description: "What the template says of the instance"}
+	if slices.Contains(module.Outputs, brokerpak.StatusOutput) {
+		instance[brokerpak.StatusOutput] = parameter{Name: brokerpak.StatusOutput, Type: "string", Description: "What the template says of the instance"}
 	}
 	var all []parameter
 	for _, output := range s.Bind.Outputs {

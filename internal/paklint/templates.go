@@ -10,9 +10,6 @@ import (
 	"service-adapter/internal/value"
 )
 
-// statusOutput is an output that definitions never declare, as published: a text about the instance for users.
-const statusOutput = "status"
-
 // templates checks the OpenTofu files of an action against its inputs and outputs and the pak's providers.
 func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	for _, source := range action.TemplateSources {
@@ -76,20 +73,17 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 			given = given || fromBosh
 		}
 		switch {
-		case output.Name == statusOutput:
-			c.diags.Errorf(output.Pos, "hcl-output", "the output %q must not be declared: it is a credential without", statusOutput)
+		case output.Name == brokerpak.StatusOutput:
+			c.diags.Errorf(output.Pos, "hcl-output", "the output %q must not be declared: it is a credential without", brokerpak.StatusOutput)
 		case !given:
 			c.diags.Errorf(output.Pos, "hcl-output", "output %q is not an output of the template of %s%s; it has %s",
 				output.Name, name, diag.Suggest(output.Name, module.Outputs), diag.Names(module.Outputs))
 		}
 	}
 	for _, output := range module.Outputs {
-		pos := templatePlace(action, module.OutputPlaces[output])
-		switch {
-		case slices.Contains(declared, output):
-		case output == statusOutput: // never declared
-		default:
-			c.diags.Errorf(pos, "hcl-output", "output %q is not declared in %s.outputs%s", output, name, diag.Suggest(output, declared))
+		if output != brokerpak.StatusOutput && !slices.Contains(declared, output) {
+			c.diags.Errorf(templatePlace(action, module.OutputPlaces[output]), "hcl-output",
+				"output %q is not declared in %s.outputs%s", output, name, diag.Suggest(output, declared))
 		}
 	}
 }

@@ -65,15 +65,12 @@ type Result struct {
 	Changed bool
 }
 
-// statusOutput is the published output that is a message about the instance.
-const statusOutput = "status"
-
 // status is the message of the template, for the log.
 func (r *Result) status() string {
-	if slices.Contains(r.Sensitive, statusOutput) {
+	if slices.Contains(r.Sensitive, brokerpak.StatusOutput) {
 		return ""
 	}
-	return value.Text(r.Outputs[statusOutput])
+	return value.Text(r.Outputs[brokerpak.StatusOutput])
 }
 
 // ErrStateMissing says that an instance has no state although its manifest says that OpenTofu built it. To build it once more could
