@@ -1,6 +1,7 @@
 package pakdoc
 
 import (
+	"cmp"
 	"slices"
 
 	"service-adapter/brokerpak"
@@ -15,7 +16,7 @@ func addresses(service *brokerpak.Service) (names []string, all bool) {
 	for _, template := range service.BindExpressions() {
 		for _, call := range template.Calls() {
 			if call.Name == "bosh.address" {
-				names = append(names, call.Arg(0))
+				names = append(names, cmp.Or(call.Arg(0), placeholder+"name"))
 			}
 		}
 		for _, reference := range template.References() {
@@ -27,11 +28,7 @@ func addresses(service *brokerpak.Service) (names []string, all bool) {
 		}
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	if computed := slices.Index(names, ""); computed >= 0 {
-		names[computed] = placeholder + "name"
-	}
-	return names, all
+	return slices.Compact(names), all
 }
 
 // readsBoshVariables tells whether a bind reads what BOSH or CredHub puts into the manifest. Where an ops file makes what is read, any

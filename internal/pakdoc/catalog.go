@@ -75,11 +75,6 @@ func CatalogWithErrands(service *brokerpak.Service) (string, error) {
 				service.Name, name)
 		}
 	}
-	c.Adapter = newAdapterErrands(c)
-	return c.text()
-}
-
-func newAdapterErrands(c catalog) *adapterErrands {
 	errands := &adapterErrands{Group: "errands", Apply: record.ApplyErrand, Destroy: record.DestroyErrand}
 	for c.Provision.Bosh.HasGroupOrJob(errands.Group) {
 		errands.Group = "adapter-" + errands.Group // the adapter takes the group that the service does not know
@@ -87,7 +82,8 @@ func newAdapterErrands(c catalog) *adapterErrands {
 	if what, at := c.Provision.NeedsOutputs(c.module.Outputs); what != "" {
 		errands.Apply, errands.NeedsOutput, errands.Needed = "", what, at.String()
 	}
-	return errands
+	c.Adapter = errands
+	return c.text()
 }
 
 // text is the catalog as YAML.

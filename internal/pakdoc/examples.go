@@ -18,10 +18,8 @@ func (s service) Played() []brokerpak.Example {
 
 // Commands are those that play an example.
 func (s service) Commands(e brokerpak.Example) string {
-	return script(
-		cf("create-service", s.Name, s.planName(e.PlanID), s.instanceName()).with(e.ProvisionParams),
-		cf("bind-service", appName, s.instanceName()).with(e.BindParams),
-	)
+	return cf("", e.ProvisionParams, "create-service", s.Name, s.planName(e.PlanID), s.instanceName()) + "\n" +
+		cf("", e.BindParams, "bind-service", appName, s.instanceName())
 }
 
 const appName = "my-app"
@@ -107,65 +105,39 @@ func plausible(input brokerpak.Variable) any {
 // OtherCommands are those that examples do not show.
 func (s service) OtherCommands() string {
 	instance := s.instanceName()
-	commands := []command{cf("service", instance).saying("see whether it is ready")}
+	commands := []string{cf("see whether it is ready", nil, "service", instance)}
 	if input, ok := s.changeable(); ok {
-		change := map[string]any{input.Name: plausible(input)}
-		commands = append(commands, cf("update-service", instance).with(change).saying("change a parameter"))
+		commands = append(commands, cf("change a parameter", map[string]any{input.Name: plausible(input)}, "update-service", instance))
 	}
 	if s.PlanUpdateable && len(s.Plans) > 1 {
-		commands = append(commands, cf("update-service", instance, "-p", s.Plans[1].Name).saying("change the plan"))
+		commands = append(commands, cf("change the plan", nil, "update-service", instance, "-p", s.Plans[1].Name))
 	}
 	if !s.Bind.RequiresAppGUID {
-		commands = append(commands, cf("create-service-key", instance, "my-key").with(required(s.Bind)).saying("get credentials without an app"))
+		commands = append(commands, cf("get credentials without an app", required(s.Bind), "create-service-key", instance, "my-key"))
 	}
-	return script(append(commands,
-		cf("unbind-service", appName, instance).saying("take the credentials back"),
-		cf("delete-service", instance).saying("delete the instance and its data"),
-	)...)
-}
-
-// command is a line for a shell.
-type command struct {
-	comment string
-	words   []string
-}
-
-func cf(arguments ...string) command { return command{words: append([]string{"cf"}, arguments...)} }
-
-func (c command) saying(comment string) command {
-	c.comment = comment
-	return c
-}
-
-// with adds the parameters of a request, when there are some.
-func (c command) with(parameters map[string]any) command {
-	if len(parameters) > 0 {
-		c.words = append(c.words, "-c", literal(parameters))
-	}
-	return c
+	return strings.Join(append(commands,
+		cf("take the credentials back", nil, "unbind-service", appName, instance),
+		cf("delete the instance and its data", nil, "delete-service", instance),
+	), "\n\n")
 }
 
 // bareWord needs no quotes in a shell.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`)
 
-// script renders commands for a POSIX shell.
-func script(commands ...command) string {
-	var lines []string
-	for i, c := range commands {
-		if c.comment != "" && i > 0 {
-			lines = append(lines, "")
-		}
-		if c.comment != "" {
-			lines = append(lines, "# "+c.comment)
-		}
-		words := make([]string, len(c.words))
-		for i, word := range c.words {
-			words[i] = word
-			if !bareWord.MatchString(word) {
-				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-			}
-		}
-		lines = append(lines, strings.Join(words, " "))
+// cf is a command for a POSIX shell, with the parameters of a request and below a comment, where there are some.
+func cf(comment string, parameters map[string]any, words ...string) string {
+	if len(parameters) > 0 {
+		words = append(words, "-c", literal(parameters))
 	}
-	return strings.Join(lines, "\n")
+	line := "cf"
+	for _, word := range words {
+		if !bareWord.MatchString(word) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		line += " " + word
+	}
+	if comment != "" {
+		line = "# " + comment + "\n" + line
+	}
+	return line
 }

@@ -63,8 +63,8 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	manifest := pak.Manifest
 	info := Info{
 		Format: manifest.PackVersion, Name: manifest.Name, Version: manifest.Version, Platforms: []string{},
-		Metadata: value.Merge(manifest.Metadata), Parameters: append([]brokerpak.Parameter{}, manifest.Parameters...), Dependencies: []InfoDependency{}, Services: []InfoService{},
-		Contents: []InfoFile{},
+		Metadata: value.Merge(manifest.Metadata), Parameters: append([]brokerpak.Parameter{}, manifest.Parameters...),
+		Dependencies: []InfoDependency{}, Services: []InfoService{}, Contents: []InfoFile{},
 	}
 	for _, platform := range manifest.Platforms {
 		info.Platforms = append(info.Platforms, platform.String())

@@ -62,24 +62,20 @@ func newPage(pak *brokerpak.Pak) page {
 // Environment lists the variables that an operator may or must set; one that is required and a parameter is listed once.
 func (p page) Environment() []parameter {
 	var all []parameter
+	var names []string
+	descriptions := map[string]string{}
 	for _, declared := range p.Parameters {
-		all = append(all, parameter{
-			Name: declared.Name, Description: declared.Description, Required: slices.Contains(p.RequiredEnv, declared.Name),
-		})
+		names, descriptions[declared.Name] = append(names, declared.Name), declared.Description
 	}
-	add := func(name string) *parameter {
-		at := slices.IndexFunc(all, func(one parameter) bool { return one.Name == name })
-		if at < 0 {
-			all, at = append(all, parameter{Name: name}), len(all)
+	for _, name := range slices.Concat(names, p.RequiredEnv, value.Keys(p.EnvConfigMapping)) {
+		if slices.ContainsFunc(all, func(one parameter) bool { return one.Name == name }) {
+			continue
 		}
-		return &all[at]
-	}
-	for _, name := range p.RequiredEnv {
-		add(name).Required = true
-	}
-	for _, name := range value.Keys(p.EnvConfigMapping) {
-		variable := add(name)
-		variable.Notes = append(variable.Notes, linef("Sets the configuration %s.", p.EnvConfigMapping[name]))
+		variable := parameter{Name: name, Description: descriptions[name], Required: slices.Contains(p.RequiredEnv, name)}
+		if key, ok := p.EnvConfigMapping[name]; ok {
+			variable.Notes = []line{linef("Sets the configuration %s.", key)}
+		}
+		all = append(all, variable)
 	}
 	return all
 }
