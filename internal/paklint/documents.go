@@ -33,12 +33,10 @@ func (c *serviceCheck) documents() bool {
 		c.files[text.Pos.File] = true
 		root, found := text.Tree()
 		c.diags.Append(found)
-		if root == nil {
-			usable = false
-			continue
-		}
 		usable = usable && !found.HasErrors()
-		documents = append(documents, templateDocument{text, root})
+		if root != nil {
+			documents = append(documents, templateDocument{text, root})
+		}
 	}
 	declared, unique := c.declaredVariables(documents)
 	usable = usable && unique

@@ -140,13 +140,10 @@ func withPrevious(known expr.Known) expr.Known {
 
 func withInstance(known expr.Known) expr.Known {
 	view := &instance.View{}
-	more := view.Constants()
-	extended := expr.Known{
-		Variables: slices.Concat(known.Variables, value.Keys(more)), Prefixes: slices.Concat(known.Prefixes, []string{"bosh.vms", "bosh.dns"}),
-		Functions: maps.Clone(known.Functions), Types: known.Types,
-	}
-	maps.Copy(extended.Functions, view.Functions())
-	return extended
+	known.Variables = slices.Concat(known.Variables, value.Keys(view.Constants()))
+	known.Prefixes = slices.Concat(known.Prefixes, []string{"bosh.vms", "bosh.dns"})
+	known.Functions = value.Merge(known.Functions, view.Functions())
+	return known
 }
 
 // patterns compiles the regular expressions that are constant.

@@ -67,13 +67,10 @@ func (c *serviceCheck) enum(input brokerpak.Variable) {
 	for _, allowed := range input.Enum {
 		if text := refusal(without, allowed.Value, "it"); text != "" {
 			pos := c.places.key(input.Pos, "enum", value.Text(allowed.Value))
-			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q can never be given: %s", shown(allowed.Value), input.Name, text)
+			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q can never be given: %s", value.MustJSON(allowed.Value), input.Name, text)
 		}
 	}
 }
-
-// shown is how a value is written in messages.
-func shown(v any) string { return string(value.MustJSON(v)) }
 
 // refusal says what is wrong with a value of an input, which subject names; "" when it fits.
 func refusal(input brokerpak.Variable, given any, subject string) string {
@@ -104,27 +101,22 @@ func (c *serviceCheck) plans() {
 func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 	given, pos := plan.Properties[name], c.places.value(plan.Pos, "properties", name)
 	action, subject := &c.service.Provision, fmt.Sprintf("property %q of plan %q", name, plan.Name)
-	declared := false
-	for _, input := range slices.Concat(action.PlanInputs, c.service.Bind.PlanInputs) {
-		if input.Name != name {
-			continue
-		}
-		declared = true
+	named := func(inputs []brokerpak.Variable) []brokerpak.Variable {
+		return slices.DeleteFunc(slices.Clone(inputs), func(i brokerpak.Variable) bool { return i.Name != name })
+	}
+	ofPlans := named(slices.Concat(action.PlanInputs, c.service.Bind.PlanInputs))
+	for _, input := range ofPlans {
 		if text := refusal(input, given, subject); text != "" {
 			c.diags.Warnf(pos, "plan-property", "%s; the plan input is declared at %s", text, input.Pos)
 		}
 	}
 	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Variable) bool { return i.Name == name && i.Overwrite })
-	for _, input := range action.UserInputs {
-		if input.Name != name {
-			continue
-		}
-		declared = true
+	for _, input := range named(action.UserInputs) {
 		if text := refusal(input, given, subject); text != "" && !computed {
 			c.diags.Errorf(pos, "plan-property", "%s, so no instance of the plan can be created; the input is declared at %s", text, input.Pos)
 		}
 	}
-	if declared || slices.Contains(action.InputNames(), name) || c.reads(name) {
+	if len(ofPlans) > 0 || slices.Contains(action.InputNames(), name) || c.reads(name) {
 		return
 	}
 	c.diags.Warnf(c.places.key(plan.Pos, "properties", name), "plan-property", "nothing uses property %q of plan %q%s",

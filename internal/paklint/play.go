@@ -24,10 +24,8 @@ const playInstance = "00000000-0000-4000-8000-000000000000"
 // deployment is one deployment on paper: a plan, the user's parameters, and what was made up for it.
 type deployment struct {
 	service    *brokerpak.Service
-	plan       *brokerpak.Plan // nil: the pak has none
+	plan       brokerpak.Plan // with the properties that the operator must supply; the zero value where the pak has none
 	parameters map[string]any
-	// properties are plan properties that the operator must supply.
-	properties map[string]any
 	// guessed tells that a value was made up, so that a failure may be due to it.
 	guessed bool
 }
@@ -73,7 +71,7 @@ func (c *player) playFailed(attempt deployment, err error) {
 			return // what was found there is the reason
 		}
 		name := "without a plan"
-		if attempt.plan != nil {
+		if attempt.plan.Name != "" {
 			name = "of plan \"" + attempt.plan.Name + "\""
 		}
 		c.diags.Errorf(pos, "deployment", "an instance %s cannot be deployed: %s", name, text)
@@ -85,9 +83,9 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 // playConditional applies each conditional ops file whatever its condition says: alone, and together with all others, which it
 // may build on. What fails both ways cannot be applied.
 func (c *player) playConditional(ctx context.Context) error {
+	attempt := c.deployments()[0]
 	fails := func(which func(index int) bool) (found diag.Errors) {
-		attempt := c.deployments()[0]
-		attempt.service = unconditional(attempt.service, which)
+		attempt.service = c.played(which)
 		_, err := c.deploy(ctx, attempt)
 		_ = errors.As(err, &found) // another failure says nothing about the operations
 		return found
@@ -110,10 +108,11 @@ func (c *player) playConditional(ctx context.Context) error {
 	return nil
 }
 
-// unconditional copies a service without the conditions of some ops files.
-func unconditional(service *brokerpak.Service, which func(index int) bool) *brokerpak.Service {
-	changed, bosh := *service, *service.Provision.Bosh
-	bosh.Ops = slices.Clone(bosh.Ops)
+// played copies the service without the conditions of some ops files, and without the rules about versions and plans, which are not for
+// made-up ones.
+func (c *player) played(which func(index int) bool) *brokerpak.Service {
+	changed, bosh := *c.service, *c.service.Provision.Bosh
+	bosh.Requires, bosh.Checks, bosh.Ops = brokerpak.Requires{}, nil, slices.Clone(bosh.Ops)
 	for i := range bosh.Ops {
 		if which(i) {
 			bosh.Ops[i].If = nil
@@ -123,17 +122,12 @@ func unconditional(service *brokerpak.Service, which func(index int) bool) *brok
 	return &changed
 }
 
-// deploy makes one manifest, and returns what its schema refuses. The rules of the service about versions and plans are not for made-up ones, so they are left out.
+// deploy makes one manifest, and returns what its schema refuses.
 func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.ManifestFault, error) {
-	service, bosh := *attempt.service, *attempt.service.Provision.Bosh
-	bosh.Requires, bosh.Checks = brokerpak.Requires{}, nil
-	service.Provision.Bosh = &bosh
-	attempt.service = &service
-
 	secure := true
 	var faults []schemas.ManifestFault
 	generator := &manifestgen.Generator{
-		Secure: &secure, AllowedReferences: absoluteReferences(&bosh), Logger: slog.New(slog.DiscardHandler),
+		Secure: &secure, AllowedReferences: absoluteReferences(c.service.Provision.Bosh), Logger: slog.New(slog.DiscardHandler),
 		Environment: vars.Environment{
 			Env:    func(string) (string, bool) { attempt.guessed = true; return "1", true },
 			Config: func(string) (any, bool) { attempt.guessed = true; return "1", true },

@@ -1,6 +1,7 @@
 package paklint
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,18 +19,15 @@ import (
 
 // deployments are those to try: each plan with its defaults and with each of its examples.
 func (c *player) deployments() []deployment {
-	plans := []*brokerpak.Plan{nil}
-	if len(c.service.Plans) > 0 {
-		plans = nil
-	}
-	for i := range c.service.Plans {
-		plans = append(plans, &c.service.Plans[i])
+	plans := c.service.Plans
+	if len(plans) == 0 {
+		plans = []brokerpak.Plan{{}}
 	}
 	var all []deployment
 	for _, plan := range plans {
 		all = append(all, c.deployment(plan, nil))
 		for _, example := range c.service.Examples {
-			if plan == nil || example.PlanID == plan.ID {
+			if len(c.service.Plans) == 0 || example.PlanID == plan.ID {
 				all = append(all, c.deployment(plan, example.ProvisionParams))
 			}
 		}
@@ -38,15 +36,13 @@ func (c *player) deployments() []deployment {
 }
 
 // deployment makes up the values that nobody gives.
-func (c *player) deployment(plan *brokerpak.Plan, parameters map[string]any) deployment {
-	made := deployment{
-		service: c.service, plan: plan, parameters: value.Merge(parameters), properties: map[string]any{},
-		guessed: len(c.service.Provision.Templates) > 0, // whose outputs nobody knows
-	}
+func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) deployment {
 	action := &c.service.Provision
-	given := value.Merge(parameters)
-	if plan != nil {
-		given = value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
+	given := value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
+	plan.Properties = value.Merge(plan.Properties)
+	made := deployment{
+		service: c.played(func(int) bool { return false }), plan: plan, parameters: value.Merge(parameters),
+		guessed: len(action.Templates) > 0, // whose outputs nobody knows
 	}
 	for _, input := range action.ComputedInputs {
 		if input.Overwrite || input.DefaultExpr == nil || len(input.DefaultExpr.References()) == 0 {
@@ -63,7 +59,7 @@ func (c *player) deployment(plan *brokerpak.Plan, parameters map[string]any) dep
 			given[input.Name] = nil
 		}
 	}
-	supply(action.PlanInputs, made.properties)
+	supply(action.PlanInputs, made.plan.Properties)
 	supply(action.UserInputs, made.parameters)
 	return made
 }
@@ -80,7 +76,7 @@ func (c *player) plausible(input brokerpak.Variable) any {
 
 // requests are the calls of a deployment: with the instance groups of the template, and with those that ops files add as well.
 func (c *player) requests(attempt deployment) []manifestgen.Request {
-	sample := odb.Sample(attempt.service, attempt.plan, playInstance)
+	sample := odb.Sample(attempt.service, &attempt.plan, playInstance)
 	jobs, groups := c.addedByOps()
 	release := &sample.Deployment.Releases[0]
 	release.Jobs = slices.Compact(slices.Sorted(slices.Values(slices.Concat(release.Jobs, jobs))))
@@ -91,17 +87,14 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	}
 	small := serviceadapter.Plan{}
 	small.InstanceGroups, _ = sample.Plan["instance_groups"].([]serviceadapter.InstanceGroup)
-	plan := brokerpak.Plan{}
-	if attempt.plan != nil {
-		plan = *attempt.plan
-	}
-	plan.Properties = value.Merge(plan.Properties, attempt.properties)
-	small.Properties = plan.Properties
+	small.Properties = attempt.plan.Properties
 	request := manifestgen.Request{
-		Pak: c.pak, Service: attempt.service, Plan: plan, ServiceID: attempt.service.ID, Deployment: sample.Deployment, BrokerPlan: small,
+		Pak: c.pak, Service: attempt.service, Plan: attempt.plan, ServiceID: attempt.service.ID, Deployment: sample.Deployment, BrokerPlan: small,
 		Parameters: attempt.parameters, UAAClient: map[string]any{"client_id": "example", "client_secret": "example"},
 	}
-	request.Body = map[string]any{"parameters": attempt.parameters, "context": c.context(), "plan_id": plan.ID, "service_id": attempt.service.ID}
+	request.Body = map[string]any{
+		"parameters": attempt.parameters, "context": c.context(), "plan_id": attempt.plan.ID, "service_id": attempt.service.ID,
+	}
 	requests := []manifestgen.Request{request}
 	if len(groups) > 0 {
 		large := small
@@ -116,13 +109,12 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 
 // context is the context of a request from Cloud Foundry, with every key that an expression reads.
 func (c *player) context() map[string]any {
-	context := map[string]any{"platform": "cloudfoundry"}
+	context := map[string]any{}
 	keys, _ := c.service.Provision.Uses("request.context")
 	for _, key := range slices.Concat(keys, []string{"organization_guid", "organization_name", "space_guid", "space_name", "instance_name"}) {
-		if _, ok := context[key]; !ok {
-			context[key] = "example"
-		}
+		context[key] = "example"
 	}
+	context["platform"] = "cloudfoundry"
 	return context
 }
 
@@ -140,12 +132,6 @@ func (c *player) releaseNames() []string {
 	return slices.Compact(names)
 }
 
-// isGroupPath tells whether an operation of this path adds or replaces an instance group.
-func isGroupPath(path string) bool {
-	name, found := strings.CutPrefix(path, "/instance_groups/")
-	return found && name != "" && !strings.Contains(name, "/")
-}
-
 // addedByOps are the names of jobs and instance groups that ops files may add.
 func (c *player) addedByOps() (jobs, groups []string) {
 	for _, ops := range c.service.Provision.Bosh.Ops {
@@ -156,7 +142,7 @@ func (c *player) addedByOps() (jobs, groups []string) {
 			case name == nil:
 			case strings.Contains(operation.path, "/jobs/"):
 				jobs = append(jobs, name.Value)
-			case isGroupPath(operation.path):
+			case path.Dir(operation.path) == "/instance_groups":
 				groups = append(groups, name.Value)
 			}
 		}

@@ -40,13 +40,10 @@ func (c *serviceCheck) specification() {
 		}
 	}
 	for name, action := range map[string]*brokerpak.Action{"provision": &c.service.Provision, "bind": &c.service.Bind} {
+		c.once(name+".computed_inputs", action.ComputedInputs)
 		c.variables(name+".plan_inputs", action.PlanInputs)
 		c.variables(name+".user_inputs", action.UserInputs)
 		c.variables(name+".outputs", action.Outputs)
-		computed := map[string]diag.Pos{}
-		for _, input := range action.ComputedInputs {
-			c.once(name+".computed_inputs", computed, input.Name, input.Pos)
-		}
 	}
 }
 
@@ -79,9 +76,8 @@ func (c *serviceCheck) filled(key, rule, message string) {
 }
 
 func (c *serviceCheck) variables(list string, variables []brokerpak.Variable) {
-	seen := map[string]diag.Pos{}
+	c.once(list, variables)
 	for _, variable := range variables {
-		c.once(list, seen, variable.Name, variable.Pos)
 		if c.places.get(variable.Pos, "type") == nil {
 			c.diags.Warnf(variable.Pos, "required", "type of %q in %s is required", variable.Name, list)
 		}
@@ -105,13 +101,16 @@ var keywords = []string{ //nolint:gochecknoglobals // a constant table
 	"minLength", "minProperties", "minimum", "multipleOf", "pattern", "propertyNames",
 }
 
-// once warns of a name that is in a list twice.
-func (c *serviceCheck) once(list string, seen map[string]diag.Pos, name string, pos diag.Pos) {
-	if first, ok := seen[name]; ok && name != "" {
-		c.diags.Warnf(pos, "duplicate-input", "%q is in %s twice; first at %s", name, list, first)
-		return
+// once warns of names that are in a list twice.
+func (c *serviceCheck) once(list string, variables []brokerpak.Variable) {
+	seen := map[string]diag.Pos{}
+	for _, variable := range variables {
+		if first, ok := seen[variable.Name]; ok && variable.Name != "" {
+			c.diags.Warnf(variable.Pos, "duplicate-input", "%q is in %s twice; first at %s", variable.Name, list, first)
+			continue
+		}
+		seen[variable.Name] = variable.Pos
 	}
-	seen[name] = pos
 }
 
 // image checks that the image of the catalog is there and is one.
