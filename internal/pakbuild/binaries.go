@@ -70,10 +70,11 @@ func (a *assembler) collect(entry brokerpak.Binary, where string, err error) err
 func label(entry brokerpak.Binary) string { return entry.Name + " " + entry.Version }
 
 // locate finds where an entry comes from. An override is relative to the working directory.
-func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) (from location, overridden bool, err error) {
+func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) (location, error) {
 	template, dirs := entry.URLTemplate, []string{a.pak.Path, "."}
-	if override, ok := a.overrides[entry.Name]; ok {
-		template, dirs, overridden = override, []string{"."}, true
+	override, overridden := a.overrides[entry.Name]
+	if overridden {
+		template, dirs = override, []string{"."}
 	}
 	if template == "" {
 		template = providerURL
@@ -83,15 +84,18 @@ func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) 
 	}
 	text, err := expand(template, entry, platform)
 	if err != nil {
-		return location{}, false, err
+		return location{}, err
 	}
-	from, err = locate(text, dirs...)
-	return from, overridden, err
+	from, err := locate(text, dirs...)
+	if overridden {
+		from.name = entry.FileName() // whoever names the file says what it is
+	}
+	return from, err
 }
 
 // binary fetches one entry for one platform, unpacks it aside, and moves it into its place.
 func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
-	from, overridden, err := a.locate(entry, platform)
+	from, err := a.locate(entry, platform)
 	if err != nil {
 		return err
 	}
@@ -109,11 +113,7 @@ func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform
 		return err
 	}
 	defer func() { err = errors.Join(err, content.close()) }()
-	name := from.name
-	if overridden {
-		name = entry.FileName() // whoever names the file says what it is
-	}
-	if err := unpack(ctx, name, file, from.plain, content); err != nil {
+	if err := unpack(ctx, from.name, file, from.plain, content); err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	executables := executables(entry, content)
@@ -208,7 +208,7 @@ func (a *assembler) sources(ctx context.Context) error {
 		if names[entry.Name] > 1 {
 			name += "-" + entry.FileVersion() // several versions
 		}
-		if err := a.collect(entry, "src", a.source(ctx, entry, path.Join("src", name+".zip"))); err != nil {
+		if err := a.collect(entry, "src", a.source(ctx, entry, "src/"+name+".zip")); err != nil {
 			return err
 		}
 	}

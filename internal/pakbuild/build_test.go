@@ -156,6 +156,11 @@ bind:
 `))
 	})
 
+	It("refuses what it would write as something else", func() {
+		_, err := pakbuild.FlatYAML([]byte("a: !!set {x}"))
+		Expect(err).To(MatchError("the file holds a text that cannot be written as YAML"))
+	})
+
 	It("keeps an empty template", func() {
 		dir := newPak("name: tofu, version: 1.6.0")
 		write(filepath.Join(dir, "mail.yml"), service+"bind: {template_ref: bind.tf, template_refs: {main: bind.tf}}\n")
@@ -179,6 +184,10 @@ bind:
 		dir = newPak("name: tofu, version: 1.6.0, source: mail.yml")
 		_, _, err := build(dir, from("tofu", tofu), func(o *pakbuild.Options) { o.IncludeSource = true })
 		Expect(err).To(MatchError(ContainSubstring("mail.yml must be a zip")))
+
+		dir = newPak("name: tofu, version: 1.6.0", "name: ../../outside, version: 1, source: "+files.URL+"/a.zip")
+		_, _, err = build(dir, from("tofu", tofu, "../../outside", tofu), func(o *pakbuild.Options) { o.IncludeSource = true })
+		Expect(err).To(MatchError(ContainSubstring(`file "src/../../outside.zip", which leads outside`)))
 	})
 
 	It("names the file by name and version, or by the variable that the version names", func() {

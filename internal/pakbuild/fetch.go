@@ -89,8 +89,8 @@ func (f *fetcher) fetch(ctx context.Context, what string, from location) (string
 func (f *fetcher) download(ctx context.Context, what string, from location, file string) error {
 	wait := firstPause
 	for attempt := 1; ; attempt++ {
-		err := f.attempt(ctx, from, file)
-		if err == nil || !errors.As(err, new(*temporaryError)) || errors.As(err, new(*finding)) || attempt == attempts || ctx.Err() != nil {
+		temporary, err := f.attempt(ctx, from, file)
+		if err == nil || !temporary || attempt == attempts || ctx.Err() != nil {
 			return err
 		}
 		f.say("%s: %s; trying again in %s", what, err, wait)
@@ -101,56 +101,48 @@ func (f *fetcher) download(ctx context.Context, what string, from location, file
 	}
 }
 
-// temporaryError is a failed download that may succeed later.
-type temporaryError struct{ err error }
-
-func (e *temporaryError) Error() string { return e.err.Error() }
-func (e *temporaryError) Unwrap() error { return e.err }
-
-func (f *fetcher) attempt(ctx context.Context, from location, file string) (err error) {
+// attempt tries once. A failure that is temporary may be none later.
+func (f *fetcher) attempt(ctx context.Context, from location, file string) (temporary bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	target, err := os.CreateTemp(f.dir, ".download-")
 	if err != nil {
-		return fmt.Errorf("fetching %s: %w", from, err)
+		return false, fmt.Errorf("fetching %s: %w", from, err)
 	}
 	defer func() { _ = os.Remove(target.Name()) }() // gone already after the rename
-	err = f.get(ctx, from, target)
+	temporary, err = f.get(ctx, from, target)
 	if err = errors.Join(err, target.Close()); err != nil {
-		return fmt.Errorf("fetching %s: %w", from, err)
+		return temporary, fmt.Errorf("fetching %s: %w", from, err)
 	}
 	if err := from.verify(target.Name()); err != nil {
-		return err
+		return false, err
 	}
-	return os.Rename(target.Name(), file)
+	return false, os.Rename(target.Name(), file)
 }
 
 // get writes the body of the answer.
-func (f *fetcher) get(ctx context.Context, from location, target io.Writer) error {
+func (f *fetcher) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
 	if err != nil {
-		return bare(err)
+		return false, bare(err)
 	}
 	request.Header.Set("Accept-Encoding", "identity") // the file as it is, also where it is a .gz
 	response, err := f.client.Do(request)
 	if err != nil {
-		return &temporaryError{bare(err)}
+		return !errors.As(err, new(*finding)), bare(err)
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end, or given up
 	switch code := response.StatusCode; {
 	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return &temporaryError{fmt.Errorf("the server answers %s", response.Status)}
+		return true, fmt.Errorf("the server answers %s", response.Status)
 	case code != http.StatusOK:
-		return findingf("fetch", "the server answers %s", response.Status)
+		return false, findingf("fetch", "the server answers %s", response.Status)
 	}
 	count, err := io.Copy(target, io.LimitReader(response.Body, f.limit+1))
-	if err != nil {
-		return &temporaryError{bare(err)}
+	if err == nil && count > f.limit {
+		return false, findingf("fetch", "larger than %s", size(f.limit))
 	}
-	if count > f.limit {
-		return findingf("fetch", "larger than %s", size(f.limit))
-	}
-	return nil
+	return true, bare(err)
 }
 
 // bare takes the URL out of an error of the HTTP library: it may hold credentials, and is in the message already.

@@ -182,8 +182,10 @@ var _ = Describe("fetching", func() {
 		DeferCleanup(secure.Close)
 		client := pakbuild.NewClient()
 		client.Transport = secure.Client().Transport
-		_, _, err := build(newPak("name: tofu, version: 1.6.0, url_template: "+secure.URL+"/tofu"), func(o *pakbuild.Options) { o.Client = client })
+		dir := newPak("name: tofu, version: 1.6.0, url_template: " + secure.URL + "/tofu")
+		_, progress, err := build(dir, func(o *pakbuild.Options) { o.Client = client })
 		Expect(err).To(MatchError(ContainSubstring("the server redirects from https to http [fetch]")))
+		Expect(progress).To(BeEmpty(), "it is not tried again")
 		Expect(files.asked).To(BeEmpty())
 	})
 

@@ -38,10 +38,10 @@ func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	unpacked := filepath.Join(temporary, "pak")
-	if err := os.Mkdir(unpacked, 0o755); err != nil { //nolint:gosec // everybody may read it
-		return fmt.Errorf("unpacking %s: %w", name, err)
+	if err = os.Mkdir(unpacked, 0o755); err == nil { //nolint:gosec // everybody may read it
+		err = unpackPak(ctx, pak, unpacked, platform)
 	}
-	if err := unpackPak(ctx, pak, unpacked, platform); err != nil {
+	if err != nil {
 		return fmt.Errorf("unpacking %s: %w", name, err)
 	}
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
