@@ -45,6 +45,15 @@ func AdditionalInput(inputs []Variable) *Variable {
 	return nil
 }
 
+// Names are the names of inputs or outputs, in their order.
+func Names(variables []Variable) []string {
+	var names []string
+	for _, variable := range variables {
+		names = append(names, variable.Name)
+	}
+	return names
+}
+
 // InputOf is the name of the input that a parameter belongs to: its own, or that of the additional input where none has its name.
 func (a *Action) InputOf(parameter string) string {
 	further := AdditionalInput(a.UserInputs)

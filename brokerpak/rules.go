@@ -101,10 +101,7 @@ func checkReferences(action *Action, diags *diag.List) {
 
 // checkPlanDefaults: only what a user may set can have a default in a plan.
 func checkPlanDefaults(action *Action, diags *diag.List) {
-	var known []string
-	for _, input := range action.UserInputs {
-		known = append(known, input.Name)
-	}
+	known := Names(action.UserInputs)
 	for _, name := range action.Bosh.PlanDefaults {
 		if !slices.Contains(known, name) {
 			diags.Errorf(action.Bosh.Pos, "plan-default", "plan_defaults names %q, which is no user input%s", name, diag.Suggest(name, known))

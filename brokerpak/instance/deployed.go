@@ -40,32 +40,31 @@ func ProvisionFunctions(
 	plan *serviceadapter.Plan, properties map[string]any, releases map[string]string,
 ) map[string]expr.Function {
 	functions := PlanFunctions("plan", plan)
-	functions["plan.has_property"] = expr.Function{
-		Args: []expr.Type{expr.String}, Result: expr.Bool,
-		Call: func(args []any) (any, error) { return properties[value.Text(args[0])] != nil, nil },
-	}
-	functions["release.version"] = expr.Function{
-		Args: []expr.Type{expr.String}, Result: expr.String,
-		Call: func(args []any) (any, error) {
-			version, ok := releases[value.Text(args[0])]
-			if !ok {
-				return nil, fmt.Errorf("the deployment has no release %q", value.Text(args[0]))
-			}
-			return version, nil
-		},
-	}
+	functions["plan.has_property"] = FunctionOf(expr.Bool, func(name string) (any, error) { return properties[name] != nil, nil })
+	functions["release.version"] = FunctionOf(expr.String, func(name string) (any, error) {
+		version, ok := releases[name]
+		if !ok {
+			return nil, fmt.Errorf("the deployment has no release %q", name)
+		}
+		return version, nil
+	})
 	return functions
+}
+
+// FunctionOf is a function of one text, such as the name of an instance group.
+func FunctionOf(result expr.Type, call func(text string) (any, error)) expr.Function {
+	return expr.Function{
+		Args: []expr.Type{expr.String}, Result: result,
+		Call: func(args []any) (any, error) { return call(value.Text(args[0])) },
+	}
 }
 
 // PlanFunctions are the functions over a plan's instance groups; the plan may be nil. A group that it does not have is like an empty one.
 func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
 	function := func(result expr.Type, of func(group *serviceadapter.InstanceGroup) any) expr.Function {
-		return expr.Function{
-			Args: []expr.Type{expr.String}, Result: result,
-			Call: func(args []any) (any, error) {
-				return of(cmp.Or(FindGroup(plan, value.Text(args[0])), &serviceadapter.InstanceGroup{})), nil
-			},
-		}
+		return FunctionOf(result, func(name string) (any, error) {
+			return of(cmp.Or(FindGroup(plan, name), &serviceadapter.InstanceGroup{})), nil
+		})
 	}
 	return map[string]expr.Function{
 		prefix + ".has_update":     {Result: expr.Bool, Call: func([]any) (any, error) { return plan != nil && plan.Update != nil, nil }},

@@ -93,34 +93,30 @@ func ID(deployment string) string { return strings.TrimPrefix(deployment, instan
 
 // Functions are bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find.
 func (v *View) Functions() map[string]expr.Function {
-	one := []expr.Type{expr.String}
 	return map[string]expr.Function{
-		"bosh.host": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
-			hosts, err := v.hosts(value.Text(args[0]))
+		"bosh.host": FunctionOf(expr.String, func(group string) (any, error) {
+			hosts, err := v.hosts(group)
 			if err != nil {
 				return nil, err
 			}
 			return hosts[0], nil
-		}},
-		"bosh.hosts": {Args: one, Result: expr.List, Call: func(args []any) (any, error) {
-			hosts, err := v.hosts(value.Text(args[0]))
+		}),
+		"bosh.hosts": FunctionOf(expr.List, func(group string) (any, error) {
+			hosts, err := v.hosts(group)
 			return value.Texts(hosts), err
-		}},
-		"bosh.address": {Args: one, Result: expr.String, Call: func(args []any) (any, error) {
-			name := value.Text(args[0])
+		}),
+		"bosh.address": FunctionOf(expr.String, func(name string) (any, error) {
 			address, ok := v.DNS[name]
 			if !ok {
 				return nil, fmt.Errorf("the broker sent no DNS address %q; there are: %s; configure binding_with_dns for the plan",
 					name, diag.Names(value.Keys(v.DNS)))
 			}
 			return address, nil
-		}},
+		}),
 		"manifest.find": {Args: []expr.Type{expr.String, expr.Any}, Result: expr.Any, Call: func(args []any) (any, error) {
 			return v.find(value.Text(args[0]), args[1])
 		}},
-		"manifest.get": {Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
-			return v.Get(value.Text(args[0]))
-		}},
+		"manifest.get": FunctionOf(expr.Any, v.Get),
 	}
 }
 
@@ -225,18 +221,16 @@ func (v *View) Details(service *brokerpak.Service, environment vars.Environment)
 	}
 	for _, name := range value.Keys(service.Provision.Bosh.Outputs) {
 		output := service.Provision.Bosh.Outputs[name]
-		if _, recorded := details[name]; recorded && (output.Expr == nil || !Deferred(output.Expr)) {
-			continue
-		}
-		if output.Expr == nil {
+		_, recorded := details[name]
+		switch {
+		case recorded && (output.Expr == nil || !Deferred(output.Expr)):
+		case output.Expr == nil:
 			details[name] = output.Literal
-			continue
+		default:
+			if details[name], err = scope.Eval("outputs."+name, output.Expr); err != nil {
+				return nil, fmt.Errorf("evaluating output %q of the instance%s: %w", name, v.made(), errors.Join(err, unresolved))
+			}
 		}
-		item, err := scope.Eval("outputs."+name, output.Expr)
-		if err != nil {
-			return nil, fmt.Errorf("evaluating output %q of the instance%s: %w", name, v.made(), errors.Join(err, unresolved))
-		}
-		details[name] = item
 	}
 	typed(service, details)
 	return details, nil
@@ -259,10 +253,7 @@ func typed(service *brokerpak.Service, details map[string]any) {
 // resolved.
 func (v *View) TemplateOutputs() (map[string]any, error) {
 	outputs := v.openOutputs()
-	if v.Record == nil || v.Record.Template == nil {
-		return value.Merge(outputs, v.Applied), nil
-	}
-	for _, name := range v.Record.Template.Sensitive {
+	for _, name := range v.template().Sensitive {
 		if literal := v.Record.Secrets[name].Value; literal != nil {
 			outputs[name] = literal
 			continue
@@ -280,12 +271,15 @@ func (v *View) TemplateOutputs() (map[string]any, error) {
 	return outputs, nil
 }
 
-// openOutputs are the outputs of the provision template that are not sensitive.
-func (v *View) openOutputs() map[string]any {
+// openOutputs are the outputs of the provision template that are not sensitive, or all that an errand made.
+func (v *View) openOutputs() map[string]any { return value.Merge(v.template().Outputs, v.Applied) }
+
+// template is what the record has of the provision template; empty where it has nothing.
+func (v *View) template() *record.Template {
 	if v.Record == nil || v.Record.Template == nil {
-		return map[string]any{}
+		return &record.Template{}
 	}
-	return value.Merge(v.Record.Template.Outputs)
+	return v.Record.Template
 }
 
 // made tells which pak made the manifest: an instance that was not upgraded yet lacks what a later version of the pak records.
@@ -329,7 +323,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
 	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
 	constants["request.context"] = value.Merge(v.Record.Context)
-	constants[brokerpak.InstanceDetails] = value.Merge(v.openOutputs(), v.Applied)
+	constants[brokerpak.InstanceDetails] = v.openOutputs()
 	return scope.With(constants, nil), nil, nil
 }
 

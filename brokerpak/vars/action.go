@@ -1,8 +1,10 @@
 package vars
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -130,22 +132,16 @@ func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) err
 
 // subject names an input by what set it, for operators and authors.
 func subject(layer, plan string, inputs []brokerpak.Variable, name string) string {
-	text := fmt.Sprintf("the value of input %q", name)
-	of := "the plan" // the broker sends no name
-	if plan != "" {
-		of = fmt.Sprintf("plan %q", plan)
-	}
-	switch layer {
-	case OperatorLayer:
-		text = fmt.Sprintf("the operator's default of %q", name)
-	case OverrideLayer:
-		text = fmt.Sprintf("override %q of %s", name, of)
-	case PlanLayer:
-		text = fmt.Sprintf("property %q of %s", name, of)
-	case DefaultLayer:
-		text = fmt.Sprintf("the default of input %q", name)
-	case ComputedLayer:
-		text = fmt.Sprintf("computed input %q", name)
+	text := cmp.Or(map[string]string{
+		OperatorLayer: "the operator's default of", OverrideLayer: "override", PlanLayer: "property", DefaultLayer: "the default of input",
+		ComputedLayer: "computed input",
+	}[layer], "the value of input") + fmt.Sprintf(" %q", name)
+	switch {
+	case layer != OverrideLayer && layer != PlanLayer:
+	case plan == "": // the broker sends no name
+		text += " of the plan"
+	default:
+		text += fmt.Sprintf(" of plan %q", plan)
 	}
 	for _, input := range inputs {
 		if input.Name == name {
@@ -157,12 +153,11 @@ func subject(layer, plan string, inputs []brokerpak.Variable, name string) strin
 
 // properties are those of the plan, without defaults that the user has overridden.
 func (p Provision) properties() map[string]any {
-	properties := map[string]any{}
-	for name, item := range p.Plan.Properties {
-		if _, given := p.Parameters[name]; !given || p.Service.Provision.PlanOwned(p.Plan.Properties, name) {
-			properties[name] = item
-		}
-	}
+	properties := value.Merge(p.Plan.Properties)
+	maps.DeleteFunc(properties, func(name string, _ any) bool {
+		_, given := p.Parameters[name]
+		return given && !p.Service.Provision.PlanOwned(p.Plan.Properties, name)
+	})
 	return properties
 }
 

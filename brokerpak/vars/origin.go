@@ -54,12 +54,12 @@ func (s *Scope) origin(template *expr.Template) Origin {
 
 // readsFailed tells whether an expression reads a variable, or a part of one, that has no value here.
 func (s *Scope) readsFailed(template *expr.Template) bool {
-	return slices.ContainsFunc(template.References(), func(ref expr.Reference) bool {
+	for _, ref := range template.References() {
 		for name := range ref.Names() {
 			if s.Failed[name] != nil {
 				return true
 			}
 		}
-		return false
-	})
+	}
+	return false
 }

@@ -47,10 +47,11 @@ func Split(reference string) (name, keys string) {
 	return name, strings.TrimPrefix(text[len(name):], ".")
 }
 
-// HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key.
+// HasReference tells whether a value holds the beginning of a BOSH reference, "((", in any string or key. BOSH would resolve one that a
+// user wrote.
 func HasReference(v any) bool {
 	return !value.Walk(v, func(_ string, leaf any) bool {
-		text, ok := leaf.(string)
-		return !ok || !strings.Contains(text, reference)
+		text, _ := leaf.(string)
+		return !strings.Contains(text, "((")
 	})
 }

@@ -19,9 +19,6 @@ import (
 	"service-adapter/internal/value"
 )
 
-// reference opens a reference to a BOSH variable. BOSH would resolve one that a user wrote.
-const reference = "(("
-
 // Layer is a set of values that one source supplies.
 type Layer struct {
 	// Name says where the values come from.
@@ -307,4 +304,20 @@ func (s *Scope) generate(owner, call string, make func() (any, error)) (any, err
 	}
 	s.Generated[owner][call] = result
 	return result, nil
+}
+
+// Known turns the constants and functions of a scope into what a check without values needs. Constants that are maps admit
+// every key.
+func Known(constants map[string]any, functions map[string]expr.Function) expr.Known {
+	known := expr.Known{Functions: functions, Types: map[string]expr.Type{}}
+	for _, name := range value.Keys(constants) {
+		switch constants[name].(type) {
+		case map[string]any:
+			known.Prefixes = append(known.Prefixes, name)
+			known.Types[name] = expr.Map
+		default:
+			known.Variables = append(known.Variables, name)
+		}
+	}
+	return known
 }
