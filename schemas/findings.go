@@ -60,26 +60,28 @@ func pathOf(context *gojsonschema.JsonContext) []string {
 	return strings.Split(context.String(separator), separator)[1:] // the first element is the root
 }
 
-// sentences returns one sentence for each place, sorted by place; subject names a place.
-func (f *findings) sentences(subject func(path []string) string) []string {
-	slices.SortStableFunc(f.items, func(a, b finding) int {
-		return cmp.Or(slices.Compare(a.path, b.path), cmp.Compare(a.text, b.text))
-	})
-	var sentences []string
-	for i := 0; i < len(f.items); {
-		here := f.items[i].path
-		var texts []string
-		for ; i < len(f.items) && slices.Equal(f.items[i].path, here); i++ {
-			texts = append(texts, f.items[i].text)
+// byPlace returns one finding for each place, sorted by place.
+func (f *findings) byPlace() []finding {
+	compare := func(a, b finding) int { return cmp.Or(slices.Compare(a.path, b.path), cmp.Compare(a.text, b.text)) }
+	slices.SortFunc(f.items, compare)
+	var all []finding
+	for _, item := range slices.CompactFunc(f.items, func(a, b finding) bool { return compare(a, b) == 0 }) {
+		if last := len(all) - 1; last >= 0 && slices.Equal(all[last].path, item.path) {
+			all[last].text += " and " + item.text
+		} else {
+			all = append(all, item)
 		}
-		sentences = append(sentences, subject(here)+" "+strings.Join(slices.Compact(texts), " and "))
 	}
-	return sentences
+	return all
 }
 
-// parameterSubject names a place in the parameters of a request.
-func parameterSubject(path []string) string {
-	return placeOf(func(name string) string { return "parameter " + quote(name) })(path)
+// sentences returns one sentence for each place, sorted by place; subject names a place.
+func (f *findings) sentences(subject func(path []string) string) []string {
+	var sentences []string
+	for _, found := range f.byPlace() {
+		sentences = append(sentences, subject(found.path)+" "+found.text)
+	}
+	return sentences
 }
 
 // placeOf names a place in a value that subject names.

@@ -46,14 +46,9 @@ func admitNull(schema map[string]any) {
 	if names, ok := schema["type"].([]any); ok && !slices.Contains(names, any("null")) {
 		schema["type"] = append(slices.Clone(names), "null")
 	}
-	if values := list(schema["enum"]); len(values) > 0 && !slices.Contains(values, nil) {
+	if values, _ := schema["enum"].([]any); len(values) > 0 && !slices.Contains(values, nil) {
 		schema["enum"] = append(slices.Clone(values), nil)
 	}
-}
-
-func list(value any) []any {
-	values, _ := value.([]any)
-	return values
 }
 
 // described returns the schema of an input as published, with title, description and default.
@@ -143,17 +138,11 @@ func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	}
 	all := input.Constraints
 	input.Constraints = map[string]any{keyword: all[keyword]}
-	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-		if limit, ok := all[inclusive]; ok && keyword == exclusive {
-			input.Constraints[inclusive] = limit
-		}
+	inclusive := map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}[keyword]
+	if limit, ok := all[inclusive]; ok {
+		input.Constraints[inclusive] = limit
 	}
 	return input
-}
-
-// compileOwn compiles a schema for our own validation: the library's mixed draft, in which propertyNames counts.
-func compileOwn(schema map[string]any) (*gojsonschema.Schema, error) {
-	return gojsonschema.NewSchemaLoader().Compile(gojsonschema.NewGoLoader(schema))
 }
 
 // compilePublished compiles a schema as the broker and the Cloud Controller do, who also hold it against the schema of

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -62,20 +63,12 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	var failed findings
 	failed.collect(result)
 	var faults []ManifestFault
-	sentences := failed.sentences(func(path []string) string {
-		path = named(tree, path)
-		faults = append(faults, ManifestFault{Path: path})
-		if len(path) == 0 {
-			return "the manifest"
-		}
-		var place strings.Builder
+	for _, found := range failed.byPlace() {
+		place, path := "", named(tree, found.path)
 		for _, element := range path {
-			place.WriteString("/" + strings.ReplaceAll(quote(element), `"`, ""))
+			place += "/" + strings.ReplaceAll(quote(element), `"`, "")
 		}
-		return place.String()
-	})
-	for i := range faults {
-		faults[i].Message = sentences[i]
+		faults = append(faults, ManifestFault{Path: path, Message: cmp.Or(place, "the manifest") + " " + found.text})
 	}
 	return faults, nil
 }

@@ -28,9 +28,8 @@ func ForPlan(service *brokerpak.Service, properties map[string]any, supplied Sup
 		return service.Provision.PlanOwned(properties, v.Name)
 	})
 	changeable := slices.DeleteFunc(slices.Clone(open), func(v brokerpak.Variable) bool { return v.ProhibitUpdate })
-	bound := section{action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: supplied.Bind}
-	for _, input := range service.Bind.PlanInputs {
-		bound.ofPlan = append(bound.ofPlan, input.Name)
+	bound := section{
+		action: &service.Bind, inputs: lastOfEachName(service.Bind.UserInputs), supplied: supplied.Bind, ofPlan: brokerpak.Names(service.Bind.PlanInputs),
 	}
 	for _, wanted := range []struct {
 		what   string
@@ -113,7 +112,7 @@ func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 // userMustGive tells whether nothing but the user can supply a required input.
 func (s section) userMustGive(input brokerpak.Variable) bool {
 	_, supplied := s.supplied[input.Name]
-	computed := slices.ContainsFunc(s.action.ComputedInputs, func(c brokerpak.Variable) bool { return c.Name == input.Name })
+	computed := slices.Contains(brokerpak.Names(s.action.ComputedInputs), input.Name)
 	hasDefault := input.HasDefault || input.DefaultExpr != nil
 	return input.Required && !supplied && !computed && !hasDefault && !slices.Contains(s.ofPlan, input.Name)
 }

@@ -38,7 +38,7 @@ func CheckParameters(r Request) error {
 		case r.Action.PlanOwned(r.Plan, name), r.Action.PlanOwned(r.Plan, input):
 			faults = append(faults, subject+" is set by the plan and cannot be changed")
 		case slices.Contains(supported, input):
-		case r.Update && isInput(r.Action.UserInputs, input):
+		case r.Update && slices.Contains(brokerpak.Names(r.Action.UserInputs), input):
 			faults = append(faults, subject+" cannot be changed after creation")
 		default:
 			unknown = true
@@ -69,10 +69,6 @@ func (r Request) supported() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-func isInput(inputs []brokerpak.Variable, name string) bool {
-	return slices.ContainsFunc(inputs, func(v brokerpak.Variable) bool { return v.Name == name })
 }
 
 func suggestion(name string, known []string) string {

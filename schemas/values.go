@@ -21,9 +21,19 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	if len(inputs) == 0 {
 		return nil
 	}
-	var schema *gojsonschema.Schema
-	_, err := propertiesOf(inputs, validationSchema, func(properties map[string]any) (err error) {
-		schema, err = compileOwn(map[string]any{"properties": properties})
+	var schema *gojsonschema.Schema // of the library's mixed draft, in which propertyNames counts
+	enums := map[string][]any{}     // which the library would compare as floats, where 2⁵³+1 is 2⁵³
+	schemaOf := func(input brokerpak.Variable) (map[string]any, error) {
+		t := &translator{validating: true}
+		property := restrictions(input, input.Nullable, t)
+		if allowed, ok := property["enum"].([]any); ok {
+			enums[input.Name] = allowed
+			delete(property, "enum")
+		}
+		return property, t.err
+	}
+	_, err := propertiesOf(inputs, schemaOf, func(properties map[string]any) (err error) {
+		schema, err = gojsonschema.NewSchema(gojsonschema.NewGoLoader(map[string]any{"properties": properties}))
 		return err
 	})
 	if err != nil {
@@ -33,16 +43,15 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	var failed findings
 	for _, input := range inputs {
 		one, ok := values[input.Name]
-		path := []string{input.Name}
+		text := "is required"
 		switch {
-		case !ok && input.Required:
-			failed.add(path, "is required")
-		case !ok:
-		default:
-			if text := enumFault(input, one); text != "" {
-				failed.add(path, text) // says enough
-				continue
-			}
+		case ok:
+			text = enumFault(enums[input.Name], one)
+		case !input.Required:
+			continue
+		}
+		failed.add([]string{input.Name}, text)
+		if text == "" { // else it says enough
 			given[input.Name] = one
 		}
 	}
@@ -52,7 +61,7 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	}
 	failed.collect(result)
 	if subject == nil {
-		return userError(limit(failed.sentences(parameterSubject)))
+		return userError(limit(failed.sentences(placeOf(func(name string) string { return "parameter " + quote(name) }))))
 	}
 	if sentences := failed.sentences(placeOf(subject)); len(sentences) > 0 {
 		return &ValueError{Sentences: limit(sentences)}
@@ -70,33 +79,17 @@ func (e *ValueError) Error() string { return strings.Join(e.Sentences, "; ") }
 
 // lastOfEachName drops inputs that a later one of the same name replaces.
 func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
-	last := make(map[string]int, len(inputs))
-	for i, input := range inputs {
-		last[input.Name] = i
-	}
 	var kept []brokerpak.Variable
 	for i, input := range inputs {
-		if last[input.Name] == i {
+		if !slices.Contains(brokerpak.Names(inputs[i+1:]), input.Name) {
 			kept = append(kept, input)
 		}
 	}
 	return kept
 }
 
-// validationSchema is the schema of an input without its enum, which enumFault checks.
-func validationSchema(input brokerpak.Variable) (map[string]any, error) {
-	t := &translator{validating: true}
-	schema := restrictions(input, input.Nullable, t)
-	if _, ok := schema["enum"].([]any); ok {
-		delete(schema, "enum")
-	}
-	return schema, t.err
-}
-
-// enumFault compares with the enum of an input. The library would compare numbers as floats, where 2⁵³+1 is 2⁵³.
-func enumFault(input brokerpak.Variable, given any) string {
-	schema := restrictions(input, input.Nullable, &translator{validating: true})
-	allowed := list(schema["enum"])
+// enumFault says what is wrong with a value that is not among those of an enum; "" for nothing.
+func enumFault(allowed []any, given any) string {
 	if len(allowed) == 0 || slices.ContainsFunc(allowed, func(a any) bool { return equal(a, given) }) {
 		return ""
 	}
