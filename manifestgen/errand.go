@@ -10,6 +10,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
+	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
@@ -26,13 +27,7 @@ type Errands struct {
 	Updates, Upgrades bool
 }
 
-// findErrands finds the plan's lifecycle errands of this adapter.
-func (in *input) findErrands() {
-	in.applies = in.errand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
-	in.destroys = in.errand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
-}
-
-// errand finds an errand of this adapter in a list of the plan's, nil where there is none: the definition may have a job of that name
+// errand finds a lifecycle errand of this adapter in a list of the plan's, nil where there is none: the definition may have a job of that name
 // itself.
 func (in *input) errand(list []serviceadapter.Errand, name string) *serviceadapter.Errand {
 	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
@@ -44,11 +39,10 @@ func (in *input) errand(list []serviceadapter.Errand, name string) *serviceadapt
 
 // checkErrands refuses plans whose errands cannot work, and requests that need the template before them.
 func checkErrands(in *input) error {
-	applies, destroys := in.applies, in.destroys
-	if applies == nil && destroys == nil {
+	if in.applies == nil && in.destroys == nil {
 		return nil
 	}
-	for _, errand := range []*serviceadapter.Errand{applies, destroys} {
+	for _, errand := range []*serviceadapter.Errand{in.applies, in.destroys} {
 		if errand != nil && len(errand.Instances) > 0 && (len(errand.Instances) > 1 || !strings.Contains(errand.Instances[0], "/")) {
 			return fault.Operatorf("the plan's lifecycle errand %q must run on exactly one instance, as in instances: [GROUP/0]", errand.Name)
 		}
@@ -57,13 +51,13 @@ func checkErrands(in *input) error {
 		return fault.Operatorf("the plan has lifecycle errands of the service adapter, so errand_properties of its configuration must have a " +
 			"state.type that an errand's VM can reach, such as pg: what is local is gone with the VM")
 	}
-	if applies == nil {
+	if in.applies == nil {
 		return nil
 	}
 	if !hasTemplate(in.Service) {
 		return fault.Operatorf("the plan has the lifecycle errand %q, but the service has no provision template", record.ApplyErrand)
 	}
-	if destroys == nil {
+	if in.destroys == nil {
 		return fault.Operatorf("the plan has %q in lifecycle_errands.post_deploy, so it must have %q in pre_delete: nothing else destroys "+
 			"what that made", record.ApplyErrand, record.DestroyErrand)
 	}
@@ -126,8 +120,7 @@ func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, 
 
 // configureErrands gives the jobs of the errands their properties.
 func configureErrands(in *input, p *prepared, manifest map[string]any) error {
-	applies, destroys := in.applies, in.destroys
-	if applies == nil && destroys == nil {
+	if in.applies == nil && in.destroys == nil {
 		return nil
 	}
 	properties, err := errandProperties(in, p)
@@ -135,7 +128,7 @@ func configureErrands(in *input, p *prepared, manifest map[string]any) error {
 		return err
 	}
 	own := map[string]map[string]any{record.DestroyErrand: {"instance_id": in.instanceID()}}
-	if applies != nil {
+	if in.applies != nil {
 		intent, secrets := intend(in, p)
 		own[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
 	}
@@ -156,10 +149,9 @@ func errandProperties(in *input, p *prepared) (map[string]any, error) {
 			"request.instance_id": in.instanceID(), "request.service_id": in.ServiceID, "request.plan_id": p.record.PlanID,
 			"bosh.deployment": in.Deployment.DeploymentName,
 		},
-		Functions: map[string]expr.Function{"credhub": {
-			Args: []expr.Type{expr.String}, Result: expr.String,
-			Call: func(args []any) (any, error) { return "((" + value.Text(args[0]) + "))", nil },
-		}},
+		Functions: map[string]expr.Function{
+			"credhub": instance.FunctionOf(expr.String, func(name string) (any, error) { return "((" + name + "))", nil }),
+		},
 	})
 	evaluated, err := value.Map(in.Errands.Properties, func(leaf any) (any, error) {
 		text, ok := leaf.(string)
@@ -215,18 +207,14 @@ func versions(in *input) (record.Versions, error) {
 
 // prepareIntent finds the inputs that are for the errand to evaluate, those that are secrets, and by what it makes the instance.
 func prepareIntent(in *input, p *prepared) (err error) {
-	if p.later, err = postpone(in, p.resolution); err != nil {
+	if p.later, err = postpone(in, p); err != nil {
 		return err
 	}
-	if p.generated, err = withValueSecrets(in, p.resolution, p.later); err != nil {
+	if p.generated, err = withValueSecrets(in, p); err != nil {
 		return err
 	}
-	if err := checkDerived(in, p.resolution, p.generated); err != nil {
-		return err
-	}
-	wanted, err := versions(in)
-	p.record.Errand = &wanted
-	return err
+	p.record.Errand = &in.versions
+	return checkDerived(in, p)
 }
 
 // intend is what the errand shall make, and the values of its secrets: references, or what the manifest holds where the broker stores
@@ -281,7 +269,7 @@ type later struct {
 }
 
 // postpone finds the inputs that depend on the configuration or the environment.
-func postpone(in *input, r *resolution) (later, error) {
+func postpone(in *input, r *prepared) (later, error) {
 	found := later{inputs: map[string]bool{}, constants: map[string]any{}}
 	action := &in.Service.Provision
 	for _, name := range action.InputNames() {
@@ -305,7 +293,7 @@ func postpone(in *input, r *resolution) (later, error) {
 }
 
 // reads notes what the expression of a later input reads.
-func (l *later) reads(in *input, r *resolution, template *expr.Template) error {
+func (l *later) reads(in *input, r *prepared, template *expr.Template) error {
 	for _, call := range template.Calls() {
 		if _, own := functions(in)[call.Name]; own {
 			return fmt.Errorf("%s: %s() in the expression of an input that depends on the configuration cannot be evaluated by the errand %s: "+

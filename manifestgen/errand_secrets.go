@@ -2,7 +2,6 @@ package manifestgen
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"service-adapter/brokerpak"
@@ -47,11 +46,11 @@ func withParameterSecrets(in *input) error {
 
 // withValueSecrets adds the inputs whose resolved values are secret: generated ones, and those whose names say so. It returns the
 // generated ones.
-func withValueSecrets(in *input, r *resolution, l later) (generated map[string]bool, err error) {
+func withValueSecrets(in *input, r *prepared) (generated map[string]bool, err error) {
 	generated = map[string]bool{}
 	for _, name := range value.Keys(r.scope.Values) {
 		made := r.scope.Origins[name].CallsAny("rand.base64")
-		if slices.Contains(l.names, name) || !in.passedToTemplate(name) && !l.inputs[name] || !made && !isSecret(name, r.scope.Values[name]) {
+		if slices.Contains(r.later.names, name) || !in.passedToTemplate(name) && !r.later.inputs[name] || !made && !isSecret(name, r.scope.Values[name]) {
 			continue
 		}
 		if made {
@@ -61,7 +60,7 @@ func withValueSecrets(in *input, r *resolution, l later) (generated map[string]b
 					"made of it; make it an output of the provision template", at, name, record.ApplyErrand)
 			}
 		}
-		if l.inputs[name] {
+		if r.later.inputs[name] {
 			return nil, fmt.Errorf("input %q is secret, so no input that depends on the configuration may be made of it in a plan with the "+
 				"lifecycle errand %s", name, record.ApplyErrand)
 		}
@@ -101,38 +100,21 @@ func (in *input) addSecret(name string) error {
 	return nil
 }
 
-// keptOnce finds the value of a secret that was generated once and stays: only CredHub has it, or the manifest where the broker stores none.
-func keptOnce(in *input, secret brokerpak.Secret, before record.Secret) (candidate, bool) {
-	_, requested := in.Parameters[secret.Input]
-	known := before.Value != nil
-	return candidate{item: before.Value, known: known}, !requested && (known || before.Version > 0 || before.Reference != "")
-}
-
 // checkDerived refuses a generated input that is new and is made of one whose value only CredHub has.
-func checkDerived(in *input, r *resolution, generated map[string]bool) error {
+func checkDerived(in *input, r *prepared) error {
 	stored := in.before.record.Secrets
-	for _, name := range value.Keys(generated) {
+	for _, name := range value.Keys(r.generated) {
 		if _, had := stored[name]; had {
 			continue
 		}
 		origin := r.scope.Origins[name]
 		for _, reference := range in.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer).References() {
-			if _, hidden := stored[reference.Name]; hidden && generated[reference.Name] {
+			if _, hidden := stored[reference.Name]; hidden && r.generated[reference.Name] {
 				return fmt.Errorf("%s: input %q is made of %q, which was generated earlier: only CredHub knows its value by now", origin.Pos, name, reference.Name)
 			}
 		}
 	}
 	return nil
-}
-
-// openGenerated are the generated values that the record may hold: none of the secrets'.
-func openGenerated(in *input, p *prepared, values map[string]map[string]any) map[string]map[string]any {
-	if in.applies == nil || !in.storesSecrets() {
-		return values
-	}
-	open := maps.Clone(values)
-	maps.DeleteFunc(open, func(input string, _ map[string]any) bool { return p.generated[input] })
-	return open
 }
 
 // forgotten names the inputs whose values were secrets while an errand applied the template, and that nobody gives now.

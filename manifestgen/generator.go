@@ -100,6 +100,8 @@ type input struct {
 	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
 	module        *hclfile.Module
 	keepsTemplate bool
+	// versions say by what an errand makes the instance.
+	versions record.Versions
 	// applies and destroys are the plan's errands of this adapter; nil where generate-manifest applies, and nothing destroys.
 	applies, destroys *serviceadapter.Errand
 	// deployed computes the variables of the deployed instance, once.
@@ -128,9 +130,14 @@ func (g *Generator) secretsAllowed(what string) error {
 	return fmt.Errorf("%s: set secure_manifests in the adapter's configuration to what the broker's enable_secure_manifests says", what)
 }
 
-// prepared is what is known before anything is rendered.
+// prepared is what is known before anything is rendered. The first three are what a request resolves to.
 type prepared struct {
-	*resolution
+	// scope has the variables.
+	scope *vars.Scope
+	// record is what the manifest will remember, as far as the request tells.
+	record record.Record
+	// earlier are the parameters of earlier requests; for a manifest of another adapter those that carry_over names.
+	earlier map[string]any
 	secrets decisions
 	// later and generated are the inputs that an errand evaluates, and those that are generated and secret, where one applies the template.
 	later     later
@@ -179,11 +186,11 @@ func (g *Generator) Variables(request Request) (*vars.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := resolve(in, nil)
+	p, err := resolve(in, nil)
 	if err != nil {
 		return nil, err
 	}
-	return r.scope, nil
+	return p.scope, nil
 }
 
 // read checks a request and reads the previous manifest.
@@ -197,31 +204,30 @@ func (g *Generator) read(request Request) (*input, error) {
 		return nil, err
 	}
 	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
-	in.findErrands()
+	in.applies = in.errand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
+	in.destroys = in.errand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
 	err = errors.Join(checkErrands(in), checkRequest(in))
 	in.Parameters = in.Service.Provision.Gather(in.Parameters)
 	if err != nil || in.applies == nil {
 		return in, err
 	}
-	wanted, err := versions(in)
-	if err != nil {
+	if in.versions, err = versions(in); err != nil {
 		return nil, err
 	}
-	in.keepsTemplate = wanted.Template != brokerpak.Digest(in.Service.Provision.Templates)
+	in.keepsTemplate = in.versions.Template != brokerpak.Digest(in.Service.Provision.Templates)
 	return in, withParameterSecrets(in)
 }
 
 // prepare resolves the variables, decides about the secrets, and refuses what the definition's rules do not admit. Found are values of
 // user inputs that an import found.
 func prepare(in *input, found map[string]any) (*prepared, error) {
-	r, err := resolve(in, found)
+	p, err := resolve(in, found)
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{resolution: r}
-	in.deployed = sync.OnceValues(func() (*vars.Scope, error) { return deployedScope(in, r) })
+	in.deployed = sync.OnceValues(func() (*vars.Scope, error) { return deployedScope(in, p) })
 	plan := in.BrokerPlan
-	if plan.InstanceGroups, err = size(in, r.scope); err != nil {
+	if plan.InstanceGroups, err = size(in, p.scope); err != nil {
 		return nil, err
 	}
 	in.plan = &plan
@@ -231,10 +237,7 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 		}
 	}
 	p.secrets, err = decideSecrets(in, in.bosh.Secrets, func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
-		if kept, stays := keptOnce(in, secret, before); stays && p.generated[secret.Input] {
-			return kept, nil
-		}
-		return supplied(in, r, secret, before)
+		return supplied(in, p, secret, before)
 	})
 	if err != nil {
 		return nil, err
@@ -245,5 +248,5 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 	if err := checkScaleIn(in); err != nil {
 		return nil, err
 	}
-	return p, checkConditions(in, r)
+	return p, checkConditions(in, p)
 }

@@ -150,16 +150,26 @@ func leftToBosh(deployed any, planned []string) bool {
 	return slices.Equal(names, planned)
 }
 
-// colocateErrands adds the jobs of lifecycle errands that the plan places on instances of a group, and refuses errands that
-// the manifest does not have.
+// colocateErrands adds the jobs of lifecycle errands that the plan places on instances of a group, unless it has them, and refuses errands
+// that the manifest does not have.
 func colocateErrands(in *input, groups []any, templates map[string]map[string]any) error {
 	index := byName(groups)
 	var failed []error
 	for _, errand := range errands(&in.BrokerPlan) {
+		for _, place := range errand.Instances {
+			name, _, _ := strings.Cut(place, "/")
+			group := index[name]
+			if group == nil {
+				failed = append(failed, fmt.Errorf("the plan places the errand %q on %q, but has no such instance group", errand.Name, name))
+				continue
+			}
+			jobs, _ := group["jobs"].([]any)
+			if byName(jobs)[errand.Name] == nil {
+				group["jobs"] = append(jobs, errandJob(errand.Name, templates))
+			}
+		}
 		switch {
-		case len(errand.Instances) > 0:
-			failed = append(failed, placeErrand(errand, index, templates))
-		case index[errand.Name] != nil || slices.ContainsFunc(value.Mappings(groups), func(group map[string]any) bool {
+		case len(errand.Instances) > 0 || index[errand.Name] != nil || slices.ContainsFunc(value.Mappings(groups), func(group map[string]any) bool {
 			return byName(group["jobs"])[errand.Name] != nil
 		}):
 		case in.before.exists() && hasErrand(in.PreviousPlan, errand.Name):
@@ -180,26 +190,7 @@ func hasErrand(plan *serviceadapter.Plan, name string) bool {
 	return plan != nil && slices.ContainsFunc(errands(plan), func(errand serviceadapter.Errand) bool { return errand.Name == name })
 }
 
-// placeErrand adds the errand's job to the groups on whose instances it runs, unless they have it. Where the template has that job in
-// a group of its own, its properties come along.
-func placeErrand(errand serviceadapter.Errand, groups, templates map[string]map[string]any) error {
-	var failed []error
-	for _, place := range errand.Instances {
-		name, _, _ := strings.Cut(place, "/")
-		group := groups[name]
-		if group == nil {
-			failed = append(failed, fmt.Errorf("the plan places the errand %q on %q, but has no such instance group", errand.Name, name))
-			continue
-		}
-		jobs, _ := group["jobs"].([]any)
-		if byName(jobs)[errand.Name] == nil {
-			group["jobs"] = append(jobs, errandJob(errand.Name, templates))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// errandJob is the job as the template has it, else one without properties.
+// errandJob is the job as the template has it, maybe in a group of its own, else one without properties.
 func errandJob(name string, templates map[string]map[string]any) map[string]any {
 	for _, group := range value.Keys(templates) {
 		if declared := byName(templates[group]["jobs"])[name]; declared != nil {

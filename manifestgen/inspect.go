@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/vars"
@@ -113,7 +113,11 @@ func (i inspection) keys(path string, mapping map[string]any) {
 
 // key resolves the variables in a key.
 func (i inspection) key(key string) (string, error) {
-	resolved, err := interpolated(nil, patch.Ops{given{key}}, i.variables)
+	text, err := yaml.Marshal(key)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := interpolated(text, nil, i.variables)
 	if err != nil {
 		return "", err
 	}

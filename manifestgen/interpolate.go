@@ -52,14 +52,8 @@ func asMapping(document brokerpak.Document, item any) (map[string]any, error) {
 	return tree, nil
 }
 
-// given is a tree that the library takes in place of a text, taken one that it made, before it writes a text that would only be read again.
-type (
-	given struct{ tree any }
-	taken struct{ tree any }
-)
-
-// Apply returns the tree.
-func (g given) Apply(any) (any, error) { return g.tree, nil }
+// taken is a tree that the library made, before it writes a text that would only be read again.
+type taken struct{ tree any }
 
 // Apply takes the tree and leaves nothing to write.
 func (t *taken) Apply(tree any) (any, error) {
@@ -84,9 +78,6 @@ func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, f
 		return nil, fmt.Errorf("interpolating %s: %w", document.Pos.File, err)
 	}
 	trusted := unmask(result, trustedOpen, trustedClose)
-	if !holdsMask(trusted) {
-		return trusted, nil
-	}
 	final := unmask(trusted, userOpen, userClose)
 	if !slices.Equal(references(trusted), references(final)) {
 		return nil, &fault.UserError{

@@ -56,14 +56,6 @@ func isMasked(text string) bool {
 	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
 }
 
-// holdsMask tells whether a text or key of a value holds one of the private characters.
-func holdsMask(tree any) bool {
-	return !value.Walk(tree, func(_ string, leaf any) bool {
-		text, _ := leaf.(string)
-		return !isMasked(text)
-	})
-}
-
 // unmask puts the parentheses back: those of the adapter's own values, or those of users.
 func unmask(v any, open, end rune) any {
 	back := strings.NewReplacer(string(open), "(", string(end), ")")

@@ -48,17 +48,14 @@ func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 		}
 		ops, err := patch.NewOpsFromDefinitions([]patch.OpDefinition{definition})
 		if err != nil {
-			message, _, _ := strings.Cut(err.Error(), " within\n") // the operation follows
-			return nil, opsFault(operationPlace(document, i), "%s", strings.ReplaceAll(message, operationNumber, "operation"))
+			message, _, _ := strings.Cut(err.Error(), " within\n") // the operation follows; the library sees one at a time
+			return nil, opsFault(operationPlace(document, i), "%s", strings.ReplaceAll(message, "operation [0]", "operation"))
 		}
 		op.Op = ops
 		all = append(all, op)
 	}
 	return all, nil
 }
-
-// operationNumber is the number of the operation in a message of the library, which sees one at a time.
-const operationNumber = "operation [0]"
 
 // operationPlace is the place of an element of a document that is a list.
 func operationPlace(document brokerpak.Document, index int) diag.Pos {

@@ -53,22 +53,13 @@ func readPrevious(bosh *brokerpak.Bosh, request Request) (*previous, error) {
 	if len(root) == 0 {
 		return nil, errors.New("reading the previous manifest: it is no BOSH manifest")
 	}
-	before.carried, err = carryOver(bosh, value.AnyKeys(root, nil))
-	return before, err
-}
-
-// carryOver reads what a service takes over from the manifest of another adapter.
-func carryOver(bosh *brokerpak.Bosh, root any) (instance.Carried, error) {
-	carried, err := instance.CarryOver(bosh, root)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range value.Keys(carried) {
-		if !bosh.HasSecret(name) && !bosh.HasReference(name) && vars.HasReference(carried[name]) {
+	before.carried, err = instance.CarryOver(bosh, value.AnyKeys(root, nil))
+	for _, name := range value.Keys(before.carried) {
+		if !bosh.HasSecret(name) && !bosh.HasReference(name) && vars.HasReference(before.carried[name]) {
 			return nil, fmt.Errorf("carry_over of %q: the previous manifest has a reference there; make the input a secret", name)
 		}
 	}
-	return carried, nil
+	return before, err
 }
 
 // exists tells whether the instance is deployed.

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/record"
+	"service-adapter/internal/value"
 )
 
 // Provisioning is a call of a service's provision template.
@@ -78,22 +80,16 @@ func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
 		return nil, err
 	}
 	if in.pendingCheck() { // the outputs are those that the deployed manifest keeps; sensitive ones stay where they are
-		result = &Provisioned{}
-		if in.before.remembers() {
-			result.Outputs, result.Sensitive = in.before.record.Template.Outputs, in.before.record.Template.Sensitive
-		}
+		kept := cmp.Or(in.before.record.Template, &record.Template{})
+		result = &Provisioned{Outputs: kept.Outputs, Sensitive: kept.Sensitive}
 	}
 	return withOutputs(in, p, result)
 }
 
 // withOutputs adds what a template gave. Each sensitive output becomes a secret of the output's name.
 func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error) {
-	open := map[string]any{}
-	for name, item := range result.Outputs {
-		if item != nil && !slices.Contains(result.Sensitive, name) {
-			open[name] = item
-		}
-	}
+	open := value.Merge(result.Outputs)
+	maps.DeleteFunc(open, func(name string, item any) bool { return item == nil || slices.Contains(result.Sensitive, name) })
 	sensitive := slices.Sorted(slices.Values(result.Sensitive))
 	if err := checkSensitive(in, p.secrets, sensitive); err != nil {
 		return nil, err
@@ -108,11 +104,11 @@ func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(decided, p.secrets)
-	resolved := *p.resolution
-	resolved.record.Template = &record.Template{Outputs: open, Sensitive: sensitive}
-	resolved.scope = p.scope.With(map[string]any{brokerpak.InstanceDetails: open}, nil)
-	return &prepared{resolution: &resolved, secrets: decided}, nil
+	provisioned := *p
+	provisioned.secrets = value.Merge(decided, p.secrets)
+	provisioned.record.Template = &record.Template{Outputs: open, Sensitive: sensitive}
+	provisioned.scope = p.scope.With(map[string]any{brokerpak.InstanceDetails: open}, nil)
+	return &provisioned, nil
 }
 
 // checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.
@@ -184,19 +180,12 @@ func rehearse(in *input, p *prepared) error {
 	return err
 }
 
-// isPlain tells whether the groups, their jobs, and the names of both are there without any output.
-func isPlain(groups any) bool {
-	return named(groups, func(group map[string]any) bool {
-		return named(group["jobs"], func(map[string]any) bool { return true })
-	})
-}
-
-// named tells whether a list, which may be missing, has only mappings with plain names that are as they should be.
-func named(list any, good func(entry map[string]any) bool) bool {
+// isPlain tells whether a list of groups or of jobs, which may be missing, and the names in it are there without any output.
+func isPlain(list any) bool {
 	items, ok := list.([]any)
 	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {
 		entry, ok := item.(map[string]any)
-		return !ok || vars.HasReference(entry["name"]) || !good(entry)
+		return !ok || vars.HasReference(entry["name"]) || !isPlain(entry["jobs"])
 	})
 }
 
@@ -204,10 +193,7 @@ func named(list any, good func(entry map[string]any) bool) bool {
 // manifest refers to.
 func outputReferences(p *prepared) map[string]any {
 	references := map[string]any{}
-	if p.record.Template == nil {
-		return references
-	}
-	for _, name := range p.record.Template.Sensitive {
+	for _, name := range cmp.Or(p.record.Template, &record.Template{}).Sensitive {
 		if reference := p.secrets[name].reference; reference != "" {
 			references[name] = reference
 		}

@@ -191,6 +191,12 @@ var _ = Describe("a provision template", func() {
 		w.must(call{})
 	})
 
+	It("may give the names of jobs", func() {
+		start(strings.Replace(provisionBosh, "- name: box\n          properties", "- name: ((host))\n          properties", 1))
+		w.instance.Deployment.Releases[0].Jobs = []string{"h.example.com"}
+		w.must(call{})
+	})
+
 	It("is not applied when the request is refused", func() {
 		_, err := w.generate(call{Parameters: map[string]any{"size": int64(9)}})
 		var user *fault.UserError

@@ -2,7 +2,6 @@ package manifestgen
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
@@ -27,12 +26,9 @@ func KnownOfInstance() expr.Known {
 
 func known(names map[string]any) expr.Known {
 	in := &input{before: &previous{}}
-	maps.Copy(names, constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil, map[string]any{}))
-	available := functions(in)
-	further, more := previousNames(in)
-	maps.Copy(names, further)
-	maps.Copy(available, more)
-	return vars.Known(names, available)
+	published := constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil, map[string]any{})
+	further, available := previousNames(in)
+	return vars.Known(value.Merge(names, published, further), value.Merge(functions(in), available))
 }
 
 // constants are the published names of a provision call, and those of BOSH.
@@ -83,12 +79,11 @@ func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 		"previous_plan.properties": value.Merge(in.PreviousProperties),
 	}
 	available := instance.PlanFunctions("previous_plan", in.PreviousPlan)
-	one := []expr.Type{expr.String}
-	available["previous.instances"] = expr.Function{Args: one, Result: expr.Int, Call: func(args []any) (any, error) {
-		instances, _ := in.before.group(value.Text(args[0]))["instances"].(int64)
+	available["previous.instances"] = instance.FunctionOf(expr.Int, func(group string) (any, error) {
+		instances, _ := in.before.group(group)["instances"].(int64)
 		return instances, nil
-	}}
-	available["previous.parameter"] = expr.Function{Args: one, Result: expr.Any, Call: func(args []any) (any, error) {
+	})
+	available["previous.parameter"] = instance.FunctionOf(expr.Any, func(name string) (any, error) {
 		if !in.before.exists() {
 			return nil, nil
 		}
@@ -96,8 +91,8 @@ func previousNames(in *input) (map[string]any, map[string]expr.Function) {
 		if err != nil {
 			return nil, fmt.Errorf("computing the variables of the deployed instance: %w", err)
 		}
-		return deployed.Values[value.Text(args[0])], nil
-	}}
+		return deployed.Values[name], nil
+	})
 	return names, available
 }
 

@@ -19,7 +19,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 	if err := recordOutputs(in, p, &r); err != nil {
 		return r, err
 	}
-	r.Generated = openGenerated(in, p, generatedValues(in, p))
+	r.Generated = generatedValues(in, p)
 	if keys, whole := in.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 && r.Errand == nil {
 		r.OrganizationGUID, r.SpaceGUID = "", ""
 	}
@@ -52,16 +52,15 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 			r.Outputs[name] = item
 		}
 	}
-	if in.bosh.DashboardURL == nil {
-		return nil
-	}
-	if waits(in, in.bosh.DashboardURL) {
-		maps.Copy(r.Variables, variablesOf(in.bosh.DashboardURL, in, p))
-		return nil
-	}
-	var err error
-	if r.DashboardURL, err = p.scope.Text("dashboard_url", in.bosh.DashboardURL); err != nil {
-		return fmt.Errorf("evaluating the dashboard URL: %w", err)
+	switch url := in.bosh.DashboardURL; {
+	case url == nil:
+	case waits(in, url):
+		maps.Copy(r.Variables, variablesOf(url, in, p))
+	default:
+		var err error
+		if r.DashboardURL, err = p.scope.Text("dashboard_url", url); err != nil {
+			return fmt.Errorf("evaluating the dashboard URL: %w", err)
+		}
 	}
 	return nil
 }
@@ -90,13 +89,14 @@ func variablesOf(template *expr.Template, in *input, p *prepared) map[string]any
 }
 
 // generatedValues are those that this call used, and those of inputs that had another value this time: an input that is reset
-// gets its first value again.
+// gets its first value again. Those that the broker stores as secrets are not in the record.
 func generatedValues(in *input, p *prepared) map[string]map[string]any {
-	generated := map[string]map[string]any(p.scope.Generated)
+	generated := map[string]map[string]any(maps.Clone(p.scope.Generated))
 	for _, name := range in.Service.Provision.InputNames() {
 		if calls, ok := in.before.record.Generated[name]; ok && generated[name] == nil {
 			generated[name] = calls
 		}
 	}
+	maps.DeleteFunc(generated, func(input string, _ map[string]any) bool { return p.generated[input] && in.storesSecrets() })
 	return generated
 }

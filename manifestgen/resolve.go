@@ -14,26 +14,15 @@ import (
 	"service-adapter/internal/value"
 )
 
-// resolution is what a request resolves to.
-type resolution struct {
-	// scope has the variables.
-	scope *vars.Scope
-	// record is what the manifest will remember, as far as the request tells.
-	record record.Record
-	// earlier are the parameters of earlier requests; for a manifest of another adapter those that carry_over names.
-	earlier map[string]any
-}
-
 // resolve merges parameters and computes the variables. Found are values that the instance has: those of user inputs count as parameters
 // of earlier requests.
-func resolve(in *input, found map[string]any) (*resolution, error) {
-	r := &resolution{record: in.before.record, earlier: value.Merge(in.before.record.Parameters)}
+func resolve(in *input, found map[string]any) (*prepared, error) {
+	r := &prepared{record: in.before.record, earlier: value.Merge(in.before.record.Parameters)}
 	if in.before.carried != nil {
 		r.earlier = in.before.carried.Parameters(in.bosh)
 	}
 	sticky := stickyValues(in, r.record.Sticky, in.Parameters)
-	carried := vars.Generated{}
-	maps.Copy(carried, r.record.Generated)
+	carried := vars.Generated(value.Merge(r.record.Generated))
 	found = carryFound(in, found, carried)
 	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, value.Merge(r.earlier, found), in.Parameters)
 	r.record = startRecord(in, r.record, parameters)
@@ -43,7 +32,7 @@ func resolve(in *input, found map[string]any) (*resolution, error) {
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),
-		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: secretInputs(in.bosh), Sticky: sticky,
+		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: value.Keys(r.record.SecretParameters), Sticky: sticky,
 		Check: func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 			// A secret's input whose value stays in CredHub counts as given.
 			present := slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
@@ -80,10 +69,6 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 		text, _ := from[key].(string)
 		return text
 	}
-	var planInputs []string
-	for _, input := range in.Service.Bind.PlanInputs {
-		planInputs = append(planInputs, input.Name)
-	}
 	r := record.Record{
 		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version, Deployment: in.Deployment.DeploymentName,
 		Service: in.Service.Name, ServiceID: in.ServiceID, Plan: in.Plan.Name,
@@ -92,7 +77,7 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 		SpaceGUID:        cmp.Or(text(sent, "space_guid"), text(in.Body, "space_guid"), earlier.SpaceGUID),
 		Context:          pick(vars.WithoutAnnotations(value.Merge(earlier.Context, sent)), action, "request.context", nil),
 		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
-		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", planInputs),
+		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", brokerpak.Names(in.Service.Bind.PlanInputs)),
 		SecretParameters: map[string]string{}, Parameters: maps.Clone(parameters),
 	}
 	for _, secret := range in.bosh.Secrets {
@@ -111,7 +96,7 @@ func startRecord(in *input, earlier record.Record, parameters map[string]any) re
 
 // carries tells whether the manifest of another adapter had the value of a secret that is a parameter.
 func carries(in *input, secret brokerpak.Secret) bool {
-	isParameter := slices.ContainsFunc(in.Service.Provision.UserInputs, func(v brokerpak.Variable) bool { return v.Name == secret.Input })
+	isParameter := slices.Contains(brokerpak.Names(in.Service.Provision.UserInputs), secret.Input)
 	return isParameter && (in.before.carried[secret.Name] != nil || in.before.carried[secret.Input] != nil)
 }
 
@@ -137,17 +122,6 @@ func keptParameters(earlier, found, requested map[string]any) []string {
 	return names
 }
 
-// secretInputs are the inputs that are values of secrets.
-func secretInputs(bosh *brokerpak.Bosh) []string {
-	var names []string
-	for _, secret := range bosh.Secrets {
-		if secret.Input != "" {
-			names = append(names, secret.Input)
-		}
-	}
-	return names
-}
-
 // mergedClient is the UAA client. The broker sends the client's secret only once, later it is empty: an empty field never replaces a
 // kept one.
 func mergedClient(in *input, earlier map[string]any) map[string]any {
@@ -163,12 +137,10 @@ func mergedClient(in *input, earlier map[string]any) map[string]any {
 // pick returns the entries that an action's expressions use through a map variable, and the named ones.
 func pick(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
 	keys, whole := action.Uses(variable)
-	picked := map[string]any{}
-	for key, item := range all {
-		if whole || slices.Contains(keys, key) || slices.Contains(named, key) {
-			picked[key] = item
-		}
-	}
+	picked := value.Merge(all)
+	maps.DeleteFunc(picked, func(key string, _ any) bool {
+		return !whole && !slices.Contains(keys, key) && !slices.Contains(named, key)
+	})
 	return picked
 }
 

@@ -2,9 +2,10 @@ package manifestgen
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -33,9 +34,6 @@ type decision struct {
 // decisions are those of all secrets, by name.
 type decisions map[string]decision
 
-// storedPrefix opens the reference that the broker replaces by that of the stored secret.
-const storedPrefix, storedSuffix = "((odb_secret:", "))"
-
 // named is the name of the secret that a reference stands for; "" for none.
 func (d decisions) named(reference string) string {
 	for name, chosen := range d {
@@ -49,10 +47,9 @@ func (d decisions) named(reference string) string {
 // returned are the values that the manifest asks the broker to store. It stores no others.
 func (d decisions) returned(used []string) map[string]any {
 	returned := map[string]any{}
-	for _, chosen := range d {
+	for name, chosen := range d {
 		if chosen.stored != nil && slices.Contains(used, chosen.reference) {
-			name := strings.TrimSuffix(strings.TrimPrefix(chosen.reference, storedPrefix), storedSuffix)
-			returned[name] = chosen.stored
+			returned[chosen.after.StoredName(name)] = chosen.stored
 		}
 	}
 	return returned
@@ -89,47 +86,49 @@ type candidate struct {
 	requested bool
 	// changed tells that it must count as a new one where the previous value is not known.
 	changed bool
-	// rotated tells that a new value is to be generated, keepers what its keepers give.
-	rotated bool
+	// keepers is what its keepers give.
 	keepers string
 }
 
-// decideSecrets decides for each secret between its stored reference, a new reference and its value, which find looks up.
-func decideSecrets(
-	in *input, secrets []brokerpak.Secret, find func(secret brokerpak.Secret, before record.Secret) (candidate, error),
-) (decisions, error) {
+// finder looks up the value of a secret, of which the record says what was before.
+type finder func(secret brokerpak.Secret, before record.Secret) (candidate, error)
+
+// decideSecrets decides about each secret.
+func decideSecrets(in *input, secrets []brokerpak.Secret, find finder) (decisions, error) {
 	made := decisions{}
 	if len(secrets) == 0 {
 		return made, nil
 	}
 	stored := in.before.storedReferences(in.Deployment.DeploymentName, in.ServiceID)
 	for _, secret := range secrets {
-		before, err := in.before.secret(secret)
-		if err != nil {
+		var err error
+		if made[secret.Name], err = decide(in, secret, stored, find); err != nil {
 			return nil, err
 		}
-		reference := cmp.Or(before.Reference, stored[before.StoredName(secret.Name)])
-		keep := decision{reference: reference, before: before, after: before}
-		switch {
-		case in.pendingCheck() && reference != "":
-			made[secret.Name] = keep
-			continue
-		case in.pendingCheck() && before.Value != nil:
-			made[secret.Name] = keep.withLiteral(before.Value)
-			continue
-		}
-		current, err := find(secret, before)
-		if err != nil {
-			return nil, err
-		}
-		chosen, err := decide(in, secret, keep, current)
-		if err != nil {
-			return nil, err
-		}
-		chosen.after.Keepers = current.keepers
-		made[secret.Name] = chosen
 	}
 	return made, nil
+}
+
+// decide decides between the stored reference of a secret, a new reference and its value.
+func decide(in *input, secret brokerpak.Secret, stored map[string]string, find finder) (decision, error) {
+	before, err := in.before.secret(secret)
+	if err != nil {
+		return decision{}, err
+	}
+	keep := decision{reference: cmp.Or(before.Reference, stored[before.StoredName(secret.Name)]), before: before, after: before}
+	switch {
+	case in.pendingCheck() && keep.reference != "":
+		return keep, nil
+	case in.pendingCheck() && before.Value != nil:
+		return keep.withLiteral(before.Value), nil
+	}
+	current, err := find(secret, before)
+	if err != nil {
+		return decision{}, err
+	}
+	chosen, err := choose(in, secret, keep, current)
+	chosen.after.Keepers = current.keepers
+	return chosen, err
 }
 
 // secret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a reference, or
@@ -155,9 +154,9 @@ func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
 	}
 }
 
-// decide makes the decision about one secret; keep is the one that changes nothing.
-func decide(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
-	if !current.known && keep.reference != "" && !current.rotated {
+// choose decides by the value of a secret; keep is the decision that changes nothing.
+func choose(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
+	if !current.known && keep.reference != "" {
 		taken, ok := in.PreviousSecrets[keep.reference]
 		if !in.storesSecrets() && !ok {
 			in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
@@ -167,14 +166,11 @@ func decide(in *input, secret brokerpak.Secret, keep decision, current candidate
 		}
 		current = candidate{item: taken, known: true} // the feature was switched off
 	}
+	if !current.known && secret.Value != nil {
+		return decision{reference: "((lost:" + secret.Name + "))", before: keep.before, lost: lostValue(secret)}, nil
+	}
 	if !current.known {
-		var err error
-		if current.item, err = newSecret(secret); err != nil {
-			if secret.Value == nil {
-				return keep, err
-			}
-			return decision{reference: "((lost:" + secret.Name + "))", before: keep.before, lost: err}, nil
-		}
+		current.item = password(secret.Length)
 	}
 	switch {
 	case !in.storesSecrets() || current.item == nil || current.item == "": // CredHub stores no empty value
@@ -193,21 +189,27 @@ func (d decision) withLiteral(item any) decision {
 	return d
 }
 
-// withNewValue asks the broker to store a value. A changed one gets a new name, because the broker stores secrets before it
+// withNewValue asks the broker to store a value, as a text or an object. A changed one gets a new name, because the broker stores secrets before it
 // deploys: a failed deployment must not find a new value under the name that the running one uses.
 func (d decision) withNewValue(name string, item any) decision {
 	d.after = record.Secret{Version: d.before.Version + 1}
-	d.stored, d.reference = credential(item), storedPrefix+d.after.StoredName(name)+storedSuffix
+	d.stored, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"
+	if _, isObject := item.(map[string]any); !isObject {
+		d.stored = value.Text(item)
+	}
 	return d
 }
 
 // supplied finds the value of a secret of the definition: supplied, remembered as a literal, or unknown.
-func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
+func supplied(in *input, r *prepared, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	kept := candidate{item: before.Value, known: before.Value != nil}
 	if secret.Value == nil {
 		return keptBy(r, secret, before, kept)
 	}
 	_, requested := in.Parameters[secret.Input]
+	if r.generated[secret.Input] && !requested && (kept.known || before.Version > 0 || before.Reference != "") {
+		return kept, nil
+	}
 	_, remembered := r.record.SecretParameters[secret.Input]
 	if !requested && remembered && r.scope.Origins[secret.Input].FromRequest && r.scope.Values[secret.Input] == nil {
 		return kept, nil
@@ -229,7 +231,7 @@ func supplied(in *input, r *resolution, secret brokerpak.Secret, before record.S
 }
 
 // keptBy tells whether a generated secret stays: it is made anew when what a keeper gives is not what it gave when the secret was made.
-func keptBy(r *resolution, secret brokerpak.Secret, before record.Secret, kept candidate) (candidate, error) {
+func keptBy(r *prepared, secret brokerpak.Secret, before record.Secret, kept candidate) (candidate, error) {
 	if len(secret.Keepers) == 0 {
 		return kept, nil
 	}
@@ -241,33 +243,34 @@ func keptBy(r *resolution, secret brokerpak.Secret, before record.Secret, kept c
 		}
 		values[name] = item
 	}
-	sum := sha256.Sum256(value.MustJSON(values))
-	kept.keepers = hex.EncodeToString(sum[:])
+	kept.keepers = fmt.Sprintf("%x", sha256.Sum256(value.MustJSON(values)))
 	if before.Keepers != "" && before.Keepers != kept.keepers {
-		return candidate{rotated: true, keepers: kept.keepers}, nil
+		return candidate{item: password(secret.Length), known: true, changed: true, keepers: kept.keepers}, nil
 	}
 	return kept, nil
 }
 
-// credential turns a value into what the broker can store: a text or an object.
-func credential(item any) any {
-	if object, ok := item.(map[string]any); ok {
-		return object
+// passwordLetters need no quoting in shells, URLs and configuration files.
+const passwordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// password makes one of letters and digits, about 5.95 bits a letter.
+func password(length int) string {
+	made, most := make([]byte, length), big.NewInt(int64(len(passwordLetters)))
+	for i := range made {
+		index, _ := rand.Int(rand.Reader, most) // this reader never fails
+		made[i] = passwordLetters[index.Int64()]
 	}
-	return value.Text(item)
+	return string(made)
 }
 
-// newSecret generates a secret, or explains why there is none.
-func newSecret(secret brokerpak.Secret) (any, error) {
-	if secret.Value == nil {
-		return generatePassword(secret.Length)
-	}
+// lostValue explains why nobody knows the value of a secret.
+func lostValue(secret brokerpak.Secret) error {
 	lost := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest nor among the "+
 		"previous secrets", secret.Name)
 	if secret.Input == "" || strings.Contains(secret.Input, ".") {
-		return nil, lost
+		return lost
 	}
-	return nil, &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: lost}
+	return &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: lost}
 }
 
 // checkLiteral refuses a value that BOSH would take for a reference.

@@ -38,23 +38,21 @@ func size(in *input, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) 
 
 // addedGroup is a group that the plan does not have, before its own size; nil where it is optional and like nothing that is there.
 func addedGroup(in *input, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
-	added := &serviceadapter.InstanceGroup{}
-	if rule.Like != "" {
-		model := instance.FindGroup(&in.BrokerPlan, rule.Like)
-		switch {
-		case model != nil:
-			*added = *model
-			added.MigratedFrom, added.Lifecycle = nil, "" // which are the other's own
-		case slices.Contains(in.bosh.OptionalInstanceGroups, rule.Name):
-			return nil, nil
-		default:
-			return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: its group %q is like it", rule.Like, rule.Name)
-		}
-	} else if !rule.Complete() {
+	var added serviceadapter.InstanceGroup
+	switch model := instance.FindGroup(&in.BrokerPlan, rule.Like); {
+	case !rule.Complete():
 		return nil, nil // what the plan lacks is reported with all it lacks
+	case rule.Like == "":
+	case model != nil:
+		added = *model
+		added.MigratedFrom, added.Lifecycle = nil, "" // which are the other's own
+	case slices.Contains(in.bosh.OptionalInstanceGroups, rule.Name):
+		return nil, nil
+	default:
+		return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: its group %q is like it", rule.Like, rule.Name)
 	}
 	added.Name = rule.Name
-	return added, nil
+	return &added, nil
 }
 
 // sizing is what a definition computes of a group.

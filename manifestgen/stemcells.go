@@ -47,15 +47,12 @@ func hasEntry(entries []map[string]any, key, text string) bool {
 
 // stemcellAliases returns the alias of each stemcell. No entry of the template serves twice.
 func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemcell) []string {
-	aliases := make([]string, len(stemcells))
-	used := make([]bool, len(template))
+	aliases, unused := make([]string, len(stemcells)), slices.Clone(template)
 	assign := func(fits func(entry map[string]any, stemcell serviceadapter.Stemcell) bool) {
 		for i, stemcell := range stemcells {
-			for n, entry := range template {
-				alias := value.Text(entry["alias"])
-				if aliases[i] == "" && !used[n] && alias != "" && fits(entry, stemcell) {
-					aliases[i], used[n] = alias, true
-				}
+			at := slices.IndexFunc(unused, func(entry map[string]any) bool { return value.Text(entry["alias"]) != "" && fits(entry, stemcell) })
+			if at >= 0 && aliases[i] == "" {
+				aliases[i], unused = value.Text(unused[at]["alias"]), slices.Delete(unused, at, at+1)
 			}
 		}
 	}
@@ -66,9 +63,6 @@ func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemc
 		return entry["os"] == nil && entry["name"] == nil
 	})
 	for i := range aliases {
-		if aliases[i] != "" {
-			continue
-		}
 		for n := i; aliases[i] == ""; n++ {
 			if name := generatedAlias(n); !slices.Contains(aliases, name) {
 				aliases[i] = name

@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -14,10 +15,7 @@ import (
 // check validates a finished manifest: its structure, and that the broker's own struct can read its text, without which every later
 // update would fail.
 func check(structure func(manifest map[string]any) error, manifest map[string]any, text string) error {
-	if err := structure(manifest); err != nil {
-		return err
-	}
-	if err := checkNames(manifest); err != nil {
+	if err := cmp.Or(structure(manifest), checkNames(manifest)); err != nil {
 		return err
 	}
 	var decoded bosh.BoshManifest
@@ -30,13 +28,21 @@ func check(structure func(manifest map[string]any) error, manifest map[string]an
 // checkNames holds the Director's rules about names that a schema cannot express: those of a list are there once, and what
 // instance groups, jobs and addons name exists.
 func checkNames(manifest map[string]any) error {
-	releases, err := uniqueNames("releases", manifest["releases"], "name")
-	failed := []error{err}
-	stemcells, err := uniqueNames("stemcells", manifest["stemcells"], "alias")
-	failed = append(failed, err)
+	var failed []error
+	namesOf := func(where string, list any, key string) map[string]bool {
+		names := map[string]bool{}
+		for _, entry := range value.Mappings(list) {
+			name := value.Text(entry[key])
+			if names[name] {
+				failed = append(failed, fmt.Errorf("%s has %q twice", where, name))
+			}
+			names[name] = true
+		}
+		return names
+	}
+	releases, stemcells := namesOf("releases", manifest["releases"], "name"), namesOf("stemcells", manifest["stemcells"], "alias")
 	for _, list := range []string{"instance_groups", "addons", "variables"} {
-		_, err := uniqueNames(list, manifest[list], "name")
-		failed = append(failed, err)
+		namesOf(list, manifest[list], "name")
 	}
 	for _, owner := range []string{"instance_groups", "addons"} {
 		for _, entry := range value.Mappings(manifest[owner]) {
@@ -44,8 +50,7 @@ func checkNames(manifest map[string]any) error {
 			if alias, ok := entry["stemcell"]; ok && !stemcells[value.Text(alias)] {
 				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s", where, alias, diag.Names(value.Keys(stemcells))))
 			}
-			_, err := uniqueNames(where+"/jobs", entry["jobs"], "name")
-			failed = append(failed, err)
+			namesOf(where+"/jobs", entry["jobs"], "name")
 			for _, job := range value.Mappings(entry["jobs"]) {
 				if !releases[value.Text(job["release"])] {
 					failed = append(failed, fmt.Errorf("%s/jobs/%s names the release %q; the deployment has: %s",
@@ -55,18 +60,4 @@ func checkNames(manifest map[string]any) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// uniqueNames returns the names of a list's entries; an error when one is there twice.
-func uniqueNames(where string, list any, key string) (map[string]bool, error) {
-	names := map[string]bool{}
-	var failed []error
-	for _, entry := range value.Mappings(list) {
-		name := value.Text(entry[key])
-		if names[name] {
-			failed = append(failed, fmt.Errorf("%s has %q twice", where, name))
-		}
-		names[name] = true
-	}
-	return names, errors.Join(failed...)
 }

@@ -9,7 +9,7 @@ import (
 
 // checkConditions holds the definition's checks. One that the deployed instance fails as well is no fault of this request, and to
 // refuse the request would only keep the instance from every update. A check that compares with the previous plan always counts.
-func checkConditions(in *input, r *resolution) error {
+func checkConditions(in *input, r *prepared) error {
 	scope := r.scope.With(previousNames(in))
 	for _, check := range in.bosh.Checks {
 		failed := scope.Require("checks", []brokerpak.Check{check})
@@ -41,7 +41,7 @@ func deployedFails(in *input, check brokerpak.Check) bool {
 
 // deployedScope has the variables of the deployed instance: parameters of earlier requests, the previous plan's properties, and what
 // the deployed manifest says of instance groups and releases.
-func deployedScope(in *input, r *resolution) (*vars.Scope, error) {
+func deployedScope(in *input, r *prepared) (*vars.Scope, error) {
 	root, err := in.before.root()
 	if err != nil {
 		return nil, err
