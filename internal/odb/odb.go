@@ -24,21 +24,26 @@ func Input(command string, parameters map[string]any) (string, error) {
 		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {}, "generate_plan_schemas": {},
 	}
 	for name, parameter := range parameters {
-		text, ok := parameter.(string)
-		if !ok {
-			encoded, err := json.Marshal(parameter)
-			if err != nil {
-				return "", fmt.Errorf("encoding %s: %w", name, err)
-			}
-			text = string(encoded)
+		text, err := encoded(name, parameter)
+		if err != nil {
+			return "", err
 		}
 		input[strings.ReplaceAll(command, "-", "_")][name] = text
 	}
-	encoded, err := json.Marshal(input)
-	if err != nil {
-		return "", fmt.Errorf("encoding the input: %w", err)
+	text, err := encoded("the input", input)
+	return text + "\n", err
+}
+
+// encoded is a text as it is, and JSON of anything else.
+func encoded(what string, item any) (string, error) {
+	if text, ok := item.(string); ok {
+		return text, nil
 	}
-	return string(encoded) + "\n", nil
+	text, err := json.Marshal(item)
+	if err != nil {
+		return "", fmt.Errorf("encoding %s: %w", what, err)
+	}
+	return string(text), nil
 }
 
 // Instance is a service instance as broker, BOSH and CredHub know it.
@@ -80,10 +85,8 @@ func (i *Instance) Deploy(stdout string) error {
 	if err := json.Unmarshal([]byte(stdout), &product); err != nil {
 		return fmt.Errorf("decoding the product of generate-manifest: %w", err)
 	}
-	if i.Secrets == nil {
-		i.Secrets = map[string]string{}
-	}
-	i.Manifest, i.Configs = product.Manifest, product.Configs
+	i.Adopt(product.Manifest)
+	i.Configs = product.Configs
 	for name, secret := range product.ODBManagedSecrets {
 		placeholder := "((" + serviceadapter.ODBSecretPrefix + ":" + name + "))"
 		if !strings.Contains(i.Manifest, placeholder) {
@@ -91,17 +94,11 @@ func (i *Instance) Deploy(stdout string) error {
 		}
 		reference := "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
 		i.Manifest = strings.ReplaceAll(i.Manifest, placeholder, reference)
-		text, ok := secret.(string)
-		if !ok {
-			encoded, err := json.Marshal(secret)
-			if err != nil {
-				return fmt.Errorf("encoding secret %s: %w", name, err)
-			}
-			text = string(encoded)
+		var err error
+		if i.Secrets[reference], err = encoded("secret "+name, secret); err != nil {
+			return err
 		}
-		i.Secrets[reference] = text
 	}
-	i.Adopt(i.Manifest)
 	return nil
 }
 

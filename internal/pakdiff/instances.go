@@ -132,26 +132,19 @@ func (t *takeover) compare(ctx context.Context, testCase paktest.Case, instance 
 		t.report(testCase, breaks, "update-refused", "updates and upgrades are refused: "+oneLine(err))
 	}
 	for _, change := range changes {
-		verdict, rule, message := judge(change)
-		t.report(testCase, verdict, rule, message)
+		verdict, rule := needsUpgrade, "manifest"
+		message := fmt.Sprintf("the manifest has %s at %s instead of %s", shown(change.Generated), change.Path, shown(change.Deployed))
+		if action := change.OpenTofu; action != "" {
+			rule, message = "resource-changed", fmt.Sprintf("OpenTofu will %s %s", action, change.Path)
+		}
+		if change.Effect == adapter.DataAtRisk {
+			verdict, rule = breaks, "data-at-risk"
+		}
+		t.report(testCase, verdict, rule, message+"; "+change.Consequence)
 	}
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-// judge says what a change means.
-func judge(change adapter.Change) (verdict diag.Severity, rule, message string) {
-	if action := change.OpenTofu; action != "" {
-		verdict, rule, message = needsUpgrade, "resource-changed", fmt.Sprintf("OpenTofu will %s %s", action, change.Path)
-	} else {
-		verdict, rule = needsUpgrade, "manifest"
-		message = fmt.Sprintf("the manifest has %s at %s instead of %s", shown(change.Generated), change.Path, shown(change.Deployed))
-	}
-	if change.Effect == adapter.DataAtRisk {
-		verdict, rule = breaks, "data-at-risk"
-	}
-	return verdict, rule, message + "; " + change.Consequence
-}
 
 func (t *takeover) report(testCase paktest.Case, verdict diag.Severity, rule, message string) {
 	finding := diag.Diagnostic{Severity: verdict, Rule: rule, Message: message, Pos: t.newer.Pos}

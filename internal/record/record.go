@@ -118,12 +118,7 @@ func Decode(text string) (*Record, error) {
 	if r.Service == "" {
 		return nil, fmt.Errorf("reading the record %q of the manifest: it names no service, as every record does that the adapter wrote", Key)
 	}
-	r.normalise()
-	return &r, nil
-}
-
-// normalise turns the numbers that package json made into values.
-func (r *Record) normalise() {
+	// The numbers that package json made become values.
 	for _, field := range []*map[string]any{&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Sticky, &r.Outputs, &r.Variables} {
 		if *field != nil {
 			*field, _ = value.Normalise(*field).(map[string]any)
@@ -139,6 +134,7 @@ func (r *Record) normalise() {
 	for input, calls := range r.Generated {
 		r.Generated[input], _ = value.Normalise(calls).(map[string]any)
 	}
+	return &r, nil
 }
 
 // ErrNoManifest says that a text is no BOSH manifest at all: it is no YAML, or no mapping.
@@ -151,28 +147,20 @@ func FromManifest(manifest string) (*Record, error) {
 	if err := yaml.Unmarshal([]byte(manifest), &document); err != nil {
 		return nil, fmt.Errorf("looking for the record %q in the manifest: %w: %w", Key, err, ErrNoManifest)
 	}
-	if len(document.Content) == 0 {
+	if len(document.Content) == 0 || yamltree.IsNull(document.Content[0]) {
 		return nil, nil
 	}
-	root := document.Content[0]
-	if yamltree.IsNull(root) {
-		return nil, nil
-	}
-	if root.Kind != yaml.MappingNode {
+	if document.Content[0].Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("looking for the record %q in the manifest: %w", Key, ErrNoManifest)
 	}
-	if _, item := yamltree.Get(root, Key); item != nil {
-		return fromNode(item)
+	_, item := yamltree.Get(document.Content[0], Key)
+	if item == nil {
+		return nil, nil
 	}
-	return nil, nil
-}
-
-// fromNode reads the value of the key. Whatever is no text is damaged: to take it for none would make new passwords for a server
-// that has others.
-func fromNode(item *yaml.Node) (*Record, error) {
 	if item.Kind == yaml.AliasNode {
 		item = item.Alias
 	}
+	// Whatever is no text is damaged: to take it for none would make new passwords for a server that has others.
 	if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
 		return nil, fmt.Errorf("reading the record %q of the manifest: line %d: it must be a text, as the adapter wrote it, not %s",
 			Key, item.Line, yamltree.Kind(item))
