@@ -171,6 +171,18 @@ var _ = Describe("CheckValues", func() {
 		})
 	})
 
+	It("holds a value against the last of the inputs that have its name", func() {
+		inputs := []brokerpak.Variable{input("string", ""), input("integer", `{"minimum": 3}`)}
+		for given, fault := range map[any]string{int64(3): "", int64(2): "at least 3", "x": "an integer, not a string"} {
+			err := schemas.CheckValues(inputs, map[string]any{"n": given}, nil)
+			if fault == "" {
+				Expect(err).NotTo(HaveOccurred())
+			} else {
+				Expect(err).To(MatchError(HaveSuffix(`parameter "n" must be ` + fault)))
+			}
+		}
+	})
+
 	Describe("null", func() {
 		It("is admitted by nullable, in every enum", func() {
 			v := input("string", `{"const": "a", "minLength": 1}`)

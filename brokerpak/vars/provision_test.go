@@ -147,16 +147,17 @@ var _ = Describe("the variables of a provision request", func() {
 		zone.Nullable = true
 		service.Provision.PlanInputs = []brokerpak.Variable{size, zone}
 		service.Provision.ComputedInputs = []brokerpak.Variable{computed("twice", "", false, "${size * 2}")}
-		plan := brokerpak.Plan{Name: "small", Properties: values{"size": nil, "zone": nil, "other": 1}}
-		err := vars.Provision{
-			Service: service, Plan: plan,
-			Check: func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
-				Expect(inputs).To(Equal(service.Provision.PlanInputs))
-				Expect(v).To(Equal(values{"zone": nil}), "a null is no value where it is not allowed")
-				return errors.New(name("size") + " is required")
-			},
-		}.Resolve(vars.NewScope(vars.Options{}))
-		Expect(err).To(MatchError(fmt.Sprintf(`property "size" of plan "small", declared at %s, is required`, size.Pos)))
+		for name, plan := range map[string]string{"small": `plan "small"`, "": "the plan"} {
+			err := vars.Provision{
+				Service: service, Plan: brokerpak.Plan{Name: name, Properties: values{"size": nil, "zone": nil, "other": 1}},
+				Check: func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
+					Expect(inputs).To(Equal(service.Provision.PlanInputs))
+					Expect(v).To(Equal(values{"zone": nil}), "a null is no value where it is not allowed")
+					return errors.New(name("size") + " is required")
+				},
+			}.Resolve(vars.NewScope(vars.Options{}))
+			Expect(err).To(MatchError(fmt.Sprintf(`property "size" of %s, declared at %s, is required`, plan, size.Pos)))
+		}
 	})
 
 	It("does not change its sources", func() {

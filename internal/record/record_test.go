@@ -59,6 +59,9 @@ var _ = Describe("the record", func() {
 		Entry("with line ends of another system", func(text string) string {
 			return "name: x\r\nbrokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\r\n"
 		}),
+		Entry("as an alias", func(text string) string {
+			return "x: &record '" + strings.ReplaceAll(text, "'", "''") + "'\nbrokerpak: *record\n"
+		}),
 		Entry("before others", func(text string) string {
 			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\nproperties:\n  x: |\n    brokerpak: other\n"
 		}),
