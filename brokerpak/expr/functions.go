@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,58 +140,25 @@ func StandardFunctions() map[string]Function {
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
-		"assert": {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
-		"config": {
-			[]Type{String},
-			String, "Returns the configuration value of the key; a map or list becomes JSON.",
-			func(args []any) (any, error) { return s.config(as[string](args[0])) },
-		},
-		"config.find": {
-			[]Type{String, String},
-			String, "Returns the configuration value of the key, or the default when it is not set.",
-			s.configFind,
-		},
-		"counter.next": {
-			nil, Int, "Returns the next number of a counter that starts at 1.",
-			func([]any) (any, error) { return e.generate("counter.next", s.next) },
-		},
-		"env": {
-			[]Type{String},
-			String, "Returns the value of the environment variable.",
-			func(args []any) (any, error) { return s.env(as[string](args[0])) },
-		},
+		"assert":       {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
+		"config":       {[]Type{String}, String, "Returns the configuration value of the key; a map or list becomes JSON.", s.config},
+		"config.find":  {[]Type{String, String}, String, "Returns the configuration value of the key, or the default when it is not set.", s.configFind},
+		"counter.next": {nil, Int, "Returns the next number of a counter that starts at 1.", e.generate("counter.next", s.next)},
+		"env":          {[]Type{String}, String, "Returns the value of the environment variable.", s.env},
 		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
 		"length":       {[]Type{Any}, Int, "Returns the number of elements of a list, entries of a map, or characters of a text.", length},
-		"list.pluck": {
-			[]Type{List, String},
-			List, "Returns what the maps of the list have under the key.",
-			pluck,
-		},
-		"lookup": {
-			[]Type{Map, String, Any},
-			Any, "Returns the value of the key in the map, or the default when it is missing or null.",
-			lookup,
-		},
+		"list.pluck":   {[]Type{List, String}, List, "Returns what the maps of the list have under the key.", pluck},
+		"lookup":       {[]Type{Map, String, Any}, Any, "Returns the value of the key in the map, or the default when it is missing or null.", lookup},
 		"map.flatten": {
-			[]Type{String, String, Map},
-			String,
+			[]Type{String, String, Map}, String,
 			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten,
 		},
-		"rand.base64":    {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.", e.random},
-		"regexp.matches": {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
-		"str.queryEscape": {
-			[]Type{String},
-			String, "Escapes the text for the query of a URL.",
-			func(args []any) (any, error) { return url.QueryEscape(as[string](args[0])), nil },
-		},
-		"str.truncate": {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
-		"time.nano": {
-			nil, String, "Returns the nanoseconds since January 1, 1970 UTC.",
-			func([]any) (any, error) {
-				return e.generate("time.nano", func() (any, error) { return fmt.Sprint(time.Now().UnixNano()), nil })
-			},
-		},
-		"yaml.toJSON": {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
+		"rand.base64":     {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.", e.generate("rand.base64", randomText)},
+		"regexp.matches":  {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
+		"str.queryEscape": {[]Type{String}, String, "Escapes the text for the query of a URL.", ofText(url.QueryEscape)},
+		"str.truncate":    {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
+		"time.nano":       {nil, String, "Returns the nanoseconds since January 1, 1970 UTC.", e.generate("time.nano", nanoseconds)},
+		"yaml.toJSON":     {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
 	}
 	maps.Copy(functions, generalFunctions())
 	return functions
@@ -202,18 +170,18 @@ func as[T any](argument any) T {
 	return typed
 }
 
-// generate lets the owner of the scope decide on the value of a call that differs every time.
-func (e *evaluation) generate(name string, create func() (any, error)) (any, error) {
-	if e.scope.Generate == nil {
-		return create()
+// generate is a function that gives another value at every call, about which the owner of the scope decides.
+func (e *evaluation) generate(name string, create func(args []any) (any, error)) func(args []any) (any, error) {
+	return func(args []any) (any, error) {
+		if e.scope.Generate == nil {
+			return create(args)
+		}
+		e.made[name]++
+		return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), func() (any, error) { return create(args) })
 	}
-	e.made[name]++
-	return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), create)
 }
 
-func (e *evaluation) random(args []any) (any, error) {
-	return e.generate("rand.base64", func() (any, error) { return randomText(as[int64](args[0])) })
-}
+func nanoseconds([]any) (any, error) { return strconv.FormatInt(time.Now().UnixNano(), 10), nil }
 
 // assert fails with an error for the cf user: the specification says that the user gets to see the message.
 func assert(args []any) (any, error) {

@@ -78,7 +78,8 @@ func missingKey(key, name string) error {
 }
 
 // env is the function env().
-func (s *Scope) env(name string) (any, error) {
+func (s *Scope) env(args []any) (any, error) {
+	name := as[string](args[0])
 	if s.Env != nil {
 		if value, ok := s.Env(name); ok {
 			return value, nil
@@ -93,7 +94,8 @@ type UnsetError struct{ message string }
 func (e *UnsetError) Error() string { return e.message }
 
 // config is the function config(): a string is trimmed, another scalar becomes its text, a map or list its JSON.
-func (s *Scope) config(key string) (any, error) {
+func (s *Scope) config(args []any) (any, error) {
+	key := as[string](args[0])
 	missing := &UnsetError{fmt.Sprintf("missing config value %s: set the environment variable %s, or %[1]s under `config` of the adapter's "+
 		"configuration", key, ConfigVariable(key))}
 	if s.Config == nil {
@@ -118,7 +120,7 @@ func ConfigVariable(key string) string {
 
 // configFind is the function config.find().
 func (s *Scope) configFind(args []any) (any, error) {
-	found, err := s.config(as[string](args[0]))
+	found, err := s.config(args)
 	if err != nil {
 		return args[1], nil //nolint:nilerr // it is not set
 	}
@@ -126,7 +128,7 @@ func (s *Scope) configFind(args []any) (any, error) {
 }
 
 // next returns the next value of counter.next.
-func (s *Scope) next() (any, error) {
+func (s *Scope) next([]any) (any, error) {
 	if s.Counter == nil {
 		return nil, errors.New("there is no counter here")
 	}
@@ -134,8 +136,9 @@ func (s *Scope) next() (any, error) {
 }
 
 // randomText returns as many random bytes as asked for, in Base64.
-func randomText(count int64) (any, error) {
+func randomText(args []any) (any, error) {
 	const most = 1 << 16
+	count := as[int64](args[0])
 	if count < 0 {
 		return nil, errors.New("count must not be negative")
 	}
