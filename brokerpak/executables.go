@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-version"
 
 	"service-adapter/internal/ctxio"
+	"service-adapter/internal/value"
 )
 
 // Executables are the binaries of a pak for one platform, as files that can be executed.
@@ -85,10 +86,7 @@ func (p *Pak) checkPlatform(platform Platform) error {
 		return nil
 	}
 	if !slices.Contains(p.Manifest.Platforms, platform) {
-		names := make([]string, len(p.Manifest.Platforms))
-		for i, known := range p.Manifest.Platforms {
-			names[i] = known.String()
-		}
+		names := value.Each(p.Manifest.Platforms, Platform.String)
 		return fmt.Errorf("pak %s has no binaries for %s; it is made for %s", p.Path, platform, strings.Join(names, ", "))
 	}
 	return fmt.Errorf("pak %s has no binaries for %s: there is no directory %s in it; was it built?", p.Path, platform, dir)
@@ -170,7 +168,7 @@ func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir st
 		}
 	}
 	target := filepath.Join(cacheDir, "paks", contentKey(wanted))
-	if info, err := os.Stat(target); err == nil && info.IsDir() {
+	if isDir(target) {
 		return target, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
@@ -186,14 +184,10 @@ func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir st
 			return "", fmt.Errorf("unpacking %s: %w", file.Name, err)
 		}
 	}
-	if err := os.Rename(temporary, target); err != nil {
-		// Another process was faster: what it unpacked is the same.
-		if errors.Is(err, fs.ErrExist) || isDir(target) {
-			return target, nil
-		}
+	if err := os.Rename(temporary, target); err != nil && !isDir(target) {
 		return "", err
 	}
-	return target, nil
+	return target, nil // also where another process was faster: what it unpacked is the same
 }
 
 func isDir(name string) bool {
@@ -203,10 +197,9 @@ func isDir(name string) bool {
 
 // contentKey identifies the files by the zip's index: names, sizes and checksums.
 func contentKey(files []*zip.File) string {
-	lines := make([]string, len(files))
-	for i, file := range files {
-		lines[i] = fmt.Sprintf("%s %d %08x", file.Name, file.UncompressedSize64, file.CRC32)
-	}
+	lines := value.Each(files, func(file *zip.File) string {
+		return fmt.Sprintf("%s %d %08x", file.Name, file.UncompressedSize64, file.CRC32)
+	})
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return hex.EncodeToString(sum[:16])

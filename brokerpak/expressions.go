@@ -80,11 +80,7 @@ func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.T
 
 // sorted are expressions in the order of their names.
 func sorted(named map[string]*expr.Template) []*expr.Template {
-	var all []*expr.Template
-	for _, name := range value.Keys(named) {
-		all = append(all, named[name])
-	}
-	return all
+	return value.Each(value.Keys(named), func(name string) *expr.Template { return named[name] })
 }
 
 // Uses tells which keys of a map variable, such as "request.context", the action's expressions read, and whether one reads it
@@ -104,10 +100,7 @@ func (a *Action) Uses(variable string) (keys []string, all bool) {
 
 // BindExpressions are the expressions that a bind evaluates: those of the bind action, and the outputs of the instance.
 func (s *Service) BindExpressions() []*expr.Template {
-	var all []*expr.Template
-	for _, expression := range s.Bind.Expressions() {
-		all = append(all, expression.Template)
-	}
+	all := value.Each(s.Bind.Expressions(), func(e Expression) *expr.Template { return e.Template })
 	if bosh := s.Provision.Bosh; bosh != nil {
 		for _, name := range value.Keys(bosh.Outputs) {
 			if template := bosh.Outputs[name].Expr; template != nil {
@@ -197,10 +190,8 @@ func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
 	if byDefault {
 		inputs = a.UserInputs
 	}
-	for _, variable := range inputs {
-		if variable.Name == input {
-			return variable.DefaultExpr
-		}
+	if declared := find(inputs, func(v *Variable) bool { return v.Name == input }); declared != nil {
+		return declared.DefaultExpr
 	}
 	return nil
 }

@@ -42,11 +42,7 @@ var booleans = map[string]bool{ //nolint:gochecknoglobals // a constant table
 }
 
 func booleanShape() schema {
-	words := []any{true, false, nil}
-	for _, word := range value.Keys(booleans) {
-		words = append(words, word)
-	}
-	return schema{"enum": words}
+	return schema{"enum": append([]any{true, false, nil}, value.Texts(value.Keys(booleans))...)}
 }
 
 func (d *document) boolean(what string, target *bool) field {
@@ -118,15 +114,9 @@ func (d *document) scalar(node *yaml.Node) any {
 // object decodes a mapping of any content; null gives none.
 func (d *document) object(what string, target *map[string]any) field {
 	return field{words: "map", shape: typed("object"), decode: func(node *yaml.Node) {
-		if yamltree.IsNull(node) {
-			return
-		}
-		if node.Kind != yaml.MappingNode {
-			d.errorf(node, "type", "%s must be a mapping, not %s", what, yamltree.Kind(node))
-			return
-		}
-		if object, ok := d.value(node).(map[string]any); ok {
-			*target = object
+		d.pairs(node, what) // reports what is no mapping
+		if node.Kind == yaml.MappingNode {
+			*target, _ = d.value(node).(map[string]any)
 		}
 	}}
 }

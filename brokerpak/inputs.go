@@ -2,6 +2,7 @@ package brokerpak
 
 import (
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
 )
 
@@ -37,12 +39,7 @@ func (d *document) variables(what string, target *[]Variable) field {
 
 // AdditionalInput is the input that is the map of all parameters that no input declares; nil where there is none.
 func AdditionalInput(inputs []Variable) *Variable {
-	for i := range inputs {
-		if inputs[i].Additional {
-			return &inputs[i]
-		}
-	}
-	return nil
+	return find(inputs, func(v *Variable) bool { return v.Additional })
 }
 
 // Names are the names of inputs or outputs, in their order.
@@ -213,11 +210,7 @@ func (d *document) typeNames(variable *Variable) field {
 }
 
 func typesSchema() schema {
-	choices := []any{nil}
-	for _, name := range types {
-		choices = append(choices, name)
-	}
-	return oneOf(choices...)
+	return oneOf(append([]any{nil}, value.Texts(types)...)...)
 }
 
 // enum keeps the YAML type of the values: an integer field needs integer keys.
@@ -289,10 +282,7 @@ func (d *definition) importMappings(what string, target *[]hclfile.Mapping) fiel
 
 // inputs are the names and places of all declared inputs.
 func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
-	var imported []Variable
-	for _, input := range a.ImportInputs {
-		imported = append(imported, Variable{Name: input.Name, Pos: input.Pos})
-	}
+	imported := value.Each(a.ImportInputs, func(input ImportInput) Variable { return Variable{Name: input.Name, Pos: input.Pos} })
 	return func(yield func(string, diag.Pos) bool) {
 		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, imported) {
 			if input.Name != "" && !yield(input.Name, input.Pos) { // import inputs need no name
@@ -304,10 +294,5 @@ func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
 
 // InputNames returns the names of all declared inputs, sorted and without duplicates.
 func (a *Action) InputNames() []string {
-	var names []string
-	for name := range a.inputs() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return value.Keys(maps.Collect(a.inputs()))
 }

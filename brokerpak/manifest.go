@@ -8,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // PackVersion is the only version of the format there is.
@@ -40,9 +41,7 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 	}
 	var upgradePath []Path
 	at := doc.mapping(root, "the manifest", true, doc.manifestKeys(&manifest, &upgradePath))
-	for _, step := range upgradePath {
-		manifest.UpgradePath = append(manifest.UpgradePath, step.Name)
-	}
+	manifest.UpgradePath = value.Each(upgradePath, func(step Path) string { return step.Name })
 	if root.Kind != yaml.MappingNode {
 		return manifest
 	}

@@ -260,12 +260,7 @@ func (g *GroupSize) Complete() bool {
 
 // Group is what the definition says of the size of an instance group, nil for nothing.
 func (b *Bosh) Group(name string) *GroupSize {
-	for i := range b.Groups {
-		if b.Groups[i].Name == name {
-			return &b.Groups[i]
-		}
-	}
-	return nil
+	return find(b.Groups, func(g *GroupSize) bool { return g.Name == name })
 }
 
 // HasSecret tells whether a name is that of a secret, or of the input that is its value.
@@ -275,9 +270,14 @@ func (b *Bosh) HasSecret(name string) bool {
 
 // SecretOf is the secret whose value an input is; nil for none.
 func (b *Bosh) SecretOf(input string) *Secret {
-	for i := range b.Secrets {
-		if input != "" && b.Secrets[i].Input == input {
-			return &b.Secrets[i]
+	return find(b.Secrets, func(s *Secret) bool { return input != "" && s.Input == input })
+}
+
+// find returns the first element of a list that is the one, nil where there is none.
+func find[E any](list []E, is func(element *E) bool) *E {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/value"
 )
 
 // InstanceGroup is what a manifest template says about an instance group.
@@ -21,18 +22,14 @@ type InstanceGroup struct {
 type owner struct {
 	Name      string `yaml:"name"`
 	Lifecycle string `yaml:"lifecycle"`
-	Jobs      []struct {
-		Name string `yaml:"name"`
-	} `yaml:"jobs"`
+	Jobs      []job  `yaml:"jobs"`
 }
 
-func (o owner) jobs() []string {
-	var names []string
-	for _, job := range o.Jobs {
-		names = append(names, job.Name)
-	}
-	return names
+type job struct {
+	Name string `yaml:"name"`
 }
+
+func (o owner) jobs() []string { return value.Each(o.Jobs, func(j job) string { return j.Name }) }
 
 // owners reads the manifest template, in its order. What is no manifest has none; whether it is one is checked where it is rendered.
 func (b *Bosh) owners() (groups, addons []owner) {
@@ -69,12 +66,8 @@ func (b *Bosh) HasGroupOrJob(name string) bool {
 
 // AddonJobs are the names of the jobs of the manifest template's addons.
 func (b *Bosh) AddonJobs() []string {
-	var names []string
 	_, addons := b.owners()
-	for _, addon := range addons {
-		names = append(names, addon.jobs()...)
-	}
-	return names
+	return slices.Concat(value.Each(addons, owner.jobs)...)
 }
 
 // Example is a value that the declaration itself gives: an example, its constant, or the first of its enum.

@@ -13,8 +13,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // manifestName is the file every pak has in its root.
@@ -98,11 +100,7 @@ func (p *Pak) Service(name string) *Service {
 
 // ServiceNames returns the names of the services in their order.
 func (p *Pak) ServiceNames() []string {
-	var names []string
-	for _, service := range p.Services {
-		names = append(names, service.Name)
-	}
-	return names
+	return value.Each(p.Services, func(s *Service) string { return s.Name })
 }
 
 // load reads the pak of which the files are known.
@@ -125,11 +123,7 @@ func load(p *Pak) (*Pak, *diag.List, error) {
 		p.Services = append(p.Services, parseService(p, definition.Name, text, diags))
 	}
 	checkUnique(p.Services, diags)
-	for _, d := range diags.All() {
-		if d.Severity == diag.Warning {
-			p.Warnings = append(p.Warnings, d)
-		}
-	}
+	p.Warnings = slices.DeleteFunc(diags.All(), func(d diag.Diagnostic) bool { return d.Severity != diag.Warning })
 	p.Manifest = manifest
 	return p, diags, nil
 }

@@ -48,10 +48,8 @@ func checkPrevious(service *Service, diags *diag.List) {
 
 // Previous are the variables and functions in an expression that tell about the deployment as it is.
 func Previous(template *expr.Template) []expr.Reference {
-	used := slices.Clone(template.References())
-	for _, call := range template.Calls() {
-		used = append(used, expr.Reference{Name: call.Name, Pos: call.Pos})
-	}
+	calls := value.Each(template.Calls(), func(call expr.Call) expr.Reference { return expr.Reference{Name: call.Name, Pos: call.Pos} })
+	used := slices.Concat(template.References(), calls)
 	return slices.DeleteFunc(used, func(name expr.Reference) bool {
 		return !strings.HasPrefix(name.Name, "previous.") && !strings.HasPrefix(name.Name, "previous_plan.")
 	})
@@ -62,13 +60,8 @@ const UAAClient = "uaa_client."
 
 // checkCarryOver: each entry fills an input, a secret, a reference or a field of the UAA client from a place in a manifest.
 func checkCarryOver(action *Action, diags *diag.List) {
-	known := action.InputNames()
-	for _, secret := range action.Bosh.Secrets {
-		known = append(known, secret.Name)
-	}
-	for _, reference := range action.Bosh.References {
-		known = append(known, reference.Name)
-	}
+	references := value.Each(action.Bosh.References, func(r Reference) string { return r.Name })
+	known := slices.Concat(action.InputNames(), action.Bosh.secretNames(), references)
 	for _, name := range value.Keys(action.Bosh.CarryOver) {
 		pos := action.Bosh.carryOverAt[name]
 		if !slices.Contains(known, name) && !strings.HasPrefix(name, UAAClient) {
@@ -84,10 +77,7 @@ func checkCarryOver(action *Action, diags *diag.List) {
 
 // checkReferences: ((name)) is the reference, which would hide an input or secret of that name.
 func checkReferences(action *Action, diags *diag.List) {
-	taken := action.InputNames()
-	for _, secret := range action.Bosh.Secrets {
-		taken = append(taken, secret.Name)
-	}
+	taken := slices.Concat(action.InputNames(), action.Bosh.secretNames())
 	for _, reference := range action.Bosh.References {
 		switch {
 		case !secretName.MatchString(reference.Name):

@@ -96,16 +96,15 @@ func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, di
 	}
 }
 
+func (b *Bosh) secretNames() []string {
+	return value.Each(b.Secrets, func(s Secret) string { return s.Name })
+}
+
 // Documents returns the YAML texts that are interpolated.
 func (b *Bosh) Documents() []Document {
-	all := []Document{b.Manifest}
-	for _, ops := range b.Ops {
-		all = append(all, ops.Document)
-	}
-	for _, name := range value.Keys(b.Configs) {
-		all = append(all, b.Configs[name].Document)
-	}
-	return all
+	ops := value.Each(b.Ops, func(o Ops) Document { return o.Document })
+	configs := value.Each(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })
+	return slices.Concat([]Document{b.Manifest}, ops, configs)
 }
 
 // generates tells whether an expression makes a new value at each evaluation.

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 var (
@@ -153,21 +154,12 @@ func (d *definition) readRef(node *yaml.Node, what, name string) (Document, bool
 
 // Plan returns the plan with the given id or name, or nil.
 func (s *Service) Plan(idOrName string) *Plan {
-	for i := range s.Plans {
-		if plan := &s.Plans[i]; idOrName != "" && (plan.ID == idOrName || plan.Name == idOrName) {
-			return plan
-		}
-	}
-	return nil
+	return find(s.Plans, func(p *Plan) bool { return idOrName != "" && (p.ID == idOrName || p.Name == idOrName) })
 }
 
 // PlanNames returns the names of the plans in their order.
 func (s *Service) PlanNames() []string {
-	var names []string
-	for _, plan := range s.Plans {
-		names = append(names, plan.Name)
-	}
-	return names
+	return value.Each(s.Plans, func(p Plan) string { return p.Name })
 }
 
 // EnvName is the service's name as it stands in environment variables such as GSB_SERVICE_<NAME>_PLANS: upper case, with

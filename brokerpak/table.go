@@ -8,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
 )
 
@@ -121,12 +122,7 @@ func (f fields) schema() schema {
 
 // names are the keys' names, sorted.
 func (f fields) names() []string {
-	var names []string
-	for _, r := range f {
-		names = append(names, r.name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(slices.Values(value.Each(f, func(r row) string { return r.name })))
 }
 
 // mapping decodes a mapping by the rows of a table. Unknown keys are errors where strict, else warnings.

@@ -3,7 +3,6 @@ package expr
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"unicode/utf8"
@@ -75,11 +74,7 @@ func sorted(args []any) (any, error) {
 }
 
 func concat(args []any) (any, error) {
-	all := []any{}
-	for _, arg := range args {
-		all = append(all, as[[]any](arg)...)
-	}
-	return all, nil
+	return slices.Concat(value.Each(args, as[[]any])...), nil
 }
 
 func reverse(args []any) (any, error) {
@@ -142,20 +137,12 @@ func contains(args []any) (any, error) {
 }
 
 func merge(args []any) (any, error) {
-	merged := map[string]any{}
-	for _, arg := range args {
-		maps.Copy(merged, as[map[string]any](arg))
-	}
-	return value.CloneMap(merged), nil
+	return value.CloneMap(value.Merge(value.Each(args, as[map[string]any])...)), nil
 }
 
 func keys(args []any) (any, error) { return value.Texts(value.Keys(as[map[string]any](args[0]))), nil }
 
 func values(args []any) (any, error) {
 	m := as[map[string]any](args[0])
-	all := []any{}
-	for _, key := range value.Keys(m) {
-		all = append(all, m[key])
-	}
-	return all, nil
+	return value.Each(value.Keys(m), func(key string) any { return m[key] }), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hil/ast"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // Eval evaluates the template. The value is a string, or a list or map when the template is one expression of that type;
@@ -40,12 +41,8 @@ func (t *Template) Eval(s *Scope) (value any, err error) {
 // merges tells whether the whole template is a call of merge. Other brokers do not have it, so what is in the map may keep its type: settings
 // that plans and users give go into manifests as they are.
 func (t *Template) merges() bool {
-	output, _ := t.root.(*ast.Output)
-	if output == nil || len(output.Exprs) != 1 {
-		return false
-	}
-	call, _ := output.Exprs[0].(*ast.Call)
-	return call != nil && call.Func == "merge"
+	call, ok := t.only().(*ast.Call)
+	return ok && call.Func == "merge"
 }
 
 // evaluation is one run of a template.
@@ -246,20 +243,14 @@ func operands(at ast.Node, types []Type, nodes ...ast.Node) ([]any, error) {
 		values = args
 		return "", nil
 	}
-	expected := make([]ast.Type, len(types))
-	for i, t := range types {
-		expected[i] = t.kind().hil
-	}
+	expected := value.Each(types, func(t Type) ast.Type { return t.kind().hil })
 	const name = "capture"
 	functions := map[string]ast.Function{name: {ArgTypes: expected, ReturnType: ast.TypeString, Callback: capture}}
 	scope := &ast.BasicScope{FuncMap: functions}
 	if _, err := hil.Eval(&ast.Call{Func: name, Args: nodes, Posx: at.Pos()}, &hil.EvalConfig{GlobalScope: scope}); err != nil {
 		return nil, plain(err)
 	}
-	for i := range values {
-		values[i] = goValue(values[i])
-	}
-	return values, nil
+	return value.Each(values, goValue), nil
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hil/ast"
 
 	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
 )
 
 // Type is the type of an argument or result of a function.
@@ -80,11 +81,7 @@ type Function struct {
 
 // Signature returns the types of the function, such as "(int, string) string".
 func (f Function) Signature() string {
-	names := make([]string, len(f.Args))
-	for i, arg := range f.Args {
-		names[i] = arg.String()
-	}
-	return "(" + strings.Join(names, ", ") + ") " + f.Result.String()
+	return "(" + strings.Join(value.Each(f.Args, Type.String), ", ") + ") " + f.Result.String()
 }
 
 // checkArity returns an error when the function takes another number of arguments.
@@ -150,7 +147,8 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		"list.pluck":   {[]Type{List, String}, List, "Returns what the maps of the list have under the key.", pluck},
 		"lookup":       {[]Type{Map, String, Any}, Any, "Returns the value of the key in the map, or the default when it is missing or null.", lookup},
 		"map.flatten": {
-			[]Type{String, String, Map}, String,
+			[]Type{String, String, Map},
+			String,
 			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten,
 		},
 		"rand.base64":     {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.", e.generate("rand.base64", randomText)},
@@ -191,12 +189,20 @@ func assert(args []any) (any, error) {
 	return true, nil
 }
 
+// jsonMarshal gives scalars in lists and maps as texts. An empty list is null by itself, as in the reference broker, and a list inside others.
 func jsonMarshal(args []any) (any, error) {
-	value, err := marshalled(args[0])
-	if err != nil {
-		return nil, err
+	tree := args[0]
+	list, isList := tree.([]any)
+	if isList && len(list) == 0 {
+		return "null", nil
 	}
-	return jsonText(value)
+	if _, isMap := tree.(map[string]any); isMap || isList {
+		var err error
+		if tree, err = texts(tree); err != nil {
+			return nil, err
+		}
+	}
+	return jsonText(tree)
 }
 
 func lookup(args []any) (any, error) {

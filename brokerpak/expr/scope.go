@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -35,32 +36,23 @@ type Scope struct {
 // variable resolves a flat name. When no variable has the name, its longest dotted prefix that is a map holding the rest
 // as a key decides.
 func (s *Scope) variable(name string) (any, error) {
-	if value, ok := s.get(name); ok {
-		return value, nil
-	}
 	var missing error
-	for prefix := name; ; {
-		dot := strings.LastIndexByte(prefix, '.')
-		if dot < 0 {
-			break
+	for prefix := range (Reference{Name: name}).Names() {
+		found, ok := s.get(prefix)
+		if ok && prefix == name {
+			return found, nil
 		}
-		prefix = name[:dot]
-		found, _ := s.get(prefix)
 		m, isMap := found.(map[string]any)
 		if !isMap {
 			continue
 		}
-		if value, ok := m[name[dot+1:]]; ok {
+		key := name[len(prefix)+1:]
+		if value, ok := m[key]; ok {
 			return value, nil
 		}
-		if missing == nil {
-			missing = missingKey(name[dot+1:], prefix)
-		}
+		missing = cmp.Or(missing, missingKey(key, prefix))
 	}
-	if missing != nil {
-		return nil, missing
-	}
-	return nil, fmt.Errorf("%w: %s", ErrUnknownVariable, name)
+	return nil, cmp.Or(missing, fmt.Errorf("%w: %s", ErrUnknownVariable, name))
 }
 
 func (s *Scope) get(name string) (value any, ok bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/hil/parser"
 
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // Template is a parsed text. It never changes, so it may be used concurrently.
@@ -119,15 +120,18 @@ func (t *Template) IsLiteral() bool {
 
 // Whole returns the name of the variable when the template is exactly one access to it, such as "${license_key}".
 func (t *Template) Whole() (name string, ok bool) {
-	output, ok := t.root.(*ast.Output)
-	if !ok || len(output.Exprs) != 1 {
-		return "", false
+	if access, ok := t.only().(*ast.VariableAccess); ok {
+		return access.Name, true
 	}
-	access, ok := output.Exprs[0].(*ast.VariableAccess)
-	if !ok {
-		return "", false
+	return "", false
+}
+
+// only is the expression that is the whole template; nil where there is more than one, or none.
+func (t *Template) only() ast.Node {
+	if output, ok := t.root.(*ast.Output); ok && len(output.Exprs) == 1 {
+		return output.Exprs[0]
 	}
-	return access.Name, true
+	return nil
 }
 
 // References returns every access to a variable, in the order of the text.
@@ -148,11 +152,7 @@ func (t *Template) collect(node ast.Node) {
 		}
 		t.collect(n.Key)
 	case *ast.Call:
-		call := Call{Name: n.Func, Pos: t.source.at(n.Posx)}
-		for _, arg := range n.Args {
-			call.Args = append(call.Args, constant(arg))
-		}
-		t.calls = append(t.calls, call)
+		t.calls = append(t.calls, Call{Name: n.Func, Args: value.Each(n.Args, constant), Pos: t.source.at(n.Posx)})
 		t.collectAll(n.Args...)
 	case *ast.Output:
 		t.collectAll(n.Exprs...)

@@ -29,22 +29,6 @@ func texts(v any) (any, error) {
 	return value.Map(v, func(scalar any) (any, error) { return text(scalar) })
 }
 
-// marshalled returns a value as json.marshal sees it: scalars in lists and maps are texts. An empty list is null by itself, as
-// in the reference broker, and a list inside others.
-func marshalled(v any) (any, error) {
-	switch c := v.(type) {
-	case map[string]any:
-		return texts(c)
-	case []any:
-		if len(c) == 0 {
-			return nil, nil
-		}
-		return texts(c)
-	default:
-		return v, nil
-	}
-}
-
 // jsonText returns a value as compact JSON.
 func jsonText(v any) (string, error) {
 	encoded, err := json.Marshal(v)

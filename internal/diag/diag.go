@@ -138,16 +138,11 @@ func (l *List) HasErrors() bool {
 
 // Err returns all errors of the list as one error, or nil when there is none.
 func (l *List) Err() error {
-	if !l.HasErrors() {
+	failed := slices.DeleteFunc(l.All(), func(d Diagnostic) bool { return d.Severity != Error })
+	if len(failed) == 0 {
 		return nil
 	}
-	var failed Errors
-	for _, d := range l.All() {
-		if d.Severity == Error {
-			failed = append(failed, d)
-		}
-	}
-	return failed
+	return Errors(failed)
 }
 
 // Errors is a non-empty, sorted list of diagnostics used as an error.

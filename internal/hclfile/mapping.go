@@ -95,7 +95,7 @@ func (w *rewriter) add(entry Mapping) error {
 	resource, path := w.target(entry.TFVariable)
 	if resource == nil || len(path) != 1 {
 		w.warnf("import_parameters_to_add: %q is no argument of an imported resource, TYPE.NAME.ARGUMENT; imported are %s",
-			entry.TFVariable, diag.Names(addressesOf(w.resources)))
+			entry.TFVariable, diag.Names(value.Each(w.resources, importedResource.Address)))
 		return nil
 	}
 	name := path[0]

@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/internal/diag"
 	"service-adapter/internal/tfjson"
+	"service-adapter/internal/value"
 )
 
 // RegeneratedFile is the file that an import writes anew.
@@ -124,7 +125,7 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		case err != nil:
 			return fmt.Errorf("tf_resource %q: %w", address, err)
 		case resource == nil:
-			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(addressesOf(state.Resources)))
+			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(value.Each(state.Resources, tfjson.Resource.Address)))
 		case resource.Index != nil:
 			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated", address)
 		}
@@ -135,12 +136,4 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		w.resources = append(w.resources, importedResource{Resource: resource, schema: schema})
 	}
 	return nil
-}
-
-func addressesOf[R interface{ Address() string }](resources []R) []string {
-	var all []string
-	for _, r := range resources {
-		all = append(all, r.Address())
-	}
-	return all
 }

@@ -282,6 +282,15 @@ func Texts(texts []string) []any {
 	return items
 }
 
+// Each returns what a function makes of each element of a list.
+func Each[E, R any](list []E, make func(element E) R) []R {
+	var all []R
+	for _, element := range list {
+		all = append(all, make(element))
+	}
+	return all
+}
+
 // Keys returns the sorted keys of a map.
 func Keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
@@ -301,20 +310,16 @@ func Mappings(list any) []map[string]any {
 
 // Depth is the number of lists and maps around the innermost value.
 func Depth(v any) int {
-	deepest := 0
+	var inner []any
 	switch c := v.(type) {
 	case map[string]any:
-		for _, item := range c {
-			deepest = max(deepest, Depth(item))
-		}
+		inner = slices.Collect(maps.Values(c))
 	case []any:
-		for _, item := range c {
-			deepest = max(deepest, Depth(item))
-		}
+		inner = c
 	default:
 		return 0
 	}
-	return deepest + 1
+	return 1 + slices.Max(append(Each(inner, Depth), 0))
 }
 
 // Walk calls visit for every scalar and every map key (as a string) in a value, in sorted order, with its path such as

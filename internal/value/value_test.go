@@ -3,6 +3,7 @@ package value_test
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -205,6 +206,11 @@ var _ = DescribeTable("the maps of a list", func(list any, want ...object) {
 	Entry("of what is none", object{"a": object{}}),
 	Entry("of nothing", nil),
 )
+
+var _ = It("makes a list of a list", func() {
+	Expect(value.Each([]int{2, 1}, strconv.Itoa)).To(Equal([]string{"2", "1"}))
+	Expect(value.Each(nil, strconv.Itoa)).To(BeNil())
+})
 
 var _ = It("lists keys in order", func() {
 	Expect(value.Keys(map[string]int{"b": 1, "a": 2, "ä": 3})).To(Equal([]string{"a", "b", "ä"}))
