@@ -76,8 +76,10 @@ var _ = Describe("the list", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(stored.ID).To(Equal("an id with blanks"))
 		}
-		_, err := s.Read(ctx, lifecycle.Instance, "b1")
-		Expect(err).To(MatchError(lifecycle.ErrNotStored))
+		for _, binding := range []string{"b1", hash} {
+			_, err := s.Read(ctx, lifecycle.Instance, binding)
+			Expect(err).To(MatchError(lifecycle.ErrNotStored), binding)
+		}
 	})
 
 	It("is empty where nothing is", func(ctx context.Context) {

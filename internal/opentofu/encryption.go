@@ -11,7 +11,7 @@ import (
 // know stay as they are.
 func (e *Error) explainEncryption() {
 	said := e.Summary + " " + e.Detail
-	instead := regexp.MustCompile(statestore.AnotherKey + `.*?(` + regexp.QuoteMeta(statestore.AddKey) + `|$)`).FindString(said)
+	instead := regexp.MustCompile(`(?s)` + statestore.AnotherKey + `.*?(` + regexp.QuoteMeta(statestore.AddKey) + `|$)`).FindString(said)
 	switch {
 	case strings.Contains(said, "is encrypted and can not be read without an encryption configuration"):
 		instead = "the state is encrypted; set state.encryption"

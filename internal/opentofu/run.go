@@ -1,6 +1,7 @@
 package opentofu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 	}
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting OpenTofu: %w", err)
+		return nil, cmp.Or(Ended(ctx), fmt.Errorf("starting OpenTofu: %w", err)) // it may have ended just now
 	}
 	if c.Started != nil {
 		if err := c.Started(Identify(cmd.Process.Pid)); err != nil {
