@@ -106,16 +106,17 @@ const (
 	Instance Kind = "instance"
 )
 
-// plainID is an id that is part of a workspace's name; hashedName is the name of a workspace whose id is none.
+// plainID is an id that is part of a workspace's name, unless it is too long; hashedName is the name of a workspace whose id is none. Counts
+// are no part of them: patterns with counts take long to read, at the start of every command.
 var (
-	plainID    = regexp.MustCompile(`^[\w-]{1,100}$`)
-	hashedName = regexp.MustCompile(`^[bi]h-[0-9a-f]{64}$`)
+	plainID    = regexp.MustCompile(`^[\w-]+$`)
+	hashedName = regexp.MustCompile(`^[bi]h-[0-9a-f]+$`)
 )
 
 // Workspace names the workspace of a binding or an instance. An id that is no plain name is represented by its hash; the record
 // has the id.
 func Workspace(kind Kind, id string) string {
-	if plainID.MatchString(id) {
+	if len(id) <= 100 && plainID.MatchString(id) {
 		return string(kind[:1]) + "-" + id
 	}
 	return fmt.Sprintf("%sh-%x", kind[:1], sha256.Sum256([]byte(id)))
@@ -138,7 +139,7 @@ func Named(workspace string) (kind Kind, id string, ok bool) {
 // workspaceOf names the workspace of an id that an operator gives: a hashed name stands for itself, because it is all that is known
 // where the record with the id cannot be read.
 func workspaceOf(kind Kind, id string) string {
-	if hashedName.MatchString(id) && id[0] == kind[0] {
+	if len(id) == len("bh-")+2*sha256.Size && hashedName.MatchString(id) && id[0] == kind[0] {
 		return id
 	}
 	return Workspace(kind, id)
