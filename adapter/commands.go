@@ -23,6 +23,7 @@ import (
 func (s *session) generateManifest(
 	ctx context.Context, request *manifestgen.Request, size int,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {
+	schemas.ExpectManifest()
 	if err := s.completeManifest(request, size); err != nil {
 		return nil, err
 	}
