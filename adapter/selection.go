@@ -128,10 +128,7 @@ func (s *session) chooseService(h hints, chosen *selection) error {
 }
 
 func (s *session) serviceNames() []string {
-	var names []string
-	for _, pak := range s.paks {
-		names = append(names, pak.ServiceNames()...)
-	}
+	names := slices.Concat(value.Each(s.paks, (*brokerpak.Pak).ServiceNames)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -44,11 +44,7 @@ func AdditionalInput(inputs []Variable) *Variable {
 
 // Names are the names of inputs or outputs, in their order.
 func Names(variables []Variable) []string {
-	var names []string
-	for _, variable := range variables {
-		names = append(names, variable.Name)
-	}
-	return names
+	return value.Each(variables, func(v Variable) string { return v.Name })
 }
 
 // InputOf is the name of the input that a parameter belongs to: its own, or that of the additional input where none has its name.

@@ -44,10 +44,7 @@ func complete(in *input, scope *vars.Scope, tree map[string]any) (map[string]any
 
 // releases lists the deployment's releases; further keys that the template has for one are kept.
 func releases(template any, deployed []serviceadapter.ServiceRelease) ([]any, error) {
-	names := make([]string, len(deployed))
-	for i, release := range deployed {
-		names[i] = release.Name
-	}
+	names := value.Each(deployed, func(release serviceadapter.ServiceRelease) string { return release.Name })
 	all := listed(template, names)
 	var failed []error
 	for i, entry := range value.Mappings(all) {

@@ -51,10 +51,7 @@ func instanceGroups(in *input, template any, alias string) ([]any, error) {
 
 // checkGroups compares the plan's instance groups with the service's.
 func checkGroups(in *input, known []string) error {
-	var planned []string
-	for _, group := range in.plan.InstanceGroups {
-		planned = append(planned, group.Name)
-	}
+	planned := value.Each(in.plan.InstanceGroups, func(group serviceadapter.InstanceGroup) string { return group.Name })
 	for _, name := range planned {
 		switch {
 		case slices.Contains(known, name):
@@ -98,10 +95,7 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 		entry["lifecycle"] = group.Lifecycle
 	}
 	if len(group.MigratedFrom) > 0 {
-		var from []string
-		for _, migration := range group.MigratedFrom {
-			from = append(from, migration.Name)
-		}
+		from := value.Each(group.MigratedFrom, func(migration serviceadapter.Migration) string { return migration.Name })
 		entry["migrated_from"] = listed(entry["migrated_from"], from)
 	}
 	if entry["stemcell"] == nil {

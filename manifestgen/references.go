@@ -29,11 +29,7 @@ func mentions(tree any) []mention {
 
 // references returns the references of mentions.
 func references(tree any) []string {
-	var all []string
-	for _, m := range mentions(tree) {
-		all = append(all, m.reference)
-	}
-	return all
+	return value.Each(mentions(tree), func(m mention) string { return m.reference })
 }
 
 // declaredVariables are the names under `+"`variables:`"+`, which BOSH generates.

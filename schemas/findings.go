@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"service-adapter/internal/value"
+
 	"github.com/xeipuuv/gojsonschema"
 )
 
@@ -77,11 +79,7 @@ func (f *findings) byPlace() []finding {
 
 // sentences returns one sentence for each place, sorted by place; subject names a place.
 func (f *findings) sentences(subject func(path []string) string) []string {
-	var sentences []string
-	for _, found := range f.byPlace() {
-		sentences = append(sentences, subject(found.path)+" "+found.text)
-	}
-	return sentences
+	return value.Each(f.byPlace(), func(found finding) string { return subject(found.path) + " " + found.text })
 }
 
 // placeOf names a place in a value that subject names.

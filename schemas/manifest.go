@@ -37,11 +37,8 @@ func CheckManifest(tree map[string]any) error {
 	if err != nil {
 		return err
 	}
-	var faults []string
-	for _, fault := range found {
-		faults = append(faults, fault.Message)
-	}
-	if faults = limit(faults); len(faults) > 0 {
+	faults := limit(value.Each(found, func(fault ManifestFault) string { return fault.Message }))
+	if len(faults) > 0 {
 		return fmt.Errorf("checking the BOSH manifest: %s", strings.Join(faults, "; "))
 	}
 	return nil

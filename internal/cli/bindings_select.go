@@ -14,6 +14,7 @@ import (
 
 	"service-adapter/adapter"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/value"
 )
 
 // selection is what a command works on: those whose ids are given, or of all those that its flags leave.
@@ -142,11 +143,7 @@ func (s *selection) check(command *cobra.Command, ids []string) error {
 
 // only are the conditions that are meant.
 func (s *selection) only() []lifecycle.Condition {
-	var only []lifecycle.Condition
-	for _, condition := range s.conditions {
-		only = append(only, lifecycle.Condition(condition))
-	}
-	return only
+	return value.Each(s.conditions, func(condition string) lifecycle.Condition { return lifecycle.Condition(condition) })
 }
 
 // means tells whether something is meant, as far as it alone tells.

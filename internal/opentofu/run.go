@@ -190,9 +190,5 @@ func (r Runner) Environment(i Installation, run map[string]string) []string {
 	if _, chosen := env[garbage]; !chosen && i.light() {
 		env[garbage] = fewCollections
 	}
-	var list []string
-	for _, name := range value.Keys(env) {
-		list = append(list, name+"="+env[name])
-	}
-	return list
+	return value.Each(value.Keys(env), func(name string) string { return name + "=" + env[name] })
 }

@@ -17,6 +17,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/examples"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
 )
 
 // skeletons are new paks: one as it is, and the one of a BOSH manifest.
@@ -25,7 +26,7 @@ import (
 var skeletons embed.FS
 
 // notInNames are the characters that names of paks and services should not hold.
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+const notInNames = `[^a-z0-9]+`
 
 // serviceFile is the file of the skeleton that is named like the pak.
 const serviceFile = "service.yml"
@@ -37,11 +38,7 @@ func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[str
 // Examples are the names of the example paks.
 func Examples() []string {
 	entries, _ := examples.Paks.ReadDir(".") // what is embedded can be read
-	names := make([]string, len(entries))
-	for i, entry := range entries {
-		names[i] = entry.Name()
-	}
-	return names
+	return value.Each(entries, fs.DirEntry.Name)
 }
 
 // InitLike does what Init does, with the files of an example: under the new name, and with ids of its own.
@@ -174,7 +171,7 @@ func nameOf(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(filepath.Base(full)), "-"), "-")
+	name := strings.Trim(regexp.MustCompile(notInNames).ReplaceAllString(strings.ToLower(filepath.Base(full)), "-"), "-")
 	if name == "" || name == "manifest" || name == "null" { // the file of that name is taken, and the word is no text
 		return "my-service", nil
 	}

@@ -24,11 +24,11 @@ const (
 	providerURL = "https://releases.hashicorp.com/${name}/${version}/${name}_${version}_${os}_${arch}.zip"
 )
 
-var (
+const (
 	// placeholder is a parameter of a url_template.
-	placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+	placeholder = `\$\{[^}]*\}`
 	// forced is how go-getter, which other brokers use, is told which protocol to speak.
-	forced = regexp.MustCompile(`^[a-z0-9]+::`)
+	forced = `^[a-z0-9]+::`
 )
 
 // checksums are the kinds of checksums.
@@ -56,7 +56,7 @@ func (l location) String() string {
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
 	known := strings.NewReplacer("${name}", binary.Name, "${version}", binary.FileVersion(), "${os}", platform.OS, "${arch}", platform.Arch)
 	text := known.Replace(template)
-	if unknown := placeholder.FindString(text); unknown != "" {
+	if unknown := regexp.MustCompile(placeholder).FindString(text); unknown != "" {
 		return "", findingf("url-template", "unknown parameter %s in %q; known: ${name}, ${version}, ${os}, ${arch}", unknown, template)
 	}
 	return text, nil
@@ -64,7 +64,7 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 
 // locate reads a URL or a path. A relative path is looked up in each of the directories.
 func locate(text string, dirs ...string) (location, error) {
-	if protocol := forced.FindString(text); protocol != "" {
+	if protocol := regexp.MustCompile(forced).FindString(text); protocol != "" {
 		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file", protocol)
 	}
 	scheme, rest, isURL := strings.Cut(text, "://")

@@ -48,11 +48,7 @@ func constraints(given map[string]any) []line {
 		notes = append(notes, linef("%s: %s.", key, literal(rest[key])))
 	}
 	if len(samples) > 0 {
-		shown := make([]string, len(samples))
-		for i, sample := range samples {
-			shown[i] = literal(sample)
-		}
-		notes = append(notes, linef("For example %s"+strings.Repeat(", %s", len(samples)-1)+".", shown...))
+		notes = append(notes, linef("For example %s"+strings.Repeat(", %s", len(samples)-1)+".", value.Each(samples, literal)...))
 	}
 	return notes
 }

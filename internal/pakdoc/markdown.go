@@ -3,6 +3,8 @@ package pakdoc
 import (
 	"regexp"
 	"strings"
+
+	"service-adapter/internal/value"
 )
 
 // table describes parameters, one a row. A column that no row has anything in is left out.
@@ -56,13 +58,7 @@ func fence(block string) string {
 	return marks + "sh\n" + block + "\n" + marks + "\n"
 }
 
-func codes(all []string) string {
-	spans := make([]string, len(all))
-	for i, one := range all {
-		spans[i] = codeSpan(one)
-	}
-	return strings.Join(spans, ", ")
-}
+func codes(all []string) string { return strings.Join(value.Each(all, codeSpan), ", ") }
 
 func spans(l line) string {
 	var out strings.Builder

@@ -191,10 +191,7 @@ func (c *serviceCheck) instanceOutputs() []string {
 
 // order warns of defaults that read what is set after them: plan properties and computed inputs come later.
 func (c *serviceCheck) order(action *brokerpak.Action) {
-	var earlier []string
-	for _, input := range action.UserInputs {
-		earlier = append(earlier, input.Name)
-	}
+	earlier := brokerpak.Names(action.UserInputs)
 	for _, plan := range c.service.Plans {
 		earlier = slices.Concat(earlier, value.Keys(plan.ProvisionOverrides), value.Keys(plan.BindOverrides))
 	}

@@ -137,10 +137,7 @@ func (c *serviceCheck) reads(name string) bool {
 
 // examples checks that the examples could be played.
 func (c *serviceCheck) examples() {
-	var ids []string
-	for _, plan := range c.service.Plans {
-		ids = append(ids, plan.ID)
-	}
+	ids := value.Each(c.service.Plans, func(plan brokerpak.Plan) string { return plan.ID })
 	for _, example := range c.service.Examples {
 		plan := c.service.Plan(example.PlanID)
 		if len(ids) > 0 && (plan == nil || plan.ID != example.PlanID) {

@@ -214,10 +214,7 @@ func (c *player) exists(what, rule string, known []string, name string, pos diag
 // from it.
 func (c *player) groups() {
 	bosh := c.service.Provision.Bosh
-	var known []string
-	for _, group := range bosh.InstanceGroups() {
-		known = append(known, group.Name)
-	}
+	known := value.Each(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) string { return group.Name })
 	for _, manifest := range c.manifests {
 		found, _ := manifest.Find("/instance_groups")
 		for _, group := range value.Mappings(found) {

@@ -9,6 +9,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
+	"service-adapter/internal/value"
 )
 
 // State reads the workspace's state: nil when the workspace does not exist or is empty, and then none exists afterwards.
@@ -178,10 +179,7 @@ func (w *Workspace) sparing(ctx context.Context, i opentofu.Installation) ([]str
 	if i.Excludes() {
 		return exclude, nil
 	}
-	var targets []string
-	for _, address := range state.Resources {
-		targets = append(targets, "-target="+address)
-	}
+	targets := value.Each(state.Resources, func(address string) string { return "-target=" + address })
 	if state.Marked {
 		targets = append(targets, "-target="+statestore.CompleteAddress)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
+	"service-adapter/internal/value"
 )
 
 // pushUnsaved saves the errored.tfstate of an earlier run in the backend and removes it.
@@ -117,10 +118,7 @@ func (e *Engine) Unsaved() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for states that were not saved: %w", err)
 	}
-	var names []string
-	for _, file := range files {
-		names = append(names, filepath.Base(filepath.Dir(filepath.Dir(file))))
-	}
+	names := value.Each(files, func(file string) string { return filepath.Base(filepath.Dir(filepath.Dir(file))) })
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
