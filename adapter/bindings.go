@@ -21,7 +21,6 @@ import (
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 	"service-adapter/manifestgen"
-	"service-adapter/schemas"
 )
 
 // createBinding is the command of that name.
@@ -52,7 +51,7 @@ func (s *session) changeBinding(
 		ctx, cancel := lifecycle.WithBudget(s.Interruptible(ctx), s.config.Budget)
 		defer cancel()
 		request.Found = found
-		return change(ctx, newBinder(manager), s.readApplied(ctx, manager, request))
+		return change(ctx, &binding.Binder{Manager: manager}, s.readApplied(ctx, manager, request))
 	})
 }
 
@@ -211,25 +210,9 @@ func (s *session) manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager := s.bareManager()
-	manager.Engine, manager.Installation, manager.InstanceLimit = engine, s.installation, s.instanceLimit
-	return manager, nil
-}
-
-// bareManager is for a binder that resolves variables; it cannot run OpenTofu.
-func (s *session) bareManager() *lifecycle.Manager {
-	return &lifecycle.Manager{Paks: s.paks, Budget: s.config.Budget, Logger: s.logger}
-}
-
-// newBinder wires bindings to the checks.
-func newBinder(manager *lifecycle.Manager) *binding.Binder {
-	return &binding.Binder{
-		Manager: manager,
-		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
-			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
-		},
-		CheckValues: schemas.CheckValues,
-	}
+	return &lifecycle.Manager{
+		Engine: engine, Paks: s.paks, Installation: s.installation, Budget: s.config.Budget, InstanceLimit: s.instanceLimit, Logger: s.logger,
+	}, nil
 }
 
 // installation makes a pak's binaries available for this platform: one of its OpenTofus, "" for the default one, and its providers.

@@ -138,7 +138,7 @@ func evaluateBind(s *session, chosen *selection, body map[string]any, state depl
 	if state.Outputs != nil {
 		givenOutputs(request, state.Outputs)
 	}
-	scope, err := newBinder(s.bareManager()).Resolve(*request)
+	scope, err := request.Resolve()
 	if err != nil {
 		return nil, err
 	}

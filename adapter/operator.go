@@ -83,7 +83,8 @@ func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecyc
 }
 
 func (o *Operator) deleteBinding(ctx context.Context, request binding.Request) error {
-	err := newBinder(o.Manager).Delete(ctx, request)
+	binder := &binding.Binder{Manager: o.Manager}
+	err := binder.Delete(ctx, request)
 	if !errors.Is(err, lifecycle.ErrNotStored) {
 		if errors.Is(err, fault.ErrBindingNotFound) {
 			return nil // its state is gone, and what it was about was gone before

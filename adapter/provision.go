@@ -10,7 +10,6 @@ import (
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
-	"service-adapter/manifestgen"
 )
 
 // provisioner wires the provision templates of a pak to OpenTofu.
@@ -26,22 +25,16 @@ func (s *session) provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error
 
 // provision applies the provision template for generate-manifest. For the broker's check for pending changes it changes nothing; that
 // something would change is said where operators read it.
-func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
-	request := provision.Request{
-		Pak: p.Pak, Service: p.Service, ServiceID: p.ServiceID, Plan: p.Plan.Name, PlanID: p.PlanID, InstanceID: p.InstanceID,
-		Deployment: p.Deployment.DeploymentName, Inputs: p.Inputs, Generated: p.Generated, Resolve: p.Resolve,
-		Known: p.Remembered, Forgotten: p.Forgotten, Owner: lifecycle.OwnerOf(p.Body),
-	}
+func (s *session) provision(ctx context.Context, request provision.Request, check bool) (result *provision.Result, err error) {
 	ctx = s.Interruptible(ctx)
-	if p.Check {
+	if check {
 		return nil, s.check(ctx, request)
 	}
-	var result *provision.Result
-	about := aboutPak(p.Pak, lifecycle.Entry{
-		Kind: lifecycle.Instance, ID: p.InstanceID, Service: p.Service.Name, Plan: p.Plan.Name, Owner: request.Owner,
+	about := aboutPak(request.Pak, lifecycle.Entry{
+		Kind: lifecycle.Instance, ID: request.InstanceID, Service: request.Service.Name, Plan: request.Plan, Owner: request.Owner,
 	})
-	err := auditor{s}.change(ctx, about, func(func(lifecycle.Entry)) error {
-		provisioner, err := s.provisioner(p.Pak)
+	err = auditor{s}.change(ctx, about, func(func(lifecycle.Entry)) error {
+		provisioner, err := s.provisioner(request.Pak)
 		if err == nil {
 			result, err = provisioner.Apply(ctx, request)
 		}
@@ -54,7 +47,7 @@ func (s *session) provision(ctx context.Context, p manifestgen.Provisioning) (*m
 		return nil, err
 	}
 	s.secrets.AddValues(result.Outputs, result.Sensitive...)
-	return &manifestgen.Provisioned{Outputs: result.Outputs, Sensitive: result.Sensitive, Changed: result.Changed}, nil
+	return result, nil
 }
 
 // checkShare is the part of the budget, as a divisor, that a look at the state may take: the update that follows the broker's check

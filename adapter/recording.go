@@ -114,7 +114,7 @@ func replayBinding(ctx context.Context, invocation Invocation, recorded recordin
 		if err := s.completeBind(request, size); err != nil {
 			return err
 		}
-		scope, err := newBinder(s.bareManager()).Resolve(*request)
+		scope, err := request.Resolve()
 		if err != nil {
 			return err
 		}

@@ -16,16 +16,11 @@ import (
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/value"
+	"service-adapter/schemas"
 )
 
 // Binder creates and deletes bindings. It holds no state between calls.
-type Binder struct {
-	*lifecycle.Manager
-	// CheckParameters validates the parameters as sent.
-	CheckParameters func(action *brokerpak.Action, parameters map[string]any) error
-	// CheckValues validates the resolved variables.
-	CheckValues vars.Check
-}
+type Binder struct{ *lifecycle.Manager }
 
 // Request is a create-binding or delete-binding call.
 type Request struct {
@@ -77,12 +72,12 @@ var errNoID = errors.New("the request has no binding_id")
 // binding of this id exists, fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
 func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	if backup, _ := bindResource(r.Body)["backup_agent"].(bool); backup {
-		return b.backupAgent(r)
+		return r.backupAgent()
 	}
 	if r.BindingID == "" {
 		return nil, errNoID
 	}
-	details, scope, err := b.resolve(&r)
+	details, scope, err := r.resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +89,13 @@ func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 }
 
 // Resolve returns the variables of a bind request. It fails as Create would and runs nothing.
-func (b *Binder) Resolve(r Request) (*vars.Scope, error) {
-	_, scope, err := b.resolve(&r)
+func (r *Request) Resolve() (*vars.Scope, error) {
+	_, scope, err := r.resolve()
 	return scope, err
 }
 
 // resolve checks the request and computes the variables; it returns the instance's outputs as well.
-func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
+func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
 	if !r.Service.Binds() {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)
 	}
@@ -108,10 +103,10 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 	if action.RequiresAppGUID && lifecycle.OwnerOf(r.Body).App == "" {
 		return nil, nil, fault.ErrAppGUIDMissing
 	}
-	if err := b.CheckParameters(action, r.Parameters); err != nil {
+	if err := schemas.CheckParameters(schemas.Request{Action: action, Parameters: r.Parameters}); err != nil {
 		return nil, nil, err
 	}
-	details, scope, err := b.variables(r)
+	details, scope, err := r.variables()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,13 +117,13 @@ func (b *Binder) resolve(r *Request) (map[string]any, *vars.Scope, error) {
 }
 
 // variables computes the variables; it returns the instance's outputs as well.
-func (b *Binder) variables(r *Request) (map[string]any, *vars.Scope, error) {
+func (r *Request) variables() (map[string]any, *vars.Scope, error) {
 	details, err := r.Instance.Details(r.Service, r.Environment)
 	if err != nil {
 		return nil, nil, err
 	}
 	scope := r.scope(details, nil)
-	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: b.CheckValues}
+	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: schemas.CheckValues}
 	if err := bind.Resolve(scope); err != nil {
 		return nil, nil, err
 	}
@@ -136,7 +131,7 @@ func (b *Binder) variables(r *Request) (map[string]any, *vars.Scope, error) {
 }
 
 // backupAgent answers a request for a backup agent from the instance's outputs; no template runs.
-func (b *Binder) backupAgent(r Request) (*Binding, error) {
+func (r *Request) backupAgent() (*Binding, error) {
 	details, err := r.Instance.Details(r.Service, r.Environment)
 	if err != nil {
 		return nil, err

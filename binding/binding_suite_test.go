@@ -25,7 +25,6 @@ import (
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
-	"service-adapter/schemas"
 )
 
 func TestBinding(t *testing.T) {
@@ -66,12 +65,7 @@ func newSite(bind string) *site {
 		CacheDir: filepath.Join(shared, "cache"), Backend: tofu.Local(filepath.Join(shared, "state")), Logger: logger,
 	})
 	Expect(err).NotTo(HaveOccurred())
-	s.Binder = &binding.Binder{
-		Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}, CheckValues: schemas.CheckValues,
-		CheckParameters: func(action *brokerpak.Action, parameters map[string]any) error {
-			return schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters})
-		},
-	}
+	s.Binder = &binding.Binder{Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}}
 	// What a failed spec leaves must not fail the next one.
 	DeferCleanup(os.RemoveAll, filepath.Join(shared, "state", "workspaces"))
 	s.view = s.deployed("old-password")

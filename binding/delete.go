@@ -41,7 +41,7 @@ func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
 	if r.Service == nil || r.Service.Bind.Adopt == nil {
 		return false, nil
 	}
-	_, scope, err := b.variables(r)
+	_, scope, err := r.variables()
 	if err != nil {
 		return false, err
 	}

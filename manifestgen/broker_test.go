@@ -48,12 +48,7 @@ type world struct {
 func newWorld(dir string) *world {
 	GinkgoHelper()
 	w := &world{generator: &manifestgen.Generator{
-		CheckParameters: func(service *brokerpak.Service, plan, parameters map[string]any, update bool) error {
-			return schemas.CheckParameters(schemas.Request{
-				Action: &service.Provision, Plan: plan, Parameters: parameters, Update: update,
-			})
-		},
-		CheckValues: schemas.CheckValues, CheckManifest: schemas.CheckManifest, Logger: slog.New(slog.DiscardHandler),
+		CheckParameters: schemas.CheckParameters, CheckValues: schemas.CheckValues, CheckManifest: schemas.CheckManifest, Logger: slog.New(slog.DiscardHandler),
 		Environment: vars.Environment{Config: func(string) (any, bool) { return nil, false }},
 	}}
 	w.secure(true)

@@ -19,7 +19,9 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
+	"service-adapter/schemas"
 )
 
 // Generator makes manifests. It holds no state between calls.
@@ -36,15 +38,16 @@ type Generator struct {
 	// Environment is what expressions may read of the operator's world.
 	Environment vars.Environment
 	// CheckParameters validates the parameters as sent, before anything is merged.
-	CheckParameters func(service *brokerpak.Service, plan map[string]any, parameters map[string]any, update bool) error
+	CheckParameters func(request schemas.Request) error
 	// CheckValues validates the resolved variables.
 	CheckValues vars.Check
 	// CheckManifest validates the finished manifest's structure.
 	CheckManifest func(manifest map[string]any) error
 	// Errands are those that apply and destroy provision templates, where a plan has them.
 	Errands Errands
-	// Provision applies the provision template of a service that has one, unless an errand does.
-	Provision func(ctx context.Context, p Provisioning) (*Provisioned, error)
+	// Provision applies the provision template of a service that has one, unless an errand does. In a check it changes nothing, because the
+	// broker only compares, and gives no result: the outputs are those that the manifest remembers.
+	Provision func(ctx context.Context, request provision.Request, check bool) (*provision.Result, error)
 	Logger    *slog.Logger
 }
 
@@ -169,7 +172,7 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*Result, err
 		return nil, err
 	}
 	if in.applies == nil {
-		if p, err = provision(ctx, in, p); err != nil {
+		if p, err = applyTemplate(ctx, in, p); err != nil {
 			return nil, err
 		}
 	}

@@ -11,39 +11,11 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
-
-// Provisioning is a call of a service's provision template.
-type Provisioning struct {
-	*Request
-	InstanceID string
-	PlanID     string
-	// Inputs are the resolved variables, Generated the generated values among them: input → call → value.
-	Inputs    map[string]any
-	Generated map[string]map[string]any
-	// Resolve computes both again with values that were found: those of user inputs, which count as parameters of earlier requests, and
-	// generated ones. The error is that of a request with such parameters.
-	Resolve func(found map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
-	// Forgotten names the inputs whose values no manifest knows, because an errand applied the template before: those that the instance
-	// has are to be found.
-	Forgotten []string
-	// Remembered says that the previous manifest has outputs of the template.
-	Remembered bool
-	// Check asks to change nothing, because the broker only compares: the outputs are those that the manifest remembers.
-	Check bool
-}
-
-// Provisioned is what a provision template gave.
-type Provisioned struct {
-	// Outputs are the values of its outputs; nil after a check.
-	Outputs map[string]any
-	// Sensitive names the outputs that the template declares sensitive.
-	Sensitive []string
-	// Changed says that OpenTofu ran, so that outputs may have other values than before.
-	Changed bool
-}
 
 // provisionOnly is the manifest of a service that has no provision.bosh section: an empty deployment, in which the broker keeps the
 // record.
@@ -54,19 +26,19 @@ func provisionOnly(service *brokerpak.Service) *brokerpak.Bosh {
 // hasTemplate tells whether OpenTofu has anything to do for an instance of the service.
 func hasTemplate(service *brokerpak.Service) bool { return len(service.Provision.Templates) > 0 }
 
-// provision applies the provision template and makes its outputs known to expressions and to the manifest template. An import may find
+// applyTemplate applies the provision template and makes its outputs known to expressions and to the manifest template. An import may find
 // values that change what was prepared.
-func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
+func applyTemplate(ctx context.Context, in *input, p *prepared) (*prepared, error) {
 	if !hasTemplate(in.Service) {
 		return p, nil
 	}
 	if err := checkBefore(in, p); err != nil {
 		return nil, err
 	}
-	result, err := in.Provision(ctx, Provisioning{
-		Request: &in.Request, InstanceID: in.instanceID(), PlanID: p.record.PlanID,
-		Inputs: p.scope.Values, Generated: p.scope.Generated, Check: in.pendingCheck(), Remembered: in.before.remembers(),
-		Forgotten: forgotten(in, p),
+	result, err := in.Provision(ctx, provision.Request{
+		Pak: in.Pak, Service: in.Service, ServiceID: in.ServiceID, Plan: in.Plan.Name, PlanID: p.record.PlanID, InstanceID: in.instanceID(),
+		Deployment: in.Deployment.DeploymentName, Owner: lifecycle.OwnerOf(in.Body), Inputs: p.scope.Values, Generated: p.scope.Generated,
+		Known: in.before.remembers(), Forgotten: forgotten(in, p),
 		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
 			again, err := prepare(in, found)
 			if err != nil {
@@ -75,19 +47,19 @@ func provision(ctx context.Context, in *input, p *prepared) (*prepared, error) {
 			p = again
 			return p.scope.Values, p.scope.Generated, nil
 		},
-	})
+	}, in.pendingCheck())
 	if err != nil {
 		return nil, err
 	}
 	if in.pendingCheck() { // the outputs are those that the deployed manifest keeps; sensitive ones stay where they are
 		kept := cmp.Or(in.before.record.Template, &record.Template{})
-		result = &Provisioned{Outputs: kept.Outputs, Sensitive: kept.Sensitive}
+		result = &provision.Result{Outputs: kept.Outputs, Sensitive: kept.Sensitive}
 	}
 	return withOutputs(in, p, result)
 }
 
 // withOutputs adds what a template gave. Each sensitive output becomes a secret of the output's name.
-func withOutputs(in *input, p *prepared, result *Provisioned) (*prepared, error) {
+func withOutputs(in *input, p *prepared, result *provision.Result) (*prepared, error) {
 	open := value.Merge(result.Outputs)
 	maps.DeleteFunc(open, func(name string, item any) bool { return item == nil || slices.Contains(result.Sensitive, name) })
 	sensitive := slices.Sorted(slices.Values(result.Sensitive))

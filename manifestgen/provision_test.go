@@ -12,25 +12,31 @@ import (
 	"service-adapter/brokerpak/instance"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
-	"service-adapter/manifestgen"
+	"service-adapter/internal/provision"
 )
+
+// asked is what OpenTofu was asked for.
+type asked struct {
+	provision.Request
+	check bool
+}
 
 // builder stands for OpenTofu: what it would answer, and what it was asked for.
 type builder struct {
-	answer manifestgen.Provisioned
+	answer provision.Result
 	err    error
-	asked  []manifestgen.Provisioning
+	asked  []asked
 	// found is what an import finds.
 	found map[string]any
 }
 
-func (b *builder) provision(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
-	b.asked = append(b.asked, p)
-	if b.err != nil || p.Check {
+func (b *builder) provision(_ context.Context, r provision.Request, check bool) (*provision.Result, error) {
+	b.asked = append(b.asked, asked{r, check})
+	if b.err != nil || check {
 		return nil, b.err
 	}
 	if b.found != nil {
-		inputs, _, err := p.Resolve(b.found)
+		inputs, _, err := r.Resolve(b.found)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +95,7 @@ var _ = Describe("a provision template", func() {
 
 	start := func(bosh string) {
 		w = newWorld(packed(map[string]string{"service.yml": provisionDefinition + bosh + provisionBind}))
-		tofu = &builder{answer: manifestgen.Provisioned{
+		tofu = &builder{answer: provision.Result{
 			Outputs: map[string]any{"host": "h.example.com", "password": "s3cret", "nothing": nil}, Sensitive: []string{"password"}, Changed: true,
 		}}
 		w.generator.Provision = tofu.provision
@@ -113,7 +119,7 @@ var _ = Describe("a provision template", func() {
 		Expect(tofu.asked).To(HaveLen(1))
 		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
 		Expect(tofu.asked[0].InstanceID).To(Equal("one"))
-		Expect(tofu.asked[0].Remembered).To(BeFalse())
+		Expect(tofu.asked[0].Known).To(BeFalse())
 		Expect(result.Secrets).To(Equal(map[string]any{"password": "s3cret"}))
 		Expect(result.Labels).To(Equal(map[string]any{"host": "h.example.com"}))
 		Expect(result.Manifest).NotTo(ContainSubstring("s3cret"))
@@ -128,8 +134,8 @@ var _ = Describe("a provision template", func() {
 		tofu.answer.Outputs = map[string]any{"host": "other.example.com", "password": "other"}
 		w.expectNoPendingChanges()
 		Expect(tofu.asked).To(HaveLen(2))
-		Expect(tofu.asked[1].Check).To(BeTrue())
-		Expect(tofu.asked[1].Remembered).To(BeTrue())
+		Expect(tofu.asked[1].check).To(BeTrue())
+		Expect(tofu.asked[1].Known).To(BeTrue())
 	})
 
 	It("asks the broker to store a sensitive output again only when it changed", func() {

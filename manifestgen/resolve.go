@@ -12,6 +12,7 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/schemas"
 )
 
 // resolve merges parameters and computes the variables. Found are values that the instance has: those of user inputs count as parameters
@@ -165,5 +166,7 @@ func checkRequest(in *input) error {
 			return err
 		}
 	}
-	return in.CheckParameters(in.Service, in.Plan.Properties, in.Parameters, in.before.exists())
+	return in.CheckParameters(schemas.Request{
+		Action: &in.Service.Provision, Plan: in.Plan.Properties, Parameters: in.Parameters, Update: in.before.exists(),
+	})
 }

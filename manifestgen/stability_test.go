@@ -14,8 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/value"
-	"service-adapter/manifestgen"
 )
 
 // chance makes random operators and users.
@@ -222,12 +222,12 @@ var _ = Describe("a deployed instance", func() {
 })
 
 // mailbox answers as the template of the example-email.
-func mailbox(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
-	if p.Check {
+func mailbox(_ context.Context, r provision.Request, check bool) (*provision.Result, error) {
+	if check {
 		return nil, nil
 	}
-	email := fmt.Sprintf("%v@%v", p.Inputs["username"], p.Inputs["domain"])
-	return &manifestgen.Provisioned{Outputs: map[string]any{"email": email}, Changed: true}, nil
+	email := fmt.Sprintf("%v@%v", r.Inputs["username"], r.Inputs["domain"])
+	return &provision.Result{Outputs: map[string]any{"email": email}, Changed: true}, nil
 }
 
 var _ = Describe("a value", func() {

@@ -8,8 +8,8 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/hclfile"
+	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
-	"service-adapter/manifestgen"
 )
 
 // provisionTemplate checks a provision template against the secrets and the inputs of the service.
@@ -61,9 +61,9 @@ func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfil
 }
 
 // provisioned makes up the outputs of a provision template.
-func (c *player) provisioned(_ context.Context, p manifestgen.Provisioning) (*manifestgen.Provisioned, error) {
-	made := &manifestgen.Provisioned{Outputs: map[string]any{}, Sensitive: c.provision.SensitiveOutputs}
-	for _, output := range p.Service.Provision.Outputs {
+func (c *player) provisioned(_ context.Context, request provision.Request, _ bool) (*provision.Result, error) {
+	made := &provision.Result{Outputs: map[string]any{}, Sensitive: c.provision.SensitiveOutputs}
+	for _, output := range request.Service.Provision.Outputs {
 		made.Outputs[output.Name] = c.plausible(output)
 	}
 	return made, nil
