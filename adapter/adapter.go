@@ -21,7 +21,6 @@ import (
 
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/redact"
 )
 
 // The commands of the protocol.
@@ -62,26 +61,9 @@ func Run(ctx context.Context, invocation Invocation) int {
 		usage(invocation)
 		return serviceadapter.ErrorExitCode
 	}
-	call := newCall(invocation)
-	_, _ = fmt.Fprintf(invocation.Stderr, "[odb-sdk] handling %s\n", call.command) // as every adapter on the SDK does
-	var made []byte
-	err := call.withSession(func(s *session) error {
-		var err error
-		made, err = s.handle(ctx)
-		return overBudget(err, s.config.Budget)
-	})
-	return call.finish(ctx, made, err)
-}
-
-func newCall(invocation Invocation) *call {
-	if invocation.Interruptible == nil {
-		invocation.Interruptible = func(ctx context.Context) context.Context { return ctx }
-	}
-	secrets := &redact.Secrets{}
-	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
-	return &call{
-		Invocation: invocation, command: invocation.Args[1], secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo),
-	}
+	s := newSession(invocation, invocation.Args[1])
+	_, _ = fmt.Fprintf(invocation.Stderr, "[odb-sdk] handling %s\n", s.command) // as every adapter on the SDK does
+	return s.answer(ctx, s.handle)
 }
 
 func usage(invocation Invocation) {
@@ -92,27 +74,6 @@ func usage(invocation Invocation) {
 		text = fmt.Sprintf("unknown subcommand: %s%s\n%s", unknown, diag.Suggest(unknown, Commands()), text)
 	}
 	_, _ = fmt.Fprintln(invocation.Stderr, text) // nobody is left to tell
-}
-
-// call is one command being executed.
-type call struct {
-	Invocation
-	command string
-	secrets *redact.Secrets
-	stderr  io.Writer // masked
-	logger  *slog.Logger
-}
-
-// withSession does some work with the configuration and the paks.
-func (c *call) withSession(work func(*session) error) (err error) {
-	defer recovered(&err)
-	session, err := newSession(c)
-	if err != nil {
-		return err
-	}
-	defer session.close()
-	c.logger = session.logger
-	return work(session)
 }
 
 // recovered makes a panic an error without the values it may hold. It must be deferred itself.
@@ -149,33 +110,38 @@ func panicPlace() string {
 // command, has none for this one.
 const noSchemas = "There was a problem reading the schemas of the plan's parameters. Please contact your operations team."
 
-// finish writes the outcome and returns the exit code.
-func (c *call) finish(ctx context.Context, made []byte, err error) int {
+// answer does some work, writes the outcome and returns the exit code.
+func (s *session) answer(ctx context.Context, work func(context.Context) ([]byte, error)) int {
+	var made []byte
+	err := s.do(func() (err error) {
+		made, err = work(ctx)
+		return overBudget(err, s.config.Budget)
+	})
 	if err == nil {
-		if _, err := c.Stdout.Write(made); err != nil {
-			c.logger.Error("writing the result", "command", c.command, "error", err)
+		if _, err := s.Stdout.Write(made); err != nil {
+			s.logger.Error("writing the result", "command", s.command, "error", err)
 			return serviceadapter.ErrorExitCode
 		}
 		return 0
 	}
 	code, message := outcome(err)
-	if c.command == generatePlanSchemas && message == "" && !errors.As(err, new(inputError)) {
+	if s.command == generatePlanSchemas && message == "" && !errors.As(err, new(inputError)) {
 		message = noSchemas
 	}
 	level := slog.LevelError
 	switch {
-	case code != serviceadapter.ErrorExitCode && c.command != generateManifest:
+	case code != serviceadapter.ErrorExitCode && s.command != generateManifest:
 		level = slog.LevelInfo // an ordinary answer
 	case !fault.OfOperator(err):
 		level = slog.LevelWarn
 	}
-	c.logger.Log(ctx, level, "command ended without a result", "command", c.command, "exit", code, "error", err)
-	if c.Failed != nil {
-		c.Failed(c.secrets.Clean(err.Error()))
+	s.logger.Log(ctx, level, "command ended without a result", "command", s.command, "exit", code, "error", err)
+	if s.Failed != nil {
+		s.Failed(s.secrets.Clean(err.Error()))
 	}
 	if message != "" {
-		if _, err := io.WriteString(c.Stdout, c.secrets.Clean(message)); err != nil {
-			c.logger.Error("writing the message for the user", "command", c.command, "error", err)
+		if _, err := io.WriteString(s.Stdout, s.secrets.Clean(message)); err != nil {
+			s.logger.Error("writing the message for the user", "command", s.command, "error", err)
 		}
 	}
 	return code

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"service-adapter/internal/redact"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
 )
@@ -78,6 +80,14 @@ type StateConfig struct {
 	Encryption *EncryptionConfig `yaml:"encryption"`
 	// Direct lets the adapter itself read and write states of local and pg; default true.
 	Direct *bool `yaml:"direct"`
+}
+
+// EncryptionConfig is how states are encrypted.
+type EncryptionConfig struct {
+	// Key is what encrypts, base64 of 32 random bytes.
+	Key string `yaml:"key"`
+	// OldKeys are keys with which stored states may be encrypted.
+	OldKeys []string `yaml:"old_keys"`
 }
 
 // ServiceConfig is the operator's configuration of one service. Each key has an environment form of its own, JSON:
@@ -267,4 +277,27 @@ func (c *Config) backend() tofu.Backend {
 	}
 	dir, _ := c.State.Config["dir"].(string)
 	return tofu.Local(dir)
+}
+
+// keySize is the length of a key in bytes.
+const keySize = 32
+
+// decode returns the keys, nil without a configuration. The error reports all faults.
+func (e *EncryptionConfig) decode() (*statestore.Encryption, error) {
+	if e == nil {
+		return nil, nil //nolint:nilnil // no encryption is no fault
+	}
+	var failed []error
+	key := func(where, text string) []byte {
+		key, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil || len(key) != keySize {
+			failed = append(failed, fmt.Errorf("%s must be 32 random bytes in base64, as openssl rand -base64 32 prints them", where))
+		}
+		return key
+	}
+	encryption := &statestore.Encryption{Key: key("state.encryption.key", e.Key)}
+	for _, old := range e.OldKeys {
+		encryption.OldKeys = append(encryption.OldKeys, key("an entry of state.encryption.old_keys", old))
+	}
+	return encryption, errors.Join(failed...)
 }

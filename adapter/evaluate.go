@@ -65,17 +65,14 @@ type deployed struct {
 
 // Evaluate answers a question by the code that the commands of the protocol use. The error is a *fault.UserError where the
 // user would read it. getenv looks up the operator's defaults and what expressions read.
-func Evaluate(invocation Invocation, question Question) (map[string]Variable, error) {
-	call := newCall(Invocation{
-		Args: []string{"service-adapter", question.Action}, Stderr: invocation.Stderr,
-		Getenv: over(invocation.Getenv, map[string]string{
-			ConfigVariable:                 os.DevNull, // an author has no configuration
-			envPrefix + "PAKS":             string(value.MustJSON([]any{question.Pak})),
-			envPrefix + "SECURE_MANIFESTS": "true",
-		}),
+func Evaluate(invocation Invocation, question Question) (variables map[string]Variable, err error) {
+	invocation.Getenv = over(invocation.Getenv, map[string]string{
+		ConfigVariable:                 os.DevNull, // an author has no configuration
+		envPrefix + "PAKS":             string(value.MustJSON([]any{question.Pak})),
+		envPrefix + "SECURE_MANIFESTS": "true",
 	})
-	var variables map[string]Variable
-	err := call.withSession(func(s *session) (err error) {
+	s := newSession(invocation, question.Action)
+	err = s.do(func() (err error) {
 		variables, err = evaluate(s, question)
 		return err
 	})

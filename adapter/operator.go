@@ -30,16 +30,14 @@ type OperatorOptions struct {
 
 // OpenOperator loads the configuration and the paks. The caller must Close it.
 func OpenOperator(invocation Invocation, command string, options OperatorOptions) (*Operator, error) {
-	invocation.Args = []string{"service-adapter", command}
-	call := newCall(invocation)
-	session, err := newSession(call)
+	session := newSession(invocation, strings.TrimPrefix(command, "service-adapter "))
+	err := session.open()
 	if err != nil {
 		return nil, err
 	}
 	if session.config.LogLevel == "info" {
-		session.logger = newLogger(call.stderr, slog.LevelWarn) // the commands tell themselves what they did
+		session.logger = newLogger(session.stderr, slog.LevelWarn) // the commands tell themselves what they did
 	}
-	session.command = strings.TrimPrefix(command, "service-adapter ")
 	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER"} {
 		if user, ok := session.Getenv(name); ok && user != "" {
 			session.user = user

@@ -24,26 +24,6 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// Change is a place where the manifest that the adapter makes differs from the deployed one, so that the broker refuses updates with
-// "pending changes"; or something that OpenTofu will do with the next update, for which the broker does not refuse it.
-type Change struct {
-	// Path is a path of ops files: "/instance_groups/name=redis-server/vm_type"; for OpenTofu, the address of a resource, or
-	// "outputs" where it changes no resource.
-	Path string `json:"path"`
-	// Deployed and Generated are the values, with secrets masked; nil where there is none, and for OpenTofu.
-	Deployed  any `json:"deployed"`
-	Generated any `json:"generated"`
-	// OpenTofu is what it will do to the resource: create, change, destroy or replace; "" for the manifest.
-	OpenTofu string `json:"opentofu,omitempty"`
-	// Reason says where to look.
-	Reason string `json:"reason"`
-	// Effect is what becomes of the instance when the change is deployed, and Consequence says it.
-	Effect      Effect `json:"effect"`
-	Consequence string `json:"consequence"`
-	// reordered tells that Deployed and Generated are the names of the entries of a list in its two orders.
-	reordered bool
-}
-
 // PendingChanges makes a PendingCheck of one instance. The plan is the broker's JSON. Releases and stemcells are those of the deployment;
 // where it is nil, those of the deployed manifest.
 func PendingChanges(
@@ -64,10 +44,9 @@ type PendingCheck struct{ session *session }
 
 // OpenPendingCheck loads the configuration and the paks. The caller must Close it.
 func OpenPendingCheck(invocation Invocation) (*PendingCheck, error) {
-	call := newCall(Invocation{Args: []string{"service-adapter", "pending-changes"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
-	session, err := newSession(call)
-	if err != nil {
-		return nil, errors.New(call.secrets.Clean(err.Error())) // as in the log
+	session := newSession(invocation, "pending-changes")
+	if err := session.open(); err != nil {
+		return nil, errors.New(session.secrets.Clean(err.Error())) // as in the log
 	}
 	return &PendingCheck{session}, nil
 }

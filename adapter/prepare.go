@@ -40,9 +40,9 @@ var ErrNoDirectory = errors.New("preparing needs an absolute path: --dir or the 
 // only read it; "" means the configuration's prepared_dir. It is an error when anything that an operator configures is wrong. A state
 // backend that does not answer within the budget is only a warning.
 func Prepare(ctx context.Context, invocation Invocation, dir string) (*Preparation, error) {
-	call := newCall(Invocation{Args: []string{"service-adapter", "prepare"}, Stderr: invocation.Stderr, Getenv: invocation.Getenv})
+	s := newSession(invocation, "prepare")
 	var done *Preparation
-	err := call.withSession(func(s *session) (err error) {
+	err := s.do(func() (err error) {
 		if dir = cmp.Or(dir, s.config.PreparedDir); !filepath.IsAbs(dir) {
 			return ErrNoDirectory
 		}

@@ -97,29 +97,24 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 		Getenv: over(invocation.Getenv, map[string]string{envPrefix + "RECORD_REQUESTS": "''"}), // a replay is not recorded
 	}
 	if recorded.Command == createBinding || recorded.Command == deleteBinding {
-		return replayBinding(ctx, again, recorded)
+		s := newSession(again, recorded.Command)
+		return s.answer(ctx, func(context.Context) ([]byte, error) { return s.bindVariables(recorded) }), nil
 	}
 	return Run(ctx, again), nil
 }
 
-// replayBinding prints the variables of a binding's template.
-func replayBinding(ctx context.Context, invocation Invocation, recorded recording) (int, error) {
-	call := newCall(invocation)
-	var made []byte
-	err := call.withSession(func(s *session) error {
-		request, size, err := decodeBindInput(recorded.Command, recorded.Input)
-		if err != nil {
-			return err
-		}
-		if err := s.completeBind(request, size); err != nil {
-			return err
-		}
-		scope, err := request.Resolve()
-		if err != nil {
-			return err
-		}
-		made = append(value.MustJSON(scope.Values), '\n')
-		return nil
-	})
-	return call.finish(ctx, made, err), nil
+// bindVariables are the variables of a recorded binding's template, as the product of a command.
+func (s *session) bindVariables(recorded recording) ([]byte, error) {
+	request, size, err := decodeBindInput(recorded.Command, recorded.Input)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.completeBind(request, size); err != nil {
+		return nil, err
+	}
+	scope, err := request.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	return append(value.MustJSON(scope.Values), '\n'), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,12 +15,17 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/provision"
+	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
 )
 
-// session is what every command works with: configuration, paks and environment.
+// session is one command being executed, with what every command works with: configuration, paks and environment.
 type session struct {
-	call
+	Invocation
+	command string
+	secrets *redact.Secrets
+	stderr  io.Writer // masked
+	logger  *slog.Logger
 	// user is who runs an operator's command, as far as the environment tells; the broker does not say on whose behalf it calls.
 	user   string
 	config Config
@@ -32,15 +38,36 @@ type session struct {
 	check func(context.Context, provision.Request) error
 }
 
-// newSession loads the configuration and opens the paks.
-func newSession(c *call) (*session, error) {
-	config, warning, err := loadConfig(c.Getenv)
-	if err != nil {
-		return nil, err
+// newSession makes the session of a command, which is to be opened.
+func newSession(invocation Invocation, command string) *session {
+	if invocation.Interruptible == nil {
+		invocation.Interruptible = func(ctx context.Context) context.Context { return ctx }
 	}
-	s := &session{call: *c, config: config}
+	secrets := &redact.Secrets{}
+	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
+	s := &session{Invocation: invocation, command: command, secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo)}
+	s.check = s.warnOfPending
+	return s
+}
+
+// do opens the session for some work. A panic is an error.
+func (s *session) do(work func() error) (err error) {
+	defer recovered(&err)
+	if err := s.open(); err != nil {
+		return err
+	}
+	defer s.close()
+	return work()
+}
+
+// open loads the configuration and opens the paks.
+func (s *session) open() error {
+	config, warning, err := loadConfig(s.Getenv)
+	if err != nil {
+		return err
+	}
+	s.config, s.logger = config, newLogger(s.stderr, logLevel(config.LogLevel))
 	config.addSecrets(s.secrets)
-	s.logger, s.check = newLogger(s.stderr, logLevel(config.LogLevel)), s.warnOfPending
 	if warning != "" {
 		s.logger.Warn("reading the configuration", "warning", warning)
 	}
@@ -55,7 +82,7 @@ func newSession(c *call) (*session, error) {
 	}
 	if err := errors.Join(failed...); err != nil {
 		s.close()
-		return nil, fmt.Errorf("loading the paks: %w", err)
+		return fmt.Errorf("loading the paks: %w", err)
 	}
 	s.secrets.Keep(s.words()...)
 	for _, name := range value.Keys(config.Services) {
@@ -63,7 +90,7 @@ func newSession(c *call) (*session, error) {
 			s.logger.Warn("the configuration has settings for a service that no pak has", "service", name, "services", diag.Names(names))
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // logLevel is the level of a name that the configuration was checked for.

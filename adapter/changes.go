@@ -1,13 +1,104 @@
 package adapter
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
 )
+
+// Change is a place where the manifest that the adapter makes differs from the deployed one, so that the broker refuses updates with
+// "pending changes"; or something that OpenTofu will do with the next update, for which the broker does not refuse it.
+type Change struct {
+	// Path is a path of ops files: "/instance_groups/name=redis-server/vm_type"; for OpenTofu, the address of a resource, or
+	// "outputs" where it changes no resource.
+	Path string `json:"path"`
+	// Deployed and Generated are the values, with secrets masked; nil where there is none, and for OpenTofu.
+	Deployed  any `json:"deployed"`
+	Generated any `json:"generated"`
+	// OpenTofu is what it will do to the resource: create, change, destroy or replace; "" for the manifest.
+	OpenTofu string `json:"opentofu,omitempty"`
+	// Reason says where to look.
+	Reason string `json:"reason"`
+	// Effect is what becomes of the instance when the change is deployed, and Consequence says it.
+	Effect      Effect `json:"effect"`
+	Consequence string `json:"consequence"`
+	// reordered tells that Deployed and Generated are the names of the entries of a list in its two orders.
+	reordered bool
+}
+
+// Diff lists the places where two values differ, in order. Lists whose entries have names are compared by them.
+func Diff(path string, deployed, generated any) []Change {
+	if reflect.DeepEqual(deployed, generated) {
+		return nil
+	}
+	var changes []Change
+	switch d := deployed.(type) {
+	case map[string]any:
+		if g, ok := generated.(map[string]any); ok {
+			for _, key := range value.Keys(value.Merge(d, g)) {
+				changes = append(changes, Diff(path+"/"+key, d[key], g[key])...)
+			}
+		}
+	case []any:
+		if g, ok := generated.([]any); ok {
+			changes = listDiff(path, d, g)
+		}
+	}
+	if len(changes) > 0 {
+		return changes
+	}
+	return []Change{{Path: path, Deployed: deployed, Generated: generated}}
+}
+
+// listDiff is diff for lists; nil where they are best shown as a whole.
+func listDiff(path string, deployed, generated []any) (changes []Change) {
+	before, old := byName(deployed, nil)
+	after, names := byName(generated, before)
+	if before == nil || after == nil {
+		for i := range deployed {
+			if len(deployed) == len(generated) {
+				changes = append(changes, Diff(path+"/"+strconv.Itoa(i), deployed[i], generated[i])...)
+			}
+		}
+		return changes
+	}
+	kept := slices.DeleteFunc(slices.Clone(old), func(name string) bool { return after[name] == nil })
+	again := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return before[name] == nil })
+	added := slices.DeleteFunc(names, func(name string) bool { return before[name] != nil })
+	for _, name := range slices.Concat(old, added) {
+		changes = append(changes, Diff(path+"/name="+name, before[name], after[name])...)
+	}
+	if !slices.Equal(kept, again) {
+		changes = append(changes, Change{Path: path, Deployed: value.Texts(kept), Generated: value.Texts(again), reordered: true})
+	}
+	return changes
+}
+
+// byName are the entries of a list by their names, and the names in their order; nil unless each entry has a name of its own. An instance
+// group with a new name counts as the deployed one that it is migrated from.
+func byName(list []any, deployed map[string]any) (entries map[string]any, names []string) {
+	entries = map[string]any{}
+	for _, item := range list {
+		entry, _ := item.(map[string]any)
+		name, _ := entry["name"].(string)
+		for _, from := range value.Mappings(entry["migrated_from"]) {
+			if old, _ := from["name"].(string); deployed[name] == nil && deployed[old] != nil {
+				name = old
+			}
+		}
+		if name == "" || entries[name] != nil {
+			return nil, nil
+		}
+		entries[name] = entry
+		names = append(names, name)
+	}
+	return entries, names
+}
 
 // Effect is what becomes of an instance when a change is deployed. A later one is felt more.
 type Effect int
