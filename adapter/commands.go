@@ -27,7 +27,7 @@ func (s *session) handle(ctx context.Context) ([]byte, error) {
 	if s.command != deleteBinding && !s.implements(s.command) {
 		return nil, fmt.Errorf("%s: %w", lacking(s.command), fault.ErrNotImplemented)
 	}
-	params, err := s.readInput()
+	params, err := s.readInput(s.command)
 	var product any
 	if err == nil {
 		product, err = s.respond(ctx, params)

@@ -30,22 +30,22 @@ func (e inputError) Unwrap() error { return e.error }
 
 // readInput reads positional arguments when there are any, else standard input, with the SDK's parser of the command. The error is an
 // inputError.
-func (s *session) readInput() (serviceadapter.InputParams, error) {
+func (i *Invocation) readInput(command string) (serviceadapter.InputParams, error) {
 	var data []byte
-	args := s.Args[2:]
+	args := i.Args[2:]
 	if len(args) == 0 {
 		var err error
-		if data, err = io.ReadAll(io.LimitReader(s.Stdin, maxInput+1)); err == nil {
-			data, err = textFields(s.command, data)
+		if data, err = io.ReadAll(io.LimitReader(i.Stdin, maxInput+1)); err == nil {
+			data, err = textFields(command, data)
 		}
 		if err != nil {
 			return serviceadapter.InputParams{}, inputError{fmt.Errorf("reading standard input: %w", err)}
 		}
 	}
-	params, err := s.action().ParseArgs(bytes.NewReader(data), args)
+	params, err := action(command).ParseArgs(bytes.NewReader(data), args)
 	var missing serviceadapter.MissingArgsError
 	if errors.As(err, &missing) {
-		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", s.command, filepath.Base(s.Args[0]), s.command, missing) //nolint:staticcheck // the SDK's text
+		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", command, filepath.Base(i.Args[0]), command, missing) //nolint:staticcheck // the SDK's text
 	}
 	if err != nil {
 		return params, inputError{fmt.Errorf("[odb-sdk] %w", err)}
@@ -53,9 +53,9 @@ func (s *session) readInput() (serviceadapter.InputParams, error) {
 	return params, nil
 }
 
-// action is the SDK's action of the command. It only parses: its Execute loses keys of a manifest that the SDK's struct does not have.
-func (s *session) action() serviceadapter.Action {
-	switch s.command {
+// action is the SDK's action of a command. It only parses: its Execute loses keys of a manifest that the SDK's struct does not have.
+func action(command string) serviceadapter.Action {
+	switch command {
 	case generateManifest:
 		return serviceadapter.NewGenerateManifestAction(nil)
 	case createBinding:
@@ -65,7 +65,7 @@ func (s *session) action() serviceadapter.Action {
 	case dashboardURL:
 		return serviceadapter.NewDashboardUrlAction(nil)
 	default:
-		return serviceadapter.NewGeneratePlanSchemasAction(nil, s.stderr)
+		return serviceadapter.NewGeneratePlanSchemasAction(nil, io.Discard)
 	}
 }
 

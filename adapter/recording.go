@@ -98,13 +98,13 @@ func Replay(ctx context.Context, invocation Invocation, file string) (int, error
 	}
 	if recorded.Command == createBinding || recorded.Command == deleteBinding {
 		s := newSession(again, recorded.Command)
-		return s.answer(ctx, func(context.Context) ([]byte, error) { return s.bindVariables(recorded) }), nil
+		return s.answer(ctx, func(context.Context) ([]byte, error) { return recorder{s}.bindVariables(recorded) }), nil
 	}
 	return Run(ctx, again), nil
 }
 
 // bindVariables are the variables of a recorded binding's template, as the product of a command.
-func (s *session) bindVariables(recorded recording) ([]byte, error) {
+func (s recorder) bindVariables(recorded recording) ([]byte, error) {
 	request, size, err := decodeBindInput(recorded.Command, recorded.Input)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,9 @@ func newLogger(out io.Writer, level slog.Level) *slog.Logger {
 }
 
 // words are those of the paks: the broker and users name things with them, so they are no secrets.
-func (s *session) words() []string {
+func words(paks []*brokerpak.Pak) []string {
 	var words []string
-	for _, pak := range s.paks {
+	for _, pak := range paks {
 		words = append(words, pak.Manifest.Name, pak.Manifest.Version)
 		for _, service := range pak.Services {
 			words = append(words, service.Name, service.ID)

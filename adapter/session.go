@@ -84,7 +84,7 @@ func (s *session) open() error {
 		s.close()
 		return fmt.Errorf("loading the paks: %w", err)
 	}
-	s.secrets.Keep(s.words()...)
+	s.secrets.Keep(words(s.paks)...)
 	for _, name := range value.Keys(config.Services) {
 		if names := s.serviceNames(); !slices.Contains(names, name) {
 			s.logger.Warn("the configuration has settings for a service that no pak has", "service", name, "services", diag.Names(names))
