@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"service-adapter/internal/tfjson"
 	"service-adapter/internal/value"
@@ -120,29 +119,29 @@ type nestedObject struct {
 func objects(mode string, v, sensitive any, path string) ([]nestedObject, error) {
 	items, isList := v.([]any)
 	object, isObject := v.(map[string]any)
-	keys := value.Keys(object)
 	switch {
 	case (mode == tfjson.NestingSingle || mode == tfjson.NestingGroup) && isObject:
-		return []nestedObject{{values: object, sensitive: sensitive}}, nil
+		return []nestedObject{{"", object, sensitive}}, nil
 	case (mode == tfjson.NestingList || mode == tfjson.NestingSet) && isList:
 	case mode == tfjson.NestingMap && isObject:
-		for _, key := range keys {
-			items = append(items, object[key])
-		}
 	default:
 		return nil, fmt.Errorf("the value at %s does not fit its nesting mode, %q", path, mode)
 	}
+	keys := value.Keys(object)
+	for i := range items {
+		keys = append(keys, strconv.Itoa(i))
+	}
 	var all []nestedObject
-	for i, item := range items {
-		one := nestedObject{key: strconv.Itoa(i), sensitive: element(sensitive, i)}
-		if isObject {
-			one = nestedObject{key: keys[i], sensitive: part(sensitive, keys[i])}
+	for i, key := range keys {
+		item := object[key]
+		if isList {
+			item = items[i]
 		}
-		var ok bool
-		if one.values, ok = item.(map[string]any); !ok {
-			return nil, fmt.Errorf("the state has no object at %s.%s", path, one.key)
+		values, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the state has no object at %s.%s", path, key)
 		}
-		all = append(all, one)
+		all = append(all, nestedObject{key, values, part(sensitive, key)})
 	}
 	return all, nil
 }
@@ -195,7 +194,7 @@ func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive 
 	if tfjson.IsSensitive(sensitive) {
 		w.warnf("the sensitive value of %s is written to %s in the clear; a mapping to a variable keeps it out", path, RegeneratedFile)
 	}
-	return literalText(v, path)
+	return literalText(v), checkNumbers(v, path)
 }
 
 // nested returns the expression of an attribute that has attributes of its own.
@@ -224,76 +223,53 @@ func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, pat
 	}
 }
 
-// literalText returns the literal of a value of the state.
-func literalText(v any, path string) (string, error) {
-	switch c := v.(type) {
-	case nil:
-		return "null", nil
-	case bool:
-		return strconv.FormatBool(c), nil
-	case string:
-		return quoted(c), nil
-	case json.Number:
-		return numberText(c, path)
-	case []any:
-		var items []string
-		for _, item := range c {
-			text, err := literalText(item, path)
-			if err != nil {
-				return "", err
-			}
-			items = append(items, text)
-		}
-		return tuple(items), nil
-	case map[string]any:
-		var items []argument
-		for _, key := range value.Keys(c) {
-			text, err := literalText(c[key], path)
-			if err != nil {
-				return "", err
-			}
-			items = append(items, argument{key, text})
-		}
-		return object(items), nil
-	default:
-		return "", fmt.Errorf("the state has a %T at %s", v, path)
-	}
-}
-
-// maxExponent bounds the numbers that are written: HCL as it is generated has no exponents, so they are written in full.
+// maxExponent bounds the numbers that are written: readers of HCL write them in full.
 const maxExponent = 1000
 
-func numberText(number json.Number, path string) (string, error) {
-	if _, text, found := strings.Cut(strings.ToLower(number.String()), "e"); found {
-		if exponent, err := strconv.Atoi(text); err != nil || exponent > maxExponent || exponent < -maxExponent {
-			return "", fmt.Errorf("the number at %s is too large or too small", path)
-		}
+// checkNumbers refuses numbers of the state that are too large or too small for readers.
+func checkNumbers(v any, path string) error {
+	fits := value.Walk(v, func(_ string, leaf any) bool {
+		number, _ := leaf.(json.Number)
+		_, text, found := strings.Cut(strings.ToLower(number.String()), "e")
+		exponent, err := strconv.Atoi(text)
+		return !found || err == nil && max(exponent, -exponent) <= maxExponent
+	})
+	if !fits {
+		return fmt.Errorf("the number at %s is too large or too small", path)
 	}
-	parsed, err := cty.ParseNumberVal(number.String())
-	if err != nil {
-		return "", fmt.Errorf("the state has no number at %s", path)
-	}
-	return parsed.AsBigFloat().Text('f', -1), nil
+	return nil
 }
 
-// part returns what is sensitive of an element of a map or object; true stands for all of it.
-func part(sensitive any, name string) any {
-	if marks, ok := sensitive.(map[string]any); ok {
-		return marks[name]
-	}
-	return sensitive
-}
-
-// element is the same for a list or set.
-func element(sensitive any, i int) any {
-	marks, ok := sensitive.([]any)
-	switch {
-	case !ok:
-		return sensitive
-	case i < len(marks):
-		return marks[i]
+// literalText returns the literal of a value of the state.
+func literalText(v any) string {
+	switch c := v.(type) {
+	case string:
+		return quoted(c)
+	case []any:
+		return tuple(value.Each(c, literalText))
+	case map[string]any:
+		return object(value.Each(value.Keys(c), func(key string) argument { return argument{key, literalText(c[key])} }))
 	default:
-		return nil
+		return string(value.MustJSON(v)) // HCL writes null, booleans and numbers as JSON does
+	}
+}
+
+// part returns what is sensitive of an element of a map, object, list or set; true stands for all of it.
+func part(sensitive any, key string) any {
+	switch marks := sensitive.(type) {
+	case map[string]any:
+		return marks[key]
+	case []any:
+		switch i, err := strconv.ParseUint(key, 10, 32); {
+		case err != nil:
+			return sensitive
+		case i < uint64(len(marks)):
+			return marks[i]
+		default:
+			return nil
+		}
+	default:
+		return sensitive
 	}
 }
 
