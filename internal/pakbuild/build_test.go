@@ -136,17 +136,17 @@ unknown: {key: value}
 provision:
   unknown: {key: value}
   bosh:
-    manifest: |
-      # comment
-      instance_groups: []
     ops:
-      - inline: |
+      - if: "${true}"
+        inline: |
           []
-        if: "${true}"
     configs:
       cloud:
         inline: |
           []
+    manifest: |
+      # comment
+      instance_groups: []
 bind:
   template: |
     # bind

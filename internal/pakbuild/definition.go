@@ -29,30 +29,42 @@ type definition struct {
 // embed takes the references out of a definition.
 func (d *definition) embed(root *yaml.Node) {
 	d.image(root)
-	for _, action := range []string{"provision", "bind"} {
-		d.templates(get(root, action))
-	}
-	d.bosh(get(get(root, "provision"), "bosh"))
-}
-
-// templates turns template_ref into template and template_refs into templates. A reference wins over a text beside it.
-func (d *definition) templates(action *yaml.Node) {
-	if ref := get(action, "template_ref"); ref != nil {
-		if isText(ref) {
-			remove(action, "template")
-			text := d.text(ref)
-			if text.Value == "" {
-				text = textNode("\n") // an empty text would be no template
-			}
-			rename(action, "template_ref", "template", text)
-		} else {
-			remove(action, "template_ref")
+	for _, name := range []string{"provision", "bind"} {
+		action := get(root, name)
+		d.inline(action, "template_ref", "template")
+		if refs := get(action, "template_refs"); refs != nil {
+			d.templates(action, refs)
 		}
 	}
-	refs := get(action, "template_refs")
-	if refs == nil {
+	bosh := get(get(root, "provision"), "bosh")
+	d.inline(bosh, "manifest_ref", "manifest")
+	for _, list := range []string{"ops", "configs"} {
+		if entries := get(bosh, list); entries != nil {
+			for _, entry := range entries.Content {
+				d.inline(entry, "ref", "inline")
+			}
+		}
+	}
+}
+
+// inline puts the text of a file under a key instead of its name under another. It wins over a text that is there.
+func (d *definition) inline(mapping *yaml.Node, reference, key string) {
+	ref := get(mapping, reference)
+	if ref == nil {
 		return
 	}
+	remove(mapping, reference)
+	if isText(ref) {
+		text := d.text(ref)
+		if text.Value == "" {
+			text = textNode("\n") // an empty text would be none
+		}
+		yamltree.Set(mapping, key, text)
+	}
+}
+
+// templates turns template_refs into templates. A reference wins over a text beside it.
+func (d *definition) templates(action, refs *yaml.Node) {
 	templates := get(action, "templates")
 	if templates == nil || templates.Kind != yaml.MappingNode {
 		templates = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
@@ -62,29 +74,8 @@ func (d *definition) templates(action *yaml.Node) {
 			yamltree.Set(templates, key.Value, d.text(ref))
 		}
 	}
-	remove(action, "templates")
-	rename(action, "template_refs", "templates", templates)
-}
-
-// bosh turns manifest_ref into manifest and each ref into inline.
-func (d *definition) bosh(bosh *yaml.Node) {
-	if ref := get(bosh, "manifest_ref"); ref != nil {
-		rename(bosh, "manifest_ref", "manifest", d.text(ref))
-	}
-	var documents []*yaml.Node
-	if ops := get(bosh, "ops"); ops != nil {
-		documents = ops.Content
-	}
-	if configs := get(bosh, "configs"); configs != nil {
-		for i := 1; i < len(configs.Content); i += 2 {
-			documents = append(documents, configs.Content[i])
-		}
-	}
-	for _, document := range documents {
-		if ref := get(document, "ref"); ref != nil {
-			rename(document, "ref", "inline", d.text(ref))
-		}
-	}
+	remove(action, "template_refs")
+	yamltree.Set(action, "templates", templates)
 }
 
 // read reads the file that a node names.
@@ -129,7 +120,7 @@ func (d *definition) image(root *yaml.Node) {
 	case len(data) > maxImage:
 		d.errorf(node, "image", "%s is larger than %d MB; it becomes part of every catalog", name, maxImage>>20)
 	}
-	rename(root, "image_url", "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(data)))
+	yamltree.Set(root, "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(data)))
 }
 
 func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {

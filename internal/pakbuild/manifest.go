@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
 )
 
 // writeTexts writes manifest.yml and the definitions of the built pak into a directory: the manifest with the paths of the built definitions
@@ -33,7 +34,7 @@ func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string
 		for key, list := range map[string]any{"service_definitions": names, "platforms": platforms} {
 			var written yaml.Node
 			_ = written.Encode(list) // a plain list
-			rename(root, key, key, &written)
+			yamltree.Set(root, key, &written)
 		}
 	})
 }

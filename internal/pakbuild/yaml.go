@@ -50,16 +50,6 @@ func get(mapping *yaml.Node, key string) *yaml.Node {
 	return value
 }
 
-// rename gives a key another name and value, at the same place.
-func rename(mapping *yaml.Node, from, to string, value *yaml.Node) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == from {
-			mapping.Style &^= yaml.FlowStyle // a text of many lines is unreadable there
-			mapping.Content[i].Value, mapping.Content[i+1] = to, value
-		}
-	}
-}
-
 // remove deletes a key.
 func remove(mapping *yaml.Node, key string) {
 	take(mapping, func(found string) bool { return found == key })
