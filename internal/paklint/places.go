@@ -10,8 +10,7 @@ import (
 // places finds the places of keys and values in a YAML file, starting from a place that the parser told.
 type places struct {
 	file  string
-	root  *yaml.Node
-	nodes map[[2]int]*yaml.Node
+	nodes map[diag.Pos]*yaml.Node // the zero place is that of the root
 }
 
 // readPlaces parses a file; false when it is no YAML mapping.
@@ -20,17 +19,16 @@ func readPlaces(file, text string) (*places, bool) {
 	if err != nil || first.Kind != yaml.MappingNode {
 		return nil, false
 	}
-	root, _ := yamltree.Flatten(first)
-	p := &places{file: file, root: root, nodes: map[[2]int]*yaml.Node{}}
-	p.add(p.root)
+	flat, _ := yamltree.Flatten(first)
+	p := &places{file: file, nodes: map[diag.Pos]*yaml.Node{root: flat}}
+	p.add(flat)
 	return p, true
 }
 
 // add notes a node before its children: where a mapping begins with a key, the place is that of the mapping.
 func (p *places) add(node *yaml.Node) {
-	place := [2]int{node.Line, node.Column}
-	if _, taken := p.nodes[place]; !taken {
-		p.nodes[place] = node
+	if pos := p.pos(node); p.nodes[pos] == nil {
+		p.nodes[pos] = node
 	}
 	for _, child := range node.Content {
 		p.add(child)
@@ -41,52 +39,30 @@ func (p *places) pos(node *yaml.Node) diag.Pos {
 	return diag.Pos{File: p.file, Line: node.Line, Column: node.Column}
 }
 
-// node returns the node at a place of the file, or nil.
-func (p *places) node(pos diag.Pos) *yaml.Node {
-	if pos.File != p.file {
-		return nil
+// get returns the value at a path of keys below the mapping at a place, or nil.
+func (p *places) get(pos diag.Pos, path ...string) *yaml.Node {
+	node := p.nodes[pos]
+	for _, name := range path {
+		_, node = yamltree.Get(node, name)
 	}
-	return p.nodes[[2]int{pos.Line, pos.Column}]
+	return node
 }
 
-// value returns the place of the value at a path of keys below the mapping at a place, or the place that is nearest to it. A
-// zero place is the root of the file.
+// value returns the place of that value, or the place that is nearest to it.
 func (p *places) value(pos diag.Pos, path ...string) diag.Pos {
-	_, at := p.find(pos, path...)
-	return at
+	for end := len(path); end >= 0; end-- {
+		if node := p.get(pos, path[:end]...); node != nil {
+			return p.pos(node)
+		}
+	}
+	return pos
 }
 
 // key is the same for the last key itself.
 func (p *places) key(pos diag.Pos, path ...string) diag.Pos {
-	_, at := p.find(pos, path[:len(path)-1]...)
-	if parent := p.node(at); parent != nil {
-		if key, _ := yamltree.Get(parent, path[len(path)-1]); key != nil {
-			return p.pos(key)
-		}
+	last := len(path) - 1
+	if key, _ := yamltree.Get(p.get(pos, path[:last]...), path[last]); key != nil {
+		return p.pos(key)
 	}
-	return at
-}
-
-// get returns the value at a path of keys, or nil.
-func (p *places) get(pos diag.Pos, path ...string) *yaml.Node {
-	node, _ := p.find(pos, path...)
-	return node
-}
-
-func (p *places) find(pos diag.Pos, path ...string) (*yaml.Node, diag.Pos) {
-	node := p.node(pos)
-	if pos == (diag.Pos{}) {
-		node, pos = p.root, p.pos(p.root)
-	}
-	for _, name := range path {
-		if node == nil {
-			return nil, pos
-		}
-		_, value := yamltree.Get(node, name)
-		if value == nil {
-			return nil, pos
-		}
-		node, pos = value, p.pos(value)
-	}
-	return node, pos
+	return p.value(pos, path[:last]...)
 }
