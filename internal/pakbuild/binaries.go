@@ -13,28 +13,17 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/diag"
 )
 
 // maxBinary bounds a download, and what one archive unpacks to, in bytes: the largest providers have some hundred megabytes,
 // and readers of paks take no more.
 const maxBinary = 4 << 30
 
-// assembler puts binaries into their places below bin/OS/ARCH of a directory.
-type assembler struct {
-	fetcher   *fetcher
-	pak       *brokerpak.Pak
-	overrides map[string]string
-	stage     string
-	owners    map[string]string // path of an executable below the stage → the entry it belongs to
-	diags     *diag.List
-}
-
-// binaries fetches every entry for every platform. Findings are collected, so that one build finds them all.
-func (a *assembler) binaries(ctx context.Context, platforms []brokerpak.Platform) error {
-	for _, platform := range platforms {
-		for _, entry := range a.pak.Manifest.Binaries {
-			if err := a.collect(entry, platform.String(), a.binary(ctx, entry, platform)); err != nil {
+// binaries fetches every entry for every platform into its place below bin/OS/ARCH. Findings are collected, so that one build finds them all.
+func (b *builder) binaries(ctx context.Context) error {
+	for _, platform := range b.platforms {
+		for _, entry := range b.pak.Manifest.Binaries {
+			if err := b.collect(entry, platform.String(), b.binary(ctx, entry, platform)); err != nil {
 				return err
 			}
 		}
@@ -54,13 +43,13 @@ func findingf(rule, format string, args ...any) error {
 }
 
 // collect makes a finding a diagnostic at the entry. Other errors are returned.
-func (a *assembler) collect(entry brokerpak.Binary, where string, err error) error {
+func (b *builder) collect(entry brokerpak.Binary, where string, err error) error {
 	var found *finding
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &found):
-		a.diags.Errorf(entry.Pos, found.rule, "%s for %s: %s", label(entry), where, err)
+		b.diags.Errorf(entry.Pos, found.rule, "%s for %s: %s", label(entry), where, err)
 		return nil
 	default:
 		return fmt.Errorf("%s for %s: %w", label(entry), where, err)
@@ -70,9 +59,9 @@ func (a *assembler) collect(entry brokerpak.Binary, where string, err error) err
 func label(entry brokerpak.Binary) string { return entry.Name + " " + entry.Version }
 
 // locate finds where an entry comes from. An override is relative to the working directory.
-func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) (location, error) {
-	template, dirs := entry.URLTemplate, []string{a.pak.Path, "."}
-	override, overridden := a.overrides[entry.Name]
+func (b *builder) locate(entry brokerpak.Binary, platform brokerpak.Platform) (location, error) {
+	template, dirs := entry.URLTemplate, []string{b.pak.Path, "."}
+	override, overridden := b.Binaries[entry.Name]
 	if overridden {
 		template, dirs = override, []string{"."}
 	}
@@ -94,21 +83,21 @@ func (a *assembler) locate(entry brokerpak.Binary, platform brokerpak.Platform) 
 }
 
 // binary fetches one entry for one platform, unpacks it aside, and moves it into its place.
-func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
-	from, err := a.locate(entry, platform)
+func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
+	from, err := b.locate(entry, platform)
 	if err != nil {
 		return err
 	}
-	file, err := a.fetcher.fetch(ctx, label(entry)+" "+platform.String(), from)
+	file, err := b.fetch(ctx, label(entry)+" "+platform.String(), from)
 	if err != nil {
 		return err
 	}
-	aside, err := os.MkdirTemp(a.stage, ".unpack-")
+	aside, err := os.MkdirTemp(b.stage, ".unpack-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(aside)) }()
-	content, err := newTree(aside, a.fetcher.limit)
+	content, err := newTree(aside, b.MaxBinary)
 	if err != nil {
 		return err
 	}
@@ -120,7 +109,7 @@ func (a *assembler) binary(ctx context.Context, entry brokerpak.Binary, platform
 	if len(executables) != 1 && (entry.Kind() != brokerpak.OtherBinary || len(executables) == 0) {
 		return findingf("binary-name", "%s has no single file named %s, but: %s", from, entry.FileName(), some(content.names()))
 	}
-	return a.place(entry, platform, aside, content, executables)
+	return b.place(entry, platform, aside, content, executables)
 }
 
 // executables finds the files that readers of paks will take for an entry's executable.
@@ -142,7 +131,7 @@ func some(names []string) string {
 
 // place moves the unpacked files below bin/OS/ARCH. Files such as LICENSE replace those of entries before, executables of
 // other entries never.
-func (a *assembler) place(entry brokerpak.Binary, platform brokerpak.Platform, aside string, content *tree, executables []string) error {
+func (b *builder) place(entry brokerpak.Binary, platform brokerpak.Platform, aside string, content *tree, executables []string) error {
 	dir := path.Join("bin", platform.OS, platform.Arch)
 	if entry.Kind() == brokerpak.Tofu {
 		dir = path.Join(dir, entry.FileVersion())
@@ -153,16 +142,16 @@ func (a *assembler) place(entry brokerpak.Binary, platform brokerpak.Platform, a
 			return err
 		}
 		content.files[name] = 0o755
-		if target := path.Join(dir, name); a.owners[target] == "" {
-			a.owners[target] = label(entry)
+		if target := path.Join(dir, name); b.owners[target] == "" {
+			b.owners[target] = label(entry)
 		}
 	}
 	for _, name := range content.names() {
 		target := path.Join(dir, name)
-		if owner := a.owners[target]; owner != "" && owner != label(entry) {
+		if owner := b.owners[target]; owner != "" && owner != label(entry) {
 			return findingf("duplicate", "it brings another %s, which belongs to %s", target, owner)
 		}
-		source, full := filepath.Join(aside, filepath.FromSlash(name)), filepath.Join(a.stage, filepath.FromSlash(target))
+		source, full := filepath.Join(aside, filepath.FromSlash(name)), filepath.Join(b.stage, filepath.FromSlash(target))
 		if err := os.Chmod(source, content.files[name]); err != nil {
 			return err
 		}
@@ -198,33 +187,33 @@ func checkMachine(file string, platform brokerpak.Platform) error {
 }
 
 // sources fetches the source code of the entries that name it into src/.
-func (a *assembler) sources(ctx context.Context) error {
+func (b *builder) sources(ctx context.Context) error {
 	names := map[string]int{}
-	for _, entry := range a.pak.Manifest.Binaries {
+	for _, entry := range b.pak.Manifest.Binaries {
 		names[entry.Name]++
 	}
-	for _, entry := range a.pak.Manifest.Binaries {
+	for _, entry := range b.pak.Manifest.Binaries {
 		name := entry.Name
 		if names[entry.Name] > 1 {
 			name += "-" + entry.FileVersion() // several versions
 		}
-		if err := a.collect(entry, "src", a.source(ctx, entry, "src/"+name+".zip")); err != nil {
+		if err := b.collect(entry, "src", b.source(ctx, entry, "src/"+name+".zip")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
+func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
 	if entry.Source == "" {
-		a.fetcher.say("%s: no source is named", label(entry))
+		b.say("%s: no source is named", label(entry))
 		return nil
 	}
-	from, err := locate(entry.Source, a.pak.Path, ".")
+	from, err := locate(entry.Source, b.pak.Path, ".")
 	if err != nil {
 		return err
 	}
-	file, err := a.fetcher.fetch(ctx, label(entry)+" source", from)
+	file, err := b.fetch(ctx, label(entry)+" source", from)
 	if err != nil {
 		return err
 	}
@@ -236,7 +225,7 @@ func (a *assembler) source(ctx context.Context, entry brokerpak.Binary, target s
 	if found, err := kindOf(source); err != nil || found != zipArchive {
 		return errors.Join(err, findingf("archive", "%s must be a zip", from))
 	}
-	into, err := newTree(a.stage, maxPak)
+	into, err := newTree(b.stage, maxPak)
 	if err != nil {
 		return err
 	}

@@ -87,66 +87,81 @@ func Build(ctx context.Context, options Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	b := &builder{Options: options, pak: pak, platforms: pak.Manifest.Platforms, owners: map[string]string{}, diags: &diag.List{}}
+	if options.Platform != nil {
+		b.platforms = []brokerpak.Platform{*options.Platform}
+	}
 	place := ""
 	if options.Unpacked {
 		place = filepath.Dir(output) // from where it can be moved
 	}
-	stage, err := os.MkdirTemp(place, "pak-build-")
+	dir, err := os.MkdirTemp(place, "pak-build-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for the build: %w", err)
 	}
-	if err := errors.Join(buildIn(ctx, stage, pak, output, options), os.RemoveAll(stage)); err != nil {
+	b.Client, b.MaxBinary = cmp.Or(b.Client, newClient()), cmp.Or(b.MaxBinary, maxBinary)
+	b.CacheDir, b.stage = cmp.Or(b.CacheDir, filepath.Join(dir, "downloads")), filepath.Join(dir, "pak")
+	if b.Pause == nil {
+		b.Pause = pause
+	}
+	if err := errors.Join(b.build(ctx, output), os.RemoveAll(dir)); err != nil {
 		return "", err
 	}
 	return output, nil
 }
 
-// buildIn builds with a directory for what is fetched and one for what becomes the zip.
-func buildIn(ctx context.Context, dir string, pak *brokerpak.Pak, output string, options Options) error {
-	platforms := pak.Manifest.Platforms
-	if options.Platform != nil {
-		platforms = []brokerpak.Platform{*options.Platform}
-	}
-	stage := filepath.Join(dir, "pak")
-	if err := writeTexts(pak, platforms, stage); err != nil {
+// builder is the work on one pak, with all options.
+type builder struct {
+	Options
+
+	pak       *brokerpak.Pak
+	platforms []brokerpak.Platform
+	stage     string            // the directory that becomes the zip
+	owners    map[string]string // path of an executable below the stage → the entry it belongs to
+	diags     *diag.List
+}
+
+// say tells of progress; there may be nobody to tell.
+func (b *builder) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.Progress, format+"\n", args...)
+}
+
+func (b *builder) build(ctx context.Context, output string) error {
+	if err := writeTexts(b.pak, b.platforms, b.stage); err != nil {
 		return err
 	}
-	staged, err := brokerpak.Open(stage) // before anything is downloaded
+	staged, err := brokerpak.Open(b.stage) // before anything is downloaded
 	if err != nil {
-		return unusable(err, stage)
+		return unusable(err, b.stage)
 	}
-	fetcher, err := newFetcher(dir, options)
-	if err != nil {
+	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
+		return fmt.Errorf("making the directory for downloads: %w", err)
+	}
+	if err := b.binaries(ctx); err != nil {
 		return err
 	}
-	assembler := &assembler{
-		fetcher: fetcher, pak: pak, overrides: options.Binaries, stage: stage, owners: map[string]string{}, diags: &diag.List{},
-	}
-	if err := assembler.binaries(ctx, platforms); err != nil {
-		return err
-	}
-	if options.IncludeSource {
-		if err := assembler.sources(ctx); err != nil {
+	if b.IncludeSource {
+		if err := b.sources(ctx); err != nil {
 			return err
 		}
 	}
-	if err := assembler.diags.Err(); err != nil {
+	if err := b.diags.Err(); err != nil {
 		return err
 	}
-	for _, platform := range platforms { // what the adapter will do
+	for _, platform := range b.platforms { // what the adapter will do
 		if _, err := staged.Executables(ctx, platform, ""); err != nil {
-			return unusable(err, stage)
+			return unusable(err, b.stage)
 		}
 	}
-	if options.Unpacked {
-		return os.Rename(stage, output)
+	if b.Unpacked {
+		return os.Rename(b.stage, output)
 	}
-	return writeZip(ctx, stage, output, func(file string) error {
+	return writeZip(ctx, b.stage, output, func(file string) error {
 		built, err := brokerpak.Open(file)
 		if err != nil {
 			return unusable(err, file)
 		}
-		fetcher.say("%s: %s", output, fileSize(file))
+		b.say("%s: %s", output, fileSize(file))
 		return built.Close()
 	})
 }
@@ -162,21 +177,6 @@ func unusable(err error, place string) error {
 		err = found
 	}
 	return fmt.Errorf("the built pak is not usable: %w", err)
-}
-
-func newFetcher(dir string, options Options) (*fetcher, error) {
-	made := &fetcher{
-		client: cmp.Or(options.Client, newClient()), pause: options.Pause, dir: cmp.Or(options.CacheDir, filepath.Join(dir, "downloads")),
-		limit: cmp.Or(options.MaxBinary, maxBinary),
-		say:   func(format string, args ...any) { _, _ = fmt.Fprintf(options.Progress, format+"\n", args...) }, // nobody to tell
-	}
-	if made.pause == nil {
-		made.pause = pause
-	}
-	if err := os.MkdirAll(made.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory for downloads: %w", err)
-	}
-	return made, nil
 }
 
 // outputName is the path of the file to write.

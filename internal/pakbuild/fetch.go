@@ -23,15 +23,6 @@ const (
 	responseHeader = time.Minute
 )
 
-// fetcher downloads files, each URL once. What it has downloaded lies in its directory: the cache.
-type fetcher struct {
-	client *http.Client
-	pause  func(ctx context.Context, duration time.Duration) error
-	dir    string
-	limit  int64 // of one file in bytes
-	say    func(format string, args ...any)
-}
-
 // newClient returns the client for downloads.
 func newClient() *http.Client {
 	return &http.Client{
@@ -64,37 +55,38 @@ func pause(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// fetch returns the file of a location, with the checksum that the location asks for. What names it in messages.
-func (f *fetcher) fetch(ctx context.Context, what string, from location) (string, error) {
+// fetch returns the file of a location, with the checksum that the location asks for: a local one, or what was downloaded, each URL once.
+// What names it in messages.
+func (b *builder) fetch(ctx context.Context, what string, from location) (string, error) {
 	if from.url == nil {
-		f.say("%s: %s from %s", what, fileSize(from.path), from)
+		b.say("%s: %s from %s", what, fileSize(from.path), from)
 		return from.path, from.verify(from.path)
 	}
 	sum := sha256.Sum256([]byte(from.url.String()))
-	file := filepath.Join(f.dir, hex.EncodeToString(sum[:]))
+	file := filepath.Join(b.CacheDir, hex.EncodeToString(sum[:]))
 	if _, err := os.Stat(file); err == nil {
 		if err := from.verify(file); err == nil {
-			f.say("%s: %s from the cache, downloaded from %s", what, fileSize(file), from)
+			b.say("%s: %s from the cache, downloaded from %s", what, fileSize(file), from)
 			return file, nil
 		}
 	}
-	if err := f.download(ctx, what, from, file); err != nil {
+	if err := b.download(ctx, what, from, file); err != nil {
 		return "", err
 	}
-	f.say("%s: %s from %s", what, fileSize(file), from)
+	b.say("%s: %s from %s", what, fileSize(file), from)
 	return file, nil
 }
 
 // download tries several times, and puts the file into its place when it is complete and verified.
-func (f *fetcher) download(ctx context.Context, what string, from location, file string) error {
+func (b *builder) download(ctx context.Context, what string, from location, file string) error {
 	wait := firstPause
 	for attempt := 1; ; attempt++ {
-		temporary, err := f.attempt(ctx, from, file)
+		temporary, err := b.attempt(ctx, from, file)
 		if err == nil || !temporary || attempt == attempts || ctx.Err() != nil {
 			return err
 		}
-		f.say("%s: %s; trying again in %s", what, err, wait)
-		if err := f.pause(ctx, wait); err != nil {
+		b.say("%s: %s; trying again in %s", what, err, wait)
+		if err := b.Pause(ctx, wait); err != nil {
 			return err
 		}
 		wait *= 2
@@ -102,15 +94,15 @@ func (f *fetcher) download(ctx context.Context, what string, from location, file
 }
 
 // attempt tries once. A failure that is temporary may be none later.
-func (f *fetcher) attempt(ctx context.Context, from location, file string) (temporary bool, err error) {
+func (b *builder) attempt(ctx context.Context, from location, file string) (temporary bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	target, err := os.CreateTemp(f.dir, ".download-")
+	target, err := os.CreateTemp(b.CacheDir, ".download-")
 	if err != nil {
 		return false, fmt.Errorf("fetching %s: %w", from, err)
 	}
 	defer func() { _ = os.Remove(target.Name()) }() // gone already after the rename
-	temporary, err = f.get(ctx, from, target)
+	temporary, err = b.get(ctx, from, target)
 	if err = errors.Join(err, target.Close()); err != nil {
 		return temporary, fmt.Errorf("fetching %s: %w", from, err)
 	}
@@ -121,13 +113,13 @@ func (f *fetcher) attempt(ctx context.Context, from location, file string) (temp
 }
 
 // get writes the body of the answer.
-func (f *fetcher) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
+func (b *builder) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
 	if err != nil {
 		return false, bare(err)
 	}
 	request.Header.Set("Accept-Encoding", "identity") // the file as it is, also where it is a .gz
-	response, err := f.client.Do(request)
+	response, err := b.Client.Do(request)
 	if err != nil {
 		return !errors.As(err, new(*finding)), bare(err)
 	}
@@ -138,9 +130,9 @@ func (f *fetcher) get(ctx context.Context, from location, target io.Writer) (tem
 	case code != http.StatusOK:
 		return false, findingf("fetch", "the server answers %s", response.Status)
 	}
-	count, err := io.Copy(target, io.LimitReader(response.Body, f.limit+1))
-	if err == nil && count > f.limit {
-		return false, findingf("fetch", "larger than %s", size(f.limit))
+	count, err := io.Copy(target, io.LimitReader(response.Body, b.MaxBinary+1))
+	if err == nil && count > b.MaxBinary {
+		return false, findingf("fetch", "larger than %s", size(b.MaxBinary))
 	}
 	return true, bare(err)
 }
