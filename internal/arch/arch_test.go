@@ -26,7 +26,7 @@ const maxLines = 400
 // layers are the packages of the module from the bottom to the top. A package may import those of lower layers, never one
 // of its own. Every package below cmd is in the top layer.
 var layers = [][]string{
-	{"examples", "internal/ctxio", "internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
+	{"docs", "examples", "internal/ctxio", "internal/diag", "internal/fault", "internal/value", "internal/yamltree"},
 	{"internal/record", "internal/redact", "internal/statestore", "internal/tfjson"},
 	{"internal/director", "internal/hclfile", "internal/opentofu"},
 	{"internal/opentofu/provider", "internal/opentofu/shell"},

@@ -101,7 +101,7 @@ func stageSource(ctx context.Context, repository, dir, program string) error {
 		}
 	}
 	// Whatever the packages of the program embed lies below the same directories.
-	for _, name := range []string{"cmd", "adapter", "binding", "brokerpak", "examples", "internal", "manifestgen", "schemas"} {
+	for _, name := range []string{"cmd", "adapter", "binding", "brokerpak", "docs", "examples", "internal", "manifestgen", "schemas"} {
 		if err := copyTree(filepath.Join(repository, name), filepath.Join(program, name)); err != nil {
 			return fmt.Errorf("staging the source: %w", err)
 		}
