@@ -140,3 +140,47 @@ func (c *serviceCheck) image() {
 		c.diags.Errorf(pos, "image", "the image %q must be a PNG, JPEG or SVG image", name)
 	}
 }
+
+// fileName is what Cloud Foundry takes as the name of a file with a credential, for apps with bindings in files:
+// ServiceBindingFilesBuilder of the Cloud Controller. The sizes, in bytes, are what it and Linux, for the variable VCAP_SERVICES, take.
+var fileName = regexp.MustCompile(`^[a-z0-9._-]+$`)
+
+const (
+	maxFileName     = 253
+	maxCredentials  = 1_000_000
+	maxVcapServices = 131_072
+)
+
+// credentials warns of what Cloud Foundry does not give to apps: names, and texts in the definition that are too large.
+func (c *serviceCheck) credentials() {
+	name := func(pos diag.Pos, name string) {
+		if name != "" && (len(name) > maxFileName || !fileName.MatchString(name)) {
+			c.diags.Warnf(pos, "credential", "Cloud Foundry makes no file of the credential %q: a name has 1 to 253 small letters, digits "+
+				"and the characters - _ .; apps with bindings in files cannot start", name)
+		}
+	}
+	for _, output := range c.service.Bind.Outputs {
+		name(output.Pos, output.Name)
+	}
+	if c.service.Provision.Bosh == nil {
+		return
+	}
+	size, last := 0, diag.Pos{}
+	for _, key := range value.Keys(c.service.Provision.Bosh.Outputs) {
+		output := c.service.Provision.Bosh.Outputs[key]
+		if output.Expr == nil {
+			continue
+		}
+		name(output.Expr.Pos(), key)
+		if output.Expr.IsLiteral() {
+			size, last = size+len(output.Expr.Text()), output.Expr.Pos()
+		}
+	}
+	switch {
+	case size > maxCredentials:
+		c.diags.Warnf(last, "credential", "the outputs of provision.bosh have %d bytes, and Cloud Foundry takes no more than %d", size, maxCredentials)
+	case size > maxVcapServices:
+		c.diags.Warnf(last, "credential", "the outputs of provision.bosh have %d bytes, and the variable VCAP_SERVICES of an app no more than %d",
+			size, maxVcapServices)
+	}
+}

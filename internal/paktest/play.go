@@ -1,6 +1,7 @@
 package paktest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"service-adapter/adapter"
 	"service-adapter/brokerpak"
@@ -18,6 +24,55 @@ import (
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
 )
+
+// Result is the outcome of one case.
+type Result struct {
+	Case Case
+	// Outcomes are what the steps gave, as far as they were played: sections as in an expectation.
+	Outcomes []map[string]any
+	Err      error
+	Took     time.Duration
+}
+
+// Suite plays the cases of a pak.
+type Suite struct {
+	Pak    *brokerpak.Pak
+	Getenv func(name string) (string, bool)
+	// Parallel is how many cases are played at once; at least 1.
+	Parallel int
+	// Done is called for each case when it has ended, in any order but never twice at once.
+	Done func(Result)
+	// Created, unless it is nil, is called with each instance that a case created, and with the environment of the adapter, and nothing
+	// more is played.
+	Created func(testCase Case, instance *odb.Instance, getenv func(name string) (string, bool))
+}
+
+// Play plays the cases in a directory that it removes, and returns the results in the order of the cases.
+func (s Suite) Play(ctx context.Context, cases []Case) (results []Result, err error) {
+	dir, err := os.MkdirTemp("", "pak-test-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the test: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	results = make([]Result, len(cases))
+	var group errgroup.Group
+	group.SetLimit(max(s.Parallel, 1))
+	var mutex sync.Mutex
+	for i, testCase := range cases {
+		group.Go(func() error {
+			began := time.Now()
+			// Each case has directories of its own: runs of one workspace name would wait for each other.
+			outcomes, err := s.playOne(ctx, testCase, filepath.Join(dir, strconv.Itoa(i)))
+			mutex.Lock()
+			defer mutex.Unlock()
+			results[i] = Result{Case: testCase, Outcomes: outcomes, Err: err, Took: time.Since(began)}
+			s.Done(results[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are results
+	return results, nil
+}
 
 // run is one case being played.
 type run struct {
@@ -238,4 +293,76 @@ func (r *run) clean() error {
 		failed = append(failed, fmt.Errorf("%w\nin the destruction after the case", err))
 	}
 	return errors.Join(failed...)
+}
+
+// notImplemented and notFound are exit codes of the protocol.
+const notImplemented, notFound = 10, 41
+
+// checkOutputs compares what an action gave with the types of its declared outputs.
+func checkOutputs(action string, declared []brokerpak.Variable, given map[string]any) error {
+	noCredentials := []string{"syslog_drain_url", "route_service_url", "backup_agent_url"}
+	var failed []error
+	for _, output := range declared {
+		item, ok := given[output.Name]
+		switch {
+		case slices.Contains(noCredentials, output.Name):
+		case !ok && output.Required:
+			failed = append(failed, fmt.Errorf("%s: the required output %q is missing", action, output.Name))
+		case ok && !hasType(item, output.Type):
+			failed = append(failed, fmt.Errorf("%s: the output %q must be of type %s, found %s", action, output.Name, output.Type, value.Kind(item)))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// hasType tells whether a value has a type of the format; "" is any.
+func hasType(item any, typ string) bool {
+	kind := value.Kind(item)
+	return typ == "" || strings.HasSuffix(kind, " "+typ) || typ == "number" && kind == "an integer"
+}
+
+// refusal is a command that ended with a code other than 0.
+type refusal struct {
+	command, reason, user string
+	code                  int
+}
+
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("%s\n%s ended with exit code %d", r.reason, r.command, r.code)
+	if r.user != "" {
+		text += "; the user reads: " + r.user
+	}
+	return text
+}
+
+// isExit tells whether an error is a command that ended with this code.
+func isExit(err error, code int) bool {
+	var refused *refusal
+	return errors.As(err, &refused) && refused.code == code
+}
+
+// call runs a command of the adapter in this process. The product is what it prints, decoded: nil where it prints nothing.
+func (r *run) call(command string, parameters map[string]any) (printed string, product map[string]any, err error) {
+	input, err := odb.Input(command, parameters)
+	if err != nil {
+		return "", nil, err
+	}
+	var stdout, stderr bytes.Buffer
+	refused := &refusal{command: command}
+	refused.code = adapter.Run(r.ctx, adapter.Invocation{
+		Args: []string{"service-adapter", command}, Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr,
+		Getenv: r.getenv, Failed: func(reason string) { refused.reason = strings.TrimSpace(reason) },
+	})
+	if refused.code == 0 {
+		if stdout.Len() > 0 {
+			product, err = value.DecodeObject(stdout.Bytes())
+		}
+		return stdout.String(), product, err
+	}
+	refused.user = stdout.String()
+	if refused.user != "" {
+		r.outcome["error"] = refused.user
+	}
+	r.outcome["exit"], r.outcome["operator_error"] = int64(refused.code), refused.reason
+	return "", nil, refused
 }

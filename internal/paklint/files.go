@@ -1,12 +1,16 @@
 package paklint
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
 )
 
 // binaries checks that the pak holds its binaries for each of its platforms. The source of a pak has none: they come into it
@@ -59,3 +63,37 @@ func (l *linter) built() bool {
 		return err == nil && info.IsDir()
 	})
 }
+
+// unused warns of files that nothing uses: a YAML file or template in a folder that has others of its kind which are used, and beside
+// the manifest a service definition. What else a pak holds, such as pages, tests and sources, is not for brokers.
+func (l *linter) unused() error {
+	kind := func(name string) string { return path.Dir(name) + "/*" + path.Ext(name) }
+	kinds := map[string]bool{}
+	for file := range l.files {
+		kinds[kind(file)] = true
+	}
+	err := fs.WalkDir(l.pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fs.SkipDir // whoever needs a file in it says that it cannot be read
+		}
+		file := l.pak.Display(name)
+		switch {
+		case !entry.Type().IsRegular(), l.files[file], !kinds[kind(file)], !slices.Contains([]string{".yml", ".yaml", ".tf"}, path.Ext(name)):
+			return nil
+		case !strings.Contains(name, "/"):
+			text, _ := fs.ReadFile(l.pak.Files(), name) // what cannot be read is no definition
+			if !definition.Match(text) {
+				return nil
+			}
+		}
+		l.diags.Warnf(diag.Pos{File: file, Line: 1}, "unused-file", "nothing in the pak uses this file")
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("looking for files that are not used: %w", err)
+	}
+	return nil
+}
+
+// definition finds the keys that a service definition has at its top.
+var definition = regexp.MustCompile(`(?m)^(provision|bind|service_definitions):`)
