@@ -32,15 +32,15 @@ func run() int {
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
+	invocation := adapter.Invocation{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv}
 	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
 		return cli.Run(interruptible(context.Background()), cli.Streams{
-			Release: release, Commit: commit, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv,
+			Invocation: invocation, Release: release, Commit: commit,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
 	}
-	return adapter.Run(context.Background(), adapter.Invocation{
-		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv, Interruptible: interruptible,
-	})
+	invocation.Interruptible = interruptible
+	return adapter.Run(context.Background(), invocation)
 }
 
 // interruptible makes the first SIGINT or SIGTERM end the context, and none the process. OpenTofu and its providers would inherit that

@@ -49,7 +49,7 @@ initialised when it is first used.` + exits("0 prepared, or the state backend do
 			for _, action := range done.Actions {
 				fmt.Fprintf(&product, "prepared %s in %s\n", action, done.Dir)
 			}
-			return write(streams, product.String())
+			return write(streams.Stdout, product.String())
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "", "the directory (default: prepared_dir of the configuration)")
@@ -73,7 +73,7 @@ func prepare(command *cobra.Command, streams Streams, dir string) (*adapter.Prep
 			return nil, err
 		}
 	}
-	return adapter.Prepare(command.Context(), streams.invocation(), dir)
+	return adapter.Prepare(command.Context(), streams.Invocation, dir)
 }
 
 // firstError makes one line of the errors of a pak, as the log of a job's start has them.
@@ -98,7 +98,7 @@ and schemas are made again, for a binding the variables of its template are prin
 request was recorded. It uses the adapter's configuration.` + exits("0 the command succeeded", "1 it failed as the log tells"),
 		Example: "  service-adapter replay /var/vcap/data/service-adapter/requests/20261121T101500.000000000Z-generate-manifest-42.json",
 		RunE: func(command *cobra.Command, args []string) error {
-			code, err := adapter.Replay(command.Context(), streams.invocation(), args[0])
+			code, err := adapter.Replay(command.Context(), streams.Invocation, args[0])
 			if err == nil && code != 0 {
 				say(streams, fmt.Sprintf("the command ended with exit code %d", code))
 			}
@@ -124,7 +124,7 @@ All states are read, as bindings list does. docs/operations.md has the line for 
 		if err != nil {
 			return err
 		}
-		return write(streams, text)
+		return write(streams.Stdout, text)
 	})
 }
 

@@ -28,6 +28,21 @@ func newBindings(streams Streams) *cobra.Command {
 	)
 }
 
+// newInstance is `instance`.
+func newInstance(streams Streams) *cobra.Command {
+	return storedGroup(streams, lifecycle.Instance, "List, show, destroy, apply, unlock and upgrade what provision templates made",
+		"what provision templates made for service instances",
+		newApply(streams),
+		newDestroy(streams),
+		newDrift(streams, lifecycle.Instance),
+		newList(streams, lifecycle.Instance),
+		newShow(streams, lifecycle.Instance),
+		newState(streams, lifecycle.Instance),
+		newUnlock(streams, lifecycle.Instance),
+		newUpgrade(streams, lifecycle.Instance),
+	)
+}
+
 // storedGroup groups commands whose arguments are ids of a kind.
 func storedGroup(streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command) *cobra.Command {
 	for _, command := range commands {
@@ -68,7 +83,7 @@ type operatorWork func(ctx context.Context, operator *adapter.Operator, args []s
 // withOperator gives a command its work.
 func withOperator(command *cobra.Command, streams Streams, options *adapter.OperatorOptions, work operatorWork) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
-		operator, err := adapter.OpenOperator(streams.invocation(), command.CommandPath(), *options)
+		operator, err := adapter.OpenOperator(streams.Invocation, command.CommandPath(), *options)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ Runs that are under way are not waited for. The list holds no secrets.`, plural(
 			return err
 		}
 		if asJSON {
-			streams.Err = io.Discard // the document has all of it
+			streams.Stderr = io.Discard // the document has all of it
 		}
 		return sayUnreadable(streams, kind, entries)
 	})

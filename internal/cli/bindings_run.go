@@ -155,7 +155,7 @@ func (b *batch) run(ctx context.Context, operator *adapter.Operator, items []lif
 		results[i].Kind, results[i].ID = items[i].Kind, items[i].ID
 	}, func(i int, progress *progress) { writing = errors.Join(writing, b.tell(&results[i], progress)) })
 	if b.asJSON {
-		writing = writeJSON(b.streams.Out, map[string]any{"format_version": documentFormat, "results": results})
+		writing = writeJSON(b.streams.Stdout, map[string]any{"format_version": documentFormat, "results": results})
 	}
 	return cmp.Or(writing, b.summarise(results))
 }
@@ -190,7 +190,7 @@ func (b *batch) tell(one *result, progress *progress) error {
 		say(b.streams, one.text())
 	default:
 		progress.end()
-		return write(b.streams, one.text()+"\n")
+		return write(b.streams.Stdout, one.text()+"\n")
 	}
 	return nil
 }

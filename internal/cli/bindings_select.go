@@ -36,6 +36,8 @@ type selection struct {
 	// wait is how long the broker may take to deploy what was created; a dry run does not wait.
 	wait   time.Duration
 	dryRun bool
+	// forget lets the resources exist of what is removed.
+	forget bool
 	// careful tells of what is left alone, because what does not exist is about to be removed.
 	careful bool
 }
@@ -70,6 +72,14 @@ func (s *selection) flags(command *cobra.Command) {
 func (s *selection) existingFlags(command *cobra.Command) {
 	command.Flags().StringVar(&s.existing, "existing", "", "only those of which this file names neither the id nor the deployment, one a line")
 	command.Flags().BoolVar(&s.allowAll, "allow-all", false, "even if these are all there are")
+}
+
+// removalFlags adds the flags of commands that remove things.
+func (s *selection) removalFlags(command *cobra.Command) {
+	s.flags(command)
+	s.existingFlags(command)
+	command.Flags().BoolVar(&s.forget, "forget", false, "let its resources exist and forget them")
+	command.Flags().BoolVar(&s.dryRun, "dry-run", false, "only tell what would become of them")
 }
 
 // checkFilter refuses conditions that do not exist, and what is no age.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/cli"
 )
 
@@ -60,8 +61,10 @@ func listBindings(t *testing.T, environment map[string]string, terminal bool) (s
 	t.Helper()
 	var out, errors bytes.Buffer
 	code := cli.Run(t.Context(), cli.Streams{
-		In: strings.NewReader(""), Out: &out, Err: &errors, ErrTerminal: terminal,
-		Getenv: func(name string) (string, bool) { text, ok := environment[name]; return text, ok },
+		Invocation: adapter.Invocation{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors,
+			Getenv: func(name string) (string, bool) { text, ok := environment[name]; return text, ok },
+		}, ErrTerminal: terminal,
 	}, []string{"bindings", "list"})
 	if code != 1 {
 		t.Fatalf("exit code %d\n%s%s", code, out.String(), errors.String())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -118,4 +119,71 @@ func different(changes []tfjson.Change, err error, success string) result {
 		done.Result = current
 	}
 	return done
+}
+
+// newApply is `instance apply`.
+func newApply(streams Streams) *cobra.Command {
+	ids := &selection{kind: lifecycle.Instance}
+	var file string
+	var intent *adapter.Intent
+	command := &cobra.Command{
+		Use:   "apply ID… | --all | --intent FILE",
+		Short: "Apply the provision template of instances",
+		Long: `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
+OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
+With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
+
+--intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
+says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.` +
+			exits("0 applied", "1 something could not be applied"),
+		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
+	}
+	ids.flags(command)
+	command.Args = func(command *cobra.Command, args []string) error {
+		switch {
+		case file == "":
+			return ids.check(command, args)
+		case ids.all || ids.dryRun:
+			return errors.New("--intent excludes --all and --dry-run")
+		}
+		return exactly()(command, args)
+	}
+	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
+	command.Flags().BoolVar(&ids.dryRun, "dry-run", false, "only tell what would be done")
+	run := batch{streams: streams}
+	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
+		if file == "" {
+			return ids.items(ctx, streams, operator, args)
+		}
+		intent, err = readIntent(operator, file)
+		if err != nil {
+			return nil, err
+		}
+		return []lifecycle.Stored{{Entry: lifecycle.Entry{Kind: lifecycle.Instance, ID: intent.InstanceID}}}, nil
+	}
+	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+		if intent != nil {
+			return outcome(operator.ApplyIntent(ctx, intent), applied)
+		}
+		changes, err := operator.ApplyStored(ctx, stored.Kind, stored.ID, ids.dryRun)
+		if !ids.dryRun {
+			return outcome(err, applied)
+		}
+		done := different(changes, err, chosen)
+		done.would = applied
+		return done
+	}
+	return run.attach(command)
+}
+
+// readIntent reads the file of the job apply-instance. What is local is gone with the errand's VM.
+func readIntent(operator *adapter.Operator, file string) (*adapter.Intent, error) {
+	if operator.IsLocal() {
+		return nil, errors.New("the state backend is local, whose states are gone with the errand's VM: set state.type, such as pg")
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the job names the file
+	if err != nil {
+		return nil, fmt.Errorf("reading the intent: %w", err)
+	}
+	return adapter.ReadIntent(text)
 }

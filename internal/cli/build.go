@@ -67,7 +67,7 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	if err != nil {
 		return err
 	}
-	return write(streams, file+"\n")
+	return write(streams.Stdout, file+"\n")
 }
 
 // refuse reports the errors that "pak validate" finds in a pak.
@@ -80,7 +80,7 @@ func refuse(ctx context.Context, streams Streams, dir string) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if err := diag.WriteText(streams.Err, mostSevere(found), report.Source, false); err != nil {
+	if err := diag.WriteText(streams.Stderr, mostSevere(found), report.Source, false); err != nil {
 		return fmt.Errorf("writing the findings: %w", err)
 	}
 	say(streams, counted(len(found), "error")+", nothing was built; pak validate tells more")
@@ -90,7 +90,7 @@ func refuse(ctx context.Context, streams Streams, dir string) error {
 func (f buildFlags) options(streams Streams, dir string) (pakbuild.Options, error) {
 	options := pakbuild.Options{
 		Dir: dir, Output: f.output, IncludeSource: f.includeSource, CacheDir: f.cache,
-		Binaries: map[string]string{}, Getenv: streams.Getenv, Progress: streams.Err,
+		Binaries: map[string]string{}, Getenv: streams.Getenv, Progress: streams.Stderr,
 	}
 	if options.CacheDir == "" {
 		options.CacheDir, _ = streams.Getenv("PAK_BUILD_CACHE_PATH")
@@ -137,7 +137,7 @@ unpack to. DIR must be empty or not exist; it holds the whole pak or nothing. --
 			if err := pakbuild.Unpack(command.Context(), args[0], args[1], wanted); err != nil {
 				return err
 			}
-			return write(streams, args[1]+"\n")
+			return write(streams.Stdout, args[1]+"\n")
 		},
 	}
 	command.Flags().StringVar(&platform, "platform", "", "only the binaries of this platform, OS/ARCH or current")

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -33,22 +32,12 @@ const (
 
 // Streams are the outside of the commands.
 type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-	// Getenv looks up environment variables.
-	Getenv func(name string) (string, bool)
-	// Terminal tells whether Out is one, so that colours help.
-	Terminal bool
+	// Invocation is what the adapter gets of them.
+	adapter.Invocation
+	// Terminal tells whether Stdout is one, so that colours help; ErrTerminal whether Stderr is, so that progress can be shown in place.
+	Terminal, ErrTerminal bool
 	// Release is the version that the build set, "" for a development build, and Commit that of the sources, "" when it is not known.
 	Release, Commit string
-	// ErrTerminal tells whether Err is one, so that progress can be shown in place.
-	ErrTerminal bool
-}
-
-// invocation is what the adapter gets of them.
-func (s Streams) invocation() adapter.Invocation {
-	return adapter.Invocation{Stdin: s.In, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv}
 }
 
 // errFindings ends a command that has reported its findings already.
@@ -110,9 +99,9 @@ func newRoot(streams Streams) *cobra.Command {
 		newReplay(streams),
 		newVersion(streams),
 	)
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.Err)
+	root.SetIn(streams.Stdin)
+	root.SetOut(streams.Stdout)
+	root.SetErr(streams.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	checkArguments(root)
 	return root

@@ -31,11 +31,11 @@ configuration and the paks tell them.
 		RunE: func(command *cobra.Command, args []string) error {
 			switch root := command.Root(); args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(streams.Out, true)
+				return root.GenBashCompletionV2(streams.Stdout, true)
 			case "zsh":
-				return root.GenZshCompletion(streams.Out)
+				return root.GenZshCompletion(streams.Stdout)
 			default:
-				return root.GenFishCompletion(streams.Out, true)
+				return root.GenFishCompletion(streams.Stdout, true)
 			}
 		},
 	}
@@ -93,7 +93,7 @@ func completeStored(streams Streams, command *cobra.Command, kind lifecycle.Kind
 
 // stored completes what the adapter of the configuration knows: nothing where it cannot be asked, or does not answer soon.
 func stored(streams Streams, find func(context.Context, *adapter.Operator) []string) cobra.CompletionFunc {
-	streams.Err = io.Discard
+	streams.Stderr = io.Discard
 	return func(command *cobra.Command, args []string, _ string) (found []string, _ cobra.ShellCompDirective) {
 		if len(args) > 0 && !strings.Contains(command.Use, "ID…") {
 			return nil, cobra.ShellCompDirectiveNoFileComp // it takes one id
@@ -101,7 +101,7 @@ func stored(streams Streams, find func(context.Context, *adapter.Operator) []str
 		const patience = 5 * time.Second
 		ctx, cancel := context.WithTimeout(command.Context(), patience)
 		defer cancel()
-		operator, err := adapter.OpenOperator(streams.invocation(), command.CommandPath(), adapter.OperatorOptions{})
+		operator, err := adapter.OpenOperator(streams.Invocation, command.CommandPath(), adapter.OperatorOptions{})
 		if err == nil {
 			defer operator.Close()
 			found = slices.DeleteFunc(find(ctx, operator), func(id string) bool { return slices.Contains(args, id) })

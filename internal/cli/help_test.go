@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/cli"
 )
 
@@ -15,8 +16,10 @@ func run(t *testing.T, environment map[string]string, args ...string) string {
 	t.Helper()
 	var out, errors bytes.Buffer
 	code := cli.Run(t.Context(), cli.Streams{
-		In: strings.NewReader(""), Out: &out, Err: &errors,
-		Getenv: func(name string) (string, bool) { text, ok := environment[name]; return text, ok },
+		Invocation: adapter.Invocation{
+			Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors,
+			Getenv: func(name string) (string, bool) { text, ok := environment[name]; return text, ok },
+		},
 	}, args)
 	if code != 0 {
 		t.Fatalf("%q: exit code %d\n%s%s", args, code, out.String(), errors.String())

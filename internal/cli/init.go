@@ -81,7 +81,7 @@ func writeNew(streams Streams, dir, from, like string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := write(streams, strings.Join(files, "\n")+"\n"); err != nil {
+	if err := write(streams.Stdout, strings.Join(files, "\n")+"\n"); err != nil {
 		return err
 	}
 	for _, note := range notes {
@@ -124,7 +124,7 @@ the files with it; the YAML language server finds it by a line on top of a file,
 		Args:      cobra.MatchAll(exactly("manifest, definition or case"), cobra.OnlyValidArgs),
 		ValidArgs: []string{"manifest", "definition", "case"},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return writeJSON(streams.Out, schemas()[args[0]]())
+			return writeJSON(streams.Stdout, schemas()[args[0]]())
 		},
 	}
 }

@@ -17,12 +17,12 @@ const documentFormat = "1.0"
 
 // say tells something besides the product.
 func say(streams Streams, text string) {
-	_, _ = fmt.Fprintln(streams.Err, text) // there is nowhere else to report it
+	_, _ = fmt.Fprintln(streams.Stderr, text) // there is nowhere else to report it
 }
 
 // write writes the product of a command.
-func write(streams Streams, text string) error {
-	if _, err := io.WriteString(streams.Out, text); err != nil {
+func write(to io.Writer, text string) error {
+	if _, err := io.WriteString(to, text); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}
 	return nil
@@ -47,9 +47,9 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 // writeEither writes the product of a command that has --json.
 func writeEither(streams Streams, asJSON bool, document any, text string) error {
 	if asJSON {
-		return writeJSON(streams.Out, document)
+		return writeJSON(streams.Stdout, document)
 	}
-	return write(streams, text)
+	return write(streams.Stdout, text)
 }
 
 // writeFile replaces a file as a whole, so that an interrupted run leaves the old one.
@@ -107,7 +107,7 @@ func (p *progress) report(done, total int) {
 	case p.doing == "":
 	case p.streams.ErrTerminal && percent != p.shown:
 		p.shown = percent
-		_, _ = fmt.Fprint(p.streams.Err, "\r"+text) // there is nowhere else to report it
+		_, _ = fmt.Fprint(p.streams.Stderr, "\r"+text) // there is nowhere else to report it
 	case !p.streams.ErrTerminal && total > longest && done%step == 0:
 		say(p.streams, text)
 	}
@@ -116,7 +116,7 @@ func (p *progress) report(done, total int) {
 // end takes what a terminal shows away.
 func (p *progress) end() {
 	if p.shown >= 0 {
-		_, _ = fmt.Fprint(p.streams.Err, "\r\x1b[K") // there is nowhere else to report it
+		_, _ = fmt.Fprint(p.streams.Stderr, "\r\x1b[K") // there is nowhere else to report it
 	}
 	p.shown = -1
 }

@@ -77,7 +77,7 @@ func (p *pendingFlags) one(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	changes, err := adapter.PendingChanges(ctx, streams.invocation(), string(deployed), string(plan), nil)
+	changes, err := adapter.PendingChanges(ctx, streams.Invocation, string(deployed), string(plan), nil)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	if err != nil {
 		return err
 	}
-	check, err := adapter.OpenPendingCheck(streams.invocation())
+	check, err := adapter.OpenPendingCheck(streams.Invocation)
 	if err != nil {
 		return err
 	}

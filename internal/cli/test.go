@@ -173,7 +173,7 @@ func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []
 			failed++
 			line += "      " + strings.ReplaceAll(result.Err.Error(), "\n", "\n      ") + "\n"
 		}
-		_, _ = fmt.Fprint(o.streams.Out, line) // the summary tells of failures as well
+		_, _ = fmt.Fprint(o.streams.Stdout, line) // the summary tells of failures as well
 	}}
 	_, err := suite.Play(ctx, cases)
 	if err := errors.Join(err, failure); err != nil {

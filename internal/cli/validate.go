@@ -46,7 +46,7 @@ An error means that something cannot work; what works although the specification
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if options.rules {
-				return listRules(streams.Out)
+				return listRules(streams.Stdout)
 			}
 			report, err := paklint.Lint(command.Context(), args[0])
 			if err != nil {
@@ -89,12 +89,12 @@ func (o validateOptions) tell(streams Streams, report *paklint.Report, verdict s
 	shown := mostSevere(found)
 	switch o.format {
 	case "json":
-		err = diag.WriteJSON(streams.Out, found, report.Source, verdict)
+		err = diag.WriteJSON(streams.Stdout, found, report.Source, verdict)
 		shown = found
 	case "github":
-		err = diag.WriteGitHub(streams.Out, shown)
+		err = diag.WriteGitHub(streams.Stdout, shown)
 	default:
-		err = diag.WriteText(streams.Out, shown, report.Source, colours(streams))
+		err = diag.WriteText(streams.Stdout, shown, report.Source, colours(streams))
 	}
 	if err != nil {
 		return fmt.Errorf("writing the findings: %w", err)

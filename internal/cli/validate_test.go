@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/adapter"
 	"service-adapter/internal/cli"
 )
 
@@ -29,8 +30,10 @@ func TestValidateColours(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out, errors bytes.Buffer
 			code := cli.Run(t.Context(), cli.Streams{
-				In: strings.NewReader(""), Out: &out, Err: &errors, Terminal: test.terminal,
-				Getenv: func(name string) (string, bool) { return test.noColor, name == "NO_COLOR" && test.noColor != "" },
+				Invocation: adapter.Invocation{
+					Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors,
+					Getenv: func(name string) (string, bool) { return test.noColor, name == "NO_COLOR" && test.noColor != "" },
+				}, Terminal: test.terminal,
 			}, []string{"pak", "validate", pak})
 			if code != 1 || !strings.Contains(out.String(), "packversion must be 1 [packversion]") {
 				t.Fatalf("exit code %d\n%s%s", code, out.String(), errors.String())
