@@ -36,7 +36,7 @@ func OpenOperator(invocation Invocation, command string, options OperatorOptions
 		return nil, err
 	}
 	if session.config.LogLevel == "info" {
-		session.logger = newLogger(session.stderr, slog.LevelWarn) // the commands tell themselves what they did
+		session.logger = newLogger(session.Stderr, session.secrets, slog.LevelWarn) // the commands tell themselves what they did
 	}
 	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER"} {
 		if user, ok := session.Getenv(name); ok && user != "" {

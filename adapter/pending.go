@@ -105,7 +105,7 @@ func (c *PendingCheck) changes(
 	if latest != nil {
 		deployment.Releases, deployment.Stemcells = latest.Releases, latest.Stemcells
 	}
-	own.logger = newLogger(maskedWriter{out: own.stderr, secrets: own.secrets}, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
+	own.logger = newLogger(own.Stderr, own.secrets, logLevel(own.config.LogLevel)).With("deployment", parsed.Name)
 	changes, err = own.pendingChanges(ctx, deployed, plan, deployment)
 	mask(changes, own.secrets)
 	return changes, err

@@ -14,6 +14,7 @@ import (
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
@@ -24,7 +25,6 @@ type session struct {
 	Invocation
 	command string
 	secrets *redact.Secrets
-	stderr  io.Writer // masked
 	logger  *slog.Logger
 	// user is who runs an operator's command, as far as the environment tells; the broker does not say on whose behalf it calls.
 	user   string
@@ -44,8 +44,7 @@ func newSession(invocation Invocation, command string) *session {
 		invocation.Interruptible = func(ctx context.Context) context.Context { return ctx }
 	}
 	secrets := &redact.Secrets{}
-	stderr := maskedWriter{out: invocation.Stderr, secrets: secrets}
-	s := &session{Invocation: invocation, command: command, secrets: secrets, stderr: stderr, logger: newLogger(stderr, slog.LevelInfo)}
+	s := &session{Invocation: invocation, command: command, secrets: secrets, logger: newLogger(invocation.Stderr, secrets, slog.LevelInfo)}
 	s.check = s.warnOfPending
 	return s
 }
@@ -66,7 +65,7 @@ func (s *session) open() error {
 	if err != nil {
 		return err
 	}
-	s.config, s.logger = config, newLogger(s.stderr, logLevel(config.LogLevel))
+	s.config, s.logger = config, newLogger(s.Stderr, s.secrets, logLevel(config.LogLevel))
 	config.addSecrets(s.secrets)
 	if warning != "" {
 		s.logger.Warn("reading the configuration", "warning", warning)
@@ -186,4 +185,74 @@ func lookup(config map[string]any, key string) (any, bool) {
 		return lookup(below, rest)
 	}
 	return nil, false
+}
+
+// maskedWriter replaces secrets in what is logged, a whole line with each call.
+type maskedWriter struct {
+	out     io.Writer
+	secrets *redact.Secrets
+}
+
+// Write replaces the secrets in one line. It reports the length of what it was given.
+func (w maskedWriter) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(w.out, w.secrets.Clean(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// newLogger logs as text, with times in UTC and secrets replaced.
+func newLogger(out io.Writer, secrets *redact.Secrets, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(maskedWriter{out, secrets}, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, attribute slog.Attr) slog.Attr {
+			if len(groups) == 0 && attribute.Key == slog.TimeKey {
+				return slog.Time(slog.TimeKey, attribute.Value.Time().In(time.UTC))
+			}
+			return attribute
+		},
+	}))
+}
+
+// words are those of the paks: the broker and users name things with them, so they are no secrets.
+func words(paks []*brokerpak.Pak) []string {
+	var words []string
+	for _, pak := range paks {
+		words = append(words, pak.Manifest.Name, pak.Manifest.Version)
+		for _, service := range pak.Services {
+			words = append(words, service.Name, service.ID)
+			for _, plan := range service.Plans {
+				words = append(words, plan.Name, plan.ID)
+			}
+			words = append(words, service.Provision.InputNames()...)
+			words = append(words, service.Bind.InputNames()...)
+		}
+	}
+	return words
+}
+
+// addDeclared masks the values of inputs that the service declares secret, and what else is one of them.
+func (s *session) addDeclared(action *brokerpak.Action, sets ...map[string]any) {
+	declared := secretInputs(action)
+	for _, values := range sets {
+		s.secrets.AddValues(values, declared...)
+	}
+}
+
+// secretInputs are the inputs that a definition declares secret: those that are values of secrets of the manifest, and those that the
+// template's variables call sensitive.
+func secretInputs(action *brokerpak.Action) []string {
+	var names []string
+	if action.Bosh != nil {
+		for _, secret := range action.Bosh.Secrets {
+			names = append(names, secret.Input)
+		}
+	}
+	module, _ := hclfile.Inspect(action.Templates) // what is wrong with the files is for validate to say
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			names = append(names, name)
+		}
+	}
+	return names
 }
