@@ -23,28 +23,28 @@ type templateDocument struct {
 
 // documents checks the texts of the BOSH templates without rendering them, and tells whether they can be rendered.
 func (c *serviceCheck) documents() bool {
-	usable := true
+	missing, faults := false, &diag.List{}
 	var documents []templateDocument
 	for _, text := range c.service.Provision.Bosh.Documents() {
 		if text.Text == "" {
-			usable = false // reported by the parser
+			missing = true // reported by the parser
 			continue
 		}
 		c.files[text.Pos.File] = true
 		root, found := text.Tree()
-		c.diags.Append(found)
-		usable = usable && !found.HasErrors()
+		faults.Append(found)
 		if root != nil {
 			documents = append(documents, templateDocument{text, root})
 		}
 	}
-	declared, unique := c.declaredVariables(documents)
-	usable = usable && unique
+	known := c.interpolated()
+	declared := declaredVariables(documents, known, faults)
 	for _, document := range documents {
-		usable = c.variablesOf(document, declared) && usable
+		document.variables(document.root, known, declared, faults)
 	}
+	c.diags.Append(faults)
 	c.planOwned(documents)
-	return usable
+	return !missing && !faults.HasErrors()
 }
 
 // ownedByPlan is the path of what a plan says of an instance group; the group is its last part.
@@ -81,17 +81,13 @@ func (c *serviceCheck) planOwned(documents []templateDocument) {
 	}
 }
 
-// declaredVariables are the names under `variables:` of all documents; ops files add some. A name that is taken is an error, and
-// they are not unique.
-func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared []string, unique bool) {
-	unique = true
-	taken := c.interpolated()
+// declaredVariables are the names under `variables:` of all documents; ops files add some. A name that is taken is a fault.
+func declaredVariables(documents []templateDocument, taken map[string]string, faults *diag.List) (declared []string) {
 	note := func(document templateDocument, entry *yaml.Node) {
 		if _, name := yamltree.Get(entry, "name"); name != nil {
 			declared = append(declared, name.Value)
 			if _, ok := taken[name.Value]; ok {
-				unique = false
-				c.diags.Errorf(document.At(name.Line, name.Column), "bosh-variable",
+				faults.Errorf(document.At(name.Line, name.Column), "bosh-variable",
 					"variable %q under variables has the name of an input or secret, which would replace it; rename one", name.Value)
 			}
 		}
@@ -113,7 +109,7 @@ func (c *serviceCheck) declaredVariables(documents []templateDocument) (declared
 			}
 		}
 	}
-	return declared, unique
+	return declared
 }
 
 // interpolated are the inputs, secrets and outputs of OpenTofu that templates can use, with the type of the input; "" where it
@@ -140,28 +136,20 @@ func (c *serviceCheck) interpolated() map[string]string {
 	return names
 }
 
-// variablesOf checks every ((variable)) of a document; false when one is wrong.
-func (c *serviceCheck) variablesOf(document templateDocument, declared []string) bool {
-	known := c.interpolated()
-	fine := true
-	var walk func(node *yaml.Node)
-	walk = func(node *yaml.Node) {
-		for _, child := range node.Content {
-			walk(child)
-		}
-		if node.Kind != yaml.ScalarNode {
-			return
-		}
-		for _, at := range vars.Reference.FindAllStringIndex(node.Value, -1) {
-			found := node.Value[at[0]:at[1]]
-			if text, hint, names := variableFault(found, found == node.Value, known, declared); text != "" {
-				fine = false
-				c.diags.Errorf(document.place(node, at[0]), "bosh-variable", "%s %s%s%s", found, text, hint, names)
-			}
+// variables checks every ((variable)) of a tree of the document.
+func (d templateDocument) variables(node *yaml.Node, known map[string]string, declared []string, faults *diag.List) {
+	for _, child := range node.Content {
+		d.variables(child, known, declared, faults)
+	}
+	if node.Kind != yaml.ScalarNode {
+		return
+	}
+	for _, at := range vars.Reference.FindAllStringIndex(node.Value, -1) {
+		found := node.Value[at[0]:at[1]]
+		if text, hint, names := variableFault(found, found == node.Value, known, declared); text != "" {
+			faults.Errorf(d.place(node, at[0]), "bosh-variable", "%s %s%s%s", found, text, hint, names)
 		}
 	}
-	walk(document.root)
-	return fine
 }
 
 // place is where a byte of a scalar stands.
