@@ -53,13 +53,13 @@ const (
 
 // Binary is one entry of terraform_binaries.
 type Binary struct {
-	Name        string
-	Version     string
-	Source      string
-	ProviderFQN string // host/namespace/type, providers only
-	URLTemplate string
-	Default     bool
-	Pos         diag.Pos
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Source      string   `json:"source"`
+	ProviderFQN string   `json:"-"` // host/namespace/type, providers only
+	URLTemplate string   `json:"-"`
+	Default     bool     `json:"-"`
+	Pos         diag.Pos `json:"-"`
 }
 
 // Parameter is an environment variable that operators may set for OpenTofu.

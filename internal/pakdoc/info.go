@@ -23,17 +23,10 @@ type Info struct {
 	Metadata  map[string]string `json:"metadata"`
 	// Parameters are the environment variables that operators may set.
 	Parameters   []brokerpak.Parameter `json:"parameters"`
-	Dependencies []InfoDependency      `json:"dependencies"`
+	Dependencies []brokerpak.Binary    `json:"dependencies"`
 	Services     []InfoService         `json:"services"`
 	// Contents are the files of a zip; a directory has none.
 	Contents []InfoFile `json:"contents"`
-}
-
-// InfoDependency is a bundled binary.
-type InfoDependency struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Source  string `json:"source"`
 }
 
 // InfoService is a service and its plans.
@@ -62,15 +55,9 @@ type InfoFile struct {
 func NewInfo(pak *brokerpak.Pak) (Info, error) {
 	manifest := pak.Manifest
 	info := Info{
-		Format: manifest.PackVersion, Name: manifest.Name, Version: manifest.Version, Platforms: []string{},
-		Metadata: value.Merge(manifest.Metadata), Parameters: append([]brokerpak.Parameter{}, manifest.Parameters...),
-		Dependencies: []InfoDependency{}, Services: []InfoService{}, Contents: []InfoFile{},
-	}
-	for _, platform := range manifest.Platforms {
-		info.Platforms = append(info.Platforms, platform.String())
-	}
-	for _, binary := range manifest.Binaries {
-		info.Dependencies = append(info.Dependencies, InfoDependency{binary.Name, binary.Version, binary.Source})
+		Format: manifest.PackVersion, Name: manifest.Name, Version: manifest.Version, Metadata: value.Merge(manifest.Metadata),
+		Platforms: append([]string{}, value.Each(manifest.Platforms, brokerpak.Platform.String)...), Parameters: append([]brokerpak.Parameter{}, manifest.Parameters...),
+		Dependencies: append([]brokerpak.Binary{}, manifest.Binaries...), Services: []InfoService{}, Contents: []InfoFile{},
 	}
 	for _, service := range pak.Services {
 		plans := []InfoPlan{}
