@@ -219,40 +219,36 @@ func isScalar(v any) bool {
 
 // unused warns of mappings that have replaced nothing.
 func (w *rewriter) unused() {
-	known, blocks := map[string]bool{}, map[string]bool{}
+	attributes, blocks := map[string]bool{}, map[string]bool{}
 	for _, r := range w.resources {
-		names(*r.schema, known, blocks)
+		names(r.schema.Attributes, r.schema.BlockTypes, attributes, blocks)
 	}
 	for _, m := range w.mappings {
 		switch {
 		case m.used:
-		case known[m.attribute]:
+		case attributes[m.attribute]:
 			w.warnf("import_parameter_mappings: %q replaces nothing: no resource has a value of it after the import that is written", m.attribute)
 		case blocks[m.attribute]:
 			w.warnf("import_parameter_mappings: %q is a nested block, which no expression can replace; map the attributes in it", m.attribute)
 		default:
 			w.warnf("import_parameter_mappings: %q is no attribute that can be set in an imported resource%s",
-				m.attribute, diag.Suggest(m.attribute, value.Keys(known)))
+				m.attribute, diag.Suggest(m.attribute, value.Keys(attributes)))
 		}
 	}
 }
 
-// names collects the names of all attributes that can be set, and of all nested blocks.
-func names(schema tfjson.Block, attributes, blocks map[string]bool) {
-	attributeNames(schema.Attributes, attributes)
-	for name, nested := range schema.BlockTypes {
-		blocks[name] = true
-		names(nested.Block, attributes, blocks)
-	}
-}
-
-func attributeNames(schemas map[string]tfjson.Attribute, attributes map[string]bool) {
-	for name, schema := range schemas {
+// names collects the names of all attributes that can be set, also of those in attributes, and of all nested blocks.
+func names(of map[string]tfjson.Attribute, in map[string]tfjson.NestedBlock, attributes, blocks map[string]bool) {
+	for name, schema := range of {
 		if schema.Settable() {
 			attributes[name] = true
 		}
 		if schema.Nested != nil {
-			attributeNames(schema.Nested.Attributes, attributes)
+			names(schema.Nested.Attributes, nil, attributes, blocks)
 		}
+	}
+	for name, nested := range in {
+		blocks[name] = true
+		names(nested.Block.Attributes, nested.Block.BlockTypes, attributes, blocks)
 	}
 }
