@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -194,10 +193,7 @@ func writeFile(name string, text []byte, mode fs.FileMode) error {
 // need to understand. Places are kept, comments are not.
 func parseFlat(text []byte) (*yaml.Node, error) {
 	first, _, err := yamltree.Read(string(text))
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("the file is empty")
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	root, faults := yamltree.Flatten(first)
