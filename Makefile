@@ -80,6 +80,7 @@ programs:
 test: unit fuzz ## run all tests and fuzzers
 
 .PHONY: unit
+unit: export SPECS = all
 unit: build tools ## run all tests (lint has go vet)
 	go test -vet=off -shuffle=on -timeout 45m ./...
 	$(if $(RACE),CGO_ENABLED=1 go test -vet=off $(RACE) -shuffle=on -timeout 30m $(PARALLEL))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/servers"
 )
 
@@ -25,6 +26,9 @@ func TestOperatorsBackends(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "pg" && !kit.All() {
+				t.Skip("SPECS=all runs it, too")
+			}
 			config, err := begin(t, servers.Run(t, start[name]))
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/spec/kit"
 )
 
 // importable is a template whose main.tf has the imported resource; what is made beside it is in the other file.
@@ -172,7 +173,7 @@ output "checked" {
 		Expect(err).To(MatchError(ContainSubstring("It has the wrong secret")))
 		expectAsBefore()
 		Expect(s.stored()).To(BeEmpty())
-	}, Entry("that was planned", "name"), Entry("that was not known", "secret"))
+	}, Entry("that was planned", "name"), Entry("that was not known", kit.Slow(), "secret"))
 
 	It("forgets the resource when the user's values are refused", func(ctx context.Context) {
 		request := s.request(object{"data_id": id})
@@ -205,7 +206,7 @@ output "checked" {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Importing))
 		Expect(s.must(ctx, object{"data_id": id}).Outputs).To(HaveKeyWithValue("secret", "made by hand"))
-	}, Entry(nil, beforeCreate), Entry(nil, afterCreate))
+	}, Entry(nil, kit.Slow(), beforeCreate), Entry(nil, afterCreate))
 
 	It("that was finished, but of which no manifest tells, keeps what it found", func(ctx context.Context) {
 		s.must(ctx, object{"data_id": id})

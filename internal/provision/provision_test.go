@@ -13,6 +13,7 @@ import (
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/provision"
+	"service-adapter/spec/kit"
 )
 
 // simple is a template of one entry, and of a second one where the input second is not empty.
@@ -178,7 +179,7 @@ var _ = Describe("provisioning an instance", func() {
 		Expect(result.Outputs).To(HaveKeyWithValue("content", "x"))
 		s.destroy(ctx)
 		Expect(s.entry("data")).To(BeNil())
-	}, Entry(nil, beforeCreate), Entry(nil, afterCreate))
+	}, Entry(nil, kit.Slow(), beforeCreate), Entry(nil, afterCreate))
 
 	DescribeTable("goes on after OpenTofu was killed while it changed", func(ctx context.Context, point string) {
 		before := s.must(ctx, object{"content": "x"})
@@ -187,7 +188,7 @@ var _ = Describe("provisioning an instance", func() {
 		s.must(ctx, object{"content": "x", "second": "second"})
 		s.destroy(ctx)
 		Expect(s.entry("second")).To(BeNil())
-	}, Entry(nil, beforeCreate), Entry(nil, afterCreate))
+	}, Entry(nil, kit.Slow(), beforeCreate), Entry(nil, afterCreate))
 
 	It("serves two requests at once one after the other", func(ctx context.Context) {
 		var group sync.WaitGroup

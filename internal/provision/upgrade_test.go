@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/provision"
+	"service-adapter/spec/kit"
 )
 
 var _ = Describe("a newer pak", func() {
@@ -60,7 +61,7 @@ var _ = Describe("a newer pak", func() {
 		Expect(s.must(ctx, object{"content": "second"}).Outputs).To(And(HaveKey("more"), Not(HaveKey("wrong"))))
 	},
 		Entry("brokerpak_updates_enabled", func(p *provision.Provisioner) { p.Updates = true }),
-		Entry("terraform_upgrades_enabled", func(p *provision.Provisioner) { p.Upgrades = true }),
+		Entry("terraform_upgrades_enabled", kit.Slow(), func(p *provision.Provisioner) { p.Upgrades = true }),
 	)
 })
 

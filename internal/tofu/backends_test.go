@@ -16,6 +16,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 // machine is an engine with a cache of its own, as on another machine.
@@ -43,7 +44,7 @@ var _ = Describe("the backend pg", func() {
 
 var _ = Describe("state backend", func() {
 	for _, kind := range []string{"local", "pg", "s3"} {
-		Describe(kind, func() {
+		Describe(kind, kit.SlowIf(kind != "pg"), func() {
 			var (
 				s        site
 				engine   *tofu.Engine

@@ -16,6 +16,7 @@ import (
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 // rewriteVariable makes the test binary an adapter process that encrypts b-1 with the key b instead of a; its value is the site's
@@ -223,9 +224,9 @@ var _ = Describe("encrypting a state anew", func() {
 			expectPrivate(s.state)
 			Expect(s.runs()).To(BeEmpty())
 		},
-		Entry("before OpenTofu writes", ""),
+		Entry("before OpenTofu writes", kit.Slow(), ""),
 		Entry("when OpenTofu has emptied the file", `: >"$stored"`),
-		Entry("when OpenTofu has written a part", `head -c 100 "$stored" >"$stored.new"; cat "$stored.new" >"$stored"; rm "$stored.new"`),
-		Entry("after OpenTofu wrote", `"$tofu" "$@" || exit 1`),
+		Entry("when OpenTofu has written a part", kit.Slow(), `head -c 100 "$stored" >"$stored.new"; cat "$stored.new" >"$stored"; rm "$stored.new"`),
+		Entry("after OpenTofu wrote", kit.Slow(), `"$tofu" "$@" || exit 1`),
 	)
 })

@@ -12,6 +12,7 @@ import (
 
 	"service-adapter/internal/tfjson"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 // entries is a template with several instances of a resource, one more of them in a module.
@@ -72,7 +73,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			Expect(workspace.Apply(ctx, prepared, vars)).To(Succeed())
 			Expect(stateOf(ctx, workspace, i).Outputs).To(HaveKeyWithValue("secret", "the secret"))
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 
 	It("says which cannot be imported, without secrets", func(ctx context.Context) {
@@ -119,7 +120,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			Expect(workspace.Forget(ctx, i, "directory_entry.each")).To(Succeed())
 			Expect(s.workspaces()).To(BeEmpty())
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 
 	DescribeTable("tells what an apply would do",
@@ -151,7 +152,7 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			Expect(workspace.Plan(ctx, prepared, elsewhere, false)).To(ContainElement(change("replace", fmt.Sprintf(each, "x"), "path", "secret")))
 			Expect(s.content()).To(Equal(before))
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 
 	DescribeTable("shows them and their schemas",
@@ -190,6 +191,6 @@ var _ = Describe("a workspace with resources that exist already", func() {
 			Expect(shown.Values.Root.Resources[0].Address).To(Equal("directory_entry.account"))
 			Expect(shown.Values.Root.Resources[0].Values).To(HaveKeyWithValue("content", "nothing"))
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 })

@@ -73,10 +73,10 @@ var _ = Describe("a workspace in s3", func() {
 		Expect(s.store.left()).To(BeEmpty())
 	},
 		Entry("with the settings that are usual", kit.Newest, nil, "env:/b-1/state"),
-		Entry("with an older OpenTofu", kit.Older, nil, "env:/b-1/state"),
+		Entry("with an older OpenTofu", kit.Slow(), kit.Older, nil, "env:/b-1/state"),
 		Entry("with a prefix", kit.Newest, map[string]any{"workspace_key_prefix": "a/b", "key": "c/d"}, "a/b/b-1/c/d"),
-		Entry("without a prefix", kit.Newest, map[string]any{"workspace_key_prefix": ""}, "b-1/state"),
-		Entry("with a key that is no text", kit.Newest, map[string]any{"key": 5}, "env:/b-1/5"),
+		Entry("without a prefix", kit.Slow(), kit.Newest, map[string]any{"workspace_key_prefix": ""}, "b-1/state"),
+		Entry("with a key that is no text", kit.Slow(), kit.Newest, map[string]any{"key": 5}, "env:/b-1/5"),
 	)
 
 	It("has its name for a template that asks for it", func(ctx context.Context) {

@@ -13,6 +13,7 @@ import (
 
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 var _ = Describe("the lock of a state", func() {
@@ -51,7 +52,7 @@ var _ = Describe("the lock of a state", func() {
 		Expect(s.store.object(lockObject("b-1"))).To(BeARegularFile())
 	}
 
-	It("that another machine's run in s3 holds is an error that names it, and is waited for", func(ctx context.Context) {
+	It("that another machine's run in s3 holds is an error that names it, and is waited for", kit.Slow(), func(ctx context.Context) {
 		at(ctx, "s3")
 		workspace := open(ctx, engine, "b-1")
 		DeferCleanup(workspace.Close)
@@ -194,10 +195,10 @@ var _ = Describe("the lock of a state", func() {
 			Expect(workspace.Destroy(ctx, prepared, s.vars())).To(Succeed())
 		},
 		Entry("is released when it is old", time.Hour, 2*time.Hour, true),
-		Entry("stays while it is young", time.Hour, time.Minute, false),
-		Entry("stays while it may be that of a host with a greater budget", time.Minute, 5*time.Minute, false),
-		Entry("stays when its time is in the future", time.Hour, -2*time.Hour, false),
-		Entry("stays for ever without a limit", time.Duration(0), 1000*time.Hour, false),
+		Entry("stays while it is young", kit.Slow(), time.Hour, time.Minute, false),
+		Entry("stays while it may be that of a host with a greater budget", kit.Slow(), time.Minute, 5*time.Minute, false),
+		Entry("stays when its time is in the future", kit.Slow(), time.Hour, -2*time.Hour, false),
+		Entry("stays for ever without a limit", kit.Slow(), time.Duration(0), 1000*time.Hour, false),
 	)
 
 	It("is released by an operator, whatever it is", func(ctx context.Context) {

@@ -11,6 +11,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 // reserved makes a site with a reservation, which its first machine made.
@@ -28,7 +29,7 @@ func reserved(ctx context.Context, kind string) (site, *tofu.Prepared, *tofu.Wor
 
 var _ = Describe("a reservation that is taken over", func() {
 	for _, kind := range []string{"local", "pg", "s3"} {
-		It("is not applied by who made it, and by who took it: "+kind, func(ctx context.Context) {
+		It("is not applied by who made it, and by who took it: "+kind, kit.SlowIf(kind != "pg"), func(ctx context.Context) {
 			s, prepared, first := reserved(ctx, kind)
 
 			second := open(ctx, s.machine(), "b-1")
@@ -45,7 +46,7 @@ var _ = Describe("a reservation that is taken over", func() {
 			Expect(string(state.Record)).To(Equal("record"))
 		})
 
-		It("made by another run after all was removed gives no outputs: "+kind, func(ctx context.Context) {
+		It("made by another run after all was removed gives no outputs: "+kind, kit.SlowIf(kind != "pg"), func(ctx context.Context) {
 			s, prepared, first := reserved(ctx, kind)
 			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
 
@@ -63,7 +64,7 @@ var _ = Describe("a reservation that is taken over", func() {
 			Expect(second.Apply(ctx, prepared, s.vars())).To(Succeed())
 		})
 
-		It("is not destroyed and not removed by who made it: "+kind, func(ctx context.Context) {
+		It("is not destroyed and not removed by who made it: "+kind, kit.SlowIf(kind != "pg"), func(ctx context.Context) {
 			s, prepared, first := reserved(ctx, kind)
 			Expect(first.Apply(ctx, prepared, s.vars())).To(Succeed())
 			Expect(first.Destroy(ctx, prepared, s.vars())).To(Succeed())
@@ -85,7 +86,7 @@ var _ = Describe("a reservation that is taken over", func() {
 			Expect(second.Remove(ctx, installation())).To(Succeed())
 		})
 
-		It("stays whose it is when that one was faster: "+kind, func(ctx context.Context) {
+		It("stays whose it is when that one was faster: "+kind, kit.SlowIf(kind != "pg"), func(ctx context.Context) {
 			s, prepared, first := reserved(ctx, kind)
 			second := open(ctx, s.machine(), "b-1")
 			DeferCleanup(second.Close)

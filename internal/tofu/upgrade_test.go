@@ -120,7 +120,7 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 			Expect(workspace.Remove(ctx, installation())).To(Succeed())
 			Expect(os.ReadDir(s.entries)).To(BeEmpty())
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion),
 	)
 
 	DescribeTable("is told by the state, also when another OpenTofu reads it",
@@ -128,7 +128,7 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 			Expect(workspace.Reserve(ctx, versioned(version), []byte("record"))).To(Succeed())
 			Expect(stateOf(ctx, workspace, installation()).TofuVersion).To(Equal(version))
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion),
 	)
 
 	DescribeTable("cannot go back",
@@ -173,7 +173,7 @@ var _ = Describe("an upgrade of OpenTofu", func() {
 			_, err := workspace.Plan(ctx, prepared, s.vars(), false)
 			refused(err)
 		},
-		Entry("to "+oldestVersion, oldestVersion), Entry("to "+middleVersion, middleVersion),
+		Entry("to "+oldestVersion, kit.Slow(), oldestVersion), Entry("to "+middleVersion, middleVersion),
 	)
 })
 
@@ -218,12 +218,12 @@ var _ = Describe("ReplaceProviders", func() {
 		Entry("under its name", tofuVersion, map[string]string{"registry.terraform.io/service-adapter/directory": renamed}),
 		Entry("under its name in the other registry", tofuVersion,
 			map[string]string{"registry.opentofu.org/service-adapter/directory": renamed, "registry.terraform.io/hashicorp/random": "a/b/c"}),
-		Entry("in two steps", tofuVersion, map[string]string{
+		Entry("in two steps", kit.Slow(), tofuVersion, map[string]string{
 			"registry.terraform.io/service-adapter/directory": "registry.terraform.io/middle/directory",
 			"registry.opentofu.org/middle/directory":          renamed,
 		}),
-		Entry("with "+middleVersion, middleVersion, map[string]string{"registry.terraform.io/service-adapter/directory": renamed}),
-		Entry("with "+oldestVersion, oldestVersion, map[string]string{"registry.terraform.io/service-adapter/directory": renamed}),
+		Entry("with "+middleVersion, kit.Slow(), middleVersion, map[string]string{"registry.terraform.io/service-adapter/directory": renamed}),
+		Entry("with "+oldestVersion, kit.Slow(), oldestVersion, map[string]string{"registry.terraform.io/service-adapter/directory": renamed}),
 	)
 
 	DescribeTable("starts nothing",
@@ -305,7 +305,7 @@ resource "directory_entry" "other" {
 			Expect(stateOf(ctx, workspace, i).Nonce).To(Equal(nonce))
 			Expect(filepath.Join(s.entries, "other")).NotTo(BeAnExistingFile())
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 
 	It("is the new one before the new template changes anything", func(ctx context.Context) {
@@ -353,7 +353,7 @@ resource "directory_entry" "other" {
 			Expect(workspace.Reserve(ctx, i, []byte("record"))).To(Succeed())
 			Expect(marks(ctx, i)).To(Equal([]any{"record", "", false, false}))
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 
 	DescribeTable("counts as applied when a template makes nothing",
@@ -367,6 +367,6 @@ resource "directory_entry" "other" {
 			Expect(marks(ctx, i)).To(Equal([]any{"record", "record", false, true}))
 			Expect(workspace.Remove(ctx, i)).To(Succeed())
 		},
-		Entry(oldestVersion, oldestVersion), Entry(middleVersion, middleVersion), Entry(tofuVersion, tofuVersion),
+		Entry(oldestVersion, kit.Slow(), oldestVersion), Entry(middleVersion, kit.Slow(), middleVersion), Entry(tofuVersion, tofuVersion),
 	)
 })

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -39,9 +41,9 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 	})
 
 	// cuts are the lengths to which a text is cut, -1 for a file that is missing.
-	cuts := func(text []byte) []int {
+	cuts := func(text []byte, step int) []int {
 		lengths := []int{-1}
-		for n := 0; n < len(text); n += 64 {
+		for n := 0; n < len(text); n += step {
 			lengths = append(lengths, n)
 		}
 		return lengths
@@ -63,8 +65,11 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 		}
 	}
 
+	// steps are the distances of the cuts.
+	steps := []TableEntry{Entry("each 64th byte", kit.Slow(), 64), Entry("a few", 1500)}
+
 	for _, before := range []string{complete, interrupted} {
-		It("is restored from its copy, wherever it was cut: "+before, func(ctx context.Context) {
+		DescribeTable("is restored from its copy, wherever it was cut: "+before, func(ctx context.Context, step int) {
 			b.site.restore(before)
 			text, err := os.ReadFile(state)
 			Expect(err).NotTo(HaveOccurred())
@@ -73,20 +78,20 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 			if before == complete {
 				Expect(backup).To(Equal(text), "the copy of what was made")
 			}
-			for _, length := range cuts(text) {
+			for _, length := range cuts(text, step) {
 				cut(before, length, backup)
 				got := b.unbind(ctx, "bind-1")
 				Expect(got.Exit).To(Equal(0), "cut to %d: %s", length, got.Stderr)
 				b.site.expectNothingLeft()
 			}
-		})
+		}, steps)
 
-		It("is unreadable without a copy, and never forgotten: "+before, func(ctx context.Context) {
+		DescribeTable("is unreadable without a copy, and never forgotten: "+before, func(ctx context.Context, step int) {
 			b.site.restore(before)
 			text, err := os.ReadFile(state)
 			Expect(err).NotTo(HaveOccurred())
 			made := b.site.resources()
-			for n, length := range cuts(text) {
+			for n, length := range cuts(text, step) {
 				backup := [][]byte{nil, {}, text[:len(text)/2]}[n%3]
 				cut(before, length, backup)
 				expectBroken(b.unbind(ctx, "bind-1"), "the state is missing, empty or cut off")
@@ -100,6 +105,6 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 			}
 			b.site.restore(before)
 			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		})
+		}, steps)
 	}
 })

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/hold"
 )
 
@@ -175,11 +176,11 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		}
 		together(work...)
 	},
-		Entry("a creation", nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
+		Entry("a creation", kit.Slow(), nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
 		Entry("a deletion", complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
-		Entry("a creation that fails", nothing, createBinding, func(b *broker) object {
+		Entry("a creation that fails", kit.Slow(), nothing, createBinding, func(b *broker) object {
 			return b.bindParameters("bind-1", object{"failure": diskFull})
 		}, 8),
-		Entry("the deletion of an interrupted creation", interrupted, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
+		Entry("the deletion of an interrupted creation", kit.Slow(), interrupted, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
 	)
 })

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,7 +24,7 @@ func (w *world) move(ctx context.Context, kind string) *machine {
 
 var _ = Describe("a backup", func() {
 	for _, encrypted := range []bool{false, true} {
-		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where they are deleted for real: encrypted %t", encrypted), func(ctx context.Context) {
+		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where they are deleted for real: encrypted %t", encrypted), kit.Slow(), func(ctx context.Context) {
 			w := newWorld(ctx, local)
 			if encrypted {
 				w.encrypt()

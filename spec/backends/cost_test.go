@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -78,6 +80,6 @@ var _ = Describe("the number of processes", func() {
 			Expect(m.processesFor(exits(1, func() answer { return m.call(ctx, createBinding, failing) }))).To(ConsistOf(cost.failing))
 			Expect(m.processesFor(func() answer { m.deploy(ctx); return answer{} })).To(BeEmpty())
 			w.expectNothingLeft()
-		}, Entry("with states in clear text", false), Entry("with encrypted states", true))
+		}, Entry("with states in clear text", false), Entry("with encrypted states", kit.Slow(), true))
 	}
 })

@@ -66,7 +66,7 @@ var _ = Describe("a disk that is full", func() {
 	})
 
 	for _, kind := range []string{local, pg, s3} {
-		It("while a resource is made gives no credentials that are not stored: "+kind, func(ctx context.Context) {
+		It("while a resource is made gives no credentials that are not stored: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			smallDisk(m.cache)

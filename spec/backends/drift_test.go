@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -26,7 +28,7 @@ func (w *world) rewrite(name string, change object) {
 
 var _ = Describe("Drift", func() {
 	for _, kind := range []string{local, pg, s3} {
-		It("is found in all that drifted and in nothing else, and nothing is written, on "+kind, func(ctx context.Context) {
+		It("is found in all that drifted and in nothing else, and nothing is written, on "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			if kind != local {
 				w.encrypt()

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
@@ -52,12 +54,12 @@ var _ = Describe("an errand that does not end as it should", func() {
 			w.remove(ctx)
 		}
 	},
-		Entry("the machine, before the first resource, pg", pg, beforeMake, theMachine),
+		Entry("the machine, before the first resource, pg", kit.Slow(), pg, beforeMake, theMachine),
 		Entry("the machine, after the first resource, pg", pg, afterMake, theMachine),
-		Entry("the machine, after the state was saved, pg", pg, afterApply, theMachine),
-		Entry("OpenTofu, after a resource was made, pg", pg, afterMake, theTofu),
-		Entry("the provider, after a resource was made, pg", pg, afterMake, theProvider),
-		Entry("the machine, after the first resource, s3", s3, afterMake, theMachine),
+		Entry("the machine, after the state was saved, pg", kit.Slow(), pg, afterApply, theMachine),
+		Entry("OpenTofu, after a resource was made, pg", kit.Slow(), pg, afterMake, theTofu),
+		Entry("the provider, after a resource was made, pg", kit.Slow(), pg, afterMake, theProvider),
+		Entry("the machine, after the first resource, s3", kit.Slow(), s3, afterMake, theMachine),
 	)
 
 	DescribeTable("because BOSH cancels it, has saved what is there before the agent kills it", func(ctx context.Context, ends bool) {
@@ -77,9 +79,9 @@ var _ = Describe("an errand that does not end as it should", func() {
 		}
 		expectMade(ctx, vm)
 		vm.delete(ctx)
-	}, Entry("when the provider ends what it does", true), Entry("when it does not", false))
+	}, Entry("when the provider ends what it does", true), Entry("when it does not", kit.Slow(), false))
 
-	It("because the backend is gone, saves the state when it is back", func(ctx context.Context) {
+	It("because the backend is gone, saves the state when it is back", kit.Slow(), func(ctx context.Context) {
 		begin(ctx, pg)
 		at := vm.point(afterMake)
 		at.Hold()
@@ -116,7 +118,7 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Expect(two.Wait().Exit).To(Equal(0))
 		Expect(w.outside()).To(HaveLen(2))
 		vm.delete(ctx)
-	}, Entry("on pg", pg), Entry("on s3", s3))
+	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 
 	It("because an update changes what is there, leaves bindings what they had until it has ended", func(ctx context.Context) {
 		begin(ctx, pg)
@@ -148,11 +150,11 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Expect(w.resources()).To(BeEmpty())
 		Expect(w.stored()).To(BeEmpty())
 	},
-		Entry("the machine, before it destroys", beforeClear, theMachine),
+		Entry("the machine, before it destroys", kit.Slow(), beforeClear, theMachine),
 		Entry("the machine, after it destroyed something", afterClear, theMachine),
-		Entry("the machine, at the end", afterDestroy, theMachine),
-		Entry("OpenTofu", afterClear, theTofu),
-		Entry("the provider", afterClear, theProvider),
+		Entry("the machine, at the end", kit.Slow(), afterDestroy, theMachine),
+		Entry("OpenTofu", kit.Slow(), afterClear, theTofu),
+		Entry("the provider", kit.Slow(), afterClear, theProvider),
 	)
 
 	It("because the backend is gone while it destroys, goes on with a repeat on another VM", func(ctx context.Context) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -77,5 +78,5 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 			Expect(w.stored()).To(BeEmpty(), "the store")
 		}
 		w.expectNothingLeft()
-	}, Entry("with states in clear text", false), Entry("with encrypted states", true))
+	}, Entry("with states in clear text", kit.Slow(), false), Entry("with encrypted states", true))
 })

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -257,14 +259,14 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		}
 	}
 
-	It("may be cut short at any request: a creation that fails", func(ctx context.Context) {
+	It("may be cut short at any request: a creation that fails", kit.Slow(), func(ctx context.Context) {
 		prepare(ctx, false)
 		parameters := m.bindParameters("bind-1", object{"failure": 1})
 		// To look, to reserve, to look and take over, to look and remove; each asks twice, to prepare and to run.
 		Expect(cutEverywhere(ctx, func() {}, createBinding, parameters)).To(BeNumerically(">=", 2*2*6))
 	})
 
-	It("may be cut short at any request: the deletion of an interrupted creation", func(ctx context.Context) {
+	It("may be cut short at any request: the deletion of an interrupted creation", kit.Slow(), func(ctx context.Context) {
 		prepare(ctx, true)
 		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
 		w.keep(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -107,16 +108,16 @@ var _ = Describe("a creation that is killed", func() {
 		}
 	},
 		// After a kill of the machine another one clears up, else the same one, at once.
-		Entry("the machine, before OpenTofu reserves", beforeReserve, theMachine, 41, s3),
-		Entry("the machine, after OpenTofu reserved", afterReserve, theMachine, 0, s3),
-		Entry("the machine, after the reservation", beforeApply, theMachine, 0, pg, s3),
+		Entry("the machine, before OpenTofu reserves", kit.Slow(), beforeReserve, theMachine, 41, s3),
+		Entry("the machine, after OpenTofu reserved", kit.Slow(), afterReserve, theMachine, 0, s3),
+		Entry("the machine, after the reservation", kit.Slow(), beforeApply, theMachine, 0, pg, s3),
 		Entry("the machine, before a resource is made", beforeMake, theMachine, 0, pg, s3),
 		Entry("the machine, after a resource was made", afterMake, theMachine, 0, pg, s3),
-		Entry("the machine, after the state was saved", afterApply, theMachine, 0, pg, s3),
-		Entry("OpenTofu, before it applies", beforeApply, theTofu, 0, pg, s3),
-		Entry("OpenTofu, after a resource was made", afterMake, theTofu, 0, pg, s3, gcs, azure),
-		Entry("the provider, before a resource is made", beforeMake, theProvider, 0, pg, s3),
-		Entry("the provider, after a resource was made", afterMake, theProvider, 0, pg, s3),
+		Entry("the machine, after the state was saved", kit.Slow(), afterApply, theMachine, 0, pg, s3),
+		Entry("OpenTofu, before it applies", kit.Slow(), beforeApply, theTofu, 0, pg, s3),
+		Entry("OpenTofu, after a resource was made", kit.Slow(), afterMake, theTofu, 0, pg, s3, gcs, azure),
+		Entry("the provider, before a resource is made", kit.Slow(), beforeMake, theProvider, 0, pg, s3),
+		Entry("the provider, after a resource was made", kit.Slow(), afterMake, theProvider, 0, pg, s3),
 	)
 
 	DescribeTable("while its OpenTofu goes on is waited for by another machine", func(ctx context.Context, kind string) {
@@ -134,7 +135,7 @@ var _ = Describe("a creation that is killed", func() {
 		Eventually(first.processes).Should(BeEmpty())
 		first.cleanUp(ctx)
 		w.expectNothingLeft()
-	}, Entry("on pg", pg), Entry("on s3", s3))
+	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 })
 
 // cleanUp has a machine that was killed look at what it left: files only.
@@ -165,10 +166,10 @@ var _ = Describe("a deletion that is killed", func() {
 			w.expectNothingLeft()
 		}
 	},
-		Entry("the machine, before a resource is removed", beforeClear, theMachine),
+		Entry("the machine, before a resource is removed", kit.Slow(), beforeClear, theMachine),
 		Entry("the machine, after a resource was removed", afterClear, theMachine),
-		Entry("the machine, after everything was removed", afterDestroy, theMachine),
-		Entry("the provider, after a resource was removed", afterClear, theProvider),
-		Entry("OpenTofu, before a resource is removed", beforeClear, theTofu),
+		Entry("the machine, after everything was removed", kit.Slow(), afterDestroy, theMachine),
+		Entry("the provider, after a resource was removed", kit.Slow(), afterClear, theProvider),
+		Entry("OpenTofu, before a resource is removed", kit.Slow(), beforeClear, theTofu),
 	)
 })

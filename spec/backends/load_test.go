@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -61,7 +62,7 @@ var _ = Describe("fifty bindings of ten instances", func() {
 		process.Together(atOnce, second...)
 		Expect(secrets).To(HaveLen(count))
 		w.expectNothingLeft()
-	}, Entry("on pg", pg), Entry("on s3", s3))
+	}, kit.Slow(), Entry("on pg", pg), Entry("on s3", s3))
 })
 
 // multiply fills the store with copies of the binding "copy-0000" in which only the id differs, and returns their number. It writes what
@@ -109,7 +110,7 @@ func copyTree(dir, from, to string) {
 
 var _ = Describe("two thousand bindings", func() {
 	for _, kind := range []string{local, pg, s3} {
-		It("can be stored, and one of them deleted: "+kind, func(ctx context.Context) {
+		It("can be stored, and one of them deleted: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			const many = 2000
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)

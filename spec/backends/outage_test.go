@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -14,7 +16,7 @@ var _ = Describe("a store that is down", func() {
 		// The server cannot be asked what is in it while it is down.
 		down := "the state backend " + kind + " cannot be used"
 
-		It("refuses creations and deletions, and loses nothing: "+kind, func(ctx context.Context) {
+		It("refuses creations and deletions, and loses nothing: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			secret := m.credentials(m.bind(ctx, "bind-1"))
@@ -31,7 +33,7 @@ var _ = Describe("a store that is down", func() {
 			w.expectNothingLeft()
 		})
 
-		It("while a resource is made leaves the state on the machine, for the next run to save: "+kind, func(ctx context.Context) {
+		It("while a resource is made leaves the state on the machine, for the next run to save: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			w.encrypt()
 			m := w.newMachine(ctx)
@@ -49,7 +51,7 @@ var _ = Describe("a store that is down", func() {
 			w.expectNothingLeft()
 		})
 
-		It("while a resource is made, on a machine that is lost with it, leaves what another machine clears: "+kind, func(ctx context.Context) {
+		It("while a resource is made, on a machine that is lost with it, leaves what another machine clears: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			first, second := w.newMachine(ctx), w.newMachine(ctx)
 			got := first.heldAt(afterMake, createBinding, first.bindParameters("bind-1"), func(int) { w.stop() })
@@ -69,7 +71,7 @@ var _ = Describe("a store that is down", func() {
 			w.expectNothingLeft()
 		})
 
-		It("after everything was made gives no credentials, and the next run clears: "+kind, func(ctx context.Context) {
+		It("after everything was made gives no credentials, and the next run clears: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) { w.stop() })
@@ -81,7 +83,7 @@ var _ = Describe("a store that is down", func() {
 			w.expectNothingLeft()
 		})
 
-		It("while a resource is removed lets the next run finish: "+kind, func(ctx context.Context) {
+		It("while a resource is removed lets the next run finish: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			m.credentials(m.bind(ctx, "bind-1"))

@@ -3,6 +3,8 @@ package backends_test
 import (
 	"context"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -27,5 +29,5 @@ var _ = Describe("a backend of which the adapter knows nothing", func() {
 		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		first.cleanUp(ctx)
 		w.expectNothingLeft()
-	}, Entry("gcs", gcs), Entry("azurerm", azure))
+	}, Entry("gcs", gcs), Entry("azurerm", kit.Slow(), azure))
 })

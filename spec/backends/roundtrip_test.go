@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,7 +18,7 @@ import (
 var _ = Describe("a binding", func() {
 	for _, kind := range []string{local, pg, s3, gcs, azure} {
 		for _, encrypted := range []bool{false, true} {
-			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind, encrypted), func(ctx context.Context) {
+			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind, encrypted), kit.SlowIf(kind != pg), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				if encrypted {
 					w.encrypt()
@@ -130,7 +131,7 @@ var _ = Describe("two machines that create one binding", func() {
 			Expect(machines[1].unbind(ctx, id).Exit).To(Equal(0))
 		}
 		w.expectNothingLeft()
-	}, Entry("on pg", pg), Entry("on s3", s3))
+	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 
 	DescribeTable("and one that may not wait are told who holds the lock", func(ctx context.Context, kind, holder string) {
 		w := newWorld(ctx, kind)
@@ -144,7 +145,7 @@ var _ = Describe("two machines that create one binding", func() {
 		second.set(object{"budget": "45s"})
 		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		w.expectNothingLeft()
-	}, Entry("on pg", pg, "another run"), Entry("on s3", s3, "root@"))
+	}, Entry("on pg", pg, "another run"), Entry("on s3", kit.Slow(), s3, "root@"))
 })
 
 var _ = Describe("a clock that jumps", func() {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -68,7 +70,7 @@ func (w *world) damage(ctx context.Context, id, text string) {
 // The scenarios of docs/operations.md#broken-states, each cured without a loss: in the end nothing is left of the binding.
 var _ = Describe("A broken state:", func() {
 	for _, kind := range []string{local, pg} {
-		Context("on "+kind, func() {
+		Context("on "+kind, kit.SlowIf(kind != pg), func() {
 			var w *world
 			var m *machine
 			var secret any
@@ -239,7 +241,7 @@ var _ = Describe("A broken state:", func() {
 		w.expectNothingLeft()
 	})
 
-	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside", func(ctx context.Context) {
+	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside", kit.Slow(), func(ctx context.Context) {
 		w := newWorld(ctx, s3)
 		m := w.newMachine(ctx)
 		m.credentials(m.bind(ctx, "bind-1"))

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -52,7 +54,7 @@ func (w *world) counted() (address string, of func(command func()) traffic) {
 }
 
 var _ = Describe("a binding among many in s3", func() {
-	It("costs as much as the first one", func(ctx context.Context) {
+	It("costs as much as the first one", kit.Slow(), func(ctx context.Context) {
 		const others, pageSize = 2100, 1000
 		w := newWorld(ctx, s3)
 		m := w.bareMachine()

@@ -2,8 +2,8 @@
 // need no OpenTofu. A change that is meant to change nothing changes none of the answers.
 //
 // testdata/answers.txt has a line for each request with the exit code and the beginnings of the checksums of standard output and standard
-// error. UPDATE=1 writes it. With CORPUS_REFERENCE=PROGRAM the requests go to another build of the adapter as well, and the first
-// differences are shown whole.
+// error. UPDATE=1 writes it. Without SPECS=all one request in ten is made. With CORPUS_REFERENCE=PROGRAM the requests go to another build
+// of the adapter as well, and the first differences are shown whole.
 package corpus_test
 
 import (
@@ -23,6 +23,7 @@ import (
 
 	"service-adapter/adapter"
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 )
 
 // requests is how many requests there are; every second one updates what the one before it created.
@@ -56,7 +57,11 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-	for number := 0; number < requests; number += 2 {
+	distance := 2
+	if !kit.All() && os.Getenv("UPDATE") == "" {
+		distance = 20
+	}
+	for number := 0; number < requests; number += distance {
 		next <- number
 	}
 	close(next)
@@ -67,7 +72,7 @@ func TestAnswers(t *testing.T) {
 	compare(t, strings.Join(lines, "\n")+"\n")
 }
 
-// compare holds the answers against those that are kept.
+// compare holds the answers against those that are kept. The line of a request that was not made is empty.
 func compare(t *testing.T, got string) {
 	const file = "testdata/answers.txt"
 	if os.Getenv("UPDATE") != "" {
@@ -82,7 +87,7 @@ func compare(t *testing.T, got string) {
 	want := strings.Split(string(kept), "\n")
 	different := 0
 	for n, line := range strings.Split(got, "\n") {
-		if n >= len(want) || line != want[n] {
+		if line != "" && (n >= len(want) || line != want[n]) {
 			if different++; different <= 5 {
 				t.Errorf("the answer to request %d is another one: %s", n, line)
 			}

@@ -92,7 +92,7 @@ func (n *redisNodes) form(ctx context.Context, replicas int, nodes ...string) (s
 }
 
 var _ = Describe("The example redis-cluster", func() {
-	It("has tests that pass", func(ctx context.Context) {
+	It("has tests that pass", kit.Slow(), func(ctx context.Context) {
 		b := newCluster()
 		got, err := binary.Adapter{Path: adapterBinary, Dir: b.dir, Env: []string{"TMPDIR=" + b.dir, "HOME=" + b.dir}}.Run(ctx, "", "pak", "test", filepath.Join(b.dir, "pak"))
 		Expect(err).NotTo(HaveOccurred())
@@ -100,7 +100,7 @@ var _ = Describe("The example redis-cluster", func() {
 		Expect(got.Stderr).To(HaveSuffix("5 passed, 0 failed\n"))
 	})
 
-	It("is formed by its errand, once, and apps write and move to other bindings", func(ctx context.Context) {
+	It("is formed by its errand, once, and apps write and move to other bindings", kit.Slow(), func(ctx context.Context) {
 		b := newCluster()
 		made := b.deploy(ctx, object{"masters": 3, "replicas": 1})
 		Expect(made.group(0)).To(HaveKeyWithValue("instances", 6))

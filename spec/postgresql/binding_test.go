@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 )
 
 // unavailable is what the user reads while the server cannot be reached.
@@ -112,7 +113,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.workspaces()).To(BeEmpty())
 	})
 
-	It("never touches a role that is not the binding's", func(ctx context.Context) {
+	It("never touches a role that is not the binding's", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, "")
 		Expect(administrate(ctx, "postgres", `CREATE ROLE "b-bind-mine" LOGIN`)).To(Succeed())
 		DeferCleanup(administrate, "postgres", `DROP ROLE "b-bind-mine"`)
@@ -124,7 +125,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.workspaces()).To(BeEmpty())
 	})
 
-	It("makes and deletes many bindings at once", func(ctx context.Context) {
+	It("makes and deletes many bindings at once", kit.Slow(), func(ctx context.Context) {
 		const count = 4
 		s := newSite(ctx, "")
 		var wait sync.WaitGroup
@@ -161,7 +162,7 @@ var _ = Describe("a bind that is killed after the role was made", func() {
 		Expect(s.workspaces()).To(BeEmpty())
 	})
 
-	It("is made anew by the next create-binding", func(ctx context.Context) {
+	It("is made anew by the next create-binding", kit.Slow(), func(ctx context.Context) {
 		Expect(sql(ctx, s.bound(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
 		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())

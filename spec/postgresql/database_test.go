@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -90,7 +92,7 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0), "it is idempotent")
 	})
 
-	It("needs no administrator of yesterday", func(ctx context.Context) {
+	It("needs no administrator of yesterday", kit.Slow(), func(ctx context.Context) {
 		s.provisioned(ctx, nil)
 		s.bound(ctx, "bind-1", nil)
 		old := server.Password
@@ -152,7 +154,7 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.operate(ctx, "instance", "destroy", "--force", s.ID).Exit).To(Equal(0))
 		s.expectNothing(ctx)
 		Expect(filepath.Join(dir, "held")).NotTo(BeAnExistingFile())
-	}, Entry("with the adapter alone", theAdapter), Entry("with OpenTofu", everything))
+	}, Entry("with the adapter alone", kit.Slow(), theAdapter), Entry("with OpenTofu", everything))
 })
 
 var _ = Describe("importing a database that was made by hand", func() {
@@ -219,9 +221,9 @@ var _ = Describe("importing a database that was made by hand", func() {
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
 		s.expectNothingPending(ctx)
-	}, Entry("with the adapter alone", theAdapter), Entry("with OpenTofu", everything))
+	}, Entry("with the adapter alone", kit.Slow(), theAdapter), Entry("with OpenTofu", everything))
 
-	It("is refused for one that another instance has", func(ctx context.Context) {
+	It("is refused for one that another instance has", kit.Slow(), func(ctx context.Context) {
 		s.provisioned(ctx, object{"existing_database": hand})
 		other := newShared("")
 		Expect(other.refused(ctx, object{"existing_database": hand}, `The database in parameter "existing_database" belongs to another service instance`)).
@@ -247,5 +249,5 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
 			"the database of parameter existing_database is none that may be taken over")
 		expectAsBefore(ctx)
-	}, Entry("the server's own", "postgres"), Entry("a longer name", "my_HAND"), Entry("two lines", "HAND\npostgres"))
+	}, Entry("the server's own", "postgres"), Entry("a longer name", kit.Slow(), "my_HAND"), Entry("two lines", kit.Slow(), "HAND\npostgres"))
 })

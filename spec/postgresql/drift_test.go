@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/broker"
 )
 
@@ -57,7 +58,7 @@ var _ = Describe("Drift", func() {
 		Expect(s.workspaces()).To(BeEmpty())
 	})
 
-	It("of a database is found, planned without a change, and taken back", func(ctx context.Context) {
+	It("of a database is found, planned without a change, and taken back", kit.Slow(), func(ctx context.Context) {
 		s := newShared("")
 		s.provisioned(ctx, nil)
 		run := func(exit int, arguments ...string) broker.Answer {

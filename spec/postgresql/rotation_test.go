@@ -3,6 +3,8 @@ package postgresql_test
 import (
 	"context"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -46,7 +48,7 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		Expect(s.unbind(ctx, "bind-new").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
 	},
-	Entry("of postgresql", func(ctx context.Context) *site { return newSite(ctx, "") }),
+	Entry("of postgresql", kit.Slow(), func(ctx context.Context) *site { return newSite(ctx, "") }),
 	Entry("of postgresql-database", func(ctx context.Context) *site {
 		s := newShared("")
 		s.provisioned(ctx, nil)

@@ -102,7 +102,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})
 
-	It("asks the nodes of a cluster one after the other", func(ctx context.Context) {
+	It("asks the nodes of a cluster one after the other", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, topology{
 			plan: cluster, properties: object{"nodes": 3, "tls": false, "port": server.Port, "management_port": server.ManagementPort},
 			hosts: []string{"127.0.0.2", "127.0.0.3", server.Host}, // nobody listens on the first two
@@ -166,8 +166,8 @@ var _ = Describe("the example rabbitmq", func() {
 	},
 		Entry("of a policy that RabbitMQ does not know",
 			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}}, `RabbitMQ refuses a policy of parameter "policies"`),
-		Entry("of a policy without a pattern", object{"policies": object{"p": object{"definition": object{"max-length": 1}}}}, "RabbitMQ refuses a policy"),
-		Entry("of a policy that is a text", object{"policies": object{"p": "PUT"}}, "RabbitMQ refuses a policy"),
+		Entry("of a policy without a pattern", kit.Slow(), object{"policies": object{"p": object{"definition": object{"max-length": 1}}}}, "RabbitMQ refuses a policy"),
+		Entry("of a policy that is a text", kit.Slow(), object{"policies": object{"p": "PUT"}}, "RabbitMQ refuses a policy"),
 		Entry("of a policy that leads elsewhere", object{"policies": object{"..": object{}}}, "policies"),
 		Entry("of a policy of two lines", object{"policies": object{"p\nq": object{}}}, "policies"),
 		Entry("of the vhost of another binding", object{"vhost": "b-bind-2"}, `parameter "vhost" must not begin`),
@@ -175,7 +175,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Entry("of the vhost of the administrator", object{"vhost": "/"}, "vhost"),
 	)
 
-	It("deletes a binding after the administrator's password was rotated, whatever it is made of", func(ctx context.Context) {
+	It("deletes a binding after the administrator's password was rotated, whatever it is made of", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		s.bound(ctx, "bind-1", nil)
 		old := server.Password

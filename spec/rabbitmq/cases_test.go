@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("the cases of the pak", func() {
-	It("pass, with a server that they start themselves", func(ctx context.Context) {
+	It("pass, with a server that they start themselves", kit.Slow(), func(ctx context.Context) {
 		played, err := broker.Adapter{Path: adapterBinary, Dir: shared}.Run(ctx, "", "pak", "test", kit.Path("examples", "rabbitmq"),
 			"--binary", "tofu="+kit.OpenTofu(GinkgoT(), kit.Newest))
 		Expect(err).NotTo(HaveOccurred())

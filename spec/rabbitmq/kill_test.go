@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
 )
 
@@ -76,7 +77,7 @@ func (g *gate) killed(s *site, request, command string, parameters object, look 
 
 var _ = Describe("a bind that is killed", func() {
 	for _, request := range []string{"PUT /api/vhosts/", "PUT /api/users/", "PUT /api/permissions/"} {
-		Describe("after "+request, func() {
+		Describe("after "+request, kit.SlowIf(request != "PUT /api/users/"), func() {
 			var (
 				g *gate
 				s *site
@@ -119,6 +120,6 @@ var _ = DescribeTable("an unbind that is killed is finished by the next", func(c
 	Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
 	Expect(s.workspaces()).To(BeEmpty())
 },
-	Entry("after the user is gone", "DELETE /api/users/"),
+	Entry("after the user is gone", kit.Slow(), "DELETE /api/users/"),
 	Entry("after the vhost is gone", "DELETE /api/vhosts/"),
 )

@@ -162,7 +162,7 @@ func instance() *odb.Instance {
 }
 
 var _ = Describe("A release of the source", func() {
-	It("is compiled with vendored modules and the operator's Go, without network", func(ctx context.Context) {
+	It("is compiled with vendored modules and the operator's Go, without network", kit.Slow(), func(ctx context.Context) {
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 		Expect(maker.Stage(ctx, maker.Content{Repository: kit.Path(), Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH}, dir)).To(Succeed())
 		writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")

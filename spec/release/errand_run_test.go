@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/broker"
 	"service-adapter/spec/kit/hold"
 )
@@ -184,7 +185,7 @@ func (l *landscape) errand(v *vm, job string, during ...func()) broker.Answer {
 	return got
 }
 
-var _ = Describe("The installed release, whose errands provision", Ordered, func() {
+var _ = Describe("The installed release, whose errands provision", Ordered, kit.Slow(), func() {
 	var l *landscape
 	var v *vm // on which the errands run
 

@@ -91,7 +91,7 @@ var _ = Describe("The job destroy-instances", func() {
 		Expect(render(ctx, "destroy-instances", properties{})[file]).To(MatchYAML("{}"))
 	})
 
-	It("renders every text as it is", func(ctx context.Context) {
+	It("renders every text as it is", kit.Slow(), func(ctx context.Context) {
 		for _, text := range hostile() {
 			given := directorProperties()
 			given["client_secret"] = text

@@ -103,7 +103,7 @@ var _ = Describe("The release directory", func() {
 		}
 	})
 
-	It("gives the BOSH CLI a release of the source with the operator's Go", func(ctx context.Context) {
+	It("gives the BOSH CLI a release of the source with the operator's Go", kit.Slow(), func(ctx context.Context) {
 		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
 		cli.vendorGo(ctx, root)
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")

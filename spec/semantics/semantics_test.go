@@ -7,14 +7,16 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"service-adapter/spec/kit"
 )
 
 var _ = Describe("a case", func() {
-	for _, c := range mustRead(func() []recorded {
+	for n, c := range mustRead(func() []recorded {
 		answers = readAnswers()
 		return append(readRecorded(), readDecisions()...)
 	}) {
-		It(c.ID, Label(c.Group), func() {
+		It(c.ID, Label(c.Group), kit.SlowIf(isSlow(n)), func() {
 			expected, err := c.expectations()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(outcomes[c.ID]).To(HaveLen(len(c.Steps)), "it was not played to its end")
@@ -50,7 +52,7 @@ var _ = Describe(wholeSuite, func() {
 		}
 	})
 
-	It("has answers only for cases that there are", func() {
+	It("has answers only for cases that there are", kit.Slow(), func() {
 		Expect(slices.Collect(maps.Keys(outcomes))).To(ContainElements(slices.Collect(maps.Keys(answers))))
 	})
 
@@ -67,7 +69,7 @@ var _ = Describe(wholeSuite, func() {
 		}
 	})
 
-	It("counts the cases", func() {
+	It("counts the cases", kit.Slow(), func() {
 		table := countTable(slices.DeleteFunc(readRecorded(), func(c recorded) bool { return c.file != published }))
 		AddReportEntry("recorded cases", table)
 		Expect(compatibility()).To(ContainSubstring(table))
