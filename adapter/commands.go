@@ -123,13 +123,7 @@ func (s *session) generateManifest(
 	}
 	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
 	defer cancel()
-	result, err := s.generator(request.Pak).Generate(ctx, *request)
-	if err != nil {
-		return nil, err
-	}
-	return &serviceadapter.MarshalledGenerateManifest{
-		Manifest: result.Manifest, ODBManagedSecrets: result.Secrets, Configs: result.Configs, Labels: result.Labels,
-	}, nil
+	return s.generator(request.Pak).Generate(ctx, *request)
 }
 
 // completeManifest chooses service and plan of a generate-manifest, and adds what the adapter knows. size is that of the body in bytes.

@@ -71,7 +71,7 @@ func (w *world) install(dir string) {
 func (w *world) secure(on bool) { w.generator.Secure = &on }
 
 // generate makes the manifest as the adapter does, from what the broker sends.
-func (w *world) generate(c call) (*manifestgen.Result, error) {
+func (w *world) generate(c call) (*serviceadapter.MarshalledGenerateManifest, error) {
 	GinkgoHelper()
 	return w.generator.Generate(context.Background(), w.request(c))
 }
@@ -134,17 +134,15 @@ func brokerPlan(raw map[string]any) serviceadapter.Plan {
 }
 
 // deploy does what the broker does with a result.
-func (w *world) deploy(result *manifestgen.Result) {
+func (w *world) deploy(result *serviceadapter.MarshalledGenerateManifest) {
 	GinkgoHelper()
-	product, err := json.Marshal(serviceadapter.MarshalledGenerateManifest{
-		Manifest: result.Manifest, ODBManagedSecrets: result.Secrets, Configs: result.Configs, Labels: result.Labels,
-	})
+	product, err := json.Marshal(result)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.instance.Deploy(string(product))).To(Succeed())
 }
 
 // must generates and deploys.
-func (w *world) must(c call) *manifestgen.Result {
+func (w *world) must(c call) *serviceadapter.MarshalledGenerateManifest {
 	GinkgoHelper()
 	result, err := w.generate(c)
 	Expect(err).NotTo(HaveOccurred())
@@ -165,7 +163,7 @@ func (w *world) expectNoPendingChanges() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(odb.SameManifests(w.instance.Manifest, result.Manifest)).To(BeTrue(), result.Manifest)
 	Expect(updateBlock.ReplaceAllString(result.Manifest, "")).To(Equal(updateBlock.ReplaceAllString(w.instance.Manifest, "")))
-	Expect(result.Secrets).To(BeEmpty())
+	Expect(result.ODBManagedSecrets).To(BeEmpty())
 }
 
 // tree decodes the deployed manifest.

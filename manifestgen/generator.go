@@ -81,18 +81,6 @@ type Request struct {
 	UAAClient map[string]any
 }
 
-// Result is what the broker gets.
-type Result struct {
-	// Manifest is the YAML text.
-	Manifest string
-	// Secrets are the values of the manifest's ((odb_secret:NAME)) references.
-	Secrets map[string]any
-	// Configs are BOSH configs by type.
-	Configs map[string]string
-	// Labels are the instance's metadata labels.
-	Labels map[string]any
-}
-
 // input is what all steps of a call start from. No step changes it, but that preparing finds out which inputs are secrets of bosh, and how
 // large the groups of the plan are.
 type input struct {
@@ -147,9 +135,10 @@ type prepared struct {
 	generated map[string]bool
 }
 
-// Generate makes the manifest. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
+// Generate makes what the broker gets: the manifest as YAML, the values of its ((odb_secret:NAME)) references, BOSH configs by type, and the
+// instance's metadata labels. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
 // the service has neither a BOSH manifest nor a provision template.
-func (g *Generator) Generate(ctx context.Context, request Request) (*Result, error) {
+func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadapter.MarshalledGenerateManifest, error) {
 	bosh := request.Service.Provision.Bosh
 	if bosh == nil && !hasTemplate(request.Service) {
 		return nil, fmt.Errorf("service %q has neither a provision.bosh section nor a provision template: %w",

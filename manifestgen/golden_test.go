@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 	"github.com/rogpeppe/go-internal/txtar"
 	"gopkg.in/yaml.v3"
 
@@ -99,7 +100,7 @@ func (w *world) play(s step, files map[string]string) string {
 	if s.Check {
 		same, err := odb.SameManifests(w.instance.Manifest, result.Manifest)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(result.Secrets).To(BeEmpty())
+		Expect(result.ODBManagedSecrets).To(BeEmpty())
 		if same {
 			return "no pending changes\n"
 		}
@@ -158,7 +159,7 @@ func (w *world) configure(s step, files map[string]string) {
 }
 
 // show renders a result. Generated passwords are masked.
-func (w *world) show(result *manifestgen.Result) string {
+func (w *world) show(result *serviceadapter.MarshalledGenerateManifest) string {
 	GinkgoHelper()
 	tree := decode(result.Manifest)
 	delete(tree, "brokerpak")
@@ -173,12 +174,12 @@ func (w *world) show(result *manifestgen.Result) string {
 	shown := *known
 	shown.Pak, shown.PakVersion, shown.Service, shown.ServiceID, shown.Plan, shown.Deployment = "", "", "", "", "", ""
 	section("--- record", shown)
-	section("--- secrets", result.Secrets)
+	section("--- secrets", result.ODBManagedSecrets)
 	for _, kind := range value.Keys(result.Configs) {
 		text += "--- " + kind + " config\n" + result.Configs[kind]
 	}
 	section("--- labels", result.Labels)
-	for _, password := range w.generated(known, result.Secrets) {
+	for _, password := range w.generated(known, result.ODBManagedSecrets) {
 		text = strings.ReplaceAll(text, password, "GENERATED")
 	}
 	return strings.ReplaceAll(text, `: "GENERATED"`, ": GENERATED") // those with a leading digit are quoted

@@ -120,7 +120,7 @@ var _ = Describe("a provision template", func() {
 		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
 		Expect(tofu.asked[0].InstanceID).To(Equal("one"))
 		Expect(tofu.asked[0].Known).To(BeFalse())
-		Expect(result.Secrets).To(Equal(map[string]any{"password": "s3cret"}))
+		Expect(result.ODBManagedSecrets).To(BeEquivalentTo(map[string]any{"password": "s3cret"}))
 		Expect(result.Labels).To(Equal(map[string]any{"host": "h.example.com"}))
 		Expect(result.Manifest).NotTo(ContainSubstring("s3cret"))
 		stored := "((/odb/" + w.service.ID + "/service-instance_one/password))"
@@ -141,24 +141,24 @@ var _ = Describe("a provision template", func() {
 	It("asks the broker to store a sensitive output again only when it changed", func() {
 		w.must(call{})
 		tofu.answer.Changed = false
-		Expect(w.must(call{}).Secrets).To(BeEmpty())
+		Expect(w.must(call{}).ODBManagedSecrets).To(BeEmpty())
 		tofu.answer.Outputs["password"], tofu.answer.Changed = "changed", true
-		Expect(w.must(call{}).Secrets).To(Equal(map[string]any{"password-2": "changed"}))
+		Expect(w.must(call{}).ODBManagedSecrets).To(BeEquivalentTo(map[string]any{"password-2": "changed"}))
 		w.expectNoPendingChanges()
 		Expect(details()).To(HaveKeyWithValue("password", "changed"))
 	})
 
 	It("stores a sensitive output again when an upgrade, which gets no secrets, ran OpenTofu", func() {
 		w.must(call{})
-		Expect(w.must(call{Upgrade: true}).Secrets).To(HaveLen(1))
+		Expect(w.must(call{Upgrade: true}).ODBManagedSecrets).To(HaveLen(1))
 		tofu.answer.Changed = false
-		Expect(w.must(call{Upgrade: true}).Secrets).To(BeEmpty())
+		Expect(w.must(call{Upgrade: true}).ODBManagedSecrets).To(BeEmpty())
 		w.expectNoPendingChanges()
 	})
 
 	It("keeps sensitive outputs in the manifest where the broker stores no secrets", func() {
 		w.secure(false)
-		Expect(w.must(call{}).Secrets).To(BeEmpty())
+		Expect(w.must(call{}).ODBManagedSecrets).To(BeEmpty())
 		Expect(properties()).To(HaveKeyWithValue("password", "s3cret"))
 		Expect(details()).To(HaveKeyWithValue("password", "s3cret"))
 		w.expectNoPendingChanges()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
 	"service-adapter/brokerpak/expr"
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
@@ -13,7 +15,7 @@ import (
 )
 
 // render makes the texts of the result.
-func render(in *input, p *prepared, variables variables) (*Result, error) {
+func render(in *input, p *prepared, variables variables) (*serviceadapter.MarshalledGenerateManifest, error) {
 	manifest, err := renderManifest(in, p, variables)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func render(in *input, p *prepared, variables variables) (*Result, error) {
 			return nil, fmt.Errorf("checking the manifest of service %q: %w", in.Service.Name, err)
 		}
 	}
-	return &Result{Manifest: text, Secrets: p.secrets.returned(used), Configs: configs, Labels: labels}, nil
+	return &serviceadapter.MarshalledGenerateManifest{Manifest: text, ODBManagedSecrets: p.secrets.returned(used), Configs: configs, Labels: labels}, nil
 }
 
 // renderManifest interpolates the service's template, completes it, and checks its references.
