@@ -3,12 +3,10 @@ package adapter
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 
 	"service-adapter/binding"
-	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
 )
 
@@ -75,32 +73,6 @@ func (o *Operator) IsLocal() bool { return o.session.config.State.Type == localB
 // DeleteBinding deletes a binding as the broker does, with the inputs that it was made with. The error is lifecycle.ErrNotStored when
 // there is none. It is an error when the binding is in another condition than only, unless that is empty.
 func (o *Operator) DeleteBinding(ctx context.Context, id string, only ...lifecycle.Condition) error {
-	return auditor{o.session}.change(ctx, lifecycle.Entry{Kind: lifecycle.Binding, ID: id}, func(found func(lifecycle.Entry)) error {
-		return o.deleteBinding(ctx, binding.Request{BindingID: id, Only: only, Found: found})
-	})
-}
-
-func (o *Operator) deleteBinding(ctx context.Context, request binding.Request) error {
 	binder := &binding.Binder{Manager: o.Manager}
-	err := binder.Delete(ctx, request)
-	if !errors.Is(err, lifecycle.ErrNotStored) {
-		if errors.Is(err, fault.ErrBindingNotFound) {
-			return nil // its state is gone, and what it was about was gone before
-		}
-		return err
-	}
-	stored, readErr := o.Read(ctx, lifecycle.Binding, request.BindingID) // the name of its workspace may have been given
-	switch {
-	case errors.Is(readErr, lifecycle.ErrNotStored):
-		return err
-	case readErr != nil:
-		return readErr
-	case stored.Record == nil:
-		return errors.New(stored.Error)
-	case stored.ID == request.BindingID:
-		return err // it was made since
-	default:
-		request.BindingID = stored.ID
-		return o.deleteBinding(ctx, request)
-	}
+	return binder.DeleteStored(ctx, id, only...)
 }

@@ -42,8 +42,6 @@ type Request struct {
 	Body       map[string]any
 	Parameters map[string]any
 
-	// Only are the conditions in which an operator wants a binding to be deleted; none means any.
-	Only []lifecycle.Condition
 	// Found, which may be nil, is told what is stored of a binding that is to be deleted.
 	Found func(lifecycle.Entry)
 

@@ -92,13 +92,31 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 	if r.Found != nil {
 		r.Found(record.Entry())
 	}
-	if err := lifecycle.CheckCondition(lifecycle.ConditionOf(state, record), r.Only); err != nil {
-		return err
-	}
 	if err := b.destroy(ctx, r, space, state, record); err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
 	return nil
+}
+
+// DeleteStored deletes a binding for an operator, who knows no instance: with the inputs that it was made with, in the given conditions only,
+// or in any. The name of its workspace is an id, too. The error is lifecycle.ErrNotStored when there is none.
+func (b *Binder) DeleteStored(ctx context.Context, id string, only ...lifecycle.Condition) (err error) {
+	for range attempts {
+		err = b.OnStored(ctx, lifecycle.Binding, id, only, func(ctx context.Context, space *tofu.Workspace, stored *lifecycle.Stored) error {
+			if stored.Record == nil {
+				return errors.New(stored.Error)
+			}
+			err := b.destroy(ctx, &Request{}, space, stored.State, stored.Record)
+			if errors.Is(err, fault.ErrBindingNotFound) {
+				return nil // its state is gone, and what it was about was gone before
+			}
+			return err
+		})
+		if !errors.Is(err, tofu.ErrExists) {
+			return err
+		}
+	}
+	return err
 }
 
 // destroy destroys what a state records, with the inputs as they are now. The error has the meaning that bind.errors gives it; that

@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/binding"
 	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
@@ -68,8 +67,10 @@ var _ = Describe("deleting a binding", func() {
 		s := created(ctx, bind(`${bosh.host("server")}`))
 		accept("10.0.8.5")
 		s.view = nil
-		Expect(s.Delete(ctx, binding.Request{BindingID: s.id, Only: []lifecycle.Condition{lifecycle.Creating}})).To(MatchError("it is complete by now"))
-		deleted(ctx, s)
+		Expect(s.DeleteStored(ctx, s.id, lifecycle.Creating)).To(MatchError("it is complete by now"))
+		Expect(s.DeleteStored(ctx, s.id, lifecycle.Creating, lifecycle.Complete)).To(Succeed(), s.logs.String())
+		Expect(s.files()).To(BeEmpty())
+		Expect(s.DeleteStored(ctx, s.id)).To(MatchError(lifecycle.ErrNotStored))
 		Expect(s.logs.String()).NotTo(ContainSubstring("keeps its recorded value"))
 		Expect(s.delete(ctx)).To(And(MatchError(fault.ErrBindingNotFound), MatchError(lifecycle.ErrNotStored)))
 	})
@@ -183,6 +184,11 @@ var _ = Describe("deleting a binding", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.WriteFile(filepath.Join(s.entries, "gone"), nil, 0o600)).To(Succeed())
 		Expect(s.delete(ctx)).To(MatchError(fault.ErrBindingNotFound))
+		Expect(states()).To(BeEmpty())
+
+		_, err = s.create(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.DeleteStored(ctx, s.id)).To(Succeed(), "an operator wants no more")
 		Expect(states()).To(BeEmpty())
 	})
 

@@ -21,8 +21,8 @@ func (m *Manager) audited(ctx context.Context, kind Kind, id string, change func
 	return m.Audit(ctx, Entry{Kind: kind, ID: id}, change)
 }
 
-// onStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time.
-func (m *Manager) onStored(
+// OnStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time.
+func (m *Manager) OnStored(
 	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
 ) error {
 	return m.audited(ctx, kind, id, func(found func(Entry)) error {
@@ -34,7 +34,7 @@ func (m *Manager) onStored(
 		}
 		defer m.Close(space)
 		defer func() { found(stored.Entry) }()
-		if err := CheckCondition(stored.Condition, only); err != nil {
+		if err := checkCondition(stored.Condition, only); err != nil {
 			return err
 		}
 		return work(ctx, space, stored)
@@ -72,7 +72,7 @@ func (m *Manager) onWorkspace(
 // It returns what was dropped.
 func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
 	var dropped *Stored
-	err := m.onStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+	err := m.OnStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
 		dropped = stored
 		reader, err := m.Reader(ctx, nil)
 		if err != nil {
@@ -139,7 +139,7 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 // made with.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upgraded, error) {
 	var done *Upgraded
-	err := m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+	err := m.OnStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
 		if stored.Record == nil {
 			return errors.New(stored.Error)
 		}
@@ -164,9 +164,9 @@ func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upg
 	return done, err
 }
 
-// CheckCondition refuses what is in none of the conditions, of which none means any: what was listed as unfinished may have been under
+// checkCondition refuses what is in none of the conditions, of which none means any: what was listed as unfinished may have been under
 // way, and be finished by now.
-func CheckCondition(found Condition, only []Condition) error {
+func checkCondition(found Condition, only []Condition) error {
 	if len(only) == 0 || slices.Contains(only, found) {
 		return nil
 	}
@@ -176,7 +176,7 @@ func CheckCondition(found Condition, only []Condition) error {
 // DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any. An error
 // names the resources that are left.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
-	return m.onStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+	return m.OnStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
 		if stored.Record == nil {
 			return errors.New(stored.Error)
 		}
@@ -240,7 +240,7 @@ func onTemplate(
 	ctx context.Context, m *Manager, kind Kind, id string,
 	work func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error,
 ) error {
-	return m.onStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
+	return m.OnStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
 		if stored.Record == nil {
 			return errors.New(stored.Error)
 		}
