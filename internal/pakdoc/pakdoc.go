@@ -95,8 +95,9 @@ func dataImage(url string) htmltemplate.URL {
 // become markup. The same pak gives the same bytes.
 func Markdown(pak *brokerpak.Pak) (string, error) {
 	functions := template.FuncMap{
-		"angled": angled, "code": codeSpan, "codes": codes, "escape": escape, "fence": fence, "json": literal, "remarks": remarks,
-		"sets": setsAll, "spans": spans, "table": table,
+		"angled": angled, "code": codeSpan, "codes": codes, "description": description, "escape": escape, "fence": fence, "json": literal,
+		"remarks": remarks, "sets": setsAll, "spans": spans,
+		"cell": func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }, // a bar would end it, even within code
 	}
 	var out strings.Builder
 	err := execute(&out, markdownText, functions, newPage(pak))
@@ -110,27 +111,6 @@ func execute(w io.Writer, text string, functions template.FuncMap, data any) err
 		return fmt.Errorf("reading a template: %w", err)
 	}
 	return parsed.Execute(w, data)
-}
-
-// table describes parameters, one a row. A column that no row has anything in is left out.
-func table(title string, all []parameter) string {
-	rows := [][]string{{title, "Type", "Default", "Description"}, {"---", "---", "---", "---"}}
-	typed, defaulted := false, false
-	for _, p := range all {
-		typed, defaulted = typed || p.Type != "", defaulted || p.Default != nil
-		rows = append(rows, []string{codeSpan(p.Name), escape(p.Type), spans(p.Default), description(p)})
-	}
-	keep := []bool{true, typed, defaulted, true}
-	var out strings.Builder
-	for _, row := range rows {
-		for i, cell := range row {
-			if keep[i] { // a bar would end the cell, even within code
-				out.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
-			}
-		}
-		out.WriteString("|\n")
-	}
-	return out.String()
 }
 
 // description is all that is said of a parameter, in one cell of a table.
