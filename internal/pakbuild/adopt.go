@@ -31,8 +31,7 @@ type adoption struct {
 	taken      map[string]bool        // names of variables
 	declared   map[string]bool        // those under variables:
 	literals   map[string]string      // a secret of the manifest → the variable in its place
-	unknown    map[string]*undeclared // variables that are declared nowhere, by their names in the template
-	renamed    map[string]string      // their names in the manifest → those in the template
+	unknown    map[string]*undeclared // variables that are declared nowhere, by their names in the manifest
 	secrets    []string
 	inputs     []input
 	references []string // paths of CredHub
@@ -45,7 +44,6 @@ type input struct{ Name, Type, Value string }
 func adopt(document brokerpak.Document) (*adoption, error) {
 	a := &adoption{
 		document: document, taken: map[string]bool{}, declared: map[string]bool{}, literals: map[string]string{}, unknown: map[string]*undeclared{},
-		renamed: map[string]string{},
 	}
 	root, diags := document.Tree()
 	unclear := map[diag.Pos]bool{}

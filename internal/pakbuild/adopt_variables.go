@@ -16,6 +16,7 @@ import (
 
 // undeclared is a variable that the manifest does not declare, and the keys below it that are used.
 type undeclared struct {
+	name   string // in the template
 	first  *yaml.Node
 	secret bool // of the broker, or by the name of a property
 	keys   map[string]bool
@@ -97,30 +98,28 @@ func (a *adoption) variable(node *yaml.Node, found string, secret bool) string {
 		}
 		return found
 	}
-	if a.renamed[name] == "" {
-		a.renamed[name] = allowedName(wanted)
-		if a.renamed[name] != name {
-			a.renamed[name] = a.newName([]string{wanted})
+	unknown := a.unknown[name]
+	if unknown == nil {
+		unknown = &undeclared{allowedName(wanted), node, false, map[string]bool{}}
+		if unknown.name != name {
+			unknown.name = a.newName([]string{wanted})
 		}
-	}
-	name = a.renamed[name]
-	if a.unknown[name] == nil {
-		a.unknown[name] = &undeclared{node, false, map[string]bool{}}
+		a.unknown[name] = unknown
 	}
 	if keys == "" {
-		a.unknown[name].secret = a.unknown[name].secret || secret
-		return "((" + name + "))"
+		unknown.secret = unknown.secret || secret
+		return "((" + unknown.name + "))"
 	}
-	a.unknown[name].keys[keys] = true
-	return "((" + name + "." + keys + "))"
+	unknown.keys[keys] = true
+	return "((" + unknown.name + "." + keys + "))"
 }
 
 // declare declares what the variables stand for that the manifest does not declare.
 func (a *adoption) declare() {
 	const changeMe = "change-me" // nobody knows the value
-	for _, name := range value.Keys(a.unknown) {
-		unknown := a.unknown[name]
-		kind := generatedKind(unknown.keys)
+	for _, found := range value.Keys(a.unknown) {
+		unknown := a.unknown[found]
+		name, kind := unknown.name, generatedKind(unknown.keys)
 		switch {
 		case len(unknown.keys) == 0 && (unknown.secret || named([]string{name})):
 			a.secrets = append(a.secrets, name)
