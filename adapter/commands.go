@@ -179,7 +179,7 @@ func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
 	return &manifestgen.Generator{
 		Secure: s.config.SecureManifests, NoConfigs: s.config.DisableBoshConfigs, AllowedReferences: s.config.AllowedReferences,
 		GlobalLabels: s.config.GlobalLabels, Environment: s.environment(pak),
-		CheckParameters: schemas.CheckParameters, CheckValues: schemas.CheckValues, CheckManifest: schemas.CheckManifest,
+		CheckManifest: schemas.CheckManifest,
 		Errands: manifestgen.Errands{
 			Properties: normalised(s.config.ErrandProperties), Limit: s.config.ErrandLimit.String(),
 			Updates: s.config.BrokerpakUpdatesEnabled, Upgrades: s.config.TerraformUpgradesEnabled,

@@ -101,7 +101,7 @@ func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
 	if action.RequiresAppGUID && lifecycle.OwnerOf(r.Body).App == "" {
 		return nil, nil, fault.ErrAppGUIDMissing
 	}
-	if err := schemas.CheckParameters(schemas.Request{Action: action, Parameters: r.Parameters}); err != nil {
+	if err := schemas.CheckParameters(action, nil, r.Parameters, false); err != nil {
 		return nil, nil, err
 	}
 	details, scope, err := r.variables()
@@ -121,7 +121,7 @@ func (r *Request) variables() (map[string]any, *vars.Scope, error) {
 		return nil, nil, err
 	}
 	scope := r.scope(details, nil)
-	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters, Check: schemas.CheckValues}
+	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters}
 	if err := bind.Resolve(scope); err != nil {
 		return nil, nil, err
 	}

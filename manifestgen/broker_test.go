@@ -48,7 +48,7 @@ type world struct {
 func newWorld(dir string) *world {
 	GinkgoHelper()
 	w := &world{generator: &manifestgen.Generator{
-		CheckParameters: schemas.CheckParameters, CheckValues: schemas.CheckValues, CheckManifest: schemas.CheckManifest, Logger: slog.New(slog.DiscardHandler),
+		CheckManifest: schemas.CheckManifest, Logger: slog.New(slog.DiscardHandler),
 		Environment: vars.Environment{Config: func(string) (any, bool) { return nil, false }},
 	}}
 	w.secure(true)

@@ -56,7 +56,7 @@ func deployedScope(in *input, r *prepared) (*vars.Scope, error) {
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: plan, Defaults: in.Defaults, Parameters: r.earlier, Deployed: value.Keys(r.earlier), Sticky: in.before.record.Sticky,
-		Check: func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
+		Unchecked: true,
 	}
 	if err := provision.Resolve(scope); err != nil {
 		return nil, err

@@ -21,7 +21,6 @@ import (
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
-	"service-adapter/schemas"
 )
 
 // Generator makes manifests. It holds no state between calls.
@@ -37,10 +36,8 @@ type Generator struct {
 	GlobalLabels map[string]string
 	// Environment is what expressions may read of the operator's world.
 	Environment vars.Environment
-	// CheckParameters validates the parameters as sent, before anything is merged.
-	CheckParameters func(request schemas.Request) error
-	// CheckValues validates the resolved variables.
-	CheckValues vars.Check
+	// Unchecked takes parameters and variables as they are, because they are made up.
+	Unchecked bool
 	// CheckManifest validates the finished manifest's structure.
 	CheckManifest func(manifest map[string]any) error
 	// Errands are those that apply and destroy provision templates, where a plan has them.

@@ -34,14 +34,7 @@ func resolve(in *input, found map[string]any) (*prepared, error) {
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),
 		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: value.Keys(r.record.SecretParameters), Sticky: sticky,
-		Check: func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
-			// A secret's input whose value stays in CredHub counts as given.
-			present := slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
-				_, kept := r.record.SecretParameters[input.Name]
-				return kept && values[input.Name] == nil
-			})
-			return in.CheckValues(present, values, subject)
-		},
+		Unchecked: in.Unchecked,
 	}
 	if err := provision.Resolve(r.scope); err != nil {
 		return nil, err
@@ -166,7 +159,8 @@ func checkRequest(in *input) error {
 			return err
 		}
 	}
-	return in.CheckParameters(schemas.Request{
-		Action: &in.Service.Provision, Plan: in.Plan.Properties, Parameters: in.Parameters, Update: in.before.exists(),
-	})
+	if in.Unchecked {
+		return nil
+	}
+	return schemas.CheckParameters(&in.Service.Provision, in.Plan.Properties, in.Parameters, in.before.exists())
 }

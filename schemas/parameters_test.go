@@ -24,9 +24,7 @@ var _ = Describe("CheckParameters", func() {
 
 	DescribeTable("says what may be sent",
 		func(update bool, parameters, message string) {
-			Expect(userMessage(schemas.CheckParameters(schemas.Request{
-				Action: action, Plan: plan, Parameters: object(parameters), Update: update,
-			}))).To(Equal(message))
+			Expect(userMessage(schemas.CheckParameters(action, plan, object(parameters), update))).To(Equal(message))
 		},
 		Entry("nothing", false, `{}`, ``),
 		Entry("declared inputs, whatever their values", false, `{"size": {}, "maxclients": "x", "region": null}`, ``),
@@ -60,9 +58,7 @@ var _ = Describe("CheckParameters", func() {
 			}
 		}
 		refused := func(prohibit, update bool, plan map[string]any, parameters string) string {
-			return userMessage(schemas.CheckParameters(schemas.Request{
-				Action: further(prohibit), Plan: plan, Parameters: object(parameters), Update: update,
-			}))
+			return userMessage(schemas.CheckParameters(further(prohibit), plan, object(parameters), update))
 		}
 		Expect(refused(false, false, plan, `{"size": 1, "any": 2, "rest": 3, "existing_id": "db-1"}`)).To(BeEmpty())
 		Expect(refused(false, true, plan, `{"any": 2, "rest": 3}`)).To(BeEmpty())
@@ -76,12 +72,11 @@ var _ = Describe("CheckParameters", func() {
 	})
 
 	It("lets a binding set what the plan sets", func() {
-		Expect(schemas.CheckParameters(schemas.Request{Action: action, Parameters: object(`{"storage_gb": 5}`)})).To(Succeed())
+		Expect(schemas.CheckParameters(action, nil, object(`{"storage_gb": 5}`), false)).To(Succeed())
 	})
 
 	It("says so when there is nothing to send", func() {
-		request := schemas.Request{Action: &brokerpak.Action{}, Parameters: object(`{"a": 1}`)}
-		Expect(userMessage(schemas.CheckParameters(request))).To(
+		Expect(userMessage(schemas.CheckParameters(&brokerpak.Action{}, nil, object(`{"a": 1}`), false))).To(
 			Equal(`parameter "a" is not supported; no parameters are supported`))
 	})
 
@@ -90,7 +85,7 @@ var _ = Describe("CheckParameters", func() {
 		for i := range 500 {
 			parameters[strings.Repeat("ä", 400+i)] = nil
 		}
-		message := userMessage(schemas.CheckParameters(schemas.Request{Action: action, Parameters: parameters}))
+		message := userMessage(schemas.CheckParameters(action, nil, parameters, false))
 		Expect(message).To(ContainSubstring(`; and 491 more; supported parameters: `))
 		Expect(len(message)).To(BeNumerically("<", 1500))
 	})

@@ -4,7 +4,6 @@
 package schemas
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,33 +11,23 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
 )
 
-// Request is one request of a cf user with what decides which parameters it may hold.
-type Request struct {
-	// Action is the provision or the bind section of the service.
-	Action *brokerpak.Action
-	// Plan holds the plan's properties, whose names a user may not set; nil for a binding.
-	Plan map[string]any
-	// Parameters are the parameters as the user sent them.
-	Parameters map[string]any
-	// Update is true for an update of an instance: inputs with prohibit_update are refused, and so are import inputs.
-	Update bool
-}
-
-// CheckParameters checks the names of the parameters, before anything is resolved: each must be a declared input, or belong to the
-// additional one, that the plan does not set and, in an update, that may change. A refused request is a *fault.UserError.
-func CheckParameters(r Request) error {
+// CheckParameters checks the names of the parameters as a user sent them, before anything is resolved: each must be an input of the
+// action, or belong to the additional one, that no property of the plan sets and, in an update, that may change and is no import input.
+// A binding may set what a plan sets; its plan is nil. A refused request is a *fault.UserError.
+func CheckParameters(action *brokerpak.Action, plan, parameters map[string]any, update bool) error {
 	var faults []string
 	unknown := false
-	supported := r.supported()
-	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-		subject, input := "parameter "+quote(name), r.Action.InputOf(name)
+	supported := supported(action, plan, update)
+	for _, name := range value.Keys(parameters) {
+		subject, input := "parameter "+quote(name), action.InputOf(name)
 		switch {
-		case r.Action.PlanOwned(r.Plan, name), r.Action.PlanOwned(r.Plan, input):
+		case action.PlanOwned(plan, name), action.PlanOwned(plan, input):
 			faults = append(faults, subject+" is set by the plan and cannot be changed")
 		case slices.Contains(supported, input):
-		case r.Update && slices.Contains(brokerpak.Names(r.Action.UserInputs), input):
+		case update && slices.Contains(brokerpak.Names(action.UserInputs), input):
 			faults = append(faults, subject+" cannot be changed after creation")
 		default:
 			unknown = true
@@ -54,16 +43,16 @@ func CheckParameters(r Request) error {
 	return userError(faults)
 }
 
-// supported returns the names that the request may use.
-func (r Request) supported() []string {
+// supported returns the names that a request may use.
+func supported(action *brokerpak.Action, plan map[string]any, update bool) []string {
 	var names []string
-	for _, input := range r.Action.UserInputs {
-		if !r.Action.PlanOwned(r.Plan, input.Name) && (!r.Update || !input.ProhibitUpdate) {
+	for _, input := range action.UserInputs {
+		if !action.PlanOwned(plan, input.Name) && (!update || !input.ProhibitUpdate) {
 			names = append(names, input.Name)
 		}
 	}
-	if !r.Update {
-		for _, input := range r.Action.ImportInputs {
+	if !update {
+		for _, input := range action.ImportInputs {
 			names = append(names, input.Name)
 		}
 	}

@@ -98,7 +98,7 @@ func (v *View) unrecordedScope(service *brokerpak.Service, environment vars.Envi
 	scope = vars.NewScope(vars.Options{Constants: constants, Functions: functions, Environment: environment})
 	unresolved = vars.Provision{
 		Service: service, Plan: plan, Defaults: v.Unrecorded.Defaults, Parameters: parameters, Deployed: value.Keys(parameters),
-		Check: func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
+		Unchecked: true,
 	}.Resolve(scope)
 	return scope, unresolved, nil
 }

@@ -14,11 +14,8 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
+	"service-adapter/schemas"
 )
-
-// Check validates variables against the declared inputs. Without subject they are parameters, and the error is for the user; else
-// subject names an input in the error, which is for the operator.
-type Check func(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error
 
 // Provision are the sources of a provision or update request.
 type Provision struct {
@@ -34,7 +31,8 @@ type Provision struct {
 	Sticky map[string]any
 	// Secrets are the names of parameters that are secrets' values; they may hold anything.
 	Secrets []string
-	Check   Check
+	// Unchecked takes values as they are, because they are deployed already, or made up.
+	Unchecked bool
 }
 
 // Resolve fills the scope with the variables of the provision action.
@@ -58,11 +56,21 @@ func (p Provision) Resolve(s *Scope) error {
 	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
 		return err
 	}
-	return s.check(p.Check, action.UserInputs, p.Plan.Name)
+	if p.Unchecked {
+		return nil
+	}
+	// A secret's input whose value stays in CredHub counts as given.
+	present := slices.DeleteFunc(slices.Clone(action.UserInputs), func(input brokerpak.Variable) bool {
+		return s.Values[input.Name] == nil && slices.Contains(p.Secrets, input.Name)
+	})
+	return s.check(present, p.Plan.Name)
 }
 
 // checkPlan checks the plan's properties against the plan inputs. A null is no value unless the input may be null.
 func (p Provision) checkPlan() error {
+	if p.Unchecked {
+		return nil
+	}
 	inputs := p.Service.Provision.PlanInputs
 	given := map[string]any{}
 	for _, input := range inputs {
@@ -70,7 +78,7 @@ func (p Provision) checkPlan() error {
 			given[input.Name] = item
 		}
 	}
-	err := p.Check(inputs, given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
+	err := schemas.CheckValues(inputs, given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
 	if errors.As(err, new(diag.Errors)) {
 		return nil // the constraints cannot be used, which validation tells their author
 	}
@@ -111,7 +119,7 @@ func (s *Scope) Kept(name string) bool {
 
 // check validates the variables of user inputs. Only what a user controls is put to the user, and only what the request may have
 // changed is checked.
-func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) error {
+func (s *Scope) check(inputs []brokerpak.Variable, plan string) error {
 	var users, others []brokerpak.Variable
 	for _, input := range inputs {
 		switch origin, set := s.Origins[input.Name]; {
@@ -125,8 +133,8 @@ func (s *Scope) check(check Check, inputs []brokerpak.Variable, plan string) err
 		}
 	}
 	return errors.Join(
-		check(users, s.Values, nil),
-		check(others, s.Values, func(name string) string { return subject(s.Origins[name].Layer, plan, others, name) }),
+		schemas.CheckValues(users, s.Values, nil),
+		schemas.CheckValues(others, s.Values, func(name string) string { return subject(s.Origins[name].Layer, plan, others, name) }),
 	)
 }
 
@@ -167,7 +175,6 @@ type Bind struct {
 	Plan       brokerpak.Plan
 	Defaults   map[string]any
 	Parameters map[string]any
-	Check      Check
 }
 
 // Resolve fills the scope with the variables of the bind action. Plan inputs are read from the constant
@@ -188,7 +195,7 @@ func (b Bind) Resolve(s *Scope) error {
 	if failed != nil {
 		return failed
 	}
-	return s.check(b.Check, action.UserInputs, b.Plan.Name)
+	return s.check(action.UserInputs, b.Plan.Name)
 }
 
 // MergeParameters returns the parameters of an instance after a request: those of earlier requests overlaid with new ones. A

@@ -44,7 +44,6 @@ func (s sources) provision() vars.Provision {
 		Plan:       brokerpak.Plan{ProvisionOverrides: given(s.override), Properties: given(s.property)},
 		Defaults:   []map[string]any{given(s.general), given(s.own)},
 		Parameters: given(s.parameter),
-		Check:      accept,
 	}
 }
 
@@ -90,7 +89,7 @@ var _ = Describe("the variables of a provision request", func() {
 		scope := vars.NewScope(vars.Options{})
 		err := vars.Provision{
 			Service: service, Plan: brokerpak.Plan{Properties: values{"size": "big", "later": true}},
-			Defaults: []map[string]any{{"base": int64(1)}}, Check: accept,
+			Defaults: []map[string]any{{"base": int64(1)}},
 		}.Resolve(scope)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(scope.Values).To(Equal(values{
@@ -103,7 +102,7 @@ var _ = Describe("the variables of a provision request", func() {
 		service := &brokerpak.Service{}
 		service.Provision.UserInputs = []brokerpak.Variable{input("a", "", "${size}"), input("b", "integer", "many")}
 		service.Provision.ComputedInputs = []brokerpak.Variable{computed("c", "", false, "${nope}")}
-		err := vars.Provision{Service: service, Plan: brokerpak.Plan{Properties: values{"size": 1}}, Check: accept}.
+		err := vars.Provision{Service: service, Plan: brokerpak.Plan{Properties: values{"size": 1}}}.
 			Resolve(vars.NewScope(vars.Options{}))
 		Expect(err).To(MatchError(And(
 			ContainSubstring(`computing "a": redis.yml:7:16: unknown variable accessed: size`), // a default sees no plan properties
@@ -115,22 +114,17 @@ var _ = Describe("the variables of a provision request", func() {
 	DescribeTable("has the result checked, and tells whose a value is",
 		func(s sources, subject string) {
 			provision := s.provision()
-			provision.Service.Provision.UserInputs[0].Pos = diag.Pos{File: "redis.yml", Line: 3}
+			input := &provision.Service.Provision.UserInputs[0]
+			input.Pos, input.Required, input.Enum = diag.Pos{File: "redis.yml", Line: 3}, true, []brokerpak.EnumValue{{Value: "other"}}
 			provision.Plan.Name = "small"
-			refused := errors.New("refused")
-			provision.Check = func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
-				switch {
-				case len(inputs) == 0:
-					return nil
-				case name != nil:
-					Expect(name("v")).To(Equal(subject + ", declared at redis.yml:3,"))
-				default:
-					Expect(subject).To(BeEmpty())
-				}
-				Expect(inputs).To(Equal(provision.Service.Provision.UserInputs))
-				return refused
+			err := provision.Resolve(vars.NewScope(vars.Options{}))
+			if subject == "" {
+				Expect(errors.As(err, new(*fault.UserError))).To(BeTrue(), "not for the user: %v", err)
+			} else {
+				Expect(err).To(MatchError(HavePrefix(subject + `, declared at redis.yml:3, must be "other"`)))
 			}
-			Expect(provision.Resolve(vars.NewScope(vars.Options{}))).To(MatchError(refused))
+			provision.Unchecked = true
+			Expect(provision.Resolve(vars.NewScope(vars.Options{}))).To(Succeed())
 		},
 		Entry("nobody gave it", sources{}, ""),
 		Entry("the user", sources{general: "g", parameter: "u"}, ""),
@@ -144,17 +138,12 @@ var _ = Describe("the variables of a provision request", func() {
 	It("has the properties of the plan checked before anything is computed", func() {
 		service := &brokerpak.Service{}
 		size, zone := input("size", "integer", nil), input("zone", "string", nil)
-		zone.Nullable = true
+		size.Required, zone.Nullable = true, true // a null is no value where it is not allowed
 		service.Provision.PlanInputs = []brokerpak.Variable{size, zone}
 		service.Provision.ComputedInputs = []brokerpak.Variable{computed("twice", "", false, "${size * 2}")}
 		for name, plan := range map[string]string{"small": `plan "small"`, "": "the plan"} {
 			err := vars.Provision{
 				Service: service, Plan: brokerpak.Plan{Name: name, Properties: values{"size": nil, "zone": nil, "other": 1}},
-				Check: func(inputs []brokerpak.Variable, v map[string]any, name func(string) string) error {
-					Expect(inputs).To(Equal(service.Provision.PlanInputs))
-					Expect(v).To(Equal(values{"zone": nil}), "a null is no value where it is not allowed")
-					return errors.New(name("size") + " is required")
-				},
 			}.Resolve(vars.NewScope(vars.Options{}))
 			Expect(err).To(MatchError(fmt.Sprintf(`property "size" of %s, declared at %s, is required`, plan, size.Pos)))
 		}
@@ -164,7 +153,7 @@ var _ = Describe("the variables of a provision request", func() {
 		service := &brokerpak.Service{}
 		service.Provision.UserInputs = []brokerpak.Variable{input("v", "", []any{"one"})}
 		scope := vars.NewScope(vars.Options{})
-		Expect(vars.Provision{Service: service, Check: accept}.Resolve(scope)).To(Succeed())
+		Expect(vars.Provision{Service: service}.Resolve(scope)).To(Succeed())
 		scope.Values["v"].([]any)[0] = "changed"
 		Expect(service.Provision.UserInputs[0].Default).To(Equal([]any{"one"}))
 	})
@@ -173,7 +162,7 @@ var _ = Describe("the variables of a provision request", func() {
 var _ = Describe("parameters that cannot be passed on", func() {
 	resolve := func(parameters map[string]any, guard bool, secrets ...string) string {
 		GinkgoHelper()
-		provision := vars.Provision{Service: &brokerpak.Service{}, Parameters: parameters, Secrets: secrets, Check: accept}
+		provision := vars.Provision{Service: &brokerpak.Service{}, Parameters: parameters, Secrets: secrets}
 		err := provision.Resolve(vars.NewScope(vars.Options{GuardReferences: guard}))
 		if err == nil {
 			return ""

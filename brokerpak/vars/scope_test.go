@@ -17,7 +17,7 @@ var _ = Describe("the variables of a bind request", func() {
 		scope := vars.NewScope(vars.Options{Constants: values{"request.plan_properties": properties}, GuardReferences: false})
 		err := vars.Bind{
 			Service: service, Plan: brokerpak.Plan{Properties: properties, BindOverrides: values{"override": "plan"}},
-			Defaults: values{"operator": "operator", "user": "operator", "override": "operator"}, Parameters: parameters, Check: accept,
+			Defaults: values{"operator": "operator", "user": "operator", "override": "operator"}, Parameters: parameters,
 		}.Resolve(scope)
 		return scope.Values, err
 	}

@@ -48,6 +48,3 @@ func computed(name, typ string, overwrite bool, item any) brokerpak.Variable {
 	}
 	return c
 }
-
-// accept is a Check that accepts everything.
-func accept([]brokerpak.Variable, map[string]any, func(string) string) error { return nil }

@@ -175,7 +175,7 @@ func (c *serviceCheck) parameters(
 ) {
 	var user *fault.UserError
 	pos := c.places.key(example.Pos, key)
-	err := schemas.CheckParameters(schemas.Request{Action: action, Plan: properties, Parameters: parameters})
+	err := schemas.CheckParameters(action, properties, parameters, false)
 	if errors.As(err, &user) {
 		c.diags.Warnf(pos, "example-parameters", "the %s of example %q would be refused: %s", key, example.Name, user.Message)
 		return

@@ -132,9 +132,8 @@ func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.Mani
 			Env:    func(string) (string, bool) { attempt.guessed = true; return "1", true },
 			Config: func(string) (any, bool) { attempt.guessed = true; return "1", true },
 		},
-		CheckParameters: func(schemas.Request) error { return nil },
-		CheckValues:     func([]brokerpak.Variable, map[string]any, func(string) string) error { return nil },
-		Provision:       c.provisioned,
+		Unchecked: true,
+		Provision: c.provisioned,
 		CheckManifest: func(tree map[string]any) error {
 			found, err := schemas.ManifestFaults(tree)
 			faults = append(faults, found...)
