@@ -100,20 +100,27 @@ func (d *definition) documentKeys(document *Document, condition **expr.Template)
 
 func (d *definition) groupSizes(target *[]GroupSize) field {
 	keys := func(group *GroupSize) fields {
-		return fields{
+		rows := fields{
 			{"name", "The instance group of the manifest template.", required(d.text("name", &group.Name))},
 			{
 				"like", "A group of the plan. What neither the plan nor another key says of this group is that of the other one, so plans need not have it.",
 				d.text("like", &group.Like),
 			},
-			{"instances", "How many instances.", d.expression("instances", &group.Instances)},
-			{"at_most", "The most instances that a request may lead to; the user reads how many it would be.", d.expression("at_most", &group.AtMost)},
-			{"vm_type", "The VM type.", d.expression("vm_type", &group.VMType)},
-			{"persistent_disk_type", "The type of the persistent disk; an empty text for none.", d.expression("persistent_disk_type", &group.PersistentDiskType)},
-			{"vm_extensions", "A list of VM extensions.", d.expression("vm_extensions", &group.VMExtensions)},
-			{"networks", "A list of networks.", d.expression("networks", &group.Networks)},
-			{"azs", "A list of availability zones.", d.expression("azs", &group.AZs)},
 		}
+		group.Sizes = []Size{
+			{Key: "instances", Type: "integer", doc: "How many instances.", needed: true},
+			{Key: "at_most", Type: "integer", doc: "The most instances that a request may lead to; the user reads how many it would be."},
+			{Key: "vm_type", Type: "string", doc: "The VM type.", needed: true},
+			{Key: "persistent_disk_type", Type: "string", doc: "The type of the persistent disk; an empty text for none."},
+			{Key: "vm_extensions", Type: "array", doc: "A list of VM extensions."},
+			{Key: "networks", Type: "array", doc: "A list of networks.", needed: true},
+			{Key: "azs", Type: "array", doc: "A list of availability zones.", needed: true},
+		}
+		for i := range group.Sizes {
+			size := &group.Sizes[i]
+			rows = append(rows, row{size.Key, size.doc, d.expression(size.Key, &size.Template)})
+		}
+		return rows
 	}
 	return entries(d.document, "instance_groups", true, target, keys, func(node *yaml.Node, _ places, group *GroupSize) bool {
 		group.Pos = d.pos(node)

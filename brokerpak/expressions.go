@@ -54,8 +54,8 @@ func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.T
 	for _, ops := range b.Ops {
 		add(Rendering, false, ops.If)
 	}
-	for i := range b.Groups {
-		add(Resolving, false, sorted(b.Groups[i].Expressions())...)
+	for _, group := range b.Groups {
+		add(Resolving, false, value.Each(group.Sizes, func(size Size) *expr.Template { return size.Template })...)
 	}
 	for _, name := range value.Keys(b.Configs) {
 		add(Rendering, false, b.Configs[name].If)

@@ -235,27 +235,28 @@ type Bosh struct {
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
 }
 
-// GroupSize is an instance group whose size the definition computes. An expression that is nil leaves it to the plan.
+// GroupSize is an instance group whose size the definition computes.
 type GroupSize struct {
 	Name string
 	// Like is a group of the plan with which this one shares what nobody says of it; "" for none.
 	Like string
-	// Instances and AtMost give numbers, the others a text or a list of texts.
-	Instances, AtMost, VMType, PersistentDiskType, VMExtensions, Networks, AZs *expr.Template
-	Pos                                                                        diag.Pos
+	// Sizes are all there are, instances before at_most.
+	Sizes []Size
+	Pos   diag.Pos
 }
 
-// Expressions are those of the group, by their keys.
-func (g *GroupSize) Expressions() map[string]*expr.Template {
-	return map[string]*expr.Template{
-		"instances": g.Instances, "at_most": g.AtMost, "vm_type": g.VMType, "persistent_disk_type": g.PersistentDiskType,
-		"vm_extensions": g.VMExtensions, "networks": g.Networks, "azs": g.AZs,
-	}
+// Size is something that a plan says of an instance group: its key and the JSON type of its values. The expression computes it; nil
+// leaves it to the plan.
+type Size struct {
+	Key, Type string
+	*expr.Template
+	doc    string
+	needed bool // no group can do without
 }
 
 // Complete tells whether a plan need not have the group.
 func (g *GroupSize) Complete() bool {
-	return g.Like != "" || g.Instances != nil && g.VMType != nil && g.Networks != nil && g.AZs != nil
+	return g.Like != "" || !slices.ContainsFunc(g.Sizes, func(s Size) bool { return s.needed && s.Template == nil })
 }
 
 // Group is what the definition says of the size of an instance group, nil for nothing.

@@ -29,7 +29,7 @@ func size(in *input, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) 
 			}
 			sized.InstanceGroups = append(sized.InstanceGroups, *added)
 		}
-		if err := (sizing{scope, rule, instance.FindGroup(sized, rule.Name)}).apply(); err != nil {
+		if err := resize(scope, rule, instance.FindGroup(sized, rule.Name)); err != nil {
 			return nil, fmt.Errorf("sizing the instance group %q: %w", rule.Name, err)
 		}
 	}
@@ -55,89 +55,42 @@ func addedGroup(in *input, rule *brokerpak.GroupSize) (*serviceadapter.InstanceG
 	return &added, nil
 }
 
-// sizing is what a definition computes of a group.
-type sizing struct {
-	scope *vars.Scope
-	rule  *brokerpak.GroupSize
-	group *serviceadapter.InstanceGroup
-}
-
-func (s sizing) apply() error {
-	if err := s.instances(); err != nil {
-		return err
-	}
-	group := s.group
-	texts := map[string]*string{"vm_type": &group.VMType, "persistent_disk_type": &group.PersistentDiskType}
-	lists := map[string]*[]string{"vm_extensions": (*[]string)(&group.VMExtensions), "networks": &group.Networks, "azs": &group.AZs}
-	expressions := s.rule.Expressions()
-	for _, key := range value.Keys(expressions) {
-		text, list, template := texts[key], lists[key], expressions[key]
-		typ := "string"
-		switch {
-		case template == nil || text == nil && list == nil:
+// resize sets what the definition computes of a group.
+func resize(scope *vars.Scope, rule *brokerpak.GroupSize, group *serviceadapter.InstanceGroup) error {
+	for _, size := range rule.Sizes {
+		if size.Template == nil {
 			continue
-		case list != nil:
-			typ = "array"
 		}
-		item, err := s.eval(key, template, typ)
+		item, err := scope.Eval("instance_groups."+rule.Name+"."+size.Key, size.Template)
 		if err != nil {
 			return err
 		}
-		if list == nil {
-			*text = value.Text(item)
-			continue
+		if item, err = expr.Cast(item, size.Type); err != nil {
+			return fmt.Errorf("%s: %s: %w", size.Pos(), size.Key, err)
 		}
+		count, _ := item.(int64)
 		elements, _ := item.([]any)
-		*list = make([]string, len(elements))
-		for i, element := range elements {
-			(*list)[i] = value.Text(element)
+		if count < 0 {
+			return fmt.Errorf("%s: %s must be a number of instances, not %d", size.Pos(), size.Key, count)
+		}
+		switch list := value.Each(elements, value.Text); size.Key {
+		case "instances":
+			group.Instances = int(count)
+		case "at_most": // the user asked for more, and reads it
+			if group.Instances > int(count) {
+				return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", group.Instances, rule.Name, count)
+			}
+		case "vm_type":
+			group.VMType = value.Text(item)
+		case "persistent_disk_type":
+			group.PersistentDiskType = value.Text(item)
+		case "vm_extensions":
+			group.VMExtensions = list
+		case "networks":
+			group.Networks = list
+		case "azs":
+			group.AZs = list
 		}
 	}
 	return nil
-}
-
-// instances sets the number of instances. That it is too high is for the user, who asked for it.
-func (s sizing) instances() error {
-	count, err := s.number("instances", s.rule.Instances, int64(s.group.Instances))
-	if err != nil {
-		return err
-	}
-	most, err := s.number("at_most", s.rule.AtMost, count)
-	if err != nil {
-		return err
-	}
-	if count > most {
-		return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", count, s.rule.Name, most)
-	}
-	s.group.Instances = int(count)
-	return nil
-}
-
-// number evaluates an expression that gives a number of instances; nil gives the other one.
-func (s sizing) number(key string, template *expr.Template, otherwise int64) (int64, error) {
-	if template == nil {
-		return otherwise, nil
-	}
-	item, err := s.eval(key, template, "integer")
-	if err != nil {
-		return 0, err
-	}
-	count, ok := item.(int64)
-	if !ok || count < 0 {
-		return 0, fmt.Errorf("%s: %s must be a number of instances, not %s", template.Pos(), key, value.Text(item))
-	}
-	return count, nil
-}
-
-// eval evaluates an expression and casts the result to a type.
-func (s sizing) eval(key string, template *expr.Template, typ string) (any, error) {
-	item, err := s.scope.Eval("instance_groups."+s.rule.Name+"."+key, template)
-	if err != nil {
-		return nil, err
-	}
-	cast, err := expr.Cast(item, typ)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", template.Pos(), key, err)
-	}
-	return cast, nil
 }
