@@ -170,8 +170,7 @@ func (d *definition) errorRules(action string, target *[]ErrorRule) field {
 			{"message", "What the user reads with exit user; by default the text of the error.", d.text("message", &rule.Message)},
 		}
 	}
-	return entries(d.document, action+".errors", true, target, keys, func(node *yaml.Node, at places, rule *ErrorRule) bool {
-		rule.Pos = d.pos(node)
+	return entries(d.document, action+".errors", true, target, keys, func(at places, rule *ErrorRule) bool {
 		if _, err := regexp.Compile(rule.Match); err != nil {
 			d.failf(at.at("match"), "regexp", "match %q must be a regular expression (RE2)", rule.Match)
 		}

@@ -90,11 +90,11 @@ func (d *definition) documentInline(what string, target *Document) field {
 }
 
 // documentKeys are the keys of a document that is used where a condition holds.
-func (d *definition) documentKeys(document *Document, condition **expr.Template) fields {
+func (d *definition) documentKeys(target *Conditional) fields {
 	return fields{
-		{"ref", "A file of the pak.", alternative(d.documentRef("ref", document))},
-		{"inline", "The document itself.", alternative(d.documentInline("inline", document))},
-		{"if", "It is used only where this holds; default true.", d.expression("if", condition)},
+		{"ref", "A file of the pak.", alternative(d.documentRef("ref", &target.Document))},
+		{"inline", "The document itself.", alternative(d.documentInline("inline", &target.Document))},
+		{"if", "It is used only where this holds; default true.", d.expression("if", &target.If)},
 	}
 }
 
@@ -122,26 +122,25 @@ func (d *definition) groupSizes(target *[]GroupSize) field {
 		}
 		return rows
 	}
-	return entries(d.document, "instance_groups", true, target, keys, func(node *yaml.Node, _ places, group *GroupSize) bool {
-		group.Pos = d.pos(node)
+	return entries(d.document, "instance_groups", true, target, keys, func(_ places, group *GroupSize) bool {
 		return group.Name != ""
 	})
 }
 
-func (d *definition) ops(target *[]Ops) field {
-	keys := func(ops *Ops) fields {
-		return append(d.documentKeys(&ops.Document, &ops.If), row{
+func (d *definition) ops(target *[]Conditional) field {
+	keys := func(ops *Conditional) fields {
+		return append(d.documentKeys(ops), row{
 			"completed", "It is applied to the manifest that has what the broker decides, and not to the template.", d.boolean("completed", &ops.Completed),
 		})
 	}
 	return entries(d.document, "ops", true, target, keys, nil)
 }
 
-func (d *definition) configs(target *map[string]Config) field {
-	all := map[string]*Config{"cloud": {}, "cpi": {}, "runtime": {}}
+func (d *definition) configs(target *map[string]Conditional) field {
+	all := map[string]*Conditional{"cloud": {}, "cpi": {}, "runtime": {}}
 	keys := func() fields {
 		config := func(kind string) field {
-			return d.section("configs."+kind, true, func() fields { return d.documentKeys(&all[kind].Document, &all[kind].If) }, nil)
+			return d.section("configs."+kind, true, func() fields { return d.documentKeys(all[kind]) }, nil)
 		}
 		return fields{
 			{"cloud", "A BOSH cloud config.", config("cloud")},
@@ -150,7 +149,7 @@ func (d *definition) configs(target *map[string]Config) field {
 		}
 	}
 	return d.section("configs", true, keys, func(at places) {
-		*target = map[string]Config{}
+		*target = map[string]Conditional{}
 		for kind, config := range all {
 			if at.has(kind) {
 				(*target)[kind] = *config
@@ -180,8 +179,7 @@ func (d *definition) secrets(target *[]Secret) field {
 			},
 		}
 	}
-	return entries(d.document, "secrets", true, target, keys, func(node *yaml.Node, at places, secret *Secret) bool {
-		secret.Pos = d.pos(node)
+	return entries(d.document, "secrets", true, target, keys, func(at places, secret *Secret) bool {
 		if secret.Value != nil {
 			secret.Input, _ = secret.Value.Whole()
 		}
@@ -210,8 +208,7 @@ func (d *definition) references(target *[]Reference) field {
 			{"path", "The absolute path in CredHub, which the operator must allow; empty for none.", required(d.expression("path", &reference.Path))},
 		}
 	}
-	return entries(d.document, "references", true, target, keys, func(node *yaml.Node, _ places, reference *Reference) bool {
-		reference.Pos = d.pos(node)
+	return entries(d.document, "references", true, target, keys, func(_ places, reference *Reference) bool {
 		if reference.Name == "" || reference.Path == nil {
 			return false
 		}
@@ -304,8 +301,7 @@ func (d *definition) checks(what string, target *[]Check) field {
 			{"audience", "Who reads the message; default operator.", d.text("audience", (*string)(&check.Audience)).shaped(oneOf("operator", "user"))},
 		}
 	}
-	return entries(d.document, what, true, target, keys, func(node *yaml.Node, at places, check *Check) bool {
-		check.Pos = d.pos(node)
+	return entries(d.document, what, true, target, keys, func(at places, check *Check) bool {
 		if check.Audience = cmp.Or(check.Audience, Operator); check.Audience != Operator && check.Audience != User {
 			d.failf(at.at("audience"), "audience", "audience %q must be operator or user", check.Audience)
 		}

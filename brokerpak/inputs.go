@@ -24,8 +24,7 @@ var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 
 func (d *document) variables(what string, target *[]Variable) field {
 	keys := func(variable *Variable) fields { return d.variableKeys(what, variable) }
-	return entries(d, what, false, target, keys, func(node *yaml.Node, at places, variable *Variable) bool {
-		variable.Pos = d.pos(node)
+	return entries(d, what, false, target, keys, func(at places, variable *Variable) bool {
 		if variable.TFAttribute != "" && !attributeForm.MatchString(variable.TFAttribute) {
 			d.failf(at.at("tf_attribute"), "tf-attribute", "tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", variable.TFAttribute)
 		}
@@ -50,9 +49,7 @@ func Names(variables []Variable) []string {
 // InputOf is the name of the input that a parameter belongs to: its own, or that of the additional input where none has its name.
 func (a *Action) InputOf(parameter string) string {
 	further := AdditionalInput(a.UserInputs)
-	declared := slices.ContainsFunc(a.UserInputs, func(v Variable) bool { return v.Name == parameter }) ||
-		slices.ContainsFunc(a.ImportInputs, func(v ImportInput) bool { return v.Name == parameter })
-	if further == nil || declared {
+	if further == nil || slices.Contains(Names(slices.Concat(a.UserInputs, a.ImportInputs)), parameter) {
 		return parameter
 	}
 	return further.Name
@@ -221,8 +218,7 @@ func (d *document) enum(target *[]EnumValue) field {
 }
 
 func (d *definition) computed(target *[]Variable) field {
-	return entries(d.document, "computed_inputs", false, target, d.computedKeys, func(node *yaml.Node, at places, computed *Variable) bool {
-		computed.Pos = d.pos(node)
+	return entries(d.document, "computed_inputs", false, target, d.computedKeys, func(at places, computed *Variable) bool {
 		if !at.has("default") {
 			d.failf(at.at("default"), "required", "default of computed input %q is required and must not be null", computed.Name)
 		}
@@ -244,8 +240,8 @@ func (d *definition) computedKeys(computed *Variable) fields {
 	}
 }
 
-func (d *definition) importInputs(target *[]ImportInput) field {
-	keys := func(input *ImportInput) fields {
+func (d *definition) importInputs(target *[]Variable) field {
+	keys := func(input *Variable) fields {
 		return fields{
 			{"field_name", "The parameter that names an existing resource.", d.text("field_name", &input.Name)},
 			{"type", "The JSON type; any when it is left out.", d.text("type", &input.Type).shaped(typesSchema())},
@@ -253,8 +249,7 @@ func (d *definition) importInputs(target *[]ImportInput) field {
 			{"tf_resource", "The resource of the template that it becomes.", d.text("tf_resource", &input.Resource)},
 		}
 	}
-	return entries(d.document, "import_inputs", false, target, keys, func(node *yaml.Node, at places, input *ImportInput) bool {
-		input.Pos = d.pos(node)
+	return entries(d.document, "import_inputs", false, target, keys, func(at places, input *Variable) bool {
 		if !slices.Contains(types, input.Type) { // which other brokers do not mind
 			d.diags.Warnf(at.at("type"), "type", "unknown type %q is ignored; allowed: %s", input.Type, strings.Join(types[1:], ", "))
 			input.Type = ""
@@ -270,17 +265,13 @@ func (d *definition) importMappings(what string, target *[]hclfile.Mapping) fiel
 			{"parameter_name", "What it is set to, such as var.size.", d.text("parameter_name", &mapping.Parameter)},
 		}
 	}
-	return entries(d.document, what, false, target, keys, func(node *yaml.Node, _ places, mapping *hclfile.Mapping) bool {
-		mapping.Pos = d.pos(node)
-		return true
-	})
+	return entries(d.document, what, false, target, keys, nil)
 }
 
 // inputs are the names and places of all declared inputs.
 func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
-	imported := value.Each(a.ImportInputs, func(input ImportInput) Variable { return Variable{Name: input.Name, Pos: input.Pos} })
 	return func(yield func(string, diag.Pos) bool) {
-		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, imported) {
+		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, a.ImportInputs) {
 			if input.Name != "" && !yield(input.Name, input.Pos) { // import inputs need no name
 				return
 			}

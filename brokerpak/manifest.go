@@ -87,9 +87,9 @@ func (d *document) parameterKeys(parameter *Parameter) fields {
 }
 
 func (d *document) platforms(target *[]Platform) field {
-	return entries(d, "platforms", true, target, d.platformKeys, func(node *yaml.Node, at places, platform *Platform) bool {
+	return entries(d, "platforms", true, target, d.platformKeys, func(at places, platform *Platform) bool {
 		if at.filled("os") && at.filled("arch") && !slices.Contains(platforms, platform.String()) {
-			d.errorf(node, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
+			d.failf(at.self, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
 		}
 		return true
 	})
@@ -108,8 +108,7 @@ func (d *document) platformKeys(platform *Platform) fields {
 }
 
 func (d *document) binaries(target *[]Binary) field {
-	return entries(d, "terraform_binaries", true, target, d.binaryKeys, func(node *yaml.Node, at places, binary *Binary) bool {
-		binary.Pos = d.pos(node)
+	return entries(d, "terraform_binaries", true, target, d.binaryKeys, func(at places, binary *Binary) bool {
 		if binary.Kind() == Provider {
 			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, textOf(at.values["provider"]))
 		}
@@ -165,7 +164,7 @@ func (d *document) upgradePath(target *[]Path) field {
 	keys := func(step *Path) fields {
 		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}
 	}
-	return entries(d, "terraform_upgrade_path", true, target, keys, func(_ *yaml.Node, at places, step *Path) bool {
+	return entries(d, "terraform_upgrade_path", true, target, keys, func(at places, step *Path) bool {
 		step.Pos = at.at("version")
 		return true
 	})

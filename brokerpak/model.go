@@ -125,7 +125,7 @@ type Action struct {
 	Templates       map[string]string
 	TemplateSources map[string]Document
 
-	ImportInputs             []ImportInput
+	ImportInputs             []Variable // parameters whose values identify existing resources
 	ImportParameterMappings  []hclfile.Mapping
 	ImportParametersToAdd    []hclfile.Mapping
 	ImportParametersToDelete []string
@@ -168,22 +168,15 @@ type Variable struct {
 	Additional bool
 	// Overwrite makes a computed input replace a value that is there already.
 	Overwrite bool
-	Pos       diag.Pos
+	// Resource is what an import input becomes in the template.
+	Resource string
+	Pos      diag.Pos
 }
 
 // EnumValue is an allowed value and its description for people.
 type EnumValue struct {
 	Value       any
 	Description string
-}
-
-// ImportInput names a parameter whose value identifies an existing resource to import.
-type ImportInput struct {
-	Name     string
-	Type     string
-	Details  string
-	Resource string
-	Pos      diag.Pos
 }
 
 // ErrorRule says what a failure of a template means: when the text of its error matches Match (RE2), the command ends with Exit,
@@ -218,11 +211,11 @@ type Bosh struct {
 	Manifest               Document
 	OptionalInstanceGroups []string
 	Groups                 []GroupSize // instance groups that the definition sizes
-	Ops                    []Ops
+	Ops                    []Conditional
 	Secrets                []Secret
 	References             []Reference
-	PlanDefaults           []string          // user inputs for which a plan's property is only a default
-	Configs                map[string]Config // "cloud", "cpi" or "runtime"
+	PlanDefaults           []string               // user inputs for which a plan's property is only a default
+	Configs                map[string]Conditional // "cloud", "cpi" or "runtime"
 	Labels                 map[string]*expr.Template
 	Update                 map[string]*expr.Template // update block for plans that have none; may use previous.exists
 	Requires               Requires
@@ -302,17 +295,11 @@ func (d Document) AtByte(offset int) diag.Pos {
 	return d.At(strings.Count(before, "\n")+1, column)
 }
 
-// Ops is one entry of provision.bosh.ops: an ordinary ops file and the condition under which it is applied.
-type Ops struct {
+// Conditional is a document that is used under a condition: an ordinary ops file, or a BOSH config that the adapter returns to the broker.
+type Conditional struct {
 	Document  Document
 	If        *expr.Template // nil: always
-	Completed bool           // applied to the manifest as the adapter has completed it, not to the template
-}
-
-// Config is a BOSH config that the adapter returns to the broker.
-type Config struct {
-	Document Document
-	If       *expr.Template // nil: always
+	Completed bool           // of an ops file: applied to the manifest as the adapter has completed it, not to the template
 }
 
 // Secret is a value that the broker keeps in CredHub. Either Length (of a generated password) or Value is set.

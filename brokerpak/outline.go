@@ -18,41 +18,26 @@ type InstanceGroup struct {
 	Sized     bool   // the definition sizes it, so that plans need not have it
 }
 
-// owner is an instance group or an addon of a manifest template.
-type owner struct {
-	Name      string `yaml:"name"`
-	Lifecycle string `yaml:"lifecycle"`
-	Jobs      []job  `yaml:"jobs"`
-}
-
-type job struct {
-	Name string `yaml:"name"`
-}
-
-func (o owner) jobs() []string { return value.Each(o.Jobs, func(j job) string { return j.Name }) }
-
-// owners reads the manifest template, in its order. What is no manifest has none; whether it is one is checked where it is rendered.
-func (b *Bosh) owners() (groups, addons []owner) {
-	var manifest struct {
-		Groups []owner `yaml:"instance_groups"`
-		Addons []owner `yaml:"addons"`
-	}
+// owners reads the instance groups or the addons of the manifest template, in its order. What is no manifest has none; whether it is one is
+// checked where it is rendered.
+func (b *Bosh) owners(key string) []InstanceGroup {
+	var manifest map[string]any
 	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
-		return nil, nil
+		return nil
 	}
-	return manifest.Groups, manifest.Addons
+	name := func(entry map[string]any) string { return value.Text(entry["name"]) }
+	return value.Each(value.Mappings(value.Normalise(manifest[key])), func(owner map[string]any) InstanceGroup {
+		return InstanceGroup{Name: name(owner), Lifecycle: value.Text(owner["lifecycle"]), Jobs: value.Each(value.Mappings(owner["jobs"]), name)}
+	})
 }
 
 // InstanceGroups are those of the manifest template.
 func (b *Bosh) InstanceGroups() []InstanceGroup {
-	var groups []InstanceGroup
-	declared, _ := b.owners()
-	for _, group := range declared {
+	groups := b.owners("instance_groups")
+	for i, group := range groups {
 		size := b.Group(group.Name)
-		groups = append(groups, InstanceGroup{
-			Name: group.Name, Lifecycle: group.Lifecycle, Jobs: group.jobs(),
-			Optional: slices.Contains(b.OptionalInstanceGroups, group.Name), Sized: size != nil && size.Complete(),
-		})
+		groups[i].Optional = slices.Contains(b.OptionalInstanceGroups, group.Name)
+		groups[i].Sized = size != nil && size.Complete()
 	}
 	return groups
 }
@@ -66,8 +51,7 @@ func (b *Bosh) HasGroupOrJob(name string) bool {
 
 // AddonJobs are the names of the jobs of the manifest template's addons.
 func (b *Bosh) AddonJobs() []string {
-	_, addons := b.owners()
-	return slices.Concat(value.Each(addons, owner.jobs)...)
+	return slices.Concat(value.Each(b.owners("addons"), func(addon InstanceGroup) []string { return addon.Jobs })...)
 }
 
 // Example is a value that the declaration itself gives: an example, its constant, or the first of its enum.

@@ -102,7 +102,7 @@ func (b *Bosh) secretNames() []string {
 
 // Documents returns the YAML texts that are interpolated.
 func (b *Bosh) Documents() []Document {
-	ops := value.Each(b.Ops, func(o Ops) Document { return o.Document })
+	ops := value.Each(b.Ops, func(o Conditional) Document { return o.Document })
 	configs := value.Each(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })
 	return slices.Concat([]Document{b.Manifest}, ops, configs)
 }

@@ -84,7 +84,10 @@ func (d *definition) serviceKeys(service *Service, version *int) fields {
 		{"tags", "Classifications of the service, such as redis or key-value.", d.texts("tags", &service.Tags)},
 		{"plan_updateable", "Whether cf update-service may change the plan.", d.boolean("plan_updateable", &service.PlanUpdateable)},
 		{"plans", "The plans of the service.", d.plans(&service.Plans)},
-		{"examples", "Examples, which document the service and are played by tests.", d.examples(&service.Examples)},
+		{
+			"examples", "Examples, which document the service and are played by tests.",
+			entries(d.document, "examples", false, &service.Examples, d.exampleKeys, nil),
+		},
 		{"provision", "How an instance is made.", d.action("provision", &service.Provision)},
 		{"bind", "How a binding is made.", d.action("bind", &service.Bind)},
 	}
@@ -94,8 +97,7 @@ func uuidSchema() schema { return schema{"type": "string", "pattern": uuid.Strin
 
 func (d *definition) plans(target *[]Plan) field {
 	names := map[string]bool{}
-	return entries(d.document, "plans", false, target, d.planKeys, func(node *yaml.Node, at places, plan *Plan) bool {
-		plan.Pos = d.pos(node)
+	return entries(d.document, "plans", false, target, d.planKeys, func(at places, plan *Plan) bool {
 		if at.filled("id") && !uuid.MatchString(plan.ID) {
 			d.failf(at.at("id"), "id", "id %q of plan %q must be a UUID", plan.ID, plan.Name)
 		}
@@ -122,13 +124,6 @@ func (d *definition) planKeys(plan *Plan) fields {
 		{"provision_overrides", "Values that replace those of users when an instance is made.", d.object("provision_overrides", &plan.ProvisionOverrides)},
 		{"bind_overrides", "Values that replace those of users when a binding is made.", d.object("bind_overrides", &plan.BindOverrides)},
 	}
-}
-
-func (d *definition) examples(target *[]Example) field {
-	return entries(d.document, "examples", false, target, d.exampleKeys, func(node *yaml.Node, _ places, example *Example) bool {
-		example.Pos = d.pos(node)
-		return true
-	})
 }
 
 func (d *definition) exampleKeys(example *Example) fields {

@@ -2,6 +2,7 @@ package brokerpak
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -199,9 +200,10 @@ func (d *document) section(what string, strict bool, table func() fields, done f
 	}
 }
 
-// entries is a list of mappings as the value of a key. accept, which may be nil, tells whether an entry counts.
+// entries is a list of mappings as the value of a key. Each gets its place in its field Pos, if it has one. accept, which may be nil, tells
+// whether an entry counts.
 func entries[T any](
-	d *document, what string, strict bool, target *[]T, table func(entry *T) fields, accept func(node *yaml.Node, at places, entry *T) bool,
+	d *document, what string, strict bool, target *[]T, table func(entry *T) fields, accept func(at places, entry *T) bool,
 ) field {
 	return field{
 		words: "list", rows: func() fields { return table(new(T)) },
@@ -212,7 +214,10 @@ func entries[T any](
 			d.sequence(node, what, func(element *yaml.Node) {
 				var entry T
 				at := d.mapping(element, "an entry of "+what, strict, table(&entry))
-				if accept == nil || accept(element, at, &entry) {
+				if pos := reflect.ValueOf(&entry).Elem().FieldByName("Pos"); pos.IsValid() {
+					pos.Set(reflect.ValueOf(at.self))
+				}
+				if accept == nil || accept(at, &entry) {
 					*target = append(*target, entry)
 				}
 			})

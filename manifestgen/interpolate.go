@@ -89,7 +89,7 @@ func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, f
 }
 
 // selectOps returns the ops files whose condition holds, in order: those for the template, or those for the completed manifest.
-func selectOps(ops []brokerpak.Ops, scope *vars.Scope, completed bool) ([]brokerpak.Document, error) {
+func selectOps(ops []brokerpak.Conditional, scope *vars.Scope, completed bool) ([]brokerpak.Document, error) {
 	var all []brokerpak.Document
 	for i, entry := range ops {
 		if entry.Completed != completed {

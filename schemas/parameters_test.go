@@ -18,7 +18,7 @@ var _ = Describe("CheckParameters", func() {
 			{Name: "region", ProhibitUpdate: true},
 			{Name: "storage_gb"},
 		},
-		ImportInputs: []brokerpak.ImportInput{{Name: "existing_id"}},
+		ImportInputs: []brokerpak.Variable{{Name: "existing_id"}},
 	}
 	plan := map[string]any{"storage_gb": int64(10), "cores": int64(2)}
 

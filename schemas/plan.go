@@ -118,7 +118,7 @@ func (s section) userMustGive(input brokerpak.Variable) bool {
 }
 
 // addImports admits the parameters that name existing resources.
-func addImports(schema map[string]any, imports []brokerpak.ImportInput) {
+func addImports(schema map[string]any, imports []brokerpak.Variable) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, input := range imports {
 		if _, ok := properties[input.Name]; ok {

@@ -204,7 +204,7 @@ var _ = Describe("ForPlan", func() {
 
 	It("admits import inputs in a create", func() {
 		s := service(brokerpak.Variable{Name: "size", Type: "string"})
-		s.Provision.ImportInputs = []brokerpak.ImportInput{
+		s.Provision.ImportInputs = []brokerpak.Variable{
 			{Name: "existing_id", Type: "string", Details: "what to import"}, {Name: "size"}, {Name: "any"},
 		}
 		Expect(create(s)["properties"]).To(And(

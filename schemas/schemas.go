@@ -52,9 +52,7 @@ func supported(action *brokerpak.Action, plan map[string]any, update bool) []str
 		}
 	}
 	if !update {
-		for _, input := range action.ImportInputs {
-			names = append(names, input.Name)
-		}
+		names = append(names, brokerpak.Names(action.ImportInputs)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

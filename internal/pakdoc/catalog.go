@@ -92,7 +92,7 @@ func CatalogWithErrands(service *brokerpak.Service) (string, error) {
 // text is the catalog as YAML.
 func (c catalog) text() (string, error) {
 	functions := template.FuncMap{
-		"flat": oneLine, "hasPrefix": strings.HasPrefix, "join": strings.Join, "keys": value.Keys[brokerpak.Config], "yaml": yamlEntry,
+		"flat": oneLine, "hasPrefix": strings.HasPrefix, "join": strings.Join, "keys": value.Keys[brokerpak.Conditional], "yaml": yamlEntry,
 	}
 	var out bytes.Buffer
 	if err := execute(&out, catalogText, functions, c); err != nil {

@@ -57,7 +57,7 @@ func (c *serviceCheck) planOwned(documents []templateDocument) {
 			"%s of an instance group is the plan's, so this is lost; instance_groups of provision.bosh can compute it", key)
 	}
 	for _, document := range documents {
-		if slices.ContainsFunc(c.service.Provision.Bosh.Ops, func(ops brokerpak.Ops) bool {
+		if slices.ContainsFunc(c.service.Provision.Bosh.Ops, func(ops brokerpak.Conditional) bool {
 			return ops.Completed && ops.Document.Pos == document.Pos && ops.Document.Text == document.Text
 		}) {
 			continue
