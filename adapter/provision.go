@@ -165,7 +165,7 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 // inputs are the variables of the template: those of the intent, its secrets, and those that depend on the errand's configuration.
 func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.environment(pak)})
-	scope.Set(vars.Layer{Name: "intent", Values: intent.Inputs})
+	scope.Set("intent", intent.Inputs)
 	action, types := &service.Provision, map[string]string{}
 	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs, action.ComputedInputs) {
 		types[input.Name] = input.Type
@@ -175,7 +175,7 @@ func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent
 		if err != nil {
 			return nil, fmt.Errorf("the secret input %q cannot be used: %w", name, err)
 		}
-		scope.Set(vars.Layer{Name: "intent", Values: map[string]any{name: typed}})
+		scope.Set("intent", map[string]any{name: typed})
 	}
 	isOther := func(input brokerpak.Variable) bool { return !slices.Contains(intent.Later, input.Name) }
 	defaults := slices.DeleteFunc(slices.Clone(action.UserInputs), isOther)

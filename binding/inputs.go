@@ -99,7 +99,7 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 // refresh evaluates the live inputs against the instance as it is now, because admin passwords rotate and addresses change.
 // What cannot be evaluated any more keeps its recorded value; the reasons are returned.
 func refresh(r *lifecycle.Record, scope *vars.Scope) []error {
-	scope.Set(vars.Layer{Name: "record", Values: r.Inputs})
+	scope.Set("record", r.Inputs)
 	var failed []error
 	for _, input := range r.Live {
 		template, err := expr.Parse(expr.Source{Text: input.Expr, Pos: diag.Pos{File: "the binding's record"}})

@@ -1,15 +1,12 @@
 package brokerpak
 
 import (
-	"errors"
-	"io"
 	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/diag"
-	"service-adapter/internal/yamltree"
 )
 
 // ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
@@ -29,24 +26,15 @@ func (d Document) CheckYAML() *diag.List {
 // with aliases and merges followed; it is nil where the text is not one document or cannot be followed, which is among the errors then.
 func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
-	first, second, err := yamltree.Read(d.Text)
+	root, second := parse(d.Text, "not valid YAML: the document is empty", func(line, column int, rule, message string) {
+		diags.Errorf(d.At(line, column), rule, "%s", message)
+	})
 	switch {
-	case errors.Is(err, io.EOF):
-		err = errors.New("the document is empty")
-	case err == nil && second != nil:
-		err = errors.New("only one YAML document is allowed")
-	}
-	if err != nil {
-		line, message := syntaxFault(strings.Split(d.Text, "\n"), err)
-		diags.Errorf(d.At(line, 0), "yaml-syntax", "not valid YAML: %s", message)
+	case root == nil:
 		return nil, diags
-	}
-	root, faults := yamltree.Flatten(first)
-	for _, fault := range faults {
-		diags.Errorf(d.At(fault.Node.Line, fault.Node.Column), fault.Rule, "%s", fault.Message)
-		if fault.Rule == yamltree.Unbounded {
-			return nil, diags
-		}
+	case second != nil:
+		diags.Errorf(d.At(0, 0), "yaml-syntax", "not valid YAML: only one YAML document is allowed")
+		return nil, diags
 	}
 	d.checkScalars(root, diags)
 	return root, diags

@@ -63,31 +63,35 @@ var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 // further documents either.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
 	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, mistyped: map[diag.Pos]bool{}}
-	root, second, err := yamltree.Read(text)
-	if err != nil {
-		doc.syntaxError(err)
-		return doc, nil
-	}
-	if second != nil && !yamltree.IsNull(second) {
+	root, second := parse(text, "the file is empty", func(line, column int, rule, message string) {
+		doc.failf(diag.Pos{File: file, Line: line, Column: column}, rule, "%s", message)
+	})
+	if root != nil && second != nil && !yamltree.IsNull(second) {
 		diags.Warnf(doc.pos(second), "yaml-documents", "the file holds more than one YAML document; only the first is read")
 	}
-	flat, faults := yamltree.Flatten(root)
-	for _, fault := range faults {
-		doc.errorf(fault.Node, fault.Rule, "%s", fault.Message)
-		if fault.Rule == yamltree.Unbounded {
-			return doc, nil
-		}
-	}
-	return doc, flat
+	return doc, root
 }
 
-func (d *document) syntaxError(err error) {
-	if errors.Is(err, io.EOF) {
-		d.failf(diag.Pos{File: d.file}, "yaml-syntax", "the file is empty")
-		return
+// parse returns the root of the first document of a text, with aliases and merges followed, and that of the second one as it stands. The
+// root is nil where it cannot be followed, which is among what is reported then; empty says that there is none.
+func parse(text, empty string, report func(line, column int, rule, message string)) (root, second *yaml.Node) {
+	first, second, err := yamltree.Read(text)
+	if err != nil {
+		line, message := 0, empty
+		if !errors.Is(err, io.EOF) {
+			line, message = syntaxFault(strings.Split(text, "\n"), err)
+		}
+		report(line, 0, "yaml-syntax", message)
+		return nil, nil
 	}
-	line, message := syntaxFault(d.lines, err)
-	d.failf(diag.Pos{File: d.file, Line: line}, "yaml-syntax", "not valid YAML: %s", message)
+	root, faults := yamltree.Flatten(first)
+	for _, fault := range faults {
+		report(fault.Node.Line, fault.Node.Column, fault.Rule, fault.Message)
+		if fault.Rule == yamltree.Unbounded {
+			return nil, nil
+		}
+	}
+	return root, second
 }
 
 // syntaxFault finds the line that causes an error of the YAML library: the last one of a beginning of the text that gives the
@@ -96,7 +100,7 @@ func syntaxFault(lines []string, err error) (line int, message string) {
 	prefix := libraryPrefix.FindString(err.Error())
 	const searched = 50_000 // lines; each try parses the text again
 	if prefix == "" || len(lines) > searched {
-		return 0, strings.TrimPrefix(err.Error(), "yaml: ")
+		return 0, "not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
 	}
 	low, high := 0, len(lines)
 	for high-low > 1 {
@@ -109,7 +113,7 @@ func syntaxFault(lines []string, err error) (line int, message string) {
 			low = middle
 		}
 	}
-	return high, strings.TrimPrefix(err.Error(), prefix)
+	return high, "not valid YAML: " + strings.TrimPrefix(err.Error(), prefix)
 }
 
 func (d *document) pos(node *yaml.Node) diag.Pos {

@@ -320,7 +320,7 @@ func (v *View) scope(service *brokerpak.Service, environment vars.Environment) (
 		return v.unrecordedScope(service, environment)
 	}
 	scope = vars.NewScope(vars.Options{Constants: v.Constants(), Functions: v.Functions(), Environment: environment})
-	scope.Set(vars.Layer{Name: "record", Values: v.Record.Variables})
+	scope.Set("record", v.Record.Variables)
 	constants := requestConstants(v.Record.ServiceID, v.Record.PlanID, v.InstanceID(), v.Record.UAAClient)
 	constants["request.context"] = value.Merge(v.Record.Context)
 	constants[brokerpak.InstanceDetails] = v.openOutputs()

@@ -44,15 +44,15 @@ func (p Provision) Resolve(s *Scope) error {
 		return err
 	}
 	for _, defaults := range p.Defaults {
-		s.Set(Layer{Name: OperatorLayer, Values: defaults})
+		s.Set(OperatorLayer, defaults)
 	}
-	s.Set(Layer{Name: ParameterLayer, Values: p.parameters(), FromRequest: true})
+	s.Set(ParameterLayer, p.parameters())
 	s.kept = p.Deployed
-	s.Set(Layer{Name: OverrideLayer, Values: p.Plan.ProvisionOverrides})
+	s.Set(OverrideLayer, p.Plan.ProvisionOverrides)
 	action := &p.Service.Provision
 	failed := s.Defaults(action.UserInputs)
-	s.Set(Layer{Name: PlanLayer, Values: p.properties()})
-	s.Set(Layer{Name: StickyLayer, Values: p.Sticky, FromRequest: true}) // which may have been a parameter
+	s.Set(PlanLayer, p.properties())
+	s.Set(StickyLayer, p.Sticky) // which may have been a parameter
 	if err := errors.Join(failed, s.Computed(action.ComputedInputs)); err != nil {
 		return err
 	}
@@ -184,9 +184,9 @@ func (b Bind) Resolve(s *Scope) error {
 		return err
 	}
 	action := &b.Service.Bind
-	s.Set(Layer{Name: OperatorLayer, Values: b.Defaults})
-	s.Set(Layer{Name: ParameterLayer, Values: action.Gather(b.Parameters), FromRequest: true})
-	s.Set(Layer{Name: OverrideLayer, Values: b.Plan.BindOverrides})
+	s.Set(OperatorLayer, b.Defaults)
+	s.Set(ParameterLayer, action.Gather(b.Parameters))
+	s.Set(OverrideLayer, b.Plan.BindOverrides)
 	failed := errors.Join(
 		s.Defaults(action.UserInputs),
 		s.planInputs(action.PlanInputs),

@@ -14,9 +14,9 @@ import (
 var _ = Describe("functions over what a user controls", func() {
 	scope := func(guard bool) *vars.Scope {
 		s := vars.NewScope(vars.Options{GuardReferences: guard})
-		s.Set(vars.Layer{Values: values{
+		s.Set(vars.ParameterLayer, values{
 			"text": "(,(a))", "bare": "a))", "open": "(", "list": []any{"(", "(a))"}, "map": values{"k": "(a))"}, "number": int64(3), "bad": "[",
-		}, FromRequest: true})
+		})
 		return s
 	}
 

@@ -78,7 +78,7 @@ var _ = Describe("the variables of a bind request", func() {
 var _ = Describe("Scope", func() {
 	It("lets constants win over variables", func() {
 		scope := vars.NewScope(vars.Options{Constants: values{"request.instance_id": "real", "request.context": values{"a": "real"}}})
-		scope.Set(vars.Layer{Values: values{"request.instance_id": "fake", "request.context": values{"a": "fake"}, "own": "variable"}})
+		scope.Set("", values{"request.instance_id": "fake", "request.context": values{"a": "fake"}, "own": "variable"})
 		for text, expected := range map[string]string{
 			"${request.instance_id}": "real", `${request.context["a"]}`: "real", "${request.context.a}": "real", "${own}": "variable",
 		} {
@@ -150,8 +150,8 @@ var _ = Describe("references to credentials", func() {
 				"request.context": values{"name": "(x))"}, "bosh.deployment": "(d))", "uaa_client": values{"name": "(u))"},
 			},
 		})
-		s.Set(vars.Layer{Values: values{"operator": "(o))"}})
-		s.Set(vars.Layer{Values: values{"user": "(u))", "object": values{"key": "(k))"}}, FromRequest: true})
+		s.Set("", values{"operator": "(o))"})
+		s.Set(vars.ParameterLayer, values{"user": "(u))", "object": values{"key": "(k))"}})
 		return s
 	}
 
@@ -196,8 +196,8 @@ var _ = DescribeTable("a value that a function or a type refuses is the mistake 
 			Functions:   map[string]expr.Function{"manifest.get": {Args: list, Result: expr.String, Call: func([]any) (any, error) { return nil, errors.New("nothing there") }}},
 			Environment: vars.Environment{Config: func(string) (any, bool) { return nil, false }},
 		})
-		s.Set(vars.Layer{Name: "operator defaults", Values: values{"default": "{"}})
-		s.Set(vars.Layer{Name: "parameters", Values: values{"text": "{", "other": "x"}, FromRequest: true})
+		s.Set("operator defaults", values{"default": "{"})
+		s.Set("parameters", values{"text": "{", "other": "x"})
 		failed := s.Computed([]brokerpak.Variable{
 			{Name: "copy", DefaultExpr: template("${text}")},
 			{Name: "result", Type: typ, DefaultExpr: template(expression)},

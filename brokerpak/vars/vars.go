@@ -19,17 +19,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Layer is a set of values that one source supplies.
-type Layer struct {
-	// Name says where the values come from.
-	Name string
-	// Values are set as they are, never evaluated. A null counts as set.
-	Values map[string]any
-	// FromRequest marks values that a user controls.
-	FromRequest bool
-}
-
-// The names of the layers.
+// The names of the layers. What is kept may have been a parameter.
 const (
 	OperatorLayer  = "operator defaults"
 	ParameterLayer = "parameters"
@@ -107,12 +97,12 @@ func NewScope(o Options) *Scope {
 	return s
 }
 
-// Set merges a layer.
-func (s *Scope) Set(layer Layer) {
-	for name, item := range layer.Values {
+// Set merges a layer of values, which are set as they are, never evaluated. A null counts as set.
+func (s *Scope) Set(layer string, values map[string]any) {
+	for name, item := range values {
 		s.Values[name] = item
-		origin := Origin{Layer: layer.Name, FromRequest: layer.FromRequest}
-		if layer.FromRequest {
+		origin := Origin{Layer: layer, FromRequest: layer == ParameterLayer || layer == StickyLayer}
+		if origin.FromRequest {
 			origin.Parameters = []string{name}
 		}
 		s.Origins[name] = origin
