@@ -93,27 +93,20 @@ func fillJobs(what string, owners any, releases []serviceadapter.ServiceRelease)
 	for _, owner := range value.Mappings(owners) {
 		jobs, _ := owner["jobs"].([]any)
 		for _, item := range jobs {
-			if err := fillJob(item, releases); err != nil {
+			job, ok := item.(map[string]any)
+			err := errors.New("every job must be a mapping")
+			if ok && job["release"] != nil {
+				continue
+			}
+			if ok {
+				job["release"], err = releaseOf(value.Text(job["name"]), releases)
+			}
+			if err != nil {
 				failed = append(failed, fmt.Errorf("%s %s: %w", what, value.Text(owner["name"]), err))
 			}
 		}
 	}
 	return errors.Join(failed...)
-}
-
-func fillJob(item any, releases []serviceadapter.ServiceRelease) error {
-	job, ok := item.(map[string]any)
-	if !ok {
-		return errors.New("every job must be a mapping")
-	}
-	if job["release"] != nil {
-		return nil
-	}
-	release, err := releaseOf(value.Text(job["name"]), releases)
-	if err == nil {
-		job["release"] = release
-	}
-	return err
 }
 
 // releaseOf is the release that provides a job. The user reads an error of it: as with a version that is not admitted, there is nothing

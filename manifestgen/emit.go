@@ -35,36 +35,31 @@ func encodeManifest(tree map[string]any) (string, error) {
 }
 
 func node(v any) *yaml.Node {
+	made := &yaml.Node{Kind: yaml.ScalarNode}
 	switch item := v.(type) {
 	case map[string]any:
-		mapping := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		made.Kind, made.Tag = yaml.MappingNode, "!!map"
 		for _, key := range ordered(item) {
-			mapping.Content = append(mapping.Content, text(key), node(item[key]))
+			made.Content = append(made.Content, node(key), node(item[key]))
 		}
-		if len(item) == 0 {
-			mapping.Style = yaml.FlowStyle
-		}
-		return mapping
 	case []any:
-		sequence := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for _, element := range item {
-			sequence.Content = append(sequence.Content, node(element))
-		}
-		if len(item) == 0 {
-			sequence.Style = yaml.FlowStyle
-		}
-		return sequence
+		made.Kind, made.Tag = yaml.SequenceNode, "!!seq"
+		made.Content = value.Each(item, node)
 	case string:
-		return text(item)
+		made.Tag, made.Value, made.Style = "!!str", item, styleOf(item)
 	case nil:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+		made.Tag, made.Value = "!!null", "null"
 	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(item)}
+		made.Tag, made.Value = "!!bool", strconv.FormatBool(item)
 	case float64:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: decimal(item)}
+		made.Tag, made.Value = "!!float", decimal(item)
 	default:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.Text(v)}
+		made.Tag, made.Value = "!!int", value.Text(v)
 	}
+	if made.Kind != yaml.ScalarNode && len(made.Content) == 0 {
+		made.Style = yaml.FlowStyle
+	}
+	return made
 }
 
 // decimal writes a float so that the Director's YAML reader takes it for one: with a point and without an exponent.
@@ -97,12 +92,8 @@ func isWord(s string) bool {
 
 var words = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"} //nolint:gochecknoglobals // a constant table
 
-// text is a string in a style that no reader takes for another type.
-func text(s string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: styleOf(s)}
-}
-
-// styleOf is the style of a string; 0 is plain where that is possible. Texts of several lines become blocks.
+// styleOf is a style of a string that no reader takes for another type; 0 is plain where that is possible. Texts of several lines become
+// blocks.
 func styleOf(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {

@@ -27,23 +27,23 @@ type Errands struct {
 	Updates, Upgrades bool
 }
 
-// errand finds a lifecycle errand of this adapter in a list of the plan's, nil where there is none: the definition may have a job of that name
-// itself.
-func (in *input) errand(list []serviceadapter.Errand, name string) *serviceadapter.Errand {
+// hasErrand finds a lifecycle errand of this adapter in a list of the plan's, and adds it. The definition may have a job of that name itself.
+func (in *input) hasErrand(list []serviceadapter.Errand, name string) bool {
 	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
 	if at < 0 || in.bosh.HasGroupOrJob(name) {
-		return nil
+		return false
 	}
-	return &list[at]
+	in.errands = append(in.errands, list[at])
+	return true
 }
 
 // checkErrands refuses plans whose errands cannot work, and requests that need the template before them.
 func checkErrands(in *input) error {
-	if in.applies == nil && in.destroys == nil {
+	if len(in.errands) == 0 {
 		return nil
 	}
-	for _, errand := range []*serviceadapter.Errand{in.applies, in.destroys} {
-		if errand != nil && len(errand.Instances) > 0 && (len(errand.Instances) > 1 || !strings.Contains(errand.Instances[0], "/")) {
+	for _, errand := range in.errands {
+		if len(errand.Instances) > 1 || len(errand.Instances) == 1 && !strings.Contains(errand.Instances[0], "/") {
 			return fault.Operatorf("the plan's lifecycle errand %q must run on exactly one instance, as in instances: [GROUP/0]", errand.Name)
 		}
 	}
@@ -51,13 +51,13 @@ func checkErrands(in *input) error {
 		return fault.Operatorf("the plan has lifecycle errands of the service adapter, so errand_properties of its configuration must have a " +
 			"state.type that an errand's VM can reach, such as pg: what is local is gone with the VM")
 	}
-	if in.applies == nil {
+	if !in.applies {
 		return nil
 	}
 	if !hasTemplate(in.Service) {
 		return fault.Operatorf("the plan has the lifecycle errand %q, but the service has no provision template", record.ApplyErrand)
 	}
-	if in.destroys == nil {
+	if !in.destroys {
 		return fault.Operatorf("the plan has %q in lifecycle_errands.post_deploy, so it must have %q in pre_delete: nothing else destroys "+
 			"what that made", record.ApplyErrand, record.DestroyErrand)
 	}
@@ -76,7 +76,7 @@ func checkErrands(in *input) error {
 // errandGroup is the plan's group for the errands of this adapter: the one of lifecycle errand that the service does not know. Nil when
 // there is none.
 func errandGroup(in *input, known []string) (*serviceadapter.InstanceGroup, error) {
-	if in.applies == nil && in.destroys == nil {
+	if len(in.errands) == 0 {
 		return nil, nil
 	}
 	var found *serviceadapter.InstanceGroup
@@ -97,8 +97,8 @@ func errandGroup(in *input, known []string) (*serviceadapter.InstanceGroup, erro
 // placeErrands adds the group of the errands of this adapter, with the jobs that the plan does not place elsewhere.
 func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, alias string) ([]any, error) {
 	var jobs []any
-	for _, errand := range []*serviceadapter.Errand{in.applies, in.destroys} {
-		if errand == nil || len(errand.Instances) > 0 {
+	for _, errand := range in.errands {
+		if len(errand.Instances) > 0 {
 			continue
 		}
 		if group == nil {
@@ -120,7 +120,7 @@ func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, 
 
 // configureErrands gives the jobs of the errands their properties.
 func configureErrands(in *input, p *prepared, manifest map[string]any) error {
-	if in.applies == nil && in.destroys == nil {
+	if len(in.errands) == 0 {
 		return nil
 	}
 	properties, err := errandProperties(in, p)
@@ -128,7 +128,7 @@ func configureErrands(in *input, p *prepared, manifest map[string]any) error {
 		return err
 	}
 	own := map[string]map[string]any{record.DestroyErrand: {"instance_id": in.instanceID()}}
-	if in.applies != nil {
+	if in.applies {
 		intent, secrets := intend(in, p)
 		own[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
 	}

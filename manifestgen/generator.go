@@ -90,8 +90,9 @@ type input struct {
 	keepsTemplate bool
 	// versions say by what an errand makes the instance.
 	versions record.Versions
-	// applies and destroys are the plan's errands of this adapter; nil where generate-manifest applies, and nothing destroys.
-	applies, destroys *serviceadapter.Errand
+	// errands are the plan's errands of this adapter; applies and destroys tell which there are. Where none applies, generate-manifest does.
+	errands           []serviceadapter.Errand
+	applies, destroys bool
 	// deployed computes the variables of the deployed instance, once.
 	deployed func() (*vars.Scope, error)
 	// plan is the broker's with the instance groups as the definition sizes them.
@@ -157,7 +158,7 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadap
 	if err != nil {
 		return nil, err
 	}
-	if in.applies == nil {
+	if !in.applies {
 		if p, err = applyTemplate(ctx, in, p); err != nil {
 			return nil, err
 		}
@@ -193,11 +194,11 @@ func (g *Generator) read(request Request) (*input, error) {
 		return nil, err
 	}
 	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
-	in.applies = in.errand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
-	in.destroys = in.errand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
+	in.applies = in.hasErrand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
+	in.destroys = in.hasErrand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
 	err = errors.Join(checkErrands(in), checkRequest(in))
 	in.Parameters = in.Service.Provision.Gather(in.Parameters)
-	if err != nil || in.applies == nil {
+	if err != nil || !in.applies {
 		return in, err
 	}
 	if in.versions, err = versions(in); err != nil {
@@ -220,7 +221,7 @@ func prepare(in *input, found map[string]any) (*prepared, error) {
 		return nil, err
 	}
 	in.plan = &plan
-	if in.applies != nil {
+	if in.applies {
 		if err := prepareIntent(in, p); err != nil {
 			return nil, err
 		}

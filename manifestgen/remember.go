@@ -67,7 +67,7 @@ func recordOutputs(in *input, p *prepared, r *record.Record) error {
 
 // waits tells whether an expression is for a later call to evaluate.
 func waits(in *input, template *expr.Template) bool {
-	return instance.Deferred(template) || in.applies != nil && brokerpak.ReadsDetails(template)
+	return instance.Deferred(template) || in.applies && brokerpak.ReadsDetails(template)
 }
 
 // variablesOf are the variables that an expression of a later call refers to. Constants are in the record anyway, but for the labels.

@@ -29,7 +29,7 @@ func resolve(in *input, found map[string]any) (*prepared, error) {
 	r.record = startRecord(in, r.record, parameters)
 	r.scope = vars.NewScope(vars.Options{
 		Constants: constants(&r.record, in.GlobalLabels, in.Plan.Properties), Environment: in.Environment, Functions: functions(in),
-		Carried: carried, GuardReferences: true, Later: in.applies != nil,
+		Carried: carried, GuardReferences: true, Later: in.applies,
 	})
 	provision := vars.Provision{
 		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),

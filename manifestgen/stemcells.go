@@ -63,18 +63,15 @@ func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemc
 		return entry["os"] == nil && entry["name"] == nil
 	})
 	for i := range aliases {
+		name := "default"
 		for n := i; aliases[i] == ""; n++ {
-			if name := generatedAlias(n); !slices.Contains(aliases, name) {
+			if n > 0 {
+				name = fmt.Sprintf("stemcell-%d", n+1)
+			}
+			if !slices.Contains(aliases, name) {
 				aliases[i] = name
 			}
 		}
 	}
 	return aliases
-}
-
-func generatedAlias(index int) string {
-	if index == 0 {
-		return "default"
-	}
-	return fmt.Sprintf("stemcell-%d", index+1)
 }

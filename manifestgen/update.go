@@ -1,6 +1,7 @@
 package manifestgen
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
@@ -30,10 +31,17 @@ func update(template any, expressions map[string]*expr.Template, plan *servicead
 			update[key] = typed(text)
 		}
 	}
-	if plan != nil {
-		maps.Copy(update, planned(plan))
+	if plan == nil {
+		return update, nil
 	}
-	return update, nil
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan's update block: %w", err)
+	}
+	planned, err := value.DecodeObject(text)
+	maps.DeleteFunc(planned, func(_ string, item any) bool { return item == "" })
+	maps.Copy(update, planned)
+	return update, err
 }
 
 // typed reads an integer or a boolean from a text that is one.
@@ -45,23 +53,6 @@ func typed(text string) any {
 		return text == "true"
 	}
 	return text
-}
-
-// planned are the keys that a plan's update block sets.
-func planned(plan *serviceadapter.Update) map[string]any {
-	keys := map[string]any{"canaries": int64(plan.Canaries), "max_in_flight": value.Normalise(plan.MaxInFlight)}
-	for key, text := range map[string]string{
-		"canary_watch_time": plan.CanaryWatchTime, "update_watch_time": plan.UpdateWatchTime,
-		"initial_deploy_az_update_strategy": string(plan.InitialDeployAZUpdateStrategy),
-	} {
-		if text != "" {
-			keys[key] = text
-		}
-	}
-	if plan.Serial != nil {
-		keys["serial"] = *plan.Serial
-	}
-	return keys
 }
 
 // completeUpdates gives the update blocks of instance groups the max_in_flight of the deployment where they have none: the
