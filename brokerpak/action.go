@@ -104,14 +104,14 @@ func (d *definition) readTemplates(at places, action *Action) {
 	} else if inline := at.values["template"]; textOf(inline) != "" {
 		action.addTemplate(inlineName, d.inlineDocument(inline))
 	}
-	for _, file := range at.pairs("templates") {
-		if d.checkTemplateKey(file.key) {
-			action.addTemplate(file.key.Value+".tf", d.inlineDocument(file.value))
+	for key, item := range yamltree.Pairs(at.values["templates"]) {
+		if d.checkTemplateKey(key) {
+			action.addTemplate(key.Value+".tf", d.inlineDocument(item))
 		}
 	}
-	for _, ref := range at.pairs("template_refs") {
-		if textOf(ref.value) != "" && d.checkTemplateKey(ref.key) {
-			d.addReference(action, ref.key.Value+".tf", "template_refs."+ref.key.Value, ref.value)
+	for key, item := range yamltree.Pairs(at.values["template_refs"]) {
+		if textOf(item) != "" && d.checkTemplateKey(key) {
+			d.addReference(action, key.Value+".tf", "template_refs."+key.Value, item)
 		}
 	}
 }

@@ -220,11 +220,11 @@ func (d *definition) references(target *[]Reference) field {
 func (d *definition) expressions(what string, target *map[string]*expr.Template) field {
 	return field{words: "map of expressions", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		*target = map[string]*expr.Template{}
-		for _, p := range d.pairs(node, what) {
+		for key, item := range d.pairs(node, what) {
 			var template *expr.Template
-			d.expression(what+"."+p.key.Value, &template).decode(p.value)
+			d.expression(what+"."+key.Value, &template).decode(item)
 			if template != nil {
-				(*target)[p.key.Value] = template
+				(*target)[key.Value] = template
 			}
 		}
 	}}
@@ -233,10 +233,10 @@ func (d *definition) expressions(what string, target *map[string]*expr.Template)
 func (d *definition) outputs(target *map[string]Output) field {
 	return field{words: "map", shape: typed("object"), decode: func(node *yaml.Node) {
 		*target = map[string]Output{}
-		for _, p := range d.pairs(node, "outputs") {
-			output := Output{Pos: d.pos(p.value)}
-			output.Literal, output.Expr = d.defaultValue(p.value)
-			(*target)[p.key.Value] = output
+		for key, item := range d.pairs(node, "outputs") {
+			output := Output{Pos: d.pos(item)}
+			output.Literal, output.Expr = d.defaultValue(item)
+			(*target)[key.Value] = output
 		}
 	}}
 }
@@ -250,16 +250,16 @@ func (d *definition) carryOver(bosh *Bosh) field {
 			return
 		}
 		bosh.CarryOver, bosh.carryOverAt = map[string][]string{}, map[string]diag.Pos{}
-		for _, p := range d.pairs(node, "carry_over") {
-			what := "carry_over." + p.key.Value
+		for key, item := range d.pairs(node, "carry_over") {
+			what := "carry_over." + key.Value
 			var paths []string
-			if p.value.Kind == yaml.SequenceNode {
-				d.texts(what, &paths).decode(p.value)
+			if item.Kind == yaml.SequenceNode {
+				d.texts(what, &paths).decode(item)
 			} else {
 				paths = make([]string, 1)
-				d.text(what, &paths[0]).decode(p.value)
+				d.text(what, &paths[0]).decode(item)
 			}
-			bosh.CarryOver[p.key.Value], bosh.carryOverAt[p.key.Value] = paths, d.pos(p.key)
+			bosh.CarryOver[key.Value], bosh.carryOverAt[key.Value] = paths, d.pos(key)
 		}
 	}}
 }
@@ -282,11 +282,11 @@ func (d *definition) requires(target *Requires) field {
 
 func (d *definition) constraints(what string, target *[]Constraint) field {
 	return field{words: "map of texts", shape: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
-		for _, p := range d.pairs(node, what) {
-			constraint := Constraint{Name: p.key.Value, Pos: d.pos(p.value)}
-			d.text(what+"."+p.key.Value, &constraint.Constraint).decode(p.value)
-			if _, err := ParseConstraint(constraint.Constraint); err != nil && p.value.Kind == yaml.ScalarNode {
-				d.errorf(p.value, "constraint", "%s", err)
+		for key, item := range d.pairs(node, what) {
+			constraint := Constraint{Name: key.Value, Pos: d.pos(item)}
+			d.text(what+"."+key.Value, &constraint.Constraint).decode(item)
+			if _, err := ParseConstraint(constraint.Constraint); err != nil && item.Kind == yaml.ScalarNode {
+				d.errorf(item, "constraint", "%s", err)
 			}
 			*target = append(*target, constraint)
 		}

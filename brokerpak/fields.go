@@ -80,8 +80,8 @@ func (d *document) value(node *yaml.Node) any {
 	switch node.Kind {
 	case yaml.MappingNode:
 		object := map[string]any{}
-		for _, p := range d.pairs(node, "the value") {
-			object[value.Text(d.scalar(p.key))] = d.value(p.value)
+		for key, item := range d.pairs(node, "the value") {
+			object[value.Text(d.scalar(key))] = d.value(item)
 		}
 		return object
 	case yaml.SequenceNode:
@@ -128,10 +128,10 @@ func (d *document) textMap(what string, target *map[string]string) field {
 			return
 		}
 		*target = map[string]string{}
-		for _, p := range d.pairs(node, what) {
+		for key, item := range d.pairs(node, what) {
 			var text string
-			d.text(what+"."+p.key.Value, &text).decode(p.value)
-			(*target)[p.key.Value] = text
+			d.text(what+"."+key.Value, &text).decode(item)
+			(*target)[key.Value] = text
 		}
 	}}
 }

@@ -209,10 +209,10 @@ func typesSchema() schema {
 // enum keeps the YAML type of the values: an integer field needs integer keys.
 func (d *document) enum(target *[]EnumValue) field {
 	return field{words: "map of texts", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
-		for _, p := range d.pairs(node, "enum") {
+		for key, item := range d.pairs(node, "enum") {
 			var description string
-			d.text("the description of an enum value", &description).decode(p.value)
-			*target = append(*target, EnumValue{Value: d.value(p.key), Description: description})
+			d.text("the description of an enum value", &description).decode(item)
+			*target = append(*target, EnumValue{Value: d.value(key), Description: description})
 		}
 	}}
 }

@@ -133,14 +133,14 @@ func (d *document) mapping(node *yaml.Node, what string, strict bool, known fiel
 		d.errorf(node, "type", "%s must be a mapping, not null", what)
 		return found
 	}
-	for _, p := range d.pairs(node, what) {
-		at := slices.IndexFunc(known, func(r row) bool { return r.name == p.key.Value })
+	for key, item := range d.pairs(node, what) {
+		at := slices.IndexFunc(known, func(r row) bool { return r.name == key.Value })
 		if at >= 0 {
-			found.values[p.key.Value] = p.value
-			known[at].decode(p.value)
+			found.values[key.Value] = item
+			known[at].decode(item)
 			continue
 		}
-		d.unknown(p.key, what, strict, known)
+		d.unknown(key, what, strict, known)
 	}
 	if node.Kind == yaml.MappingNode {
 		d.complete(found, what, known)

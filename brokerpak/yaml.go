@@ -3,6 +3,7 @@ package brokerpak
 import (
 	"errors"
 	"io"
+	"iter"
 	"regexp"
 	"strings"
 
@@ -39,14 +40,6 @@ func (p places) at(key string) diag.Pos {
 func (p places) has(key string) bool {
 	node := p.values[key]
 	return node != nil && !yamltree.IsNull(node)
-}
-
-// pairs are the keys and values of a key's value where that is a mapping.
-func (p places) pairs(key string) []pair {
-	if node := p.values[key]; node != nil && node.Kind == yaml.MappingNode {
-		return p.document.pairs(node, key)
-	}
-	return nil
 }
 
 // filled tells whether a key has a value other than null, an empty text and an empty list.
@@ -133,23 +126,12 @@ func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	d.diags.Errorf(pos, rule, format, args...)
 }
 
-// pair is a key of a mapping and its value.
-type pair struct{ key, value *yaml.Node }
-
-// pairs returns the keys and values of a mapping. What is no mapping is reported; null has no keys.
-func (d *document) pairs(node *yaml.Node, what string) []pair {
-	if yamltree.IsNull(node) {
-		return nil
-	}
-	if node.Kind != yaml.MappingNode {
+// pairs yields the keys and values of a mapping. What is no mapping is reported; null has no keys.
+func (d *document) pairs(node *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
+	if node.Kind != yaml.MappingNode && !yamltree.IsNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not %s", what, yamltree.Kind(node))
-		return nil
 	}
-	pairs := make([]pair, 0, len(node.Content)/2)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		pairs = append(pairs, pair{node.Content[i], node.Content[i+1]})
-	}
-	return pairs
+	return yamltree.Pairs(node)
 }
 
 // sequence calls item for each element of a list. Null is an empty list.

@@ -127,14 +127,17 @@ func configureErrands(in *input, p *prepared, manifest map[string]any) error {
 	if err != nil {
 		return err
 	}
-	own := map[string]map[string]any{record.DestroyErrand: {"instance_id": in.instanceID()}}
+	own := map[string]map[string]any{}
+	if in.destroys {
+		own[record.DestroyErrand] = map[string]any{"instance_id": in.instanceID()}
+	}
 	if in.applies {
 		intent, secrets := intend(in, p)
 		own[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
 	}
 	for _, group := range value.Mappings(manifest["instance_groups"]) {
 		for name, job := range byName(group["jobs"]) {
-			if own[name] != nil && !in.bosh.HasGroupOrJob(name) {
+			if own[name] != nil {
 				job["properties"] = value.Merge(value.CloneMap(properties), own[name])
 			}
 		}

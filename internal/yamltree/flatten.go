@@ -2,6 +2,7 @@ package yamltree
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -163,14 +164,25 @@ func Kind(node *yaml.Node) string {
 // IsNull tells whether a node is a null.
 func IsNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" }
 
+// Pairs yields the keys and values of a mapping of a flat tree; none where the node is no mapping or nil.
+func Pairs(mapping *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		if mapping == nil || mapping.Kind != yaml.MappingNode {
+			return
+		}
+		for pair := range slices.Chunk(mapping.Content, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
 // Get returns a key of a mapping of a flat tree and its value; nil where it has none, and where the node is no mapping or nil.
 func Get(mapping *yaml.Node, name string) (key, value *yaml.Node) {
-	if mapping == nil || mapping.Kind != yaml.MappingNode {
-		return nil, nil
-	}
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == name {
-			return mapping.Content[i], mapping.Content[i+1]
+	for key, value := range Pairs(mapping) {
+		if key.Value == name {
+			return key, value
 		}
 	}
 	return nil, nil
