@@ -22,47 +22,28 @@ func (d *definition) action(name string, target *Action) field {
 
 // actionKeys are the keys of an action: those of the format, and those that this adapter adds.
 func (d *definition) actionKeys(name string, action *Action) fields {
-	known := slices.Concat(d.inputKeys(action), d.importKeys(action), fields{
+	known := append(d.keys("", action, map[string]field{
+		"plan_inputs":     d.variables("plan_inputs", &action.PlanInputs),
+		"user_inputs":     d.variables("user_inputs", &action.UserInputs),
+		"computed_inputs": d.computed(&action.ComputedInputs),
+		"outputs": d.variables("outputs", &action.Outputs).
+			meaning("What the action gives. Those of provision are instance.details of bind expressions, and credentials. Those of bind are " +
+				"credentials; its syslog_drain_url, route_service_url and backup_agent_url become those fields of the binding."),
+		"import_inputs":             d.importInputs(&action.ImportInputs),
+		"import_parameter_mappings": d.importMappings("import_parameter_mappings", &action.ImportParameterMappings),
+		"import_parameters_to_add":  d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd),
+		"import_parameters_to_delete": d.texts("import_parameters_to_delete", &action.ImportParametersToDelete).
+			meaning("Attributes to remove from imported resources, such as read-only ones."),
+	}), fields{
 		{"template", "OpenTofu code.", d.text("template", new(string))},
 		{"template_ref", "A file of OpenTofu code; it wins over template.", d.text("template_ref", new(string))},
 		{"templates", "Name to OpenTofu code; .tf is added to the name.", d.textMap("templates", new(map[string]string))},
 		{"template_refs", "Name to file of OpenTofu code; .tf is added to the name.", d.textMap("template_refs", new(map[string]string))},
-	})
+	}...)
 	if name == "bind" {
 		return append(known, d.bindKeys(action)...)
 	}
 	return append(known, d.provisionKeys(action)...)
-}
-
-func (d *definition) inputKeys(action *Action) fields {
-	return fields{
-		{"plan_inputs", "Variables that plans set in their properties.", d.variables("plan_inputs", &action.PlanInputs)},
-		{"user_inputs", "Parameters of users.", d.variables("user_inputs", &action.UserInputs)},
-		{"computed_inputs", "Variables that expressions compute.", d.computed(&action.ComputedInputs)},
-		{
-			"outputs", "What the action gives. Those of provision are instance.details of bind expressions, and credentials. Those of bind are " +
-				"credentials; its syslog_drain_url, route_service_url and backup_agent_url become those fields of the binding.",
-			d.variables("outputs", &action.Outputs),
-		},
-	}
-}
-
-func (d *definition) importKeys(action *Action) fields {
-	return fields{
-		{"import_inputs", "Parameters that import existing resources; without effect in bind.", d.importInputs(&action.ImportInputs)},
-		{
-			"import_parameter_mappings", "Attributes of imported resources that become inputs.",
-			d.importMappings("import_parameter_mappings", &action.ImportParameterMappings),
-		},
-		{
-			"import_parameters_to_add", "Attributes to add to imported resources.",
-			d.importMappings("import_parameters_to_add", &action.ImportParametersToAdd),
-		},
-		{
-			"import_parameters_to_delete", "Attributes to remove from imported resources, such as read-only ones.",
-			d.texts("import_parameters_to_delete", &action.ImportParametersToDelete),
-		},
-	}
 }
 
 // provisionKeys are this adapter's keys of provision.
@@ -161,14 +142,10 @@ func (d *definition) errorRules(action string, target *[]ErrorRule) field {
 		exits, allowed = []any{"41", 41, "49", 49, "user"}, "one of 41, 49 and user"
 	}
 	keys := func(rule *ErrorRule) fields {
-		return fields{
-			{"match", "A regular expression (RE2) on the text of the error.", required(d.text("match", &rule.Match))},
-			{
-				"exit", "41: no such binding. 49: the binding exists. user: the text is for the user, which is all that provision knows.",
-				required(d.text("exit", &rule.Exit)).shaped(oneOf(exits...)),
-			},
-			{"message", "What the user reads with exit user; by default the text of the error.", d.text("message", &rule.Message)},
-		}
+		return d.keys("", rule, map[string]field{
+			"exit": d.text("exit", &rule.Exit).shaped(oneOf(exits...)).
+				meaning("41: no such binding. 49: the binding exists. user: the text is for the user, which is all that provision knows."),
+		})
 	}
 	return entries(d.document, action+".errors", true, target, keys, func(at places, rule *ErrorRule) bool {
 		if _, err := regexp.Compile(rule.Match); err != nil {

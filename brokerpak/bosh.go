@@ -22,37 +22,28 @@ func (d *definition) bosh(target **Bosh) field {
 
 // boshKeys are the keys of provision.bosh. docs/format.md is made from them.
 func (d *definition) boshKeys(bosh *Bosh) fields {
-	return fields{
+	return append(fields{
 		{"manifest_ref", "The manifest template, a BOSH manifest with ((variables)): a file of the pak.", alternative(d.documentRef("manifest_ref", &bosh.Manifest))},
 		{"manifest", "The manifest template itself.", alternative(d.documentInline("manifest", &bosh.Manifest))},
-		{
-			"optional_instance_groups", "Groups of the template that a plan may leave out; all others are required.",
-			d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).called("list of names"),
-		},
-		{"instance_groups", "Instance groups whose size the definition computes, and those that plans need not have.", d.groupSizes(&bosh.Groups)},
-		{"ops", "Ops files, applied in order where their condition holds.", d.ops(&bosh.Ops)},
-		{"secrets", "Values that the broker keeps in CredHub.", d.secrets(&bosh.Secrets)},
-		{"references", "Credentials that CredHub has already.", d.references(&bosh.References)},
-		{
-			"plan_defaults", "User inputs for which a plan's property is only a default: a user may set the parameter as well.",
-			d.texts("plan_defaults", &bosh.PlanDefaults).called("list of user inputs"),
-		},
-		{
-			"configs", "BOSH configs that are returned to the broker. One that is not returned any more stays at the Director until the instance " +
-				"is deleted.",
-			d.configs(&bosh.Configs),
-		},
-		{"labels", "Labels of the service instance.", d.expressions("labels", &bosh.Labels)},
-		{"requires", "What must hold before anything is rendered.", d.requires(&bosh.Requires)},
-		{"checks", "Any other rule: the request is refused with the message unless `that` holds, or did not hold for the deployed instance either.", d.checks("checks", &bosh.Checks)},
-		{"update", "The `update` block for plans that have none; may use `previous.exists`.", d.expressions("update", &bosh.Update)},
-		{
-			"carry_over", "Where a manifest of another adapter keeps the value of an input, secret, reference or `uaa_client` field.",
-			d.carryOver(bosh),
-		},
-		{"outputs", "Values of the instance: `instance.details` in bind expressions, and part of every binding's credentials.", d.outputs(&bosh.Outputs)},
-		{"dashboard_url", "The dashboard; without it the command ends with exit code 10.", d.expression("dashboard_url", &bosh.DashboardURL)},
-	}
+	}, d.keys("", bosh, map[string]field{
+		"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).called("list of names"),
+		"instance_groups":          d.groupSizes(&bosh.Groups).meaning("Instance groups whose size the definition computes, and those that plans need not have."),
+		"ops":                      d.ops(&bosh.Ops),
+		"secrets":                  d.secrets(&bosh.Secrets),
+		"references":               d.references(&bosh.References),
+		"plan_defaults": d.texts("plan_defaults", &bosh.PlanDefaults).called("list of user inputs").
+			meaning("User inputs for which a plan's property is only a default: a user may set the parameter as well."),
+		"configs": d.configs(&bosh.Configs).
+			meaning("BOSH configs that are returned to the broker. One that is not returned any more stays at the Director until the instance is deleted."),
+		"requires": d.requires(&bosh.Requires),
+		"checks": d.checks("checks", &bosh.Checks).
+			meaning("Any other rule: the request is refused with the message unless `that` holds, or did not hold for the deployed instance either."),
+		"update": d.expressions("update", &bosh.Update).meaning("The `update` block for plans that have none; may use `previous.exists`."),
+		"carry_over": d.carryOver(bosh).
+			meaning("Where a manifest of another adapter keeps the value of an input, secret, reference or `uaa_client` field."),
+		"outputs": d.outputs(&bosh.Outputs).
+			meaning("Values of the instance: `instance.details` in bind expressions, and part of every binding's credentials."),
+	})...)
 }
 
 func (d *definition) documentRef(what string, target *Document) field {
@@ -100,13 +91,10 @@ func (d *definition) documentKeys(target *Conditional) fields {
 
 func (d *definition) groupSizes(target *[]GroupSize) field {
 	keys := func(group *GroupSize) fields {
-		rows := fields{
-			{"name", "The instance group of the manifest template.", required(d.text("name", &group.Name))},
-			{
-				"like", "A group of the plan. What neither the plan nor another key says of this group is that of the other one, so plans need not have it.",
-				d.text("like", &group.Like),
-			},
-		}
+		rows := d.keys("", group, map[string]field{
+			"like": d.text("like", &group.Like).
+				meaning("A group of the plan. What neither the plan nor another key says of this group is that of the other one, so plans need not have it."),
+		})
 		group.Sizes = []Size{
 			{Key: "instances", Type: "integer", doc: "How many instances.", needed: true},
 			{Key: "at_most", Type: "integer", doc: "The most instances that a request may lead to; the user reads how many it would be."},
@@ -163,21 +151,12 @@ const minSecretLength, maxSecretLength = 8, 4096
 
 func (d *definition) secrets(target *[]Secret) field {
 	keys := func(secret *Secret) fields {
-		return fields{
-			{
-				"name", "The name: ((NAME)) in the manifest template stands for the secret.",
-				d.text("name", &secret.Name).shaped(schema{"type": "string", "pattern": secretName.String()}),
-			},
-			{
-				"length", "The number of characters of a generated password.",
-				alternative(d.integer("length", &secret.Length)).shaped(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
-			},
-			{"value", "A supplied value.", alternative(d.expression("value", &secret.Value))},
-			{
-				"keepers", "For a generated password: it gets a new value, under a new name, when what one of these expressions gives changes.",
-				d.expressions("keepers", &secret.Keepers),
-			},
-		}
+		return d.keys("", secret, map[string]field{
+			"name":   d.text("name", &secret.Name).shaped(schema{"type": "string", "pattern": secretName.String()}),
+			"length": d.integer("length", &secret.Length).shaped(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
+			"keepers": d.expressions("keepers", &secret.Keepers).
+				meaning("For a generated password: it gets a new value, under a new name, when what one of these expressions gives changes."),
+		})
 	}
 	return entries(d.document, "secrets", true, target, keys, func(at places, secret *Secret) bool {
 		if secret.Value != nil {
@@ -202,13 +181,7 @@ func (d *definition) checkSecret(at places, secret Secret) {
 }
 
 func (d *definition) references(target *[]Reference) field {
-	keys := func(reference *Reference) fields {
-		return fields{
-			{"name", "The name: ((NAME)) in the manifest template stands for the credential.", required(d.text("name", &reference.Name))},
-			{"path", "The absolute path in CredHub, which the operator must allow; empty for none.", required(d.expression("path", &reference.Path))},
-		}
-	}
-	return entries(d.document, "references", true, target, keys, func(_ places, reference *Reference) bool {
+	return entries(d.document, "references", true, target, nil, func(_ places, reference *Reference) bool {
 		if reference.Name == "" || reference.Path == nil {
 			return false
 		}
@@ -217,7 +190,7 @@ func (d *definition) references(target *[]Reference) field {
 	})
 }
 
-func (d *definition) expressions(what string, target *map[string]*expr.Template) field {
+func (d *document) expressions(what string, target *map[string]*expr.Template) field {
 	return field{words: "map of expressions", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
 		*target = map[string]*expr.Template{}
 		for key, item := range d.pairs(node, what) {
@@ -266,17 +239,11 @@ func (d *definition) carryOver(bosh *Bosh) field {
 
 func (d *definition) requires(target *Requires) field {
 	return d.section("requires", true, func() fields {
-		return fields{
-			{"releases", "Release to version constraint, such as \">= 4.1, < 6\".", d.constraints("requires.releases", &target.Releases)},
-			{"jobs", "Job to version constraint on the release that provides it.", d.constraints("requires.jobs", &target.Jobs)},
-			{"stemcells", "Operating system of a stemcell to version constraint.", d.constraints("requires.stemcells", &target.Stemcells)},
-			{"no_downgrade", "Releases that must not become older than the deployed ones.", d.texts("requires.no_downgrade", &target.NoDowngrade)},
-			{
-				"no_downgrade_jobs", "Jobs whose releases must not become older than the deployed ones.",
-				d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs),
-			},
-			{"no_scale_in", "Instance groups that must not get fewer instances.", d.texts("requires.no_scale_in", &target.NoScaleIn)},
-		}
+		return d.keys("requires.", target, map[string]field{
+			"releases":  d.constraints("requires.releases", &target.Releases),
+			"jobs":      d.constraints("requires.jobs", &target.Jobs),
+			"stemcells": d.constraints("requires.stemcells", &target.Stemcells),
+		})
 	}, nil)
 }
 
@@ -295,11 +262,9 @@ func (d *definition) constraints(what string, target *[]Constraint) field {
 
 func (d *definition) checks(what string, target *[]Check) field {
 	keys := func(check *Check) fields {
-		return fields{
-			{"that", "The request is refused unless this holds; an empty or null result is false.", required(d.expression("that", &check.That))},
-			{"message", "Why it is refused.", required(d.expression("message", &check.Message))},
-			{"audience", "Who reads the message; default operator.", d.text("audience", (*string)(&check.Audience)).shaped(oneOf("operator", "user"))},
-		}
+		return d.keys("", check, map[string]field{
+			"audience": d.text("audience", (*string)(&check.Audience)).shaped(oneOf("operator", "user")),
+		})
 	}
 	return entries(d.document, what, true, target, keys, func(at places, check *Check) bool {
 		if check.Audience = cmp.Or(check.Audience, Operator); check.Audience != Operator && check.Audience != User {

@@ -29,7 +29,7 @@ func DefinitionSchema() map[string]any {
 	d := &definition{document: &document{}}
 	return published("Brokerpak service definition",
 		"A service definition of a brokerpak, Brokerpak V1, with the sections that this adapter adds.", definitionExamples,
-		d.serviceKeys(&Service{}, new(int)))
+		d.serviceKeys(&Service{}))
 }
 
 func published(title, description, examples string, keys fields) schema {

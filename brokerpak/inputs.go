@@ -76,31 +76,17 @@ func (a *Action) Gather(parameters map[string]any) map[string]any {
 }
 
 func (d *document) variableKeys(what string, variable *Variable) fields {
-	return fields{
-		{"field_name", "The name.", required(d.text("field_name", &variable.Name))},
-		{"type", "The JSON type, or a list of types; any when it is left out.", d.typeNames(variable)},
-		{"details", "What it is for.", required(d.text("details", &variable.Details))},
-		{"required", "Whether a request without it is refused.", d.boolean("required", &variable.Required)},
-		{"nullable", "Whether it may be null, which differs from leaving it out.", d.boolean("nullable", &variable.Nullable)},
-		{"default", "The value where none is given. A text is evaluated as an expression and cast to the type.", d.variableDefault(what, variable)},
-		{"enum", "The allowed values and what each means.", d.enum(&variable.Enum)},
-		{"constraints", "JSON Schema keywords that the value must satisfy.", keywords(d.object("constraints", &variable.Constraints))},
-		{
-			"tf_attribute", "The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE.",
-			d.text("tf_attribute", &variable.TFAttribute),
-		},
-		{"tf_attribute_skip", "Another input; when it is true, tf_attribute is not read.", d.text("tf_attribute_skip", &variable.TFAttributeSkip)},
-		{"prohibit_update", "Whether it cannot be changed after creation.", d.boolean("prohibit_update", &variable.ProhibitUpdate)},
-		{
-			"sticky", "Whether an instance keeps its value when its plan or the default changes, until a request changes it. Of this adapter; for inputs " +
-				"of provision.bosh.",
-			d.boolean("sticky", &variable.Sticky),
-		},
-		{
-			"additional", "Whether it is the map of all parameters that no input declares. Of this adapter; for one of the user_inputs, an object.",
-			d.boolean("additional", &variable.Additional),
-		},
-	}
+	return d.keys("", variable, map[string]field{
+		"type":        d.typeNames(variable),
+		"default":     d.variableDefault(what, variable),
+		"enum":        d.enum(&variable.Enum),
+		"constraints": keywords(d.object("constraints", &variable.Constraints)),
+		"sticky": d.boolean("sticky", &variable.Sticky).
+			meaning("Whether an instance keeps its value when its plan or the default changes, until a request changes it. Of this adapter; for inputs " +
+				"of provision.bosh."),
+		"additional": d.boolean("additional", &variable.Additional).
+			meaning("Whether it is the map of all parameters that no input declares. Of this adapter; for one of the user_inputs, an object."),
+	})
 }
 
 // keywords makes a mapping one of constraints.

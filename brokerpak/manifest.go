@@ -56,34 +56,19 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 // manifestKeys are the keys of manifest.yml.
 func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields {
 	some := schema{"type": "array", "minItems": 1}
-	replacements := d.textMap("terraform_state_provider_replacements", &manifest.ProviderReplacements)
-	return fields{
-		{"packversion", "The version of the format: 1.", required(d.integer("packversion", &manifest.PackVersion)).shaped(schema{"const": PackVersion})},
-		{"name", "The name of the brokerpak: lower-case letters, digits, hyphens and underscores are recommended.", required(d.text("name", &manifest.Name))},
-		{"version", "The version of the brokerpak; semantic versioning is recommended.", required(d.text("version", &manifest.Version))},
-		{"metadata", "Free information about the brokerpak, such as its authors and repository.", d.textMap("metadata", &manifest.Metadata)},
-		{"platforms", "The platforms on which the brokerpak runs.", required(d.platforms(&manifest.Platforms)).shaped(some)},
-		{"terraform_binaries", "OpenTofu, its providers and other binaries that are bundled.", required(d.binaries(&manifest.Binaries)).shaped(some)},
-		{
-			"service_definitions", "The files of the service definitions, relative to the manifest.",
-			required(d.paths("service_definitions", &manifest.Definitions)).shaped(some),
-		},
-		{"parameters", "Environment variables that operators may set for OpenTofu.", entries(d, "parameters", true, &manifest.Parameters, d.parameterKeys, nil)},
-		{"required_env_variables", "Environment variables that must be set and are passed to OpenTofu.", d.texts("required_env_variables", &manifest.RequiredEnv)},
-		{
-			"env_config_mapping", "Environment variable to configuration key: what the expression config(\"KEY\") finds.",
-			d.textMap("env_config_mapping", &manifest.EnvConfigMapping),
-		},
-		{"terraform_upgrade_path", "The versions of OpenTofu to step through in an upgrade, ascending. Each must be bundled.", d.upgradePath(upgradePath)},
-		{"terraform_state_provider_replacements", "Old to new names of providers in the state, such as registry.terraform.io/-/random.", replacements},
-	}
-}
-
-func (d *document) parameterKeys(parameter *Parameter) fields {
-	return fields{
-		{"name", "The environment variable, such as TF_VAR_redis_version.", required(d.text("name", &parameter.Name))},
-		{"description", "What the variable means.", required(d.text("description", &parameter.Description))},
-	}
+	return d.keys("", manifest, map[string]field{
+		"packversion":         d.integer("packversion", &manifest.PackVersion).shaped(schema{"const": PackVersion}),
+		"platforms":           d.platforms(&manifest.Platforms).shaped(some),
+		"terraform_binaries":  d.binaries(&manifest.Binaries).shaped(some),
+		"service_definitions": d.paths("service_definitions", &manifest.Definitions).shaped(some),
+		"parameters":          entries(d, "parameters", true, &manifest.Parameters, nil, nil),
+		"env_config_mapping": d.textMap("env_config_mapping", &manifest.EnvConfigMapping).
+			meaning("Environment variable to configuration key: what the expression config(\"KEY\") finds."),
+		"terraform_upgrade_path": d.upgradePath(upgradePath).
+			meaning("The versions of OpenTofu to step through in an upgrade, ascending. Each must be bundled."),
+		"terraform_state_provider_replacements": d.textMap("terraform_state_provider_replacements", &manifest.ProviderReplacements).
+			meaning("Old to new names of providers in the state, such as registry.terraform.io/-/random."),
+	})
 }
 
 func (d *document) platforms(target *[]Platform) field {
@@ -101,33 +86,19 @@ func (d *document) platformKeys(platform *Platform) fields {
 		system, architecture, _ := strings.Cut(name, "/")
 		systems, architectures = append(systems, system), append(architectures, architecture)
 	}
-	return fields{
-		{"os", "The operating system, in Go's naming.", required(d.text("os", &platform.OS)).shaped(oneOf(systems...))},
-		{"arch", "The architecture, in Go's naming.", required(d.text("arch", &platform.Arch)).shaped(oneOf(append(architectures, 386)...))},
-	}
-}
-
-func (d *document) binaries(target *[]Binary) field {
-	return entries(d, "terraform_binaries", true, target, d.binaryKeys, func(at places, binary *Binary) bool {
-		if binary.Kind() == Provider {
-			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, textOf(at.values["provider"]))
-		}
-		return true
+	return d.keys("", platform, map[string]field{
+		"os":   d.text("os", &platform.OS).shaped(oneOf(systems...)),
+		"arch": d.text("arch", &platform.Arch).shaped(oneOf(append(architectures, 386)...)),
 	})
 }
 
-func (d *document) binaryKeys(binary *Binary) fields {
-	return fields{
-		{"name", "tofu, terraform-provider-TYPE, or any other program.", required(d.text("name", &binary.Name))},
-		{"version", "The version, such as 1.12.6.", required(d.text("version", &binary.Version))},
-		{"source", "The URL of a zip of the source code.", d.text("source", &binary.Source)},
-		{"provider", "The provider as [[HOSTNAME/]NAMESPACE/]TYPE; needed where it is not HashiCorp's.", d.text("provider", new(string))},
-		{
-			"url_template", "Where the binary is fetched from: a URL or a local path with ${name}, ${version}, ${os} and ${arch}.",
-			d.text("url_template", &binary.URLTemplate),
-		},
-		{"default", "Marks the OpenTofu that runs the templates, where there are several; it must be the highest.", d.boolean("default", &binary.Default)},
-	}
+func (d *document) binaries(target *[]Binary) field {
+	return entries(d, "terraform_binaries", true, target, nil, func(at places, binary *Binary) bool {
+		if binary.Kind() == Provider {
+			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, binary.Provider)
+		}
+		return true
+	})
 }
 
 // providerFQN derives host/namespace/type. The default host is the one that published paks were made for.

@@ -12,18 +12,19 @@ import (
 
 // Manifest is the content of a pak's manifest.yml, Brokerpak V1.
 type Manifest struct {
-	PackVersion          int
-	Name                 string
-	Version              string
-	Metadata             map[string]string
-	Platforms            []Platform
-	Binaries             []Binary // terraform_binaries
-	Definitions          []Path   // service_definitions
-	Parameters           []Parameter
-	RequiredEnv          []string          // required_env_variables
-	EnvConfigMapping     map[string]string // environment variable → configuration key
-	UpgradePath          []string          // terraform_upgrade_path, versions ascending
-	ProviderReplacements map[string]string // terraform_state_provider_replacements, old → new
+	PackVersion int               `key:"packversion,required" doc:"The version of the format: 1."`
+	Name        string            `key:"name,required" doc:"The name of the brokerpak: lower-case letters, digits, hyphens and underscores are recommended."`
+	Version     string            `key:"version,required" doc:"The version of the brokerpak; semantic versioning is recommended."`
+	Metadata    map[string]string `key:"metadata" doc:"Free information about the brokerpak, such as its authors and repository."`
+	Platforms   []Platform        `key:"platforms,required" doc:"The platforms on which the brokerpak runs."`
+	Binaries    []Binary          `key:"terraform_binaries,required" doc:"OpenTofu, its providers and other binaries that are bundled."`
+	Definitions []Path            `key:"service_definitions,required" doc:"The files of the service definitions, relative to the manifest."`
+	Parameters  []Parameter       `key:"parameters" doc:"Environment variables that operators may set for OpenTofu."`
+	RequiredEnv []string          `key:"required_env_variables" doc:"Environment variables that must be set and are passed to OpenTofu."`
+
+	EnvConfigMapping     map[string]string `key:"env_config_mapping"`
+	UpgradePath          []string          `key:"terraform_upgrade_path"` // versions ascending
+	ProviderReplacements map[string]string `key:"terraform_state_provider_replacements"`
 }
 
 // Path is a file of the pak, relative to its root, and where it was named.
@@ -34,8 +35,8 @@ type Path struct {
 
 // Platform is an operating system and architecture in Go's naming.
 type Platform struct {
-	OS   string
-	Arch string
+	OS   string `key:"os,required" doc:"The operating system, in Go's naming."`
+	Arch string `key:"arch,required" doc:"The architecture, in Go's naming."`
 }
 
 // String returns "os/arch".
@@ -53,82 +54,84 @@ const (
 
 // Binary is one entry of terraform_binaries.
 type Binary struct {
-	Name        string   `json:"name"`
-	Version     string   `json:"version"`
-	Source      string   `json:"source"`
+	Name        string   `json:"name" key:"name,required" doc:"tofu, terraform-provider-TYPE, or any other program."`
+	Version     string   `json:"version" key:"version,required" doc:"The version, such as 1.12.6."`
+	Source      string   `json:"source" key:"source" doc:"The URL of a zip of the source code."`
+	Provider    string   `json:"-" key:"provider" doc:"The provider as [[HOSTNAME/]NAMESPACE/]TYPE; needed where it is not HashiCorp's."`
 	ProviderFQN string   `json:"-"` // host/namespace/type, providers only
-	URLTemplate string   `json:"-"`
-	Default     bool     `json:"-"`
+	URLTemplate string   `json:"-" key:"url_template" doc:"Where the binary is fetched from: a URL or a local path with ${name}, ${version}, ${os} and ${arch}."`
+	Default     bool     `json:"-" key:"default" doc:"Marks the OpenTofu that runs the templates, where there are several; it must be the highest."`
 	Pos         diag.Pos `json:"-"`
 }
 
 // Parameter is an environment variable that operators may set for OpenTofu.
 type Parameter struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
+	Name        string `json:"name" key:"name,required" doc:"The environment variable, such as TF_VAR_redis_version."`
+	Description string `json:"description" key:"description,required" doc:"What the variable means."`
 }
 
 // Service is one service definition: a file under service_definitions.
 type Service struct {
 	File                string
-	Name                string
-	ID                  string
-	Description         string
-	DisplayName         string
-	ProviderDisplayName string
-	ImageURL            string
-	DocumentationURL    string
-	SupportURL          string
-	Tags                []string
-	PlanUpdateable      bool
-	Plans               []Plan
-	Provision           Action
-	Bind                Action
-	Examples            []Example
+	Version             int       `key:"version,required" doc:"The version of the format: 1."`
+	Name                string    `key:"name,required" doc:"The name of the service in the marketplace: letters, digits, periods and hyphens. Unique."`
+	ID                  string    `key:"id,required" doc:"A UUID that identifies the service for ever."`
+	Description         string    `key:"description,required" doc:"A short description of the service."`
+	DisplayName         string    `key:"display_name,required" doc:"The name of the service in graphical clients."`
+	ProviderDisplayName string    `key:"provider_display_name" doc:"The name of the provider in graphical clients."`
+	ImageURL            string    `key:"image_url,required"`
+	DocumentationURL    string    `key:"documentation_url,required" doc:"The URL of the service's documentation."`
+	SupportURL          string    `key:"support_url,required" doc:"The URL of the service's support page."`
+	Tags                []string  `key:"tags" doc:"Classifications of the service, such as redis or key-value."`
+	PlanUpdateable      bool      `key:"plan_updateable" doc:"Whether cf update-service may change the plan."`
+	Plans               []Plan    `key:"plans" doc:"The plans of the service."`
+	Examples            []Example `key:"examples" doc:"Examples, which document the service and are played by tests."`
+	Provision           Action    `key:"provision" doc:"How an instance is made."`
+	Bind                Action    `key:"bind" doc:"How a binding is made."`
 	Pos                 diag.Pos
 }
 
 // Plan is a plan of a service. A plan from the operator has no description of its own place.
 type Plan struct {
-	Name               string
-	ID                 string
-	Description        string
-	DisplayName        string
-	Bullets            []string
-	Free               bool
-	Properties         map[string]any
-	ProvisionOverrides map[string]any
-	BindOverrides      map[string]any
+	Name               string         `key:"name,required"`
+	ID                 string         `key:"id,required" doc:"A UUID that identifies the plan for ever."`
+	Description        string         `key:"description,required" doc:"A short description of the plan."`
+	DisplayName        string         `key:"display_name,required" doc:"The name of the plan in graphical clients."`
+	Bullets            []string       `key:"bullets" doc:"Features of the plan, shown as a list."`
+	Free               bool           `key:"free" doc:"Whether instances cost nothing; default false."`
+	Properties         map[string]any `key:"properties" doc:"Values of inputs that users of this plan cannot change."`
+	ProvisionOverrides map[string]any `key:"provision_overrides" doc:"Values that replace those of users when an instance is made."`
+	BindOverrides      map[string]any `key:"bind_overrides" doc:"Values that replace those of users when a binding is made."`
 	Pos                diag.Pos
 }
 
 // Example documents a service and is played by tests.
 type Example struct {
-	Name            string
-	Description     string
-	PlanID          string
-	ProvisionParams map[string]any
-	BindParams      map[string]any
-	BindCanFail     bool
+	Name            string         `key:"name,required" doc:"The name of the example."`
+	Description     string         `key:"description,required" doc:"What the example shows."`
+	PlanID          string         `key:"plan_id,required" doc:"The id of the plan that it uses."`
+	ProvisionParams map[string]any `key:"provision_params" doc:"Parameters of cf create-service."`
+	BindParams      map[string]any `key:"bind_params" doc:"Parameters of cf bind-service."`
+	BindCanFail     bool           `key:"bind_can_fail" doc:"Whether the example is good even when the binding fails."`
 	Pos             diag.Pos
 }
 
 // Action is the provision or the bind section of a service.
 type Action struct {
-	PlanInputs     []Variable
-	UserInputs     []Variable
-	ComputedInputs []Variable
-	Outputs        []Variable
+	PlanInputs     []Variable `key:"plan_inputs" doc:"Variables that plans set in their properties."`
+	UserInputs     []Variable `key:"user_inputs" doc:"Parameters of users."`
+	ComputedInputs []Variable `key:"computed_inputs" doc:"Variables that expressions compute."`
+	Outputs        []Variable `key:"outputs"`
 	// Templates are the OpenTofu files of the action, name ("main.tf") → text, whatever of template, template_ref,
 	// templates and template_refs they came from. An inline `template` is the file "template.tf". TemplateSources tell where
 	// each text stands.
 	Templates       map[string]string
 	TemplateSources map[string]Document
 
-	ImportInputs             []Variable // parameters whose values identify existing resources
-	ImportParameterMappings  []hclfile.Mapping
-	ImportParametersToAdd    []hclfile.Mapping
-	ImportParametersToDelete []string
+	ImportInputs             []Variable        `key:"import_inputs" doc:"Parameters that import existing resources; without effect in bind."`
+	ImportParameterMappings  []hclfile.Mapping `key:"import_parameter_mappings" doc:"Attributes of imported resources that become inputs."`
+	ImportParametersToAdd    []hclfile.Mapping `key:"import_parameters_to_add" doc:"Attributes to add to imported resources."`
+	ImportParametersToDelete []string          `key:"import_parameters_to_delete"`
 
 	// Bosh is the section provision.bosh; nil when there is none, and always nil for bind.
 	Bosh *Bosh
@@ -145,27 +148,25 @@ type Action struct {
 
 // Variable describes an input, which may be a computed one, or an output.
 type Variable struct {
-	Name     string
-	Type     string // JSON type; "" admits any
-	Details  string
-	Required bool
-	Nullable bool
+	Name     string `key:"field_name,required" doc:"The name."`
+	Type     string `key:"type" doc:"The JSON type, or a list of types; any when it is left out."`
+	Details  string `key:"details,required" doc:"What it is for."`
+	Required bool   `key:"required" doc:"Whether a request without it is refused."`
+	Nullable bool   `key:"nullable" doc:"Whether it may be null, which differs from leaving it out."`
 	// Default is the literal default; HasDefault is false when it is absent or null. DefaultExpr is set when the default
 	// is a string: it is evaluated as an expression and cast to Type.
-	Default         any
+	Default         any `key:"default" doc:"The value where none is given. A text is evaluated as an expression and cast to the type."`
 	HasDefault      bool
 	DefaultExpr     *expr.Template
-	Enum            []EnumValue
-	Constraints     map[string]any
-	TFAttribute     string
-	TFAttributeSkip string
-	ProhibitUpdate  bool
+	Enum            []EnumValue    `key:"enum" doc:"The allowed values and what each means."`
+	Constraints     map[string]any `key:"constraints" doc:"JSON Schema keywords that the value must satisfy."`
+	TFAttribute     string         `key:"tf_attribute" doc:"The attribute of an imported resource that holds the value: TYPE.NAME.ATTRIBUTE."`
+	TFAttributeSkip string         `key:"tf_attribute_skip" doc:"Another input; when it is true, tf_attribute is not read."`
+	ProhibitUpdate  bool           `key:"prohibit_update" doc:"Whether it cannot be changed after creation."`
+	Sticky          bool           `key:"sticky"`
+	Additional      bool           `key:"additional"` // no parameter has the name of the input
 	// Types are several types of which the value has one; Type is empty then.
 	Types []string
-	// Sticky keeps the value of an instance when its plan or the default changes.
-	Sticky bool
-	// Additional makes a user input the map of all parameters that no input declares; no parameter has its name.
-	Additional bool
 	// Overwrite makes a computed input replace a value that is there already.
 	Overwrite bool
 	// Resource is what an import input becomes in the template.
@@ -182,9 +183,9 @@ type EnumValue struct {
 // ErrorRule says what a failure of a template means: when the text of its error matches Match (RE2), the command ends with Exit,
 // one of "41" and "49", for bindings, and "user". Message is what the user reads then; "" means the text of the error.
 type ErrorRule struct {
-	Match   string
-	Exit    string
-	Message string
+	Match   string `key:"match,required" doc:"A regular expression (RE2) on the text of the error."`
+	Exit    string `key:"exit,required"`
+	Message string `key:"message" doc:"What the user reads with exit user; by default the text of the error."`
 	Pos     diag.Pos
 }
 
@@ -199,40 +200,39 @@ const (
 
 // Check is a rule of the service: unless That holds, the request is refused with Message.
 type Check struct {
-	That     *expr.Template
-	Message  *expr.Template
-	Audience Audience
+	That     *expr.Template `key:"that,required" doc:"The request is refused unless this holds; an empty or null result is false."`
+	Message  *expr.Template `key:"message,required" doc:"Why it is refused."`
+	Audience Audience       `key:"audience" doc:"Who reads the message; default operator."`
 	Pos      diag.Pos
 }
 
 // Bosh is the section provision.bosh: how the service's BOSH manifest is made.
 type Bosh struct {
-	// Manifest is the text of the BOSH manifest template; ManifestFile and its first line locate it.
-	Manifest               Document
-	OptionalInstanceGroups []string
-	Groups                 []GroupSize // instance groups that the definition sizes
-	Ops                    []Conditional
-	Secrets                []Secret
-	References             []Reference
-	PlanDefaults           []string               // user inputs for which a plan's property is only a default
-	Configs                map[string]Conditional // "cloud", "cpi" or "runtime"
-	Labels                 map[string]*expr.Template
-	Update                 map[string]*expr.Template // update block for plans that have none; may use previous.exists
-	Requires               Requires
-	Checks                 []Check
-	CarryOver              map[string][]string // what a foreign previous manifest keeps → go-patch paths, the first that exists counts
-	Outputs                map[string]Output   // instance.details of the bind action
-	DashboardURL           *expr.Template      // nil: no dashboard
-	Pos                    diag.Pos
+	Manifest               Document      // the BOSH manifest template
+	OptionalInstanceGroups []string      `key:"optional_instance_groups" doc:"Groups of the template that a plan may leave out; all others are required."`
+	Groups                 []GroupSize   `key:"instance_groups"`
+	Ops                    []Conditional `key:"ops" doc:"Ops files, applied in order where their condition holds."`
+	Secrets                []Secret      `key:"secrets" doc:"Values that the broker keeps in CredHub."`
+	References             []Reference   `key:"references" doc:"Credentials that CredHub has already."`
+	PlanDefaults           []string      `key:"plan_defaults"`
+
+	Configs      map[string]Conditional    `key:"configs"` // "cloud", "cpi" or "runtime"
+	Labels       map[string]*expr.Template `key:"labels" doc:"Labels of the service instance."`
+	Requires     Requires                  `key:"requires" doc:"What must hold before anything is rendered."`
+	Checks       []Check                   `key:"checks"`
+	Update       map[string]*expr.Template `key:"update"`
+	CarryOver    map[string][]string       `key:"carry_over"` // name → go-patch paths, the first that exists counts
+	Outputs      map[string]Output         `key:"outputs"`
+	DashboardURL *expr.Template            `key:"dashboard_url" doc:"The dashboard; without it the command ends with exit code 10."`
+	Pos          diag.Pos
 
 	carryOverAt map[string]diag.Pos // where the entries of CarryOver stand
 }
 
 // GroupSize is an instance group whose size the definition computes.
 type GroupSize struct {
-	Name string
-	// Like is a group of the plan with which this one shares what nobody says of it; "" for none.
-	Like string
+	Name string `key:"name,required" doc:"The instance group of the manifest template."`
+	Like string `key:"like"`
 	// Sizes are all there are, instances before at_most.
 	Sizes []Size
 	Pos   diag.Pos
@@ -304,22 +304,21 @@ type Conditional struct {
 
 // Secret is a value that the broker keeps in CredHub. Either Length (of a generated password) or Value is set.
 type Secret struct {
-	Name   string
-	Length int
-	Value  *expr.Template
+	Name   string         `key:"name" doc:"The name: ((NAME)) in the manifest template stands for the secret."`
+	Length int            `key:"length,alternative" doc:"The number of characters of a generated password."`
+	Value  *expr.Template `key:"value,alternative" doc:"A supplied value."`
+	// Keepers are expressions: a generated secret gets a new value when what one of them gives changes.
+	Keepers map[string]*expr.Template `key:"keepers"`
 	// Input is the name of the input that Value refers to as a whole, as in ${license_key}; "" when Value is another
 	// expression.
 	Input string
 	Pos   diag.Pos
-	// Keepers are expressions: a generated secret gets a new value when what one of them gives changes.
-	Keepers map[string]*expr.Template
 }
 
 // Reference is a credential that CredHub has already: ((Name)) in a template becomes ((path)), if the operator allows that path.
 type Reference struct {
-	Name string
-	// Path is the absolute path in CredHub; an empty result stands for no credential.
-	Path *expr.Template
+	Name string         `key:"name,required" doc:"The name: ((NAME)) in the manifest template stands for the credential."`
+	Path *expr.Template `key:"path,required" doc:"The absolute path in CredHub, which the operator must allow; empty for none."`
 	// Input is the name of the input that Path refers to as a whole, as in ${path}; "" when Path is another expression.
 	Input string
 	Pos   diag.Pos
@@ -334,12 +333,12 @@ type Output struct {
 
 // Requires are preconditions of a deployment that are checked before anything is rendered.
 type Requires struct {
-	Releases        []Constraint
-	Jobs            []Constraint // of the release that provides the job
-	Stemcells       []Constraint // by operating system
-	NoDowngrade     []string     // releases, against the previous manifest
-	NoDowngradeJobs []string     // jobs: the releases that provide them
-	NoScaleIn       []string     // instance groups, against the previous plan
+	Releases        []Constraint `key:"releases" doc:"Release to version constraint, such as \">= 4.1, < 6\"."`
+	Jobs            []Constraint `key:"jobs" doc:"Job to version constraint on the release that provides it."`
+	Stemcells       []Constraint `key:"stemcells" doc:"Operating system of a stemcell to version constraint."`
+	NoDowngrade     []string     `key:"no_downgrade" doc:"Releases that must not become older than the deployed ones."`
+	NoDowngradeJobs []string     `key:"no_downgrade_jobs" doc:"Jobs whose releases must not become older than the deployed ones."`
+	NoScaleIn       []string     `key:"no_scale_in" doc:"Instance groups that must not get fewer instances."`
 }
 
 // Constraint is a version constraint such as ">= 4.1, < 6" on a release, the release of a job, or a stemcell.

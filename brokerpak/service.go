@@ -33,13 +33,12 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 		return service
 	}
 	d := &definition{document: doc, pak: pak}
-	var version int
-	at := d.mapping(root, "the service definition", false, d.serviceKeys(service, &version))
+	at := d.mapping(root, "the service definition", false, d.serviceKeys(service))
 	if root.Kind != yaml.MappingNode {
 		return service
 	}
 	service.Pos = at.at("name")
-	if at.filled("version") && version != PackVersion {
+	if at.filled("version") && service.Version != PackVersion {
 		d.failf(at.at("version"), "version", "version of a service definition must be %d", PackVersion)
 	}
 	d.checkService(at, service)
@@ -67,30 +66,17 @@ func (d *definition) checkService(at places, service *Service) {
 }
 
 // serviceKeys are the keys of a service definition.
-func (d *definition) serviceKeys(service *Service, version *int) fields {
-	return fields{
-		{"version", "The version of the format: 1.", required(d.integer("version", version)).shaped(schema{"const": PackVersion})},
-		{"name", "The name of the service in the marketplace: letters, digits, periods and hyphens. Unique.", required(d.text("name", &service.Name))},
-		{"id", "A UUID that identifies the service for ever.", required(d.text("id", &service.ID)).shaped(uuidSchema())},
-		{"description", "A short description of the service.", required(d.text("description", &service.Description))},
-		{"display_name", "The name of the service in graphical clients.", required(d.text("display_name", &service.DisplayName))},
-		{"provider_display_name", "The name of the provider in graphical clients.", d.text("provider_display_name", &service.ProviderDisplayName)},
-		{
-			"image_url", "The URL of an image, a data URL, or file://PATH, which becomes the image itself when the pak is built.",
-			required(d.text("image_url", &service.ImageURL)),
-		},
-		{"documentation_url", "The URL of the service's documentation.", required(d.text("documentation_url", &service.DocumentationURL))},
-		{"support_url", "The URL of the service's support page.", required(d.text("support_url", &service.SupportURL))},
-		{"tags", "Classifications of the service, such as redis or key-value.", d.texts("tags", &service.Tags)},
-		{"plan_updateable", "Whether cf update-service may change the plan.", d.boolean("plan_updateable", &service.PlanUpdateable)},
-		{"plans", "The plans of the service.", d.plans(&service.Plans)},
-		{
-			"examples", "Examples, which document the service and are played by tests.",
-			entries(d.document, "examples", false, &service.Examples, d.exampleKeys, nil),
-		},
-		{"provision", "How an instance is made.", d.action("provision", &service.Provision)},
-		{"bind", "How a binding is made.", d.action("bind", &service.Bind)},
-	}
+func (d *definition) serviceKeys(service *Service) fields {
+	return d.keys("", service, map[string]field{
+		"version": d.integer("version", &service.Version).shaped(schema{"const": PackVersion}),
+		"id":      d.text("id", &service.ID).shaped(uuidSchema()),
+		"image_url": d.text("image_url", &service.ImageURL).
+			meaning("The URL of an image, a data URL, or file://PATH, which becomes the image itself when the pak is built."),
+		"plans":     d.plans(&service.Plans),
+		"examples":  entries(d.document, "examples", false, &service.Examples, nil, nil),
+		"provision": d.action("provision", &service.Provision),
+		"bind":      d.action("bind", &service.Bind),
+	})
 }
 
 func uuidSchema() schema { return schema{"type": "string", "pattern": uuid.String()} }
@@ -110,31 +96,11 @@ func (d *definition) plans(target *[]Plan) field {
 }
 
 func (d *definition) planKeys(plan *Plan) fields {
-	return fields{
-		{
-			"name", "The name of the plan in the marketplace: letters, digits, periods and hyphens. Unique within the service.",
-			required(d.text("name", &plan.Name)),
-		},
-		{"id", "A UUID that identifies the plan for ever.", required(d.text("id", &plan.ID)).shaped(uuidSchema())},
-		{"description", "A short description of the plan.", required(d.text("description", &plan.Description))},
-		{"display_name", "The name of the plan in graphical clients.", required(d.text("display_name", &plan.DisplayName))},
-		{"bullets", "Features of the plan, shown as a list.", d.texts("bullets", &plan.Bullets)},
-		{"free", "Whether instances cost nothing; default false.", d.boolean("free", &plan.Free)},
-		{"properties", "Values of inputs that users of this plan cannot change.", d.object("properties", &plan.Properties)},
-		{"provision_overrides", "Values that replace those of users when an instance is made.", d.object("provision_overrides", &plan.ProvisionOverrides)},
-		{"bind_overrides", "Values that replace those of users when a binding is made.", d.object("bind_overrides", &plan.BindOverrides)},
-	}
-}
-
-func (d *definition) exampleKeys(example *Example) fields {
-	return fields{
-		{"name", "The name of the example.", required(d.text("name", &example.Name))},
-		{"description", "What the example shows.", required(d.text("description", &example.Description))},
-		{"plan_id", "The id of the plan that it uses.", required(d.text("plan_id", &example.PlanID))},
-		{"provision_params", "Parameters of cf create-service.", d.object("provision_params", &example.ProvisionParams)},
-		{"bind_params", "Parameters of cf bind-service.", d.object("bind_params", &example.BindParams)},
-		{"bind_can_fail", "Whether the example is good even when the binding fails.", d.boolean("bind_can_fail", &example.BindCanFail)},
-	}
+	return d.keys("", plan, map[string]field{
+		"name": d.text("name", &plan.Name).
+			meaning("The name of the plan in the marketplace: letters, digits, periods and hyphens. Unique within the service."),
+		"id": d.text("id", &plan.ID).shaped(uuidSchema()),
+	})
 }
 
 // readRef reads a file that a definition refers to; false and a diagnostic when it cannot be read.

@@ -1,6 +1,7 @@
 package brokerpak
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -8,22 +9,24 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/value"
 	"service-adapter/internal/yamltree"
 )
 
-// The keys of the format are declared once, as rows of tables: the decoder, the JSON Schemas for editors and the documentation of this
-// adapter's own keys come from them.
+// The keys of the format are declared once, by the tags of the model or as rows of tables: the decoder, the JSON Schemas for editors and
+// the documentation of this adapter's own keys come from them.
 
 // schema is a JSON Schema, draft-07.
 type schema = map[string]any
 
 // field is what the value of a key may be, and how it is decoded.
 type field struct {
-	// words say what the value is, for documentation; rows are the keys of a mapping, or of each entry of a list, nil for others.
-	words string
-	rows  func() fields
+	// words say what the value is, for documentation, and doc what it means, where no tag does; rows are the keys of a mapping, or of each
+	// entry of a list, nil for others.
+	words, doc string
+	rows       func() fields
 	// shape makes the schema of the value. Tables are made anew each time, and most decoding needs no schema.
 	shape  func() schema
 	decode func(node *yaml.Node)
@@ -70,6 +73,61 @@ func (f field) shaped(narrower schema) field {
 func (f field) called(words string) field {
 	f.words = words
 	return f
+}
+
+// meaning sets the documentation of a key, which would be long for a tag.
+func (f field) meaning(doc string) field {
+	f.doc = doc
+	return f
+}
+
+// keys are those that the tags of a struct declare, in its order: `key:"NAME"`, `key:"NAME,required"` or `key:"NAME,alternative"`, and
+// `doc:"MEANING"`. What is not decoded by its type alone is among own. Section stands before the names in errors.
+func (d *document) keys(section string, target any, own map[string]field) fields {
+	var rows fields
+	structure := reflect.ValueOf(target).Elem()
+	for i := range structure.NumField() {
+		tag := structure.Type().Field(i).Tag
+		name, option, _ := strings.Cut(tag.Get("key"), ",")
+		if name == "" {
+			continue
+		}
+		made, special := own[name]
+		if !special {
+			made = d.plain(section+name, structure.Field(i).Addr().Interface())
+		}
+		switch option {
+		case "required":
+			made = required(made)
+		case "alternative":
+			made = alternative(made)
+		}
+		rows = append(rows, row{name, cmp.Or(made.doc, tag.Get("doc")), made})
+	}
+	return rows
+}
+
+// plain decodes a value by the type of what a pointer names.
+func (d *document) plain(what string, target any) field {
+	switch target := target.(type) {
+	case *string:
+		return d.text(what, target)
+	case *[]string:
+		return d.texts(what, target)
+	case *bool:
+		return d.boolean(what, target)
+	case *int:
+		return d.integer(what, target)
+	case *map[string]string:
+		return d.textMap(what, target)
+	case **expr.Template:
+		return d.expression(what, target)
+	case *map[string]*expr.Template:
+		return d.expressions(what, target)
+	default:
+		object, _ := target.(*map[string]any)
+		return d.object(what, object)
+	}
 }
 
 // typed returns the schema of a type, which admits null as well.
@@ -200,11 +258,14 @@ func (d *document) section(what string, strict bool, table func() fields, done f
 	}
 }
 
-// entries is a list of mappings as the value of a key. Each gets its place in its field Pos, if it has one. accept, which may be nil, tells
-// whether an entry counts.
+// entries is a list of mappings as the value of a key. Each gets its place in its field Pos, if it has one. Without a table its keys are
+// those that its tags declare; accept, which may be nil, tells whether an entry counts.
 func entries[T any](
 	d *document, what string, strict bool, target *[]T, table func(entry *T) fields, accept func(at places, entry *T) bool,
 ) field {
+	if table == nil {
+		table = func(entry *T) fields { return d.keys("", entry, nil) }
+	}
 	return field{
 		words: "list", rows: func() fields { return table(new(T)) },
 		shape: func() schema {
