@@ -125,25 +125,16 @@ func (d *definition) ops(target *[]Conditional) field {
 }
 
 func (d *definition) configs(target *map[string]Conditional) field {
-	all := map[string]*Conditional{"cloud": {}, "cpi": {}, "runtime": {}}
-	keys := func() fields {
-		config := func(kind string) field {
-			return d.section("configs."+kind, true, func() fields { return d.documentKeys(all[kind]) }, nil)
-		}
-		return fields{
-			{"cloud", "A BOSH cloud config.", config("cloud")},
-			{"cpi", "A BOSH CPI config.", config("cpi")},
-			{"runtime", "A BOSH runtime config.", config("runtime")},
-		}
-	}
-	return d.section("configs", true, keys, func(at places) {
+	return d.section("configs", true, func() fields {
 		*target = map[string]Conditional{}
-		for kind, config := range all {
-			if at.has(kind) {
-				(*target)[kind] = *config
-			}
+		var rows fields
+		for _, kind := range []string{"cloud", "CPI", "runtime"} {
+			key, config := strings.ToLower(kind), &Conditional{}
+			keys := func() fields { return d.documentKeys(config) }
+			rows = append(rows, row{key, "A BOSH " + kind + " config.", d.section("configs."+key, true, keys, func(places) { (*target)[key] = *config })})
 		}
-	})
+		return rows
+	}, nil)
 }
 
 // secretLength bounds generated passwords: shorter ones can be guessed, longer ones break many programs.

@@ -34,12 +34,8 @@ func references(tree any) []string {
 
 // declaredVariables are the names under `+"`variables:`"+`, which BOSH generates.
 func declaredVariables(tree any) []string {
-	var names []string
 	root, _ := tree.(map[string]any)
-	for _, entry := range value.Mappings(root["variables"]) {
-		names = append(names, value.Text(entry["name"]))
-	}
-	return names
+	return value.Each(value.Mappings(root["variables"]), func(entry map[string]any) string { return value.Text(entry["name"]) })
 }
 
 // checkReferences refuses every ((reference)) of a manifest that nothing will resolve, or that would resolve to another's credential.

@@ -137,27 +137,17 @@ func float(v float64) any {
 	}
 }
 
-func number(text string) any {
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return i
-	}
-	if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return u
-	}
-	// Beyond float64 the result is infinite, which CheckNumbers refuses, so that the number is never used.
-	f, _ := strconv.ParseFloat(text, 64)
-	if f == math.Trunc(f) && math.Abs(f) < widest && len(text) <= longestExact {
-		return integral(text, f)
-	}
-	return float(f)
-}
-
 // longestExact bounds in bytes the numbers that are read exactly; the time to read one grows with the square of its length.
 const longestExact = 64
 
-// integral returns an integer that is written with a fraction or an exponent, such as 9007199254740993.0, which a float64
-// would round.
-func integral(text string, rounded float64) any {
+// number reads integers exactly, also those that are written with a fraction or an exponent, such as 9007199254740993.0: a float64 would
+// round them.
+func number(text string) any {
+	// Beyond float64 the result is infinite, which CheckNumbers refuses, so that the number is never used.
+	rounded, _ := strconv.ParseFloat(text, 64)
+	if rounded != math.Trunc(rounded) || math.Abs(rounded) > widest || len(text) > longestExact {
+		return float(rounded)
+	}
 	const precision = 128 // bits; 64 for the integer, the others show a fraction
 	exact, _, err := big.ParseFloat(text, 10, precision, big.ToNearestEven)
 	if err != nil || !exact.IsInt() {
