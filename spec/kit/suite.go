@@ -9,8 +9,8 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// All tells whether all specs are to run, as SPECS=all says, which `make test` sets. Otherwise those that are Slow are left out.
-func All() bool { return os.Getenv("SPECS") == "all" }
+// All tells whether all specs are to run, as SPECS=all says, which `make test` sets, and CI=true. Otherwise those that are Slow are left out.
+func All() bool { return os.Getenv("SPECS") == "all" || os.Getenv("CI") == "true" }
 
 // Slow marks the specs of a matrix, of which one or two of each kind have no mark: the same on another backend, with encryption, with
 // another victim at another point, with thousands.
