@@ -166,6 +166,11 @@ var _ = Describe("creating a binding", func() {
 			Expect(s.record(states()[0])).To(HaveKeyWithValue("binding_id", id))
 			Expect(s.delete(ctx)).To(Succeed())
 			Expect(states()).To(BeEmpty())
+
+			_, err = s.create(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.DeleteStored(ctx, states()[0])).To(Succeed(), "an operator may know the workspace alone")
+			Expect(states()).To(BeEmpty())
 		},
 		Entry("a path and more", "../b 1/ä\n"),
 		Entry("a long one", strings.Repeat("x", 300)),
