@@ -76,7 +76,7 @@ func (s *session) deleteBinding(ctx context.Context, request *binding.Request) e
 
 // aboutBinding is what a request tells of a binding; one that cannot be understood has no service.
 func aboutBinding(request *binding.Request) lifecycle.Entry {
-	about := lifecycle.Entry{Kind: lifecycle.Binding, ID: request.BindingID, Owner: lifecycle.OwnerOf(request.Body)}
+	about := lifecycle.Entry{Kind: lifecycle.Binding, ID: request.BindingID, Owner: record.OwnerOf(request.Body)}
 	if request.Service == nil {
 		return about
 	}

@@ -11,7 +11,7 @@ import (
 
 var _ = Describe("an intent", func() {
 	It("keeps all digits of a secret", func() {
-		text := record.Intent{InstanceID: "inst-1", Service: "db"}.Encode()
+		text := record.Intent{Instance: record.Instance{InstanceID: "inst-1", Service: "db"}}.Encode()
 		read, err := adapter.ReadIntent(value.MustJSON(map[string]any{"intent": text, "secrets": map[string]any{"pin": 9007199254740993}}))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(value.Text(read.Secrets["pin"])).To(Equal("9007199254740993"))

@@ -144,11 +144,11 @@ func (s *session) pendingChanges(ctx context.Context, deployed, plan string, dep
 		}
 		return made.Manifest, nil
 	}
-	planned := &provision.Planned{}
+	var planned provision.Planned
 	s.check = func(ctx context.Context, request provision.Request) error {
 		provisioner, err := s.provisioner(request.Pak)
 		if err == nil {
-			planned, err = provisioner.Plan(ctx, request)
+			planned, err = provisioner.Plan(ctx, request, true)
 		}
 		return err
 	}
@@ -195,7 +195,7 @@ func manifestChanges(deployed, generated, again string) ([]Change, error) {
 }
 
 // resourceChanges are what OpenTofu will do.
-func resourceChanges(planned *provision.Planned) []Change {
+func resourceChanges(planned provision.Planned) []Change {
 	reason := "OpenTofu runs with the next update: " + strings.Join(planned.Reasons, "; ")
 	var changes []Change
 	for _, planned := range planned.Resources {

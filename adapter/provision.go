@@ -65,15 +65,15 @@ func (s *session) warnOfPending(ctx context.Context, request provision.Request) 
 	ctx, cancel := context.WithTimeout(ctx, s.config.Budget/checkShare)
 	defer cancel()
 	provisioner, err := s.provisioner(request.Pak)
-	pending := false
+	var planned provision.Planned
 	if err == nil {
-		pending, err = provisioner.Pending(ctx, request)
+		planned, err = provisioner.Plan(ctx, request, false)
 	}
 	switch {
 	case err != nil:
 		s.logger.Warn("the state of the instance could not be compared; its outputs are those of the deployed manifest",
 			"instance", request.InstanceID, "error", err)
-	case pending:
+	case len(planned.Reasons) > 0:
 		s.logger.Warn("the next update will change what the provision template built; the outputs are those of the deployed manifest",
 			"instance", request.InstanceID)
 	}
@@ -107,12 +107,12 @@ func ReadIntent(text []byte) (*Intent, error) {
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	about := lifecycle.Entry{
 		Kind: lifecycle.Instance, ID: intent.InstanceID, Service: intent.Service, Plan: intent.Plan, Pak: intent.Pak, PakVersion: intent.PakVersion,
-		Tofu: intent.Tofu, Owner: lifecycle.Owner{Space: intent.SpaceGUID, Organization: intent.OrganizationGUID},
+		Tofu: intent.Tofu, Owner: intent.Owner,
 	}
-	return auditor{o.session}.change(ctx, about, func(func(lifecycle.Entry)) error { return o.applyIntent(ctx, intent, about.Owner) })
+	return auditor{o.session}.change(ctx, about, func(func(lifecycle.Entry)) error { return o.applyIntent(ctx, intent) })
 }
 
-func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecycle.Owner) error {
+func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	s := o.session
 	for _, item := range intent.Secrets {
 		s.secrets.Add(item)
@@ -138,8 +138,7 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent, owner lifecy
 	}
 	provisioner := &provision.Provisioner{Manager: o.Manager, Updates: updates, Upgrades: updates && intent.Tofu == target, Errand: true}
 	result, err := provisioner.Apply(ctx, provision.Request{
-		Pak: pak, Service: service, ServiceID: intent.ServiceID, Plan: intent.Plan, PlanID: intent.PlanID, InstanceID: intent.InstanceID,
-		Deployment: intent.Deployment, Inputs: inputs, Owner: owner,
+		Pak: pak, Service: service, Instance: intent.Instance, Owner: intent.Owner, Inputs: inputs,
 		Resolve: func(map[string]any) (map[string]any, map[string]map[string]any, error) { return inputs, nil, nil },
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 	"service-adapter/schemas"
 )
@@ -98,7 +99,7 @@ func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)
 	}
 	action := &r.Service.Bind
-	if action.RequiresAppGUID && lifecycle.OwnerOf(r.Body).App == "" {
+	if action.RequiresAppGUID && record.OwnerOf(r.Body).App == "" {
 		return nil, nil, fault.ErrAppGUIDMissing
 	}
 	if err := schemas.CheckParameters(action, nil, r.Parameters, false); err != nil {

@@ -102,11 +102,8 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 // or in any. The name of its workspace is an id, too. The error is lifecycle.ErrNotStored when there is none.
 func (b *Binder) DeleteStored(ctx context.Context, id string, only ...lifecycle.Condition) (err error) {
 	for range attempts {
-		err = b.OnStored(ctx, lifecycle.Binding, id, only, func(ctx context.Context, space *tofu.Workspace, stored *lifecycle.Stored) error {
-			if stored.Record == nil {
-				return errors.New(stored.Error)
-			}
-			err := b.destroy(ctx, &Request{}, space, stored.State, stored.Record)
+		err = b.OnRecorded(ctx, lifecycle.Binding, id, only, func(ctx context.Context, h *lifecycle.Held) error {
+			err := b.destroy(ctx, &Request{}, h.Space.Workspace, h.State, h.Record)
 			if errors.Is(err, fault.ErrBindingNotFound) {
 				return nil // its state is gone, and what it was about was gone before
 			}

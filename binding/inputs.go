@@ -12,6 +12,7 @@ import (
 	"service-adapter/internal/diag"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/record"
 )
 
 // bindResource is the object of that name in a request.
@@ -42,7 +43,7 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.instance_id":                       r.Instance.InstanceID(),
 		"request.service_id":                        r.ServiceID,
 		"request.plan_id":                           r.PlanID,
-		"request.app_guid":                          lifecycle.OwnerOf(r.Body).App,
+		"request.app_guid":                          record.OwnerOf(r.Body).App,
 		"request.plan_properties":                   r.Plan.Properties,
 		"request.context":                           vars.WithoutAnnotations(sent),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
@@ -62,14 +63,17 @@ func (r *Request) constants(details map[string]any) map[string]any {
 
 // newRecord describes a binding before anything of it exists.
 func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.Record {
-	record := &lifecycle.Record{
-		CreatedAt: lifecycle.Now(), BindingID: r.BindingID, InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
-		Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,
+	made := &lifecycle.Record{
+		CreatedAt: lifecycle.Now(), BindingID: r.BindingID,
+		Instance: record.Instance{
+			InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
+			Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,
+		},
 		Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames(),
 		Request: r.Body, Inputs: scope.Values, Live: liveInputs(&r.Service.Bind, scope), Generated: scope.Generated,
 	}
-	record.MadeBy(r.Pak, installation)
-	return record
+	made.MadeBy(r.Pak, installation)
+	return made
 }
 
 // liveInputs finds the inputs whose values came from expressions over the running instance, or over such inputs.

@@ -224,10 +224,8 @@ func prepareIntent(in *input, p *prepared) (err error) {
 // no secrets.
 func intend(in *input, p *prepared) (record.Intent, map[string]any) {
 	intent := record.Intent{
-		InstanceID: in.instanceID(), Deployment: in.Deployment.DeploymentName, Service: in.Service.Name, ServiceID: in.ServiceID,
-		Plan: in.Plan.Name, PlanID: p.record.PlanID, OrganizationGUID: p.record.OrganizationGUID, SpaceGUID: p.record.SpaceGUID,
-		Versions: *p.record.Errand, Inputs: map[string]any{}, Constants: p.later.constants,
-		Later: p.later.names,
+		Instance: in.instance(p), Owner: p.record.Owner, Versions: *p.record.Errand, Inputs: map[string]any{},
+		Constants: p.later.constants, Later: p.later.names,
 	}
 	secrets := map[string]any{}
 	for name, item := range p.scope.Values {

@@ -102,6 +102,14 @@ type input struct {
 // instanceID is the id of the instance.
 func (in *input) instanceID() string { return instance.ID(in.Deployment.DeploymentName) }
 
+// instance is which instance the manifest is for.
+func (in *input) instance(p *prepared) record.Instance {
+	return record.Instance{
+		InstanceID: in.instanceID(), Deployment: in.Deployment.DeploymentName, Service: in.Service.Name, ServiceID: in.ServiceID,
+		Plan: in.Plan.Name, PlanID: p.record.PlanID,
+	}
+}
+
 // pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
 // are: a new value is applied by the update that follows, and would block that update if the check saw it.
 func (in *input) pendingCheck() bool {

@@ -11,7 +11,6 @@ import (
 	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/hclfile"
-	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
@@ -36,8 +35,7 @@ func applyTemplate(ctx context.Context, in *input, p *prepared) (*prepared, erro
 		return nil, err
 	}
 	result, err := in.Provision(ctx, provision.Request{
-		Pak: in.Pak, Service: in.Service, ServiceID: in.ServiceID, Plan: in.Plan.Name, PlanID: p.record.PlanID, InstanceID: in.instanceID(),
-		Deployment: in.Deployment.DeploymentName, Owner: lifecycle.OwnerOf(in.Body), Inputs: p.scope.Values, Generated: p.scope.Generated,
+		Pak: in.Pak, Service: in.Service, Instance: in.instance(p), Owner: p.record.Owner, Inputs: p.scope.Values, Generated: p.scope.Generated,
 		Known: in.before.remembers(), Forgotten: forgotten(in, p),
 		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
 			again, err := prepare(in, found)

@@ -105,8 +105,8 @@ func labelsByDefault(r *record.Record, global map[string]string) map[string]any 
 	for name, text := range global {
 		labels[name] = text
 	}
-	labels["pcf-organization-guid"] = labelText(r.OrganizationGUID)
-	labels["pcf-space-guid"] = labelText(r.SpaceGUID)
+	labels["pcf-organization-guid"] = labelText(r.Organization)
+	labels["pcf-space-guid"] = labelText(r.Space)
 	labels["pcf-instance-id"] = labelText(instance.ID(r.Deployment))
 	return labels
 }

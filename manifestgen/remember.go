@@ -21,7 +21,7 @@ func finishRecord(in *input, p *prepared, used []string) (record.Record, error) 
 	}
 	r.Generated = generatedValues(in, p)
 	if keys, whole := in.Service.Provision.Uses(defaultLabels); !whole && len(keys) == 0 && r.Errand == nil {
-		r.OrganizationGUID, r.SpaceGUID = "", ""
+		r.Owner = record.Owner{}
 	}
 	r.Secrets = p.secrets.remembered(used)
 	r.UAAClient = maps.Clone(r.UAAClient)

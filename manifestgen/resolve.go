@@ -59,16 +59,14 @@ func stickyValues(in *input, values, requested map[string]any) map[string]any {
 func startRecord(in *input, earlier record.Record, parameters map[string]any) record.Record {
 	action := &in.Service.Provision
 	sent, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
-	text := func(from map[string]any, key string) string {
-		text, _ := from[key].(string)
-		return text
-	}
+	planID, _ := in.Body["plan_id"].(string)
+	owner := record.OwnerOf(in.Body).Or(earlier.Owner)
+	owner.App = "" // apps are bound to it
 	r := record.Record{
 		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version, Deployment: in.Deployment.DeploymentName,
 		Service: in.Service.Name, ServiceID: in.ServiceID, Plan: in.Plan.Name,
-		PlanID:           cmp.Or(text(in.Body, "plan_id"), earlier.PlanID, in.Plan.ID),
-		OrganizationGUID: cmp.Or(text(sent, "organization_guid"), text(in.Body, "organization_guid"), earlier.OrganizationGUID),
-		SpaceGUID:        cmp.Or(text(sent, "space_guid"), text(in.Body, "space_guid"), earlier.SpaceGUID),
+		PlanID:           cmp.Or(planID, earlier.PlanID, in.Plan.ID),
+		Owner:            owner,
 		Context:          pick(vars.WithoutAnnotations(value.Merge(earlier.Context, sent)), action, "request.context", nil),
 		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
 		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", brokerpak.Names(in.Service.Bind.PlanInputs)),

@@ -14,6 +14,7 @@ import (
 
 	"service-adapter/adapter"
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/record"
 	"service-adapter/internal/value"
 )
 
@@ -102,7 +103,7 @@ func table(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry, orde
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	heading := lifecycle.Entry{
 		ID: "ID", InstanceID: "INSTANCE", Deployment: "DEPLOYMENT", Service: "SERVICE", Plan: "PLAN", Pak: "PAK", Tofu: "OPENTOFU",
-		CreatedAt: "CREATED", Owner: lifecycle.Owner{App: "APP", Space: "SPACE", Organization: "ORGANIZATION"}, Condition: "CONDITION",
+		CreatedAt: "CREATED", Owner: record.Owner{App: "APP", Space: "SPACE", Organization: "ORGANIZATION"}, Condition: "CONDITION",
 	}
 	for i, e := range append([]lifecycle.Entry{heading}, entries...) {
 		owner, condition := e.InstanceID, string(e.Condition)

@@ -24,7 +24,7 @@ func newExport(streams Streams) *cobra.Command {
 another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
 readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.` +
 			exits("0 written", "1 written but for what is unreadable"),
-		Example: "  service-adapter bindings export states.backup",
+		Example: "  service-adapter bindings export operator.backup",
 	}
 	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
 		var count int
@@ -60,7 +60,7 @@ func newImport(streams Streams) *cobra.Command {
 has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
 not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.` +
 			exits("0 all of it is stored", "1 something could not be stored", "3 nothing was stored"),
-		Example: "  service-adapter bindings import states.backup --dry-run",
+		Example: "  service-adapter bindings import operator.backup --dry-run",
 	}
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be stored")
 	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also import states that are not encrypted, and encrypt them")
@@ -138,14 +138,14 @@ way is waited for. Of a state that is changed a copy is kept, which "state push 
 // newState is `bindings state` and `instance state`.
 func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	// surgery is a command whose work tells which file keeps a copy of what it changed, "" for none.
-	surgery := func(use, short, example string, work func(context.Context, lifecycle.Surgery, []string) (string, error)) *cobra.Command {
+	surgery := func(use, short, example string, work func(context.Context, *adapter.Operator, []string) (string, error)) *cobra.Command {
 		command := &cobra.Command{
 			Use: use, Short: short, Long: short + "." + exits("0 done"),
 			Example: fmt.Sprintf("  service-adapter %s state %s", parentOf(kind), example),
 		}
 		completeStored(streams, command, kind)
 		return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
-			kept, err := work(ctx, lifecycle.Surgery{Manager: operator.Manager}, args)
+			kept, err := work(ctx, operator, args)
 			if kept != "" {
 				say(streams, fmt.Sprintf("the state before is kept, and put back by: service-adapter %s state push %s --force %s",
 					parentOf(kind), args[0], kept))
@@ -154,29 +154,29 @@ func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		})
 	}
 	exec := surgery("exec ID -- COMMAND…", "Run a command of OpenTofu with its template, inputs, providers and backend", "exec ID -- state list",
-		func(ctx context.Context, states lifecycle.Surgery, args []string) (string, error) {
-			return states.ExecState(ctx, kind, args[0], opentofu.Terminal{In: streams.Stdin, Out: streams.Stdout, Err: streams.Stderr}, args[1:]...)
+		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
+			return operator.ExecState(ctx, kind, args[0], opentofu.Terminal{In: streams.Stdin, Out: streams.Stdout, Err: streams.Stderr}, args[1:]...)
 		})
 	exec.Args = beforeDash
 	var output string
 	pull := surgery("pull ID --output FILE", "Write the state as JSON in clear text, with all its secrets", "pull ID --output state.json",
-		func(ctx context.Context, states lifecycle.Surgery, args []string) (string, error) {
-			return "", pullState(ctx, streams, states, kind, args[0], output)
+		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
+			return "", pullState(ctx, streams, operator, kind, args[0], output)
 		})
 	pull.Flags().StringVar(&output, "output", "", "write to this file, readable for nobody else; - means standard output")
 	var force bool
 	push := surgery("push ID FILE", "Store a state that was pulled and edited, or a copy that was kept", "push ID state.json",
-		func(ctx context.Context, states lifecycle.Surgery, args []string) (string, error) {
+		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
 			file, err := os.ReadFile(args[1])
 			if err != nil {
 				return "", fmt.Errorf("reading the state: %w", err)
 			}
-			return states.PushState(ctx, kind, args[0], file, force)
+			return operator.PushState(ctx, kind, args[0], file, force)
 		})
 	push.Flags().BoolVar(&force, "force", false, "also one of another lineage or a lower serial, such as a copy")
 	aside := surgery("set-aside ID", "Keep a state that nobody can read under another name, out of the way", "set-aside ID",
-		func(ctx context.Context, states lifecycle.Surgery, args []string) (string, error) {
-			name, err := states.SetAside(ctx, kind, args[0])
+		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
+			name, err := operator.SetAside(ctx, kind, args[0])
 			if err == nil {
 				say(streams, fmt.Sprintf("what it made exists, and nothing is stored of %s %s any more; its state is workspace %s", kind, args[0], name))
 			}
@@ -196,11 +196,11 @@ func beforeDash(command *cobra.Command, args []string) error {
 }
 
 // pullState writes a state to a file, or with "-" to the standard output.
-func pullState(ctx context.Context, streams Streams, states lifecycle.Surgery, kind lifecycle.Kind, id, output string) error {
+func pullState(ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, id, output string) error {
 	if output == "" {
 		return usageError{errors.New("--output FILE is missing; the state holds secrets, - means standard output")}
 	}
-	stored, err := states.Read(ctx, kind, id)
+	stored, err := operator.Read(ctx, kind, id)
 	switch {
 	case err != nil:
 		return err

@@ -33,14 +33,14 @@ func upgrade(ctx context.Context, operator *adapter.Operator, stored *lifecycle.
 	if operator.Current(stored) {
 		return result{Result: current, From: stored.Tofu, To: stored.Tofu}
 	}
-	done, err := operator.UpgradeStored(ctx, stored.Kind, stored.ID)
+	from, to, err := operator.UpgradeStored(ctx, stored.Kind, stored.ID)
 	if err != nil {
 		return outcome(err, upgraded)
 	}
-	if done.From == done.To {
-		return result{Result: current, From: done.From, To: done.To}
+	if from == to {
+		return result{Result: current, From: from, To: to}
 	}
-	return result{Result: upgraded, From: done.From, To: done.To}
+	return result{Result: upgraded, From: from, To: to}
 }
 
 // newReencrypt is `bindings reencrypt`.

@@ -178,12 +178,7 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 		return true, nil
 	}
 	kind, id, _ := Named(workspace)
-	err = m.audited(ctx, kind, id, func(found func(Entry)) error {
-		ctx, cancel := WithBudget(ctx, m.Budget)
-		defer cancel()
-		found(newStored(workspace, wanted, nil).Entry)
-		return m.Engine.Restore(ctx, reader, workspace, wanted)
-	})
+	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error { return h.Space.Restore(ctx, h.reader, wanted) })
 	if errors.Is(err, tofu.ErrExists) {
 		err = errOther
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/statestore"
@@ -42,7 +44,7 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 			return d.Space.Remove(ctx, installation)
 		}
 	}
-	if own := m.pakOf(d.Record); own != nil {
+	if own := m.pakOf(d.Record.Pak, d.Record.PakVersion); own != nil {
 		if err := d.Space.ReplaceProviders(ctx, installation, own.Manifest.ProviderReplacements); err != nil {
 			return err
 		}
@@ -108,7 +110,7 @@ func (m *Manager) destroyAll(ctx context.Context, d Destruction, installation op
 // was killed and the state may lack what was made: then the record must stay.
 func (m *Manager) finish(ctx context.Context, d Destruction, prepared *tofu.Prepared) error {
 	kind, id := d.Record.Of()
-	trying, stop := context.WithTimeout(ctx, m.limit(kind)/rollbackShare)
+	trying, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)
 	defer stop()
 	err := d.Space.Apply(trying, prepared, d.Inputs)
 	if err != nil && ctx.Err() == nil && !WasKilled(err) && !outOfReach(err) && !errors.Is(err, tofu.ErrExists) {
@@ -153,4 +155,51 @@ func (m *Manager) RollBack(
 	if err := space.Remove(ctx, installation); err != nil {
 		logger.Error("removing the workspace of a failed creation", "error", err)
 	}
+}
+
+// lostInterval is how often it is tried to reserve a workspace that another run still has.
+const lostInterval = 200 * time.Millisecond
+
+// KeepLost sees to it that what a creation made, and what is in no state, is not forgotten: it logs the resources, and reserves the
+// workspace once more with a record that names them, when whoever took it over is done. False when an error tells of no such resources.
+func (m *Manager) KeepLost(ctx context.Context, space *tofu.Workspace, installation opentofu.Installation, record *Record, err error) bool {
+	var lost *tofu.LostError
+	if !errors.As(err, &lost) {
+		return false
+	}
+	kind, id := record.Of()
+	logger := m.Logger.With(string(kind), id, "resources", strings.Join(lost.Resources, ", "))
+	logger.Error("a creation lost its state while it ran; what it made is in no state and may exist")
+	record.Lost = lost.Resources
+	encoded, err := record.Encode()
+	for err == nil {
+		err = space.Reserve(ctx, installation, encoded)
+		if err == nil || !errors.Is(err, tofu.ErrExists) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			err = errors.Join(err, ctx.Err())
+		case <-time.After(lostInterval):
+			err = nil
+		}
+	}
+	if err != nil {
+		logger.Error("these resources could not be recorded", "error", err)
+	}
+	return true
+}
+
+// lost is the error of a record that names resources which are in no state.
+func (r *Record) lost() error {
+	if len(r.Lost) == 0 {
+		return nil
+	}
+	kind, id := r.Of()
+	command := "bindings delete"
+	if kind == Instance {
+		command = "instance destroy"
+	}
+	return fmt.Errorf("its creation lost its state while it ran, and what it made is in no state: look for %s and remove by hand what exists, "+
+		"and then run service-adapter %s %s --forget", strings.Join(r.Lost, ", "), command, id)
 }

@@ -6,12 +6,14 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,14 +70,13 @@ func StaleLock(budget, instanceLimit time.Duration) func(workspace string) time.
 	}
 }
 
-// WithLimit returns a context for work that no request waits for.
-func (m *Manager) WithLimit(ctx context.Context, kind Kind) (context.Context, context.CancelFunc) {
-	limit := m.limit(kind)
+// WithLimit returns a context for work that no request waits for and that may take this long.
+func (m *Manager) WithLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, &fault.BudgetError{Budget: limit, Errand: limit != m.Budget})
 }
 
-// limit is how long work that no request waits for may take.
-func (m *Manager) limit(kind Kind) time.Duration {
+// Limit is how long work that no request waits for may take.
+func (m *Manager) Limit(kind Kind) time.Duration {
 	if kind == Instance && m.InstanceLimit > 0 {
 		return m.InstanceLimit
 	}
@@ -157,4 +158,29 @@ func (m *Manager) Close(space *tofu.Workspace) {
 	if err := space.Close(); err != nil {
 		m.Logger.Warn("closing the workspace", "error", err)
 	}
+}
+
+// Meaning maps a failure of a template to what the `errors` of its action say that it means. Only errors of these commands of OpenTofu,
+// which run the template, are looked at, and none of the state backend: the rules are about what providers and commands answer.
+func Meaning(err error, rules []brokerpak.ErrorRule, commands ...string) error {
+	var run *opentofu.Error
+	if !errors.As(err, &run) || !slices.Contains(commands, run.Command) || run.Backend != "" {
+		return err
+	}
+	for _, rule := range rules {
+		pattern, compileErr := regexp.Compile(rule.Match)
+		if compileErr != nil || !pattern.MatchString(run.Error()) {
+			continue
+		}
+		switch rule.Exit {
+		case "41":
+			return fmt.Errorf("%w: %w", fault.ErrBindingNotFound, err)
+		case "49":
+			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
+		default:
+			said := strings.TrimSuffix(run.Summary+": "+run.Detail, ": ")
+			return &fault.UserError{Message: cmp.Or(rule.Message, said), Err: err}
+		}
+	}
+	return err
 }

@@ -19,6 +19,7 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
 )
 
@@ -160,15 +161,18 @@ output "content" {
 
 // record is that of a binding, or of an instance where binding is empty.
 func (s *site) record(binding string) *lifecycle.Record {
-	record := &lifecycle.Record{
-		BindingID: binding, InstanceID: "i1", Deployment: "service-instance_i1", Service: "service", ServiceID: "service-id", Plan: "small",
+	made := &lifecycle.Record{
+		BindingID: binding,
+		Instance: record.Instance{
+			InstanceID: "i1", Deployment: "service-instance_i1", Service: "service", ServiceID: "service-id", Plan: "small",
+		},
 		Templates: map[string]string{"main.tf": template}, Declared: []string{},
 		Inputs: map[string]any{"blocker": s.blocker, "content": "planted-s3cret"},
 	}
 	found, err := installation(context.Background(), s.Paks[0], "")
 	Expect(err).NotTo(HaveOccurred())
-	record.MadeBy(s.Paks[0], found)
-	return record
+	made.MadeBy(s.Paks[0], found)
+	return made
 }
 
 // made makes what a record describes. While the blocker exists it is only begun.

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"service-adapter/internal/fault"
+	"service-adapter/internal/record"
 	"service-adapter/internal/statestore"
-	"service-adapter/internal/tofu"
 )
 
 // Condition says how far a binding or instance has got.
@@ -39,7 +40,7 @@ type Entry struct {
 	// CreatedAt and UpdatedAt are those of the record.
 	CreatedAt string `json:"created_at,omitempty"`
 	UpdatedAt string `json:"updated_at,omitempty"`
-	Owner
+	record.Owner
 	// Resources are addresses without instance keys, sorted.
 	Resources []string `json:"resources,omitempty"`
 	// Failure is why the last errand failed that applied it; nil when it did not.
@@ -154,7 +155,7 @@ func newStored(name string, state *statestore.State, err error) Stored {
 func (r *Record) Entry() Entry {
 	entry := Entry{
 		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service, Plan: r.Plan, Pak: r.Pak, PakVersion: r.PakVersion,
-		Tofu: r.Tofu, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Owner: r.Or(OwnerOf(r.Request)), Failure: r.Failure,
+		Tofu: r.Tofu, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Owner: r.Or(record.OwnerOf(r.Request)), Failure: r.Failure,
 	}
 	entry.Kind, entry.ID = r.Of()
 	return entry
@@ -176,31 +177,6 @@ func ConditionOf(state *statestore.State, record *Record) Condition {
 	}
 }
 
-// Take opens a workspace and reads it, for who is going to work on it and must Close it: the error is ErrNotStored when
-// there is none.
-func (m *Manager) Take(ctx context.Context, kind Kind, id string) (*tofu.Workspace, *Stored, error) {
-	reader, err := m.Reader(ctx, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := workspaceOf(kind, id)
-	space, err := m.Engine.Open(ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	state, err := space.State(ctx, reader)
-	switch {
-	case err != nil:
-		m.Close(space)
-		return nil, nil, err
-	case state == nil:
-		m.Close(space)
-		return nil, nil, fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
-	}
-	stored := newStored(name, state, nil)
-	return space, &stored, nil
-}
-
 // Read reads a binding or instance without waiting for runs that are under way: the error is ErrNotStored when there is none.
 func (m *Manager) Read(ctx context.Context, kind Kind, id string) (*Stored, error) {
 	reader, err := m.Reader(ctx, nil)
@@ -217,4 +193,38 @@ func (m *Manager) Read(ctx context.Context, kind Kind, id string) (*Stored, erro
 	}
 	stored := newStored(name, state, err)
 	return &stored, nil
+}
+
+// AppliedOutputs are the outputs of the last complete apply of an instance, sensitive ones too. They are read without waiting for a run
+// that is under way. The error is ErrNotStored when nothing was begun, and a *fault.UserError when no apply was ever complete.
+func (m *Manager) AppliedOutputs(ctx context.Context, instanceID string) (map[string]any, error) {
+	stored, err := m.Read(ctx, Instance, instanceID)
+	switch {
+	case errors.Is(err, ErrNotStored):
+		return nil, notReady(nil, err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the outputs of instance %q: %w", instanceID, err)
+	case stored.Record == nil:
+		return nil, fmt.Errorf("reading the outputs of instance %q: %s", instanceID, stored.Error)
+	case stored.State.Applied == nil:
+		return nil, notReady(stored.Record.Failure, fmt.Errorf("instance %q is %s", instanceID, stored.Condition))
+	case stored.Condition != Complete && len(stored.Record.Outputs) > 0:
+		return stored.Record.Outputs, nil
+	default: // also a change of what a request made, before errands did
+		return stored.State.Outputs, nil
+	}
+}
+
+// notReady says that an instance cannot be used yet, and why.
+func notReady(failure *Failure, err error) error {
+	message := "The service instance is not ready: what it needs was not made yet"
+	if failure == nil {
+		return &fault.UserError{Message: message + ". Try again when its creation has ended.", Err: err}
+	}
+	if failure.User != "" {
+		message += ". The last attempt failed: " + failure.User
+	} else {
+		message += ", and the last attempt failed. Contact your operator."
+	}
+	return &fault.UserError{Message: message, Err: fmt.Errorf("%w; the last errand %s failed: %s", err, record.ApplyErrand, failure.Operator)}
 }

@@ -85,8 +85,7 @@ var _ = Describe("the list", func() {
 	It("is empty where nothing is", func(ctx context.Context) {
 		s := newSite()
 		Expect(s.List(ctx, "", nil)).To(BeEmpty())
-		_, _, err := s.Take(ctx, lifecycle.Binding, "b1")
-		Expect(err).To(MatchError(lifecycle.ErrNotStored))
+		Expect(s.DestroyStored(ctx, lifecycle.Binding, "b1")).To(MatchError(lifecycle.ErrNotStored))
 		Expect(s.Workspaces(ctx, "")).To(BeEmpty(), "a look leaves nothing")
 	})
 

@@ -1,64 +1,60 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/statestore"
 	"service-adapter/internal/tfjson"
 	"service-adapter/internal/tofu"
 )
 
-// audited does a change of a binding or an instance under the audit.
-func (m *Manager) audited(ctx context.Context, kind Kind, id string, change func(found func(Entry)) error) error {
+// Held is the workspace of a binding or an instance that an operator's change works on, and what of it the change needs.
+type Held struct {
+	*Stored // nil where nothing need be stored or readable
+	Space   tofu.Surgery
+	reader  opentofu.Installation // reads the state
+	// prepared is the template that it was made with, for onTemplate.
+	prepared *tofu.Prepared
+}
+
+// onWorkspace changes a workspace of which nothing need be stored or readable, under the audit and within a time. found, which the audit
+// wants to be told, is for a change that reads what is stored itself.
+func (m *Manager) onWorkspace(
+	ctx context.Context, kind Kind, id string, limit time.Duration, work func(ctx context.Context, h *Held, found func(Entry)) error,
+) error {
+	change := func(found func(Entry)) error {
+		ctx, cancel := m.WithLimit(ctx, limit)
+		defer cancel()
+		reader, err := m.Reader(ctx, nil)
+		if err != nil {
+			return err
+		}
+		space, err := m.Engine.Open(ctx, workspaceOf(kind, id))
+		if err != nil {
+			return err
+		}
+		defer m.Close(space)
+		return work(ctx, &Held{Space: tofu.Surgery{Workspace: space}, reader: reader}, found)
+	}
 	if m.Audit == nil {
 		return change(func(Entry) {})
 	}
 	return m.Audit(ctx, Entry{Kind: kind, ID: id}, change)
 }
 
-// OnStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time.
-func (m *Manager) OnStored(
-	ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, space *tofu.Workspace, stored *Stored) error,
-) error {
-	return m.audited(ctx, kind, id, func(found func(Entry)) error {
-		ctx, cancel := m.WithLimit(ctx, kind)
-		defer cancel()
-		space, stored, err := m.Take(ctx, kind, id)
-		if err != nil {
-			return err
-		}
-		defer m.Close(space)
-		defer func() { found(stored.Entry) }()
-		if err := checkCondition(stored.Condition, only); err != nil {
-			return err
-		}
-		return work(ctx, space, stored)
-	})
-}
-
-// onWorkspace changes a workspace of which nothing need be stored or readable, within the budget.
-func (m *Manager) onWorkspace(
-	ctx context.Context, name string, work func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error,
-) error {
-	kind, id, _ := Named(name)
-	return m.audited(ctx, kind, id, func(found func(Entry)) error {
-		ctx, cancel := WithBudget(ctx, m.Budget)
-		defer cancel()
-		reader, err := m.Reader(ctx, nil)
-		if err != nil {
-			return err
-		}
-		space, err := m.Engine.Open(ctx, name)
-		if err != nil {
-			return err
-		}
-		defer m.Close(space)
-		if err := work(ctx, space, reader); err != nil || m.Audit == nil {
+// onAny changes a workspace of which nothing need be stored or readable, within the budget.
+func (m *Manager) onAny(ctx context.Context, kind Kind, id string, work func(ctx context.Context, h *Held) error) error {
+	return m.onWorkspace(ctx, kind, id, m.Budget, func(ctx context.Context, h *Held, found func(Entry)) error {
+		if err := work(ctx, h); err != nil || m.Audit == nil {
 			return err
 		}
 		if stored, err := m.Read(ctx, kind, id); err == nil && stored.Record != nil { // not before: it may have been locked or unreadable
@@ -68,20 +64,61 @@ func (m *Manager) onWorkspace(
 	})
 }
 
-// Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
-// It returns what was dropped.
-func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (*Stored, error) {
-	var dropped *Stored
-	err := m.OnStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
-		dropped = stored
-		reader, err := m.Reader(ctx, nil)
+// onStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time: the error is
+// ErrNotStored when there is none.
+func (m *Manager) onStored(ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, h *Held) error) error {
+	return m.onWorkspace(ctx, kind, id, m.Limit(kind), func(ctx context.Context, h *Held, found func(Entry)) error {
+		state, err := h.Space.State(ctx, h.reader)
+		switch {
+		case err != nil:
+			return err
+		case state == nil:
+			return fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
+		}
+		stored := newStored(workspaceOf(kind, id), state, nil)
+		h.Stored = &stored
+		defer func() { found(stored.Entry) }()
+		if err := checkCondition(stored.Condition, only); err != nil {
+			return err
+		}
+		return work(ctx, h)
+	})
+}
+
+// OnRecorded changes a binding or instance whose record can be read, in the given conditions only, or in any, under the audit and within its
+// time. The error is ErrNotStored when there is none.
+func (m *Manager) OnRecorded(ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, h *Held) error) error {
+	return m.onStored(ctx, kind, id, only, func(ctx context.Context, h *Held) error {
+		if h.Record == nil {
+			return errors.New(h.Error)
+		}
+		return work(ctx, h)
+	})
+}
+
+// onTemplate works on a binding or instance with the template that it was made with.
+func (m *Manager) onTemplate(ctx context.Context, kind Kind, id string, work func(ctx context.Context, h *Held) error) error {
+	return m.OnRecorded(ctx, kind, id, nil, func(ctx context.Context, h *Held) error {
+		installation, missing, err := m.installationFor(ctx, h.Record)
 		if err != nil {
 			return err
 		}
-		if err := space.Forget(ctx, reader, stored.Resources...); err != nil {
+		if h.prepared, err = m.Engine.Prepare(ctx, installation, h.Record.Template()); err != nil {
+			return errors.Join(missing, err)
+		}
+		return work(ctx, h)
+	})
+}
+
+// Forget drops what is stored of a binding or instance, in the given conditions only, or in any, and lets everything that it made exist.
+// It returns what was dropped.
+func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Condition) (dropped *Stored, err error) {
+	err = m.onStored(ctx, kind, id, only, func(ctx context.Context, h *Held) error {
+		dropped = h.Stored
+		if err := h.Space.Forget(ctx, h.reader, h.Resources...); err != nil {
 			return err
 		}
-		return space.Remove(ctx, reader)
+		return h.Space.Remove(ctx, h.reader)
 	})
 	return dropped, err
 }
@@ -89,15 +126,14 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Cond
 // Unlock releases the lock of the state that the lock's id names, "" for whichever there is; that there is none is fine. A run of this
 // machine that is under way is waited for within the budget, and it is an error when it does not end.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
-	return m.onWorkspace(ctx, workspaceOf(kind, id), func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error {
-		return space.Unlock(ctx, reader, lock)
-	})
+	return m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error { return h.Space.Unlock(ctx, h.reader, lock) })
 }
 
 // Reencrypt stores the state of a workspace with the current key where it is not. It reports whether it did.
 func (m *Manager) Reencrypt(ctx context.Context, workspace string) (changed bool, err error) {
-	err = m.onWorkspace(ctx, workspace, func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) (err error) {
-		changed, err = space.Reencrypt(ctx, reader)
+	kind, id, _ := Named(workspace)
+	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+		changed, err = h.Space.Reencrypt(ctx, h.reader)
 		return err
 	})
 	return changed, err
@@ -105,15 +141,11 @@ func (m *Manager) Reencrypt(ctx context.Context, workspace string) (changed bool
 
 // Save puts the state of a workspace that an earlier run could not save into the backend.
 func (m *Manager) Save(ctx context.Context, workspace string) error {
-	return m.onWorkspace(ctx, workspace, func(ctx context.Context, space *tofu.Workspace, reader opentofu.Installation) error {
-		_, err := space.State(ctx, reader)
+	kind, id, _ := Named(workspace)
+	return m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error {
+		_, err := h.Space.State(ctx, h.reader)
 		return err
 	})
-}
-
-// Upgraded says what an upgrade did.
-type Upgraded struct {
-	From, To string // versions of OpenTofu; equal when there was nothing to do
 }
 
 // Current tells of what List or Read returned whether an upgrade would have nothing to do. What cannot be read is not current.
@@ -127,7 +159,7 @@ func (m *Manager) Current(stored *Stored) bool {
 
 // path returns the newest installed pak of the name of the one that made something, and the versions of OpenTofu to walk through.
 func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
-	pak := m.newest(stored.Pak)
+	pak := m.pakOf(stored.Pak, "")
 	if pak == nil {
 		return nil, nil, fmt.Errorf("no installed pak is named %q, which made it; add it to `paks`", stored.Pak)
 	}
@@ -136,32 +168,28 @@ func (m *Manager) path(stored *Stored) (*brokerpak.Pak, []string, error) {
 }
 
 // UpgradeStored upgrades a binding or instance to the OpenTofu of the pak that made it, with the template and the inputs that it was
-// made with.
-func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (*Upgraded, error) {
-	var done *Upgraded
-	err := m.OnStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
-		if stored.Record == nil {
-			return errors.New(stored.Error)
-		}
-		pak, path, err := m.path(stored)
+// made with. It returns the versions of OpenTofu before and after, which are equal when there was nothing to do.
+func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (from, to string, err error) {
+	err = m.OnRecorded(ctx, kind, id, nil, func(ctx context.Context, h *Held) error {
+		pak, path, err := m.path(h.Stored)
 		if err != nil {
 			return err
 		}
-		done = &Upgraded{From: stored.Tofu, To: stored.Tofu}
+		from, to = h.Tofu, h.Tofu
 		if len(path) == 0 {
 			return nil
 		}
-		if stored.Condition != Complete && stored.Condition != Changing {
-			return fmt.Errorf("it is %s: finish or delete it first", stored.Condition)
+		if h.Condition != Complete && h.Condition != Changing {
+			return fmt.Errorf("it is %s: finish or delete it first", h.Condition)
 		}
-		done.To = path[len(path)-1]
-		err = m.Upgrade(ctx, space, stored.State, pak, stored.Record)
+		to = path[len(path)-1]
+		err = m.Upgrade(ctx, h.Space.Workspace, h.State, pak, h.Record)
 		if err == nil {
-			stored.Tofu, stored.PakVersion = done.To, pak.Manifest.Version
+			h.Tofu, h.PakVersion = to, pak.Manifest.Version
 		}
 		return err
 	})
-	return done, err
+	return from, to, err
 }
 
 // checkCondition refuses what is in none of the conditions, of which none means any: what was listed as unfinished may have been under
@@ -176,19 +204,12 @@ func checkCondition(found Condition, only []Condition) error {
 // DestroyStored destroys a binding or instance with the inputs that it was made with, in the given conditions only, or in any. An error
 // names the resources that are left.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, only ...Condition) error {
-	return m.OnStored(ctx, kind, id, only, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
-		if stored.Record == nil {
-			return errors.New(stored.Error)
-		}
-		err := m.Destroy(ctx, Destruction{Space: space, State: stored.State, Record: stored.Record, Inputs: stored.Record.Inputs})
+	return m.OnRecorded(ctx, kind, id, only, func(ctx context.Context, h *Held) error {
+		err := m.Destroy(ctx, Destruction{Space: h.Space.Workspace, State: h.State, Record: h.Record, Inputs: h.Record.Inputs})
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		reader, readErr := m.Reader(ctx, nil)
-		if readErr != nil {
-			return err
-		}
-		if state, readErr := space.State(ctx, reader); readErr == nil && state != nil && len(state.Resources) > 0 {
+		if state, readErr := h.Space.State(ctx, h.reader); readErr == nil && state != nil && len(state.Resources) > 0 {
 			err = fmt.Errorf("%w; these are left: %s", err, strings.Join(state.Resources, ", "))
 		}
 		return err
@@ -201,16 +222,16 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun 
 	if dryRun {
 		m = silent(m)
 	}
-	err = onTemplate(ctx, m, kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
-		switch version := prepared.Tofu(); {
-		case stored.Condition == Importing:
+	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+		switch version := h.prepared.Tofu(); {
+		case h.Condition == Importing:
 			return errors.New("its import was not finished: the next update of the instance imports again")
-		case opentofu.Older(stored.State.TofuVersion, version):
-			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", stored.Tofu, version)
+		case opentofu.Older(h.State.TofuVersion, version):
+			return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: upgrade it first", h.Tofu, version)
 		case !dryRun:
-			return space.Apply(ctx, prepared, stored.Record.Inputs)
+			return h.Space.Apply(ctx, h.prepared, h.Record.Inputs)
 		}
-		changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, false)
+		changes, err = h.Space.Plan(ctx, h.prepared, h.Record.Inputs, false)
 		return err
 	})
 	return changes, err
@@ -219,9 +240,9 @@ func (m *Manager) ApplyStored(ctx context.Context, kind Kind, id string, dryRun 
 // Drift tells what of a binding or instance differs from its state, with the inputs that it was made with, and changes nothing. Of one that
 // is not complete nobody can tell what should exist: then the condition is all that it tells.
 func (m *Manager) Drift(ctx context.Context, kind Kind, id string) (changes []tfjson.Change, condition Condition, err error) {
-	err = onTemplate(ctx, silent(m), kind, id, func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) (err error) {
-		if condition = stored.Condition; condition == Complete {
-			changes, err = space.Plan(ctx, prepared, stored.Record.Inputs, true)
+	err = silent(m).onTemplate(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+		if condition = h.Condition; condition == Complete {
+			changes, err = h.Space.Plan(ctx, h.prepared, h.Record.Inputs, true)
 		}
 		return err
 	})
@@ -235,23 +256,59 @@ func silent(m *Manager) *Manager {
 	return &reading
 }
 
-// onTemplate works on a binding or instance with the template that it was made with.
-func onTemplate(
-	ctx context.Context, m *Manager, kind Kind, id string,
-	work func(ctx context.Context, space *tofu.Workspace, stored *Stored, prepared *tofu.Prepared) error,
-) error {
-	return m.OnStored(ctx, kind, id, nil, func(ctx context.Context, space *tofu.Workspace, stored *Stored) error {
-		if stored.Record == nil {
-			return errors.New(stored.Error)
+// PushState stores the content of a file as the state of a binding or instance, which need not exist: a state in clear text, or a copy that
+// this package kept. It refuses what is none of this binding or instance, and, unless it is forced, what does not follow the stored state.
+// It returns the path of a copy of what was stored before; "" when there was nothing.
+func (m *Manager) PushState(ctx context.Context, kind Kind, id string, file []byte, force bool) (backup string, err error) {
+	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error {
+		text := m.Engine.OpenState(file)
+		state, err := statestore.Parse(text)
+		if err != nil || state == nil {
+			return cmp.Or(err, errors.New("the file holds no state"))
 		}
-		installation, missing, err := m.installationFor(ctx, stored.Record)
+		record, err := DecodeRecord(state.Record)
+		switch {
+		case err != nil:
+			return err
+		case state.Nonce == "" || Workspace(record.Of()) != workspaceOf(kind, id):
+			return errors.New("it is the state of another binding or instance")
+		case opentofu.Older(h.reader.Version, state.TofuVersion):
+			return fmt.Errorf("%w: by %s, and this is %s", tofu.ErrNewerState, state.TofuVersion, h.reader.Version)
+		}
+		before, err := h.Space.State(ctx, h.reader)
+		if err == nil && before != nil {
+			backup, err = h.Space.Backup(before)
+		}
 		if err != nil {
 			return err
 		}
-		prepared, err := m.Engine.Prepare(ctx, installation, stored.Record.Template())
-		if err != nil {
-			return errors.Join(missing, err)
-		}
-		return work(ctx, space, stored, prepared)
+		return h.Space.Push(ctx, h.reader, text, force)
 	})
+	return backup, err
+}
+
+// ExecState runs a command of OpenTofu in the workspace of a binding or instance, with the template and the inputs that it was made with.
+// It returns the path of a copy of the state before; "" when the state did not change.
+func (m *Manager) ExecState(ctx context.Context, kind Kind, id string, terminal opentofu.Terminal, args ...string) (backup string, err error) {
+	err = m.onTemplate(ctx, kind, id, func(ctx context.Context, h *Held) error {
+		if backup, err = h.Space.Backup(h.State); err != nil {
+			return err
+		}
+		changed, err := h.Space.Exec(ctx, h.prepared, h.Record.Inputs, terminal, args...)
+		if !changed {
+			err, backup = errors.Join(err, os.Remove(backup)), ""
+		}
+		return err
+	})
+	return backup, err
+}
+
+// SetAside keeps the state of a binding or instance that nobody can read under another name, which it returns, so that nothing is stored of
+// the binding or instance any more.
+func (m *Manager) SetAside(ctx context.Context, kind Kind, id string) (name string, err error) {
+	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+		name, err = h.Space.SetAside(ctx, h.reader)
+		return err
+	})
+	return name, err
 }

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/record"
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -23,22 +23,17 @@ const RecordFormat = 1
 type Record struct {
 	Format int `json:"format"`
 	// BindingID is empty for an instance.
-	BindingID  string     `json:"binding_id,omitempty"`
-	InstanceID string     `json:"instance_id"`
-	Deployment string     `json:"deployment"`
-	Pak        string     `json:"pak"`
-	PakVersion string     `json:"pak_version"`
-	Service    string     `json:"service"`
-	ServiceID  string     `json:"service_id"`
-	Plan       string     `json:"plan,omitempty"`
-	PlanID     string     `json:"plan_id,omitempty"`
-	Tofu       string     `json:"tofu_version"`
-	Providers  []Provider `json:"providers,omitempty"`
+	BindingID string `json:"binding_id,omitempty"`
+	record.Instance
+	Pak        string              `json:"pak"`
+	PakVersion string              `json:"pak_version"`
+	Tofu       string              `json:"tofu_version"`
+	Providers  []opentofu.Provider `json:"providers,omitempty"`
 	// CreatedAt is when it was first asked for, UpdatedAt when the record was last changed, as Now tells; "" in records of older releases.
 	CreatedAt string `json:"created_at,omitempty"`
 	UpdatedAt string `json:"updated_at,omitempty"`
 	// Owner is whose an instance is; what a binding is for is in its request.
-	Owner
+	record.Owner
 	// Templates are the HCL files; Declared are the inputs that may be declared for them.
 	Templates map[string]string `json:"templates"`
 	Declared  []string          `json:"declared,omitempty"`
@@ -66,30 +61,6 @@ type Record struct {
 	Lost []string `json:"lost,omitempty"`
 }
 
-// Owner is what a binding or an instance is for in Cloud Foundry, by GUIDs; "" where the request does not tell.
-type Owner struct {
-	App          string `json:"app_guid,omitempty"`
-	Space        string `json:"space_guid,omitempty"`
-	Organization string `json:"organization_guid,omitempty"`
-}
-
-// Or takes from another owner what this one lacks.
-func (o Owner) Or(other Owner) Owner {
-	return Owner{cmp.Or(o.App, other.App), cmp.Or(o.Space, other.Space), cmp.Or(o.Organization, other.Organization)}
-}
-
-// OwnerOf reads the body of a request.
-func OwnerOf(body map[string]any) Owner {
-	context, _ := body["context"].(map[string]any)
-	resource, _ := body["bind_resource"].(map[string]any)
-	text := func(key string, preferred map[string]any) string {
-		first, _ := preferred[key].(string)
-		second, _ := body[key].(string)
-		return cmp.Or(first, second)
-	}
-	return Owner{App: text("app_guid", resource), Space: text("space_guid", context), Organization: text("organization_guid", context)}
-}
-
 // Failure is why an errand failed.
 type Failure struct {
 	// User is the sentence of the service definition's errors, "" without one; Operator is the whole error.
@@ -97,23 +68,11 @@ type Failure struct {
 	Operator string `json:"operator"`
 }
 
-// Provider is a provider of the pak that made a binding or instance.
-type Provider struct {
-	FQN     string `json:"fqn"`
-	Version string `json:"version"`
-}
-
 // LiveInput is an input whose expression reads the running instance: its manifest, secrets, addresses or outputs.
 type LiveInput struct {
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"`
 	Expr string `json:"expr"`
-}
-
-// is tells whether a provider is this one, of whatever version. The two public registries have the same providers.
-func (p Provider) is(other opentofu.Provider) bool {
-	names, err := other.Names()
-	return err == nil && slices.Contains(names, p.FQN)
 }
 
 // Of returns the kind of what the record belongs to, and its id.
@@ -132,10 +91,8 @@ func (r *Record) Importing(state *statestore.State) bool {
 
 // MadeBy notes the pak, and what it runs with.
 func (r *Record) MadeBy(pak *brokerpak.Pak, installation opentofu.Installation) {
-	r.Pak, r.PakVersion, r.Tofu, r.Providers = pak.Manifest.Name, pak.Manifest.Version, installation.Version, nil
-	for _, p := range installation.Providers {
-		r.Providers = append(r.Providers, Provider{FQN: p.FQN, Version: p.Version})
-	}
+	r.Pak, r.PakVersion, r.Tofu = pak.Manifest.Name, pak.Manifest.Version, installation.Version
+	r.Providers = slices.Clone(installation.Providers)
 }
 
 // Now is the time as records have it: RFC 3339 in UTC and whole seconds, so that texts sort as times do.

@@ -10,29 +10,30 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/record"
 )
 
 var _ = Describe("a record", func() {
 	It("comes back with the values that it had", func() {
 		values := map[string]any{"size": int64(3), "ratio": 0.5, "list": []any{int64(1), "a"}, "none": nil}
-		record := &lifecycle.Record{
-			InstanceID: "i1", Request: values, Inputs: values, Found: values, Parameters: values,
+		remembered := &lifecycle.Record{
+			Instance: record.Instance{InstanceID: "i1"}, Request: values, Inputs: values, Found: values, Parameters: values,
 			Generated: map[string]map[string]any{"input": {"call": int64(7)}},
 		}
-		text, err := record.Encode()
+		text, err := remembered.Encode()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(lifecycle.DecodeRecord(text)).To(Equal(record))
+		Expect(lifecycle.DecodeRecord(text)).To(Equal(remembered))
 	})
 
 	It("of each format and each release is read, and one that is not is refused with a sentence", func() {
 		for _, fixture := range []string{"format-1", "format-1-times"} {
 			text, err := os.ReadFile(filepath.Join("testdata", "records", fixture+".json"))
 			Expect(err).NotTo(HaveOccurred())
-			record, err := lifecycle.DecodeRecord(text)
+			decoded, err := lifecycle.DecodeRecord(text)
 			Expect(err).NotTo(HaveOccurred(), fixture)
-			entry := record.Entry()
+			entry := decoded.Entry()
 			Expect(entry.ID).To(Equal("b1"))
-			Expect(entry.Owner).To(Equal(lifecycle.Owner{App: "app", Space: "space", Organization: "org"}))
+			Expect(entry.Owner).To(Equal(record.Owner{App: "app", Space: "space", Organization: "org"}))
 			Expect(entry.CreatedAt == "").To(Equal(fixture == "format-1"))
 			// A key of a later release does no harm.
 			_, err = lifecycle.DecodeRecord([]byte(strings.Replace(string(text), "{", `{"later": {"a": 1},`, 1)))
@@ -44,8 +45,8 @@ var _ = Describe("a record", func() {
 
 	It("is of the time at which it is stored, and keeps that at which it was made", func() {
 		const made = "2026-01-02T03:04:05Z"
-		record := &lifecycle.Record{InstanceID: "i1", CreatedAt: made}
-		text, err := record.Encode()
+		remembered := &lifecycle.Record{Instance: record.Instance{InstanceID: "i1"}, CreatedAt: made}
+		text, err := remembered.Encode()
 		Expect(err).NotTo(HaveOccurred())
 		again, err := lifecycle.DecodeRecord(text)
 		Expect(err).NotTo(HaveOccurred())

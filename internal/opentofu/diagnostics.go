@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"service-adapter/internal/redact"
 	"service-adapter/internal/statestore"
@@ -36,8 +37,9 @@ type Error struct {
 	Backend string
 	// ProviderDied tells that a provider ended while it was asked for something: what it was making may exist, and no state tells.
 	ProviderDied bool
-	// Lock is what the output tells about locks.
-	Lock LockReport
+	Held         *statestore.HeldError // another run else's lock is why it failed
+	NotReleased  bool                  // a lock stays although the run is over
+	SetupRace    bool                  // two machines made the tables of pg at once
 
 	cause error
 	said  diagnostic // not masked
@@ -139,7 +141,7 @@ func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 			e.said = errorText(stdout)
 		}
 	}
-	e.Lock = readLock(e.said.Summary+" "+e.said.Detail, stdout, stderr)
+	e.readLock(stdout, stderr)
 	e.Hide(mask)
 }
 
@@ -241,4 +243,60 @@ func Created(output []byte) []string {
 		}
 	}
 	return addresses
+}
+
+// explainEncryption replaces OpenTofu's words about states that it must not or cannot decrypt by what to do. Texts that it does not
+// know stay as they are.
+func (e *Error) explainEncryption() {
+	said := e.Summary + " " + e.Detail
+	instead := regexp.MustCompile(`(?s)` + statestore.AnotherKey + `.*?(` + regexp.QuoteMeta(statestore.AddKey) + `|$)`).FindString(said)
+	switch {
+	case strings.Contains(said, "is encrypted and can not be read without an encryption configuration"):
+		instead = "the state is encrypted; set state.encryption"
+	case strings.Contains(said, "unencrypted payload without unencrypted method"):
+		instead = "the state is not encrypted although state.encryption is set; encrypt the existing states first"
+	}
+	if instead != "" {
+		e.Summary, e.Detail, e.said.Summary, e.said.Detail = instead, "", instead, ""
+	}
+}
+
+// The places of locks in OpenTofu's texts. These expressions are compiled when a run failed: that takes a millisecond.
+const (
+	lockInfo = `Lock Info: ID: (\S*) ?Path: (?:.*?) ?Operation: (.*?) ?Who: (.*?) ?Version: \S* ?Created: (\S+ \S+ \S+ \S+) Info:`
+	// lockRace is when the lock was taken or released between OpenTofu's try and its look who holds it.
+	lockRace = `(?i)lock.*(PreconditionFailed|ConditionalRequestConflict|StatusCode: 409|resource temporarily unavailable)`
+	// notReleased is when a lock stays although the run is over.
+	notReleased = `(?i)releasing the state lock|error unlocking|unlocking the state file`
+	// setupRace is when two machines make the tables of pg at the same moment.
+	setupRace = `duplicate key value violates unique constraint "?pg_|tuple concurrently updated|` +
+		`(type|relation) "(states|states_by_name|global_states_id_seq)" already exists`
+	// backendFault is how OpenTofu reports what a backend cannot do. Resources and providers have an address or a file.
+	backendFault = `(?i)dial tcp|connection refused|connection reset|broken pipe|bad connection|no such host|i/o timeout|` +
+		`^EOF|unexpected EOF|request send failed|pq: |error (loading|refreshing|saving) (the )?(state|workspaces)|` +
+		`error (acquiring|releasing) the state lock|listing workspaces failed|` +
+		`failed to (load (the )?state|get existing workspaces|save (the )?state|persist|refresh (the )?state|lock|fetch the state|upload state)`
+)
+
+// readLock reads what the first error of a run says about locks, and looks for others in its output.
+func (e *Error) readLock(stdout, stderr []byte) {
+	said := strings.Join(strings.Fields(e.said.Summary+" "+e.said.Detail), " ")
+	e.NotReleased = regexp.MustCompile(notReleased).Match(stdout) || regexp.MustCompile(notReleased).Match(stderr)
+	e.SetupRace = regexp.MustCompile(setupRace).MatchString(said)
+	info := regexp.MustCompile(lockInfo).FindStringSubmatch(said)
+	switch {
+	case e.NotReleased:
+	case info != nil:
+		created, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", info[4])
+		if err == nil {
+			e.Held = &statestore.HeldError{ID: info[1], Operation: info[2], Who: info[3], Created: created}
+		}
+	case regexp.MustCompile(lockRace).MatchString(said):
+		e.Held = &statestore.HeldError{}
+	}
+}
+
+// ofBackend tells whether the state backend is what failed.
+func (e *Error) ofBackend() bool {
+	return e.Address == "" && e.File == "" && regexp.MustCompile(backendFault).MatchString(e.Summary+" "+e.Detail)
 }

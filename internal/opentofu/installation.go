@@ -21,11 +21,17 @@ type Installation struct {
 }
 
 // Provider is a provider's executable. A provider of registry.terraform.io is found under registry.opentofu.org as well,
-// and the other way round.
+// and the other way round. As JSON it says which one it is, and not where.
 type Provider struct {
-	FQN     string // host/namespace/type
-	Version string
-	File    string // absolute path
+	FQN     string `json:"fqn"` // host/namespace/type
+	Version string `json:"version"`
+	File    string `json:"-"` // absolute path
+}
+
+// Is tells whether a provider is this one, of whatever version.
+func (p Provider) Is(other Provider) bool {
+	names, err := p.Names()
+	return err == nil && slices.Contains(names, other.FQN)
 }
 
 // The registries whose providers are the same.
@@ -95,12 +101,16 @@ func (i Installation) light() bool {
 
 // AtLeast tells whether this OpenTofu is of a version or a newer one; pre-releases count as their release.
 func (i Installation) AtLeast(major, minor int) bool {
-	have, err := version.NewVersion(i.Version)
+	return slices.Compare(minorOf(i.Version), []int{major, minor}) >= 0
+}
+
+// minorOf is the major and the minor number of a version; nil for what is none.
+func minorOf(text string) []int {
+	parsed, err := version.NewVersion(text)
 	if err != nil {
-		return false
+		return nil
 	}
-	numbers := have.Segments()
-	return numbers[0] > major || numbers[0] == major && numbers[1] >= minor
+	return parsed.Segments()[:2]
 }
 
 // Tested tells whether the version lies between the oldest and the newest that the tests run, patches aside.
@@ -109,11 +119,7 @@ func (i Installation) Tested() bool {
 	if slices.Contains(all, i.Version) { // as nearly always; it is asked for each of thousands of states
 		return true
 	}
-	newest, err := version.NewVersion(all[len(all)-1])
-	if err != nil || Older(i.Version, all[0]) || !i.AtLeast(1, 0) {
-		return false
-	}
-	return !i.AtLeast(newest.Segments()[0], newest.Segments()[1]+1)
+	return i.AtLeast(1, 0) && !Older(i.Version, all[0]) && slices.Compare(minorOf(i.Version), minorOf(all[len(all)-1])) <= 0
 }
 
 // Executable is what identifies an executable file without reading it.

@@ -2,8 +2,6 @@ package opentofu
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,27 +19,21 @@ type Process struct {
 
 // status is what /proc tells about a process.
 type status struct {
-	dead  bool // it ended and nobody waited for it yet
+	dead  bool // it does not exist, or it ended and nobody waited for it yet
 	group int
-	start uint64
+	start uint64 // 0 when it does not exist
 }
 
 // Current returns this process.
 func Current() Process { return Identify(os.Getpid()) }
 
 // Identify returns the process with this id; its Start is 0 when there is none.
-func Identify(pid int) Process {
-	s, err := statusOf(pid)
-	if err != nil {
-		return Process{PID: pid}
-	}
-	return Process{PID: pid, Start: s.start}
-}
+func Identify(pid int) Process { return Process{PID: pid, Start: statusOf(pid).start} }
 
 // Alive tells whether the process still runs.
 func (p Process) Alive() bool {
-	s, err := statusOf(p.PID)
-	return err == nil && !s.dead && s.start == p.Start
+	s := statusOf(p.PID)
+	return !s.dead && s.start == p.Start
 }
 
 // Age is how long ago the process started, 0 where the kernel does not tell.
@@ -55,33 +47,30 @@ func (p Process) Age() time.Duration {
 }
 
 // statusOf reads /proc/PID/stat. Its second field, the program's name, may hold anything, so fields count from its end.
-func statusOf(pid int) (status, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return status{}, err
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+func statusOf(pid int) status {
 	const state, group, start = 0, 2, 19
-	if len(fields) <= start {
-		return status{}, fmt.Errorf("reading process %d: unknown format", pid)
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if err != nil || len(fields) <= start {
+		return status{dead: true}
 	}
 	leader, err := strconv.Atoi(string(fields[group]))
 	began, startErr := strconv.ParseUint(string(fields[start]), 10, 64)
-	if err := errors.Join(err, startErr); err != nil {
-		return status{}, fmt.Errorf("reading process %d: %w", pid, err)
+	if err != nil || startErr != nil {
+		return status{dead: true}
 	}
-	return status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X', group: leader, start: began}, nil
+	return status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X', group: leader, start: began}
 }
 
 // Orphaned tells whether the leader of a process group is dead while members of it still run. As long as it has members the
 // kernel gives its number to no other process.
 func Orphaned(leader Process) bool {
-	if s, err := statusOf(leader.PID); err == nil && (!s.dead || s.start != leader.Start) {
+	if s := statusOf(leader.PID); s.start != 0 && (!s.dead || s.start != leader.Start) {
 		return false
 	}
 	return slices.ContainsFunc(running(), func(pid int) bool {
-		s, err := statusOf(pid)
-		return err == nil && !s.dead && s.group == leader.PID
+		s := statusOf(pid)
+		return !s.dead && s.group == leader.PID
 	})
 }
 

@@ -16,7 +16,7 @@ func (p *Provisioner) deadlines(ctx context.Context) (working, all context.Conte
 	if !p.Errand {
 		return p.Deadlines(ctx)
 	}
-	all, cancel = p.WithLimit(ctx, lifecycle.Instance)
+	all, cancel = p.WithLimit(ctx, p.Limit(lifecycle.Instance))
 	return all, all, cancel
 }
 

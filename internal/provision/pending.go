@@ -21,40 +21,22 @@ type Planned struct {
 	Resources []tfjson.Change
 }
 
-// Pending tells whether Apply would change anything, and changes nothing.
-func (p *Provisioner) Pending(ctx context.Context, r Request) (bool, error) {
-	planned, err := p.compare(ctx, r, false)
-	return len(planned.Reasons) > 0, err
-}
-
-// Plan tells what Apply would do, and changes nothing.
-func (p *Provisioner) Plan(ctx context.Context, r Request) (*Planned, error) {
-	planned, err := p.compare(ctx, r, true)
-	return &planned, err
-}
-
-// compare compares an instance with what is wanted, and tells why OpenTofu would run, and with resources what it would do to them. Errors are
-// those that Apply would have.
-func (p *Provisioner) compare(ctx context.Context, r Request, resources bool) (planned Planned, err error) {
+// Plan compares an instance with what is wanted, and changes nothing. It tells why OpenTofu would run, and with resources what it would do
+// to them, which takes a run. Errors are those that Apply would have.
+func (p *Provisioner) Plan(ctx context.Context, r Request, resources bool) (planned Planned, err error) {
 	w, err := p.begin(ctx, r)
 	if err != nil {
 		return planned, err
 	}
 	defer func() { p.Close(w.space) }()
-	state, err := w.space.State(ctx, w.installation)
+	state, record, err := w.stored(ctx)
 	switch {
+	case errors.Is(err, ErrStateMissing) && !r.Known:
+		return Planned{Reasons: []string{"nothing was made yet"}}, nil
 	case err != nil:
 		return planned, err
-	case state == nil && !r.Known:
-		return Planned{Reasons: []string{"nothing was made yet"}}, nil
-	case state == nil:
-		return planned, ErrStateMissing
 	case state.Destroying:
 		return planned, errDestroying
-	}
-	record, err := lifecycle.DecodeRecord(state.Record)
-	if err != nil {
-		return planned, err
 	}
 	prepared, err := w.inherit(ctx, state, record)
 	if err != nil {
@@ -70,7 +52,7 @@ func (p *Provisioner) compare(ctx context.Context, r Request, resources bool) (p
 	return planned, err
 }
 
-// reasons tell why OpenTofu would run.
+// reasons tell why OpenTofu has to run; none where the instance is as it shall be. The error is that it must be upgraded before.
 func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]string, error) {
 	var reasons []string
 	if !state.Complete {
@@ -85,23 +67,22 @@ func (w *run) reasons(state *statestore.State, record *lifecycle.Record) ([]stri
 	if len(reasons) == 0 && !same(record, w.wanted) {
 		reasons = append(reasons, "other inputs are declared")
 	}
-	if opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil {
-		switch {
-		case w.Upgrades:
-			reasons = append(reasons, fmt.Sprintf("the state is upgraded from OpenTofu %s to %s", state.TofuVersion, w.installation.Version))
-		case len(reasons) > 0:
-			return reasons, w.mustUpgrade(state)
-		}
+	switch {
+	case !w.older(state):
+	case w.Upgrades:
+		reasons = append(reasons, fmt.Sprintf("the state is upgraded from OpenTofu %s to %s", state.TofuVersion, w.installation.Version))
+	case len(reasons) > 0:
+		return reasons, fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
+			"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
 	}
 	return reasons, nil
+}
+
+// older tells whether a state is that of an older OpenTofu. What was never complete has nothing that an upgrade would have to keep.
+func (w *run) older(state *statestore.State) bool {
+	return opentofu.Older(state.TofuVersion, w.installation.Version) && state.Applied != nil
 }
 
 // errDestroying says that an instance is being destroyed.
 var errDestroying = errors.New("its destruction was begun: `service-adapter instance destroy` finishes it, `service-adapter instance apply` " +
 	"makes again what is gone")
-
-// mustUpgrade says that an instance cannot be changed before it is upgraded.
-func (w *run) mustUpgrade(state *statestore.State) error {
-	return fmt.Errorf("its state was written by OpenTofu %s and the pak has %s: the instance must be upgraded, with "+
-		"terraform_upgrades_enabled, before it is changed", state.TofuVersion, w.installation.Version)
-}

@@ -15,9 +15,11 @@ import (
 	"slices"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/fault"
 	"service-adapter/internal/hclfile"
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
+	"service-adapter/internal/record"
 	"service-adapter/internal/statestore"
 	"service-adapter/internal/tofu"
 	"service-adapter/internal/value"
@@ -37,14 +39,10 @@ type Provisioner struct {
 
 // Request is an instance as it shall be.
 type Request struct {
-	Pak        *brokerpak.Pak
-	Service    *brokerpak.Service
-	ServiceID  string
-	Plan       string
-	PlanID     string
-	InstanceID string
-	Deployment string
-	Owner      lifecycle.Owner
+	Pak     *brokerpak.Pak
+	Service *brokerpak.Service
+	record.Instance
+	record.Owner
 	// Inputs are the resolved variables, Generated the generated values among them.
 	Inputs    map[string]any
 	Generated map[string]map[string]any
@@ -129,8 +127,8 @@ func (p *Provisioner) begin(ctx context.Context, r Request) (*run, error) {
 		return nil, err
 	}
 	wanted := &lifecycle.Record{
-		InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan, PlanID: r.PlanID,
-		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(), Owner: r.Owner, CreatedAt: lifecycle.Now(),
+		Instance: r.Instance, Owner: r.Owner, CreatedAt: lifecycle.Now(),
+		Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(),
 	}
 	wanted.MadeBy(r.Pak, installation)
 	return &run{Provisioner: p, Request: r, installation: installation, space: space, wanted: wanted}, nil
@@ -144,14 +142,7 @@ func (w *run) apply(working, all context.Context) (*Result, error) {
 			return result, err
 		}
 	}
-	state, err := w.space.State(working, w.installation)
-	switch {
-	case err != nil:
-		return nil, err
-	case state == nil:
-		return nil, ErrStateMissing
-	}
-	record, err := lifecycle.DecodeRecord(state.Record)
+	state, record, err := w.stored(working)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +159,19 @@ func (w *run) apply(working, all context.Context) (*Result, error) {
 		return nil, errDestroying
 	}
 	return w.update(working, all, state, record)
+}
+
+// stored is what is stored of the instance; ErrStateMissing when nothing is.
+func (w *run) stored(ctx context.Context) (*statestore.State, *lifecycle.Record, error) {
+	state, err := w.space.State(ctx, w.installation)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case state == nil:
+		return nil, nil, ErrStateMissing
+	}
+	record, err := lifecycle.DecodeRecord(state.Record)
+	return state, record, err
 }
 
 // create makes a new instance.
@@ -235,7 +239,7 @@ func (w *run) giveUp(ctx context.Context, prepared *tofu.Prepared, failure error
 		// Another run took the workspace, and nothing in it is ours; or nothing is left, not even the guard.
 	case err != nil:
 		logger.Error("reading the state after a failure; what was made stays recorded", "error", err)
-	case w.made(state, failure):
+	case made(prepared, state, failure):
 		logger.Warn("OpenTofu failed after it had made and stored everything", "error", failure)
 		return newResult(prepared, state.Outputs, true), nil
 	default:
@@ -272,13 +276,12 @@ func (w *run) takeBack(ctx context.Context, failure error) (*statestore.State, e
 
 // made tells whether a state has everything although the command failed. OpenTofu makes the mark of a complete apply before the outputs:
 // one may have no value, or not be as its precondition says, and then the failure tells where the template does so.
-func (w *run) made(state *statestore.State, failure error) bool {
+func made(prepared *tofu.Prepared, state *statestore.State, failure error) bool {
 	var run *opentofu.Error
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {
 		return false
 	}
-	module, _ := hclfile.Inspect(w.wanted.Templates) // what is wrong with it was reported when it was prepared
-	return !slices.ContainsFunc(module.Outputs, func(name string) bool {
+	return !slices.ContainsFunc(prepared.Outputs, func(name string) bool {
 		_, stored := state.Outputs[name]
 		return !stored
 	})
@@ -309,5 +312,76 @@ func (w *run) prepare(ctx context.Context, record *lifecycle.Record) (*tofu.Prep
 }
 
 func newResult(prepared *tofu.Prepared, outputs map[string]any, changed bool) *Result {
-	return &Result{Outputs: maps.Clone(outputs), Sensitive: slices.Clone(prepared.Sensitive), Changed: changed}
+	return &Result{Outputs: maps.Clone(outputs), Sensitive: slices.Clone(prepared.SensitiveOutputs), Changed: changed}
+}
+
+// update changes an instance where it is not as it shall be. A creation that was never finished is finished, or undone where that
+// fails. What an update changed before it failed stays: an update has no rollback, and all of the budget.
+func (w *run) update(working, all context.Context, state *statestore.State, record *lifecycle.Record) (*Result, error) {
+	if !w.Known && len(w.wanted.Imported) > 0 && !maps.Equal(w.wanted.Imported, record.Imported) {
+		return nil, fault.Userf("the instance exists already, so it cannot import anything")
+	}
+	w.wanted.Parameters = record.Parameters
+	if !w.Known { // no manifest was deployed since the import, which could remember them
+		if err := w.recall(record.Inputs); err != nil {
+			return nil, err
+		}
+	}
+	ctx, creating := all, state.Applied == nil
+	if creating {
+		ctx = working
+	}
+	prepared, err := w.inherit(ctx, state, record)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := w.reasons(state, record)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(reasons) == 0:
+		return newResult(prepared, state.Outputs, false), nil
+	case w.older(state):
+		err = w.Upgrade(ctx, w.space, state, w.Pak, w.wanted)
+	default:
+		err = w.wanted.Apply(ctx, w.space, w.installation, prepared, w.Pak)
+	}
+	return w.finish(ctx, all, prepared, creating, err)
+}
+
+// inherit gives the wanted record what the instance keeps: its template, unless the operator wants that of the installed pak, and in any
+// case the main.tf that an import wrote, because the pak does not know the imported resources. What it keeps is that of the last apply
+// that was complete: it does not keep what never worked.
+func (w *run) inherit(ctx context.Context, state *statestore.State, record *lifecycle.Record) (*tofu.Prepared, error) {
+	w.wanted.CreatedAt, w.wanted.Owner = record.CreatedAt, w.wanted.Or(record.Owner)
+	if w.Errand {
+		w.wanted.Outputs = record.Outputs
+		if state.Complete {
+			w.wanted.Outputs = state.Outputs
+		}
+	}
+	// Resources of the state may need a provider that the installed pak does not bundle any more.
+	w.missing = w.AddProviders(ctx, &w.installation, record)
+	w.wanted.MadeBy(w.Pak, w.installation)
+	if state.Applied != nil {
+		kept, err := lifecycle.DecodeRecord(state.Applied)
+		if err != nil {
+			return nil, err
+		}
+		w.wanted.Imported, w.wanted.Found = kept.Imported, kept.Found
+		switch {
+		case !w.Updates && !w.Upgrades:
+			w.wanted.Templates, w.wanted.Declared = kept.Templates, kept.Declared
+		case len(kept.Imported) > 0:
+			w.wanted.Templates = maps.Clone(w.wanted.Templates)
+			w.wanted.Templates[hclfile.RegeneratedFile] = kept.Templates[hclfile.RegeneratedFile]
+		}
+	}
+	return w.prepare(ctx, w.wanted)
+}
+
+// same tells whether two records describe the same instance. What made it does not count.
+func same(a, b *lifecycle.Record) bool {
+	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
+		string(value.MustJSON(a.Inputs)) == string(value.MustJSON(b.Inputs))
 }

@@ -24,6 +24,7 @@ import (
 	"service-adapter/internal/lifecycle"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/provision"
+	"service-adapter/internal/record"
 	"service-adapter/internal/tofu"
 )
 
@@ -230,8 +231,11 @@ func (s *site) request(inputs object) provision.Request {
 	all := object{"path": s.entries}
 	maps.Copy(all, inputs)
 	return provision.Request{
-		Pak: s.pak, Service: s.pak.Services[0], ServiceID: "service-id", Plan: "small", PlanID: "plan-id", InstanceID: s.id,
-		Deployment: "service-instance_" + s.id, Inputs: all, Known: s.known,
+		Pak: s.pak, Service: s.pak.Services[0], Inputs: all, Known: s.known,
+		Instance: record.Instance{
+			InstanceID: s.id, Deployment: "service-instance_" + s.id,
+			Service: s.pak.Services[0].Name, ServiceID: "service-id", Plan: "small", PlanID: "plan-id",
+		},
 		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
 			again := maps.Clone(all)
 			for name, item := range found {
@@ -259,10 +263,10 @@ func (s *site) must(ctx context.Context, inputs object) *provision.Result {
 func (s *site) pending(ctx context.Context, inputs object) bool {
 	GinkgoHelper()
 	before := s.stored()
-	pending, err := s.Pending(ctx, s.request(inputs))
+	planned, err := s.Plan(ctx, s.request(inputs), false)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(s.stored()).To(Equal(before), "a check changes nothing")
-	return pending
+	return len(planned.Reasons) > 0
 }
 
 // destroy is what an operator does.

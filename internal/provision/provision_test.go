@@ -215,7 +215,7 @@ var _ = Describe("provisioning an instance", func() {
 		_, err := s.apply(ctx, object{"content": "x"})
 		Expect(err).To(MatchError(provision.ErrStateMissing))
 		Expect(err).To(MatchError(ContainSubstring("delete the service instance")))
-		_, err = s.Pending(ctx, s.request(object{"content": "x"}))
+		_, err = s.Plan(ctx, s.request(object{"content": "x"}), false)
 		Expect(err).To(MatchError(provision.ErrStateMissing))
 		Expect(s.stored()).To(BeEmpty())
 	})
@@ -234,7 +234,7 @@ var _ = Describe("provisioning an instance", func() {
 		s.kill("before-destroy")
 		Eventually(ended).Should(Receive(HaveOccurred()))
 		const begun = "its destruction was begun"
-		_, err := s.Pending(ctx, s.request(object{"content": "x"}))
+		_, err := s.Plan(ctx, s.request(object{"content": "x"}), false)
 		Expect(err).To(MatchError(ContainSubstring(begun)))
 		_, err = s.apply(ctx, object{"content": "x", "second": "second"})
 		Expect(err).To(MatchError(ContainSubstring(begun)))

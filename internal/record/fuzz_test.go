@@ -50,7 +50,7 @@ func expectSame[T interface{ Encode() string }](t *testing.T, text string, decod
 
 func FuzzIntent(f *testing.F) {
 	intent := record.Intent{
-		InstanceID: "i", Service: "s", Inputs: map[string]any{"a": int64(1), "b": "((x))"}, Later: []string{"c"},
+		Instance: record.Instance{InstanceID: "i", Service: "s"}, Inputs: map[string]any{"a": int64(1), "b": "((x))"}, Later: []string{"c"},
 		Constants: map[string]any{"request.instance_id": "i"}, Versions: record.Versions{Pak: "p", Template: "t"},
 	}
 	for _, seed := range []string{intent.Encode(), "", "{}", `{"format":1,"instance_id":"i","service":"s","inputs":{"a":1e400}}`, `{"format":2}`, "[]"} {

@@ -4,6 +4,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,9 +42,8 @@ type Record struct {
 	SecretParameters map[string]string `json:"secret_parameters,omitempty"`
 	// Context holds the keys of the request context that expressions use.
 	Context map[string]any `json:"context,omitempty"`
-	// OrganizationGUID and SpaceGUID are kept for request.default_labels where expressions use it, and for the errand apply-instance.
-	OrganizationGUID string `json:"organization_guid,omitempty"`
-	SpaceGUID        string `json:"space_guid,omitempty"`
+	// Owner is kept for request.default_labels where expressions use it, and for the errand apply-instance.
+	Owner
 	// UAAClient holds the fields of the UAA client that expressions use: the broker sends its secret only once.
 	UAAClient map[string]any `json:"uaa_client,omitempty"`
 	// PlanProperties are the plan properties that the bind action uses.
@@ -179,16 +179,9 @@ const IntentFormat = 1
 
 // Intent is an instance as the errand apply-instance shall make it. It stands in a BOSH manifest and holds no secrets.
 type Intent struct {
-	Format     int    `json:"format"`
-	InstanceID string `json:"instance_id"`
-	Deployment string `json:"deployment"`
-	Service    string `json:"service"`
-	ServiceID  string `json:"service_id,omitempty"`
-	Plan       string `json:"plan,omitempty"`
-	PlanID     string `json:"plan_id,omitempty"`
-	// OrganizationGUID and SpaceGUID say whose the instance is.
-	OrganizationGUID string `json:"organization_guid,omitempty"`
-	SpaceGUID        string `json:"space_guid,omitempty"`
+	Format int `json:"format"`
+	Instance
+	Owner
 	Versions
 	// Inputs are the variables of the provision template, but for the secret ones.
 	Inputs map[string]any `json:"inputs,omitempty"`
@@ -196,6 +189,40 @@ type Intent struct {
 	// published names that their expressions read.
 	Later     []string       `json:"later,omitempty"`
 	Constants map[string]any `json:"constants,omitempty"`
+}
+
+// Instance says which service instance something is about or belongs to, by names and ids.
+type Instance struct {
+	InstanceID string `json:"instance_id"`
+	Deployment string `json:"deployment"`
+	Service    string `json:"service"`
+	ServiceID  string `json:"service_id,omitempty"`
+	Plan       string `json:"plan,omitempty"`
+	PlanID     string `json:"plan_id,omitempty"`
+}
+
+// Owner is what a binding or an instance is for in Cloud Foundry, by GUIDs; "" where the request does not tell.
+type Owner struct {
+	App          string `json:"app_guid,omitempty"`
+	Organization string `json:"organization_guid,omitempty"`
+	Space        string `json:"space_guid,omitempty"`
+}
+
+// Or takes from another owner what this one lacks.
+func (o Owner) Or(other Owner) Owner {
+	return Owner{cmp.Or(o.App, other.App), cmp.Or(o.Organization, other.Organization), cmp.Or(o.Space, other.Space)}
+}
+
+// OwnerOf reads the body of a request.
+func OwnerOf(body map[string]any) Owner {
+	context, _ := body["context"].(map[string]any)
+	resource, _ := body["bind_resource"].(map[string]any)
+	text := func(key string, preferred map[string]any) string {
+		first, _ := preferred[key].(string)
+		second, _ := body[key].(string)
+		return cmp.Or(first, second)
+	}
+	return Owner{App: text("app_guid", resource), Organization: text("organization_guid", context), Space: text("space_guid", context)}
 }
 
 // Versions say by what an instance is made.

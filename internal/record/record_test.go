@@ -22,8 +22,8 @@ func full() record.Record {
 		Parameters:       object{"maxclients": int64(math.MaxInt64), "ratio": 2.5, "label": `((evil)) \( "(" (`, "list": []any{uint64(1 << 63), nil, true}},
 		SecretParameters: map[string]string{"license": "license_key"},
 		Context:          object{"platform": "cloudfoundry", "annotations": object{"a": "line\nbreak: \u2028 <ä>"}},
-		OrganizationGUID: "org", SpaceGUID: "space",
-		UAAClient: object{"client_id": "((x))"}, PlanProperties: object{"size": int64(5)},
+		Owner:            record.Owner{Organization: "org", Space: "space"},
+		UAAClient:        object{"client_id": "((x))"}, PlanProperties: object{"size": int64(5)},
 		Secrets: map[string]record.Secret{
 			"a": {Version: 1}, "b": {Version: 2, Value: "literal (1)"}, "c": {Version: 1, Reference: "((/odb/sid/service-instance_1/c))"},
 			"d": {Version: 3, Value: object{"port": int64(1)}},

@@ -164,7 +164,7 @@ var _ = Describe("state backend", func() {
 				Expect(s.store.left()).To(HaveLen(2))
 				_, err = engine.Peek(ctx, installation(), "../b-2")
 				Expect(err).To(MatchError(ContainSubstring("no plain name")))
-				Expect(filepath.Glob(filepath.Join(s.cache, "look-*"))).To(BeEmpty())
+				Expect(filepath.Glob(filepath.Join(s.cache, "runs", "look-*"))).To(BeEmpty())
 			})
 
 			It("keeps its secrets to itself", func(ctx context.Context) {

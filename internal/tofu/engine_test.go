@@ -46,12 +46,12 @@ var _ = Describe("New", func() {
 
 	It("removes what a killed adapter left of a look, and nothing that is in use", func() {
 		s := newSite()
-		left, used := filepath.Join(s.cache, "look-1"), filepath.Join(s.cache, "look-2")
+		left, used := filepath.Join(s.cache, "runs", "look-1"), filepath.Join(s.cache, "runs", "look-2")
 		for _, dir := range []string{left, used} {
 			Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
 			Expect(os.WriteFile(filepath.Join(dir, "keys.sh"), []byte("{}"), 0o600)).To(Succeed())
 		}
-		file, err := os.Open(used)
+		file, err := os.Create(used + ".lock")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(file.Close)
 		Expect(syscall.Flock(int(file.Fd()), syscall.LOCK_EX)).To(Succeed())

@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"strings"
 
-	"service-adapter/internal/opentofu"
-
 	"github.com/hashicorp/go-version"
+
+	"service-adapter/internal/opentofu"
 )
 
 // Names that OpenTofu gives to what "tofu init" leaves in the working directory.
@@ -34,10 +34,9 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir st
 	if err != nil {
 		return err
 	}
-	mirror := filepath.Join(dir, "mirror")
+	mirror, initialised := filepath.Join(dir, "mirror"), filepath.Join(dir, applyVariant)
 	home := filepath.Join(dir, "home") // what nobody needs afterwards
-	backendConfig := filepath.Join(home, "backend.json")
-	cliConfig := filepath.Join(home, "cli.tfrc")
+	backendConfig, cliConfig := filepath.Join(home, "backend.json"), filepath.Join(home, "cli.tfrc")
 	if err := errors.Join(
 		os.MkdirAll(mirror, 0o700), os.Mkdir(home, 0o700),
 		os.WriteFile(backendConfig, []byte(backend), 0o600),
@@ -45,21 +44,22 @@ func (e *Engine) initialise(ctx context.Context, i opentofu.Installation, dir st
 	); err != nil {
 		return err
 	}
-	if err := e.checkVersion(ctx, i, home, lock); err != nil {
-		return err
+	run := func(args ...string) ([]byte, error) {
+		return e.again(ctx, i, opentofu.Command{
+			Args: args, Dir: initialised, Output: filepath.Join(home, args[0]), Lock: lock, Mask: e.mask(),
+			Env: map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
+		})
 	}
-	_, err = e.again(ctx, i, opentofu.Command{
-		Args:   []string{"init", "-input=false", "-no-color", "-backend-config=" + backendConfig},
-		Dir:    filepath.Join(dir, applyVariant),
-		Output: filepath.Join(home, "init"),
-		Env:    map[string]string{"HOME": home, "TMPDIR": home, "TF_CLI_CONFIG_FILE": cliConfig},
-		Lock:   lock,
-		Mask:   e.mask(),
-	})
+	said, err := run("version", "-json")
+	if err == nil {
+		err = checkVersion(i, said)
+	}
+	if err == nil {
+		_, err = run("init", "-input=false", "-no-color", "-backend-config="+backendConfig)
+	}
 	if err != nil {
 		return err
 	}
-	initialised := filepath.Join(dir, applyVariant)
 	return errors.Join(relink(filepath.Join(initialised, dataDir), dir), dropHashes(filepath.Join(initialised, lockName)), os.RemoveAll(home))
 }
 
@@ -108,17 +108,9 @@ func dropHashes(path string) error {
 	return errors.Join(os.WriteFile(path, regexp.MustCompile(lockHashes).ReplaceAll(text, nil), 0o600), os.Chmod(path, 0o600))
 }
 
-// checkVersion refuses a binary that is of another version than the pak says: what a version can do, and which states it can read, is
-// decided by that label. dir is an empty home for the run.
-func (e *Engine) checkVersion(ctx context.Context, i opentofu.Installation, dir string, lock *os.File) error {
-	output := filepath.Join(dir, "version")
-	text, err := e.runner.Run(ctx, i, opentofu.Command{
-		Args: []string{"version", "-json"}, Dir: dir, Output: output, Lock: lock, Mask: e.mask(),
-		Env: map[string]string{"HOME": dir, "TMPDIR": dir, "TF_CLI_CONFIG_FILE": os.DevNull},
-	})
-	if err != nil {
-		return err
-	}
+// checkVersion refuses a binary that says that it is of another version than the pak says: what a version can do, and which states it can
+// read, is decided by that label.
+func checkVersion(i opentofu.Installation, text []byte) error {
 	var said struct {
 		Version string `json:"terraform_version"`
 	}

@@ -23,7 +23,7 @@ const lockInterval = 20 * time.Millisecond
 // nil, is called before each further try. The lock belongs to the open file: whoever inherits the descriptor holds it, too.
 func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	for {
-		if file, err := tryLock(path, newFile); file != nil || err != nil {
+		if file, err := tryLock(path); file != nil || err != nil {
 			return file, err
 		}
 		if waiting != nil {
@@ -37,19 +37,10 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 	}
 }
 
-// How files and directories are opened that are locked.
-const (
-	newFile   = os.O_CREATE | os.O_RDWR
-	directory = os.O_RDONLY | syscall.O_DIRECTORY
-)
-
-// tryLock is lockFile without waiting: nil while others hold the lock, and where there is no such directory.
-func tryLock(path string, how int) (*os.File, error) {
+// tryLock is lockFile without waiting: nil while others hold the lock.
+func tryLock(path string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, how, 0o600)
-		if how == directory && errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -92,10 +83,9 @@ type lease struct {
 
 // holder is what the owner's file holds.
 type holder struct {
-	Adapter opentofu.Process  `json:"adapter"`
-	Tofu    *opentofu.Process `json:"tofu,omitempty"` // the leader of the last run's process group
-	// Starting is true while a run is being started that Tofu does not tell of yet.
-	Starting bool `json:"starting,omitempty"`
+	Adapter opentofu.Process `json:"adapter"`
+	// Tofu leads the process group of the last run; nil while one is being started, about which nobody can tell then.
+	Tofu *opentofu.Process `json:"tofu,omitempty"`
 	// Providers lead the process groups of the providers that the adapter started for it.
 	Providers []opentofu.Process `json:"providers,omitempty"`
 	// Running is when the run that is under way began, and Left are the beginnings of runs that may have left a lock of the state
@@ -120,10 +110,10 @@ func (e *Engine) takeLease(ctx context.Context, path string) (*lease, error) {
 // freeLease takes a lease that nobody has, or only processes that a template left behind; nil when another run has it.
 func (e *Engine) freeLease(path string) (*lease, error) {
 	l := newLease(path)
-	file, err := tryLock(l.path, newFile)
+	file, err := tryLock(l.path)
 	if file == nil && err == nil {
 		l.abandon(e)
-		file, err = tryLock(l.path, newFile)
+		file, err = tryLock(l.path)
 	}
 	if file == nil {
 		return nil, err
@@ -159,7 +149,7 @@ func (l *lease) inherit() error {
 // starts records that a run is about to be started, which may leave a lock of the state behind or not, and started the run that works under
 // the lease now.
 func (l *lease) starts(mayLeave bool) error {
-	l.now.Starting = true
+	l.now.Tofu = nil
 	if mayLeave {
 		l.now.Running = time.Now()
 	}
@@ -167,7 +157,7 @@ func (l *lease) starts(mayLeave bool) error {
 }
 
 func (l *lease) started(tofu opentofu.Process) error {
-	l.now.Tofu, l.now.Starting = &tofu, false
+	l.now.Tofu = &tofu
 	return l.record()
 }
 
@@ -221,7 +211,7 @@ func byWhom(path string) string {
 
 // over tells whether the adapter and its last run with its providers are known to be dead.
 func (h holder) over() bool {
-	if h.Starting || h.Tofu == nil || h.Adapter.Alive() {
+	if h.Tofu == nil || h.Adapter.Alive() {
 		return false
 	}
 	return !slices.ContainsFunc(append(h.Providers, *h.Tofu), func(p opentofu.Process) bool { return p.Alive() || opentofu.Orphaned(p) })

@@ -104,7 +104,7 @@ func (s *session) once(ctx context.Context, i opentofu.Installation, c opentofu.
 		return output, err
 	}
 	var failure *opentofu.Error
-	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.Lock.NotReleased
+	inOrder := !errors.As(err, &failure) || failure.ExitCode >= 0 && !failure.NotReleased
 	locks := slices.Contains([]string{"apply", "destroy", "import", "workspace delete", askLock}, opentofu.CommandName(c.Args))
 	return output, errors.Join(err, s.lease.ended(inOrder, err == nil && locks))
 }
@@ -115,12 +115,12 @@ func (s *session) heldBy(err error) *LockError {
 	var failure *opentofu.Error
 	switch {
 	case errors.As(err, &held):
-	case !errors.As(err, &failure) || failure.Lock.Held == nil:
+	case !errors.As(err, &failure) || failure.Held == nil:
 		return nil
 	case s.engine.options.Backend.Type == pgType:
 		held = &statestore.HeldError{} // OpenTofu tells about the one who tried
 	default:
-		held = failure.Lock.Held
+		held = failure.Held
 	}
 	return &LockError{Workspace: s.name, HeldError: *held}
 }
@@ -131,7 +131,7 @@ func (e *Engine) again(ctx context.Context, i opentofu.Installation, c opentofu.
 	for try := 1; ; try++ {
 		output, err := e.runner.Run(ctx, i, c)
 		var failure *opentofu.Error
-		if !errors.As(err, &failure) || !failure.Lock.SetupRace || try == tries {
+		if !errors.As(err, &failure) || !failure.SetupRace || try == tries {
 			return output, err
 		}
 		select {

@@ -20,7 +20,7 @@ import (
 
 // layout is the version of the prepared directories' layout and generated files. Raise it with every change of either, so
 // that directories made by an older adapter are not used.
-const layout = 4
+const layout = 5
 
 // Template is the OpenTofu configuration of an action.
 type Template struct {
@@ -30,19 +30,9 @@ type Template struct {
 	Inputs []string
 }
 
-// Variable is a variable of a prepared template.
-type Variable struct {
-	HasDefault bool
-	Sensitive  bool
-}
-
-// Interface is what a template takes and gives.
-type Interface struct {
-	Variables map[string]Variable
-	Outputs   []string // sorted
-	Sensitive []string // the outputs among them that the template declares sensitive
-	// AsksWorkspace tells whether the template, or perhaps a module that it calls, asks for the name of the workspace.
-	AsksWorkspace bool
+// known is what is kept of a prepared template, so that it need not be read again.
+type known struct {
+	*hclfile.Module
 	// Shared are the providers that are started once for several runs.
 	Shared []provider.Shared
 }
@@ -50,7 +40,7 @@ type Interface struct {
 // Prepared is an initialised directory of one template for one installation. Nothing in it changes any more, and any number
 // of runs use it at the same time.
 type Prepared struct {
-	Interface
+	known        // Variables are all that the template has, whether it declares them or not
 	dir          string
 	installation opentofu.Installation
 }
@@ -136,30 +126,16 @@ func (e *Engine) supports(i opentofu.Installation) error {
 	}
 }
 
-func interfaceOf(m *hclfile.Module) Interface {
-	face := Interface{
-		Variables: map[string]Variable{}, Outputs: m.Outputs, Sensitive: m.SensitiveOutputs,
-		AsksWorkspace: m.AsksWorkspace || len(m.Modules) > 0,
-	}
-	for name, v := range m.Variables {
-		face.Variables[name] = Variable{HasDefault: v.HasDefault, Sensitive: v.Sensitive}
-	}
-	for name := range m.Undeclared {
-		face.Variables[name] = Variable{}
-	}
-	return face
-}
-
-// interfaceFile keeps what is known of a template, an Interface, so that a prepared one need not be parsed.
-const interfaceFile = "interface.json"
+// knownFile keeps what is known of a template.
+const knownFile = "template.json"
 
 func load(dir string, i opentofu.Installation) (*Prepared, error) {
-	text, err := os.ReadFile(filepath.Join(dir, interfaceFile))
+	text, err := os.ReadFile(filepath.Join(dir, knownFile))
 	if err != nil {
 		return nil, err
 	}
 	p := &Prepared{dir: dir, installation: i}
-	if err := json.Unmarshal(text, &p.Interface); err != nil {
+	if err := json.Unmarshal(text, &p.known); err != nil {
 		return nil, fmt.Errorf("reading prepared directory %s: %w", dir, err)
 	}
 	return p, nil
@@ -203,7 +179,10 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if err := e.fill(ctx, i, temp, variants(module, t, e.options.Backend, i.Version), lock); err != nil {
 		return err
 	}
-	known := interfaceOf(module)
+	for name := range module.Undeclared {
+		module.Variables[name] = hclfile.Variable{}
+	}
+	known := known{Module: module}
 	if known.Shared, err = provider.FindShared(i, module, filepath.Join(temp, applyVariant, lockName)); err != nil {
 		return err
 	}
@@ -211,7 +190,7 @@ func (e *Engine) build(ctx context.Context, i opentofu.Installation, dir string,
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(temp, interfaceFile), text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(temp, knownFile), text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(temp, dir)

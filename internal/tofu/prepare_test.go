@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"service-adapter/internal/hclfile"
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/opentofu/provider"
 	"service-adapter/internal/tofu"
@@ -71,14 +72,17 @@ var _ = Describe("Prepare", func() {
 locals { x = var.extra }
 `
 		for range 2 {
-			Expect(prepare(ctx, engine, text, "extra", "unused").Interface).To(Equal(tofu.Interface{
-				Variables: map[string]tofu.Variable{
-					"path": {}, "extra": {}, "content": {HasDefault: true}, "fail": {HasDefault: true},
-					"password": {HasDefault: true, Sensitive: true},
-				},
-				Outputs: []string{"nothing", "ports", "secret"},
-				Shared:  []provider.Shared{{Address: "registry.terraform.io/service-adapter/directory", File: installation().Providers[0].File}},
-			}))
+			prepared := prepare(ctx, engine, text, "extra", "unused")
+			Expect(prepared.Variables).To(HaveLen(5))
+			Expect(prepared.Variables).To(And(HaveKey("path"), HaveKeyWithValue("extra", hclfile.Variable{})))
+			for _, name := range []string{"content", "fail", "password"} {
+				Expect(prepared.Variables[name].HasDefault).To(BeTrue(), name)
+				Expect(prepared.Variables[name].Sensitive).To(Equal(name == "password"), name)
+			}
+			Expect(prepared.Outputs).To(Equal([]string{"nothing", "ports", "secret"}))
+			Expect(prepared.Shared).To(Equal([]provider.Shared{{
+				Address: "registry.terraform.io/service-adapter/directory", File: installation().Providers[0].File,
+			}}))
 		}
 		Expect(directories(s.cache)).To(HaveLen(1))
 	})

@@ -121,29 +121,21 @@ func (w Surgery) Exec(
 }
 
 // Restore stores a state of a backup, with its lineage, in a workspace that does not exist or is empty; else the error is ErrExists.
-func (e *Engine) Restore(ctx context.Context, i opentofu.Installation, workspace string, state *statestore.State) (err error) {
-	w, err := e.Open(ctx, workspace)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	return w.while(ctx, i, "restoring", func() error { return w.restore(ctx, i, state.Text) })
-}
-
-func (s *states) restore(ctx context.Context, i opentofu.Installation, text []byte) error {
-	before, err := s.read(ctx, i)
-	switch {
-	case err != nil:
-		return err
-	case before.state != nil:
-		return ErrExists
-	}
-	err = s.put(ctx, i, before, namedPlace, text)
-	switch {
-	case errors.Is(err, statestore.ErrChanged):
-		return ErrExists
-	case err != nil:
-		return err
-	}
-	return s.keepCopy(ctx)
+func (w Surgery) Restore(ctx context.Context, i opentofu.Installation, state *statestore.State) error {
+	return w.while(ctx, i, "restoring", func() error {
+		before, err := w.read(ctx, i)
+		if err == nil && before.state != nil {
+			return ErrExists
+		}
+		if err == nil {
+			err = w.put(ctx, i, before, namedPlace, state.Text)
+		}
+		switch {
+		case errors.Is(err, statestore.ErrChanged):
+			return ErrExists
+		case err != nil:
+			return err
+		}
+		return w.keepCopy(ctx)
+	})
 }

@@ -2,7 +2,6 @@ package tofu
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,21 +10,9 @@ import (
 // sweep removes what killed adapters left in the cache directory: states, keys, variables and the backend's credentials in clear text. What
 // belongs to a live process stays, and so does a state that could not be saved.
 func (e *Engine) sweep() {
-	if err := errors.Join(e.sweepReadings(), e.sweepRuns(), e.sweepBuilds()); err != nil {
+	if err := errors.Join(e.sweepRuns(), e.sweepBuilds()); err != nil {
 		e.logger.Warn("removing what a killed adapter left", "error", err)
 	}
-}
-
-func (e *Engine) sweepReadings() error {
-	paths, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
-	for _, path := range paths {
-		dir, lockErr := tryLock(path, directory)
-		if dir != nil {
-			lockErr = errors.Join(clearScratch(path), dir.Close())
-		}
-		err = errors.Join(err, lockErr)
-	}
-	return err
 }
 
 func (e *Engine) sweepRuns() error {
@@ -51,7 +38,7 @@ func (e *Engine) sweepBuilds() error {
 	if abandoned, err := filepath.Glob(filepath.Join(prepared, newPrefix+"*")); err != nil || len(abandoned) == 0 {
 		return err
 	}
-	lock, err := tryLock(filepath.Join(prepared, buildLock), newFile)
+	lock, err := tryLock(filepath.Join(prepared, buildLock))
 	if lock == nil {
 		return err
 	}
@@ -90,30 +77,24 @@ func clearScratch(dir string) error {
 		failures = append(failures, os.RemoveAll(sockets))
 	}
 	unsaved, err := filepath.Glob(filepath.Join(dir, "*", erroredState))
-	if err != nil || len(unsaved) == 0 {
-		return errors.Join(append(failures, err, os.RemoveAll(dir))...)
-	}
-	keep := map[string]bool{}
+	kept := map[string]bool{}
 	for _, path := range unsaved {
-		keep[path], keep[filepath.Dir(path)] = true, true
+		kept[dir], kept[filepath.Dir(path)], kept[path] = true, true, true
 	}
-	failures = append(failures, clearBut(dir, keep))
-	for _, path := range unsaved {
-		failures = append(failures, clearBut(filepath.Dir(path), keep))
-	}
-	return errors.Join(failures...)
+	return errors.Join(append(failures, err, removeBut(dir, kept))...)
 }
 
-// clearBut removes what is in a directory and not to be kept.
-func clearBut(dir string, keep map[string]bool) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+// removeBut removes a file or a directory; of one that is kept what is in it and not kept.
+func removeBut(path string, kept map[string]bool) error {
+	switch {
+	case !kept[path]:
+		return os.RemoveAll(path)
+	case filepath.Base(path) == erroredState:
 		return nil
 	}
+	entries, err := os.ReadDir(path)
 	for _, entry := range entries {
-		if path := filepath.Join(dir, entry.Name()); !keep[path] {
-			err = errors.Join(err, os.RemoveAll(path))
-		}
+		err = errors.Join(err, removeBut(filepath.Join(path, entry.Name()), kept))
 	}
 	return err
 }

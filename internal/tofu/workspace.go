@@ -60,18 +60,27 @@ func (e *Engine) Open(ctx context.Context, workspace string) (*Workspace, error)
 	if !isWorkspaceName(workspace) || workspace == "default" {
 		return nil, fmt.Errorf("opening workspace %q: the name must consist of letters, digits, - and _", workspace)
 	}
-	dir := filepath.Join(e.options.CacheDir, runsName, workspace)
+	session, lease, err := e.scratch(ctx, workspace, workspace)
+	if err != nil {
+		return nil, fmt.Errorf("opening workspace %q: %w", workspace, err)
+	}
+	session.lease = lease
+	return &Workspace{states: &states{session: session, store: e.store}}, nil
+}
+
+// scratch takes the lease of a scratch directory and makes the directory. What an earlier run left there is removed, except a state that
+// it could not save.
+func (e *Engine) scratch(ctx context.Context, workspace, name string) (*session, *lease, error) {
+	dir := filepath.Join(e.options.CacheDir, runsName, name)
 	l, err := e.takeLease(ctx, dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening workspace %q: waiting for other runs%s: %w", workspace, byWhom(dir), err)
+		return nil, nil, fmt.Errorf("waiting for other runs%s: %w", byWhom(dir), err)
 	}
-	session := &session{engine: e, name: workspace, dir: dir, lock: l.file, lease: l, mask: e.mask()}
-	w := &Workspace{states: &states{session: session, store: e.store}}
-	// What an earlier run left is removed, except a state that it could not save.
-	if err := errors.Join(clearScratch(dir), os.MkdirAll(filepath.Join(dir, "tmp"), 0o700), w.writeKeys()); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening workspace %q: %w", workspace, err), l.release())
+	s := &session{engine: e, name: workspace, dir: dir, lock: l.file, mask: e.mask()}
+	if err := errors.Join(clearScratch(dir), os.MkdirAll(filepath.Join(dir, "tmp"), 0o700), s.writeKeys()); err != nil {
+		return nil, nil, errors.Join(err, l.release())
 	}
-	return w, nil
+	return s, l, nil
 }
 
 // Close removes the scratch directory, unless it holds a state that could not be saved, and gives the lease back.
@@ -186,49 +195,4 @@ func (s *session) environment(named bool) (map[string]string, error) {
 		env["TF_WORKSPACE"] = s.name
 	}
 	return env, s.encrypt(env)
-}
-
-// place is where a command runs, a directory of the scratch directory. Runs that change the state have directories of their
-// own, because they may leave an errored.tfstate.
-type place string
-
-// The places.
-const (
-	readPlace    place = "look"    // commands that do not change resources
-	unlockPlace  place = "unlock"  // the same, while another place is in use, and without waiting for the lock
-	outsidePlace place = "outside" // the same, in the default workspace
-	namedPlace   place = "named"   // the same, never alone: OpenTofu makes the workspace where there is none
-	reservePlace place = "base"
-	applyPlace   place = applyVariant
-	destroyPlace place = destroyVariant
-)
-
-// works tells whether what runs there uses providers.
-func (p place) works() bool { return p == applyPlace || p == destroyPlace }
-
-// variant is the part of a prepared directory that a place links to.
-func (p place) variant() string {
-	if p == destroyPlace {
-		return destroyVariant
-	}
-	return applyVariant
-}
-
-// link makes a working directory of symlinks to a prepared variant, with a data directory of its own, which runs need for themselves.
-func link(from, to string) error {
-	if err := errors.Join(os.RemoveAll(to), os.MkdirAll(filepath.Join(to, dataDir), 0o700)); err != nil {
-		return err
-	}
-	for _, in := range []string{"", dataDir} {
-		entries, err := os.ReadDir(filepath.Join(from, in))
-		for _, entry := range entries {
-			if name := filepath.Join(in, entry.Name()); name != dataDir {
-				err = errors.Join(err, os.Symlink(filepath.Join(from, name), filepath.Join(to, name)))
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

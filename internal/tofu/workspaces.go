@@ -2,9 +2,9 @@ package tofu
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,7 +27,7 @@ func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]str
 		e.logger.Debug("leaving the list of workspaces to OpenTofu", "error", e.mask().Clean(err.Error()))
 	}
 	var names []string
-	err := e.reading("", func(s *states) (err error) {
+	err := e.reading(ctx, "", func(s *states) (err error) {
 		names, err = s.list(ctx, i)
 		return err
 	})
@@ -81,9 +81,8 @@ func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string,
 	if !isWorkspaceName(name) {
 		return nil, fmt.Errorf("reading workspace %q: it has no plain name", name)
 	}
-	direct := states{
-		session: &session{engine: e, name: name, dir: filepath.Join(e.options.CacheDir, runsName, name), mask: e.mask()}, store: e.store, ahead: stored,
-	}
+	dir := filepath.Join(e.options.CacheDir, runsName, name)
+	direct := states{session: &session{engine: e, name: name, dir: dir, mask: e.mask()}, store: e.store, ahead: stored}
 	now, ok, err := direct.readDirectly(ctx, i)
 	if !ok && err == nil {
 		ok, err = direct.absent(ctx)
@@ -97,7 +96,7 @@ func (e *Engine) peek(ctx context.Context, i opentofu.Installation, name string,
 		}
 	}
 	if !ok && err == nil {
-		err = e.reading(name, func(s *states) (err error) {
+		err = e.reading(ctx, name, func(s *states) (err error) {
 			now, err = s.existing(ctx, i)
 			return err
 		})
@@ -120,21 +119,15 @@ func (b Backend) directory() string {
 	return dir
 }
 
-// reading lends a scratch directory of its own to commands that only read, without a lease.
-func (e *Engine) reading(name string, read func(*states) error) (err error) {
-	lock, err := e.readingDir()
+// reading lends a scratch directory of its own to commands that only read, without the lease of the workspace. Whoever finds such a directory
+// that nobody uses removes it, with the state in clear text and the keys that a killed adapter left there.
+func (e *Engine) reading(ctx context.Context, workspace string, read func(*states) error) (err error) {
+	session, lease, err := e.scratch(ctx, workspace, "look-"+rand.Text())
 	if err != nil {
 		return err
 	}
-	dir := lock.Name()
-	s := &states{session: &session{engine: e, name: name, dir: dir, lock: lock, mask: e.mask()}}
-	defer func() {
-		err = errors.Join(err, clearScratch(dir), lock.Close())
-	}()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o700), s.writeKeys()); err != nil {
-		return err
-	}
-	return read(s)
+	defer func() { err = errors.Join(err, clearScratch(session.dir), lease.release()) }()
+	return read(&states{session: session})
 }
 
 // list returns the names of all workspaces but the default one, sorted.
@@ -152,23 +145,4 @@ func (s *session) list(ctx context.Context, i opentofu.Installation) ([]string, 
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// readingDir makes a scratch directory for a look, and returns it locked: the look and its runs hold the lock, and whoever finds such a
-// directory without one removes it, with the state in clear text and the keys that a killed adapter left there.
-func (e *Engine) readingDir() (*os.File, error) {
-	for {
-		path, err := os.MkdirTemp(e.options.CacheDir, "look-")
-		if err != nil {
-			return nil, err
-		}
-		dir, err := tryLock(path, directory)
-		if err != nil {
-			return nil, errors.Join(err, os.RemoveAll(path))
-		}
-		if dir != nil {
-			return dir, nil
-		}
-		// Another process swept it between the two steps.
-	}
 }

@@ -139,15 +139,10 @@ func FindShared(i opentofu.Installation, m *hclfile.Module, lockFile string) ([]
 	}
 	var shared []Shared
 	for _, entry := range locked {
-		for _, p := range i.Providers {
-			known, err := p.Names()
-			if err != nil {
-				return nil, err
-			}
-			if slices.Contains(known, string(entry[1])) && p.Version == string(entry[2]) {
-				shared = append(shared, Shared{Address: string(entry[1]), File: p.File})
-				break
-			}
+		address, version := string(entry[1]), string(entry[2])
+		n := slices.IndexFunc(i.Providers, func(p opentofu.Provider) bool { return p.Version == version && p.Is(opentofu.Provider{FQN: address}) })
+		if n >= 0 {
+			shared = append(shared, Shared{Address: address, File: i.Providers[n].File})
 		}
 	}
 	return shared, nil
