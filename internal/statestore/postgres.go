@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,6 @@ import (
 
 	"service-adapter/internal/ctxio"
 )
-
-// PostgresConfig is the configuration of OpenTofu's backend pg.
-type PostgresConfig struct {
-	ConnStr string // conn_str: a URL or settings such as "host=… user=…"
-	Schema  string // schema_name, "" for OpenTofu's default
-	Table   string // table_name, "" for OpenTofu's default
-}
 
 // nowhere is a file that cannot exist.
 const nowhere = "/dev/null/none"
@@ -42,9 +36,22 @@ type postgres struct {
 // Postgres returns the store of OpenTofu's backend pg. It connects when it is used, keeps connections for a second, and makes
 // neither the schema nor the table: ErrUnprepared. It is for a backend that OpenTofu runs in an environment without variables of
 // PostgreSQL and with a home directory that is empty; ErrUnsupported where this process's environment has such variables, or where the
-// connection depends on something else that OpenTofu may see in another way. Errors never hold the password.
-func Postgres(config PostgresConfig) (Store, error) {
-	connection, err := configuration(config.ConnStr)
+// connection depends on something else that OpenTofu may see in another way. The configuration is that of the backend, with OpenTofu's
+// names. Errors never hold the password.
+func Postgres(config map[string]any) (Store, error) {
+	text, schema, name := "", "terraform_remote_state", "states" // as OpenTofu has them by default
+	texts := map[string]*string{"conn_str": &text, "schema_name": &schema, "table_name": &name}
+	others := []string{"index_name", "skip_schema_creation", "skip_table_creation", "skip_index_creation"}
+	for key, v := range config {
+		given, _ := v.(string)
+		switch place := texts[key]; {
+		case place != nil && given != "":
+			*place = given
+		case place != nil || !slices.Contains(others, key):
+			return nil, ErrUnsupported
+		}
+	}
+	connection, err := configuration(text)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +63,7 @@ func Postgres(config PostgresConfig) (Store, error) {
 	db.SetMaxIdleConns(runtime.NumCPU()) // as many as work side by side; a binding needs one
 	db.SetConnMaxIdleTime(time.Second)
 
-	if config.Schema == "" {
-		config.Schema = "terraform_remote_state"
-	}
-	if config.Table == "" {
-		config.Table = "states"
-	}
-	table := pq.QuoteIdentifier(config.Schema) + "." + pq.QuoteIdentifier(config.Table)
+	table := pq.QuoteIdentifier(schema) + "." + pq.QuoteIdentifier(name)
 	// One statement locks, compares and changes the row: there is one answer to wait for, and one transaction, whose end releases the
 	// lock. A row that another run changes after the statement began, before it got the lock, is compared once more by the server.
 	const change = `WITH found AS (SELECT id, pg_try_advisory_xact_lock(id) AS locked FROM %[1]s WHERE name = $1),

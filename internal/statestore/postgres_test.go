@@ -93,7 +93,7 @@ var _ = Describe("a store in PostgreSQL", func() {
 		p := newDatabase(ctx)
 		p.query(ctx, `CREATE SCHEMA "Of ""us"""`)
 		p.query(ctx, `CREATE TABLE "Of ""us"""."Our states" (id bigserial PRIMARY KEY, name text UNIQUE, data text)`)
-		store, err := statestore.Postgres(statestore.PostgresConfig{ConnStr: p.where, Schema: `Of "us"`, Table: "Our states"})
+		store, err := statestore.Postgres(map[string]any{"conn_str": p.where, "schema_name": `Of "us"`, "table_name": "Our states"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(store.Replace(ctx, "b-1", nil, one)).To(Succeed())
 		Expect(store.Replace(ctx, "b-1", one, two)).To(Succeed())
@@ -152,7 +152,7 @@ var _ = Describe("a store in PostgreSQL", func() {
 	})
 
 	DescribeTable("leaves to OpenTofu what that may see in another way", func(connection string) {
-		_, err := statestore.Postgres(statestore.PostgresConfig{ConnStr: connection})
+		_, err := statestore.Postgres(map[string]any{"conn_str": connection})
 		Expect(err).To(MatchError(statestore.ErrUnsupported))
 		Expect(err.Error()).NotTo(ContainSubstring("secret"))
 	},
@@ -168,7 +168,7 @@ var _ = Describe("a store in PostgreSQL", func() {
 
 	DescribeTable("leaves to OpenTofu what the environment changes", func(variable, value, connection string) {
 		GinkgoT().Setenv(variable, value)
-		_, err := statestore.Postgres(statestore.PostgresConfig{ConnStr: connection})
+		_, err := statestore.Postgres(map[string]any{"conn_str": connection})
 		Expect(err).To(MatchError(statestore.ErrUnsupported))
 	},
 		Entry("PGHOST", "PGHOST", "elsewhere", "postgres://u@h/d"),

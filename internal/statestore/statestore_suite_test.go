@@ -42,7 +42,7 @@ func (p place) store() (statestore.Store, error) {
 	if p.kind == "local" {
 		return statestore.Local(p.where), nil
 	}
-	return statestore.Postgres(statestore.PostgresConfig{ConnStr: p.where})
+	return statestore.Postgres(map[string]any{"conn_str": p.where})
 }
 
 // file is a file of a workspace in a local place.

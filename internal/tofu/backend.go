@@ -135,30 +135,13 @@ func writable(dir string) error {
 // newStore returns the store of a backend, nil where OpenTofu has to be asked. OpenTofu's environment may say more about pg than the
 // configuration does.
 func newStore(b Backend, files *statestore.Files, env map[string]string) statestore.Store {
-	if files != nil {
+	switch {
+	case files != nil:
 		return files
-	}
-	if b.Type != pgType {
+	case b.Type != pgType || slices.ContainsFunc(value.Keys(env), func(name string) bool { return strings.HasPrefix(name, "PG") }):
 		return nil
 	}
-	for name := range env {
-		if strings.HasPrefix(name, "PG") {
-			return nil
-		}
-	}
-	var config statestore.PostgresConfig
-	texts := map[string]*string{"conn_str": &config.ConnStr, "schema_name": &config.Schema, "table_name": &config.Table}
-	others := []string{"index_name", "skip_schema_creation", "skip_table_creation", "skip_index_creation"}
-	for name, v := range b.Config {
-		text, _ := v.(string)
-		switch place := texts[name]; {
-		case place != nil && text != "":
-			*place = text
-		case place != nil || !slices.Contains(others, name):
-			return nil
-		}
-	}
-	store, _ := statestore.Postgres(config) // nil with an error
+	store, _ := statestore.Postgres(b.Config) // nil with an error
 	return store
 }
 
