@@ -126,7 +126,7 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		case err != nil:
 			return fmt.Errorf("tf_resource %q: %w", address, err)
 		case resource == nil:
-			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(value.Each(state.Resources, tfjson.Resource.Address)))
+			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(value.Each(state, tfjson.Resource.Address)))
 		case resource.Index != nil:
 			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated", address)
 		}

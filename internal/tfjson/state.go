@@ -12,10 +12,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// State is what a state says of the managed resources of the root module.
-type State struct {
-	Resources []Resource // in the order of the document; without deposed objects
-}
+// State is what a state says of the managed resources of the root module, in the order of the document and without deposed objects.
+type State []Resource
 
 // Resource is one object of a state.
 type Resource struct {
@@ -37,7 +35,7 @@ type Resource struct {
 func (r Resource) Address() string { return r.Type + "." + r.Name }
 
 // DecodeState reads the output of "tofu show -json". Errors tell nothing of its values.
-func DecodeState(showJSON []byte) (*State, error) {
+func DecodeState(showJSON []byte) (State, error) {
 	var document struct {
 		Values struct {
 			RootModule struct {
@@ -54,13 +52,13 @@ func DecodeState(showJSON []byte) (*State, error) {
 			return nil, fmt.Errorf("reading the state that OpenTofu shows: %s is nested deeper than %d levels", r.Address(), value.MaxDepth)
 		}
 	}
-	return &State{Resources: resources}, nil
+	return resources, nil
 }
 
 // Find returns the only object of a resource, nil when the state has none. A resource with count or for_each that has several
 // objects is an error.
-func (s *State) Find(address string) (*Resource, error) {
-	found := slices.DeleteFunc(slices.Clone(s.Resources), func(r Resource) bool { return r.Address() != address })
+func (s State) Find(address string) (*Resource, error) {
+	found := slices.DeleteFunc(slices.Clone(s), func(r Resource) bool { return r.Address() != address })
 	switch len(found) {
 	case 0:
 		return nil, nil
@@ -75,7 +73,7 @@ func (s *State) Find(address string) (*Resource, error) {
 // attribute lead into it: the key of a map, the attribute of a nested block, the index of a list; the index may be left out where a
 // list has one element. The value is one of package value, and nil where the state has none. The error is about the path, or a value
 // that cannot be passed on unchanged.
-func (s *State) Attribute(path string) (v any, sensitive bool, err error) {
+func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || slices.Contains(parts, "") {
 		return nil, false, fmt.Errorf("tf_attribute %q must have the form TYPE.NAME.ATTRIBUTE", path)
