@@ -177,8 +177,7 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if dry {
 		return true, nil
 	}
-	kind, id, _ := Named(workspace)
-	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error { return h.Space.Restore(ctx, h.reader, wanted) })
+	err = m.onAny(ctx, workspace, func(ctx context.Context, h *Held) error { return h.Space.Restore(ctx, h.reader, wanted) })
 	if errors.Is(err, tofu.ErrExists) {
 		err = errOther
 	}

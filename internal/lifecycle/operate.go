@@ -26,10 +26,10 @@ type Held struct {
 	prepared *tofu.Prepared
 }
 
-// onWorkspace changes a workspace of which nothing need be stored or readable, under the audit and within a time. found, which the audit
-// wants to be told, is for a change that reads what is stored itself.
+// onWorkspace changes the workspace of this name under the audit, to which it is about an entry, and within a time. The change tells the
+// audit what is stored.
 func (m *Manager) onWorkspace(
-	ctx context.Context, kind Kind, id string, limit time.Duration, work func(ctx context.Context, h *Held, found func(Entry)) error,
+	ctx context.Context, name string, about Entry, limit time.Duration, work func(ctx context.Context, h *Held, found func(Entry)) error,
 ) error {
 	change := func(found func(Entry)) error {
 		ctx, cancel := m.WithLimit(ctx, limit)
@@ -38,7 +38,7 @@ func (m *Manager) onWorkspace(
 		if err != nil {
 			return err
 		}
-		space, err := m.Engine.Open(ctx, workspaceOf(kind, id))
+		space, err := m.Engine.Open(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -48,16 +48,21 @@ func (m *Manager) onWorkspace(
 	if m.Audit == nil {
 		return change(func(Entry) {})
 	}
-	return m.Audit(ctx, Entry{Kind: kind, ID: id}, change)
+	return m.Audit(ctx, about, change)
 }
 
-// onAny changes a workspace of which nothing need be stored or readable, within the budget.
-func (m *Manager) onAny(ctx context.Context, kind Kind, id string, work func(ctx context.Context, h *Held) error) error {
-	return m.onWorkspace(ctx, kind, id, m.Budget, func(ctx context.Context, h *Held, found func(Entry)) error {
+// onAny changes a workspace, whoever named it, of which nothing need be stored or readable, within the budget.
+func (m *Manager) onAny(ctx context.Context, name string, work func(ctx context.Context, h *Held) error) error {
+	kind, id, _ := Named(name)
+	return m.onWorkspace(ctx, name, Entry{Kind: kind, ID: cmp.Or(id, name)}, m.Budget, func(ctx context.Context, h *Held, found func(Entry)) error {
 		if err := work(ctx, h); err != nil || m.Audit == nil {
 			return err
 		}
-		if stored, err := m.Read(ctx, kind, id); err == nil && stored.Record != nil { // not before: it may have been locked or unreadable
+		state, err := m.Engine.Peek(ctx, h.reader, name) // not before: it may have been locked or unreadable
+		if err != nil || state == nil {
+			return nil //nolint:nilerr // the change is made
+		}
+		if stored := newStored(name, state, nil); stored.Record != nil {
 			found(stored.Entry)
 		}
 		return nil
@@ -67,7 +72,8 @@ func (m *Manager) onAny(ctx context.Context, kind Kind, id string, work func(ctx
 // onStored changes a binding or instance that is stored, in the given conditions only, or in any, within its time: the error is
 // ErrNotStored when there is none.
 func (m *Manager) onStored(ctx context.Context, kind Kind, id string, only []Condition, work func(ctx context.Context, h *Held) error) error {
-	return m.onWorkspace(ctx, kind, id, m.Limit(kind), func(ctx context.Context, h *Held, found func(Entry)) error {
+	name, about := workspaceOf(kind, id), Entry{Kind: kind, ID: id}
+	return m.onWorkspace(ctx, name, about, m.Limit(kind), func(ctx context.Context, h *Held, found func(Entry)) error {
 		state, err := h.Space.State(ctx, h.reader)
 		switch {
 		case err != nil:
@@ -75,7 +81,7 @@ func (m *Manager) onStored(ctx context.Context, kind Kind, id string, only []Con
 		case state == nil:
 			return fmt.Errorf("%s %q: %w", kind, id, ErrNotStored)
 		}
-		stored := newStored(workspaceOf(kind, id), state, nil)
+		stored := newStored(name, state, nil)
 		h.Stored = &stored
 		defer func() { found(stored.Entry) }()
 		if err := checkCondition(stored.Condition, only); err != nil {
@@ -126,13 +132,12 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, only ...Cond
 // Unlock releases the lock of the state that the lock's id names, "" for whichever there is; that there is none is fine. A run of this
 // machine that is under way is waited for within the budget, and it is an error when it does not end.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
-	return m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error { return h.Space.Unlock(ctx, h.reader, lock) })
+	return m.onAny(ctx, workspaceOf(kind, id), func(ctx context.Context, h *Held) error { return h.Space.Unlock(ctx, h.reader, lock) })
 }
 
 // Reencrypt stores the state of a workspace with the current key where it is not. It reports whether it did.
 func (m *Manager) Reencrypt(ctx context.Context, workspace string) (changed bool, err error) {
-	kind, id, _ := Named(workspace)
-	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+	err = m.onAny(ctx, workspace, func(ctx context.Context, h *Held) (err error) {
 		changed, err = h.Space.Reencrypt(ctx, h.reader)
 		return err
 	})
@@ -141,8 +146,7 @@ func (m *Manager) Reencrypt(ctx context.Context, workspace string) (changed bool
 
 // Save puts the state of a workspace that an earlier run could not save into the backend.
 func (m *Manager) Save(ctx context.Context, workspace string) error {
-	kind, id, _ := Named(workspace)
-	return m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error {
+	return m.onAny(ctx, workspace, func(ctx context.Context, h *Held) error {
 		_, err := h.Space.State(ctx, h.reader)
 		return err
 	})
@@ -260,7 +264,8 @@ func silent(m *Manager) *Manager {
 // this package kept. It refuses what is none of this binding or instance, and, unless it is forced, what does not follow the stored state.
 // It returns the path of a copy of what was stored before; "" when there was nothing.
 func (m *Manager) PushState(ctx context.Context, kind Kind, id string, file []byte, force bool) (backup string, err error) {
-	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) error {
+	name := workspaceOf(kind, id)
+	err = m.onAny(ctx, name, func(ctx context.Context, h *Held) error {
 		text := m.Engine.OpenState(file)
 		state, err := statestore.Parse(text)
 		if err != nil || state == nil {
@@ -270,7 +275,7 @@ func (m *Manager) PushState(ctx context.Context, kind Kind, id string, file []by
 		switch {
 		case err != nil:
 			return err
-		case state.Nonce == "" || Workspace(record.Of()) != workspaceOf(kind, id):
+		case state.Nonce == "" || Workspace(record.Of()) != name:
 			return errors.New("it is the state of another binding or instance")
 		case opentofu.Older(h.reader.Version, state.TofuVersion):
 			return fmt.Errorf("%w: by %s, and this is %s", tofu.ErrNewerState, state.TofuVersion, h.reader.Version)
@@ -306,7 +311,7 @@ func (m *Manager) ExecState(ctx context.Context, kind Kind, id string, terminal 
 // SetAside keeps the state of a binding or instance that nobody can read under another name, which it returns, so that nothing is stored of
 // the binding or instance any more.
 func (m *Manager) SetAside(ctx context.Context, kind Kind, id string) (name string, err error) {
-	err = m.onAny(ctx, kind, id, func(ctx context.Context, h *Held) (err error) {
+	err = m.onAny(ctx, workspaceOf(kind, id), func(ctx context.Context, h *Held) (err error) {
 		name, err = h.Space.SetAside(ctx, h.reader)
 		return err
 	})

@@ -43,6 +43,17 @@ func (s *site) upgraded(ctx context.Context) []string {
 }
 
 var _ = Describe("working on what is stored", func() {
+	It("saves what was left in a workspace that somebody else named", func(ctx context.Context) {
+		s := newSite()
+		var about lifecycle.Entry
+		s.Audit = func(_ context.Context, entry lifecycle.Entry, change func(func(lifecycle.Entry)) error) error {
+			about = entry
+			return change(func(lifecycle.Entry) {})
+		}
+		Expect(s.Save(ctx, "foreign")).To(Succeed())
+		Expect(about.ID).To(Equal("foreign"))
+	})
+
 	conditionOf := func(ctx context.Context, s *site, kind lifecycle.Kind, id string) lifecycle.Condition {
 		GinkgoHelper()
 		stored, err := s.Read(ctx, kind, id)
