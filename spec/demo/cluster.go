@@ -19,7 +19,7 @@ import (
 )
 
 // budget is what a request may take; the provision template of the pak sleeps for longer.
-const budget = 3 * time.Second
+const budget = 10 * time.Second
 
 // The reference by which the manifest has the address of the database, with its password. The Director resolves it for the errands.
 const (

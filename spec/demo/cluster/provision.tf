@@ -10,7 +10,7 @@ resource "terraform_data" "cluster" {
 
   # A cloud would take minutes.
   provisioner "local-exec" {
-    command = "sleep 5"
+    command = "sleep 12"
   }
 }
 
