@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"service-adapter/spec/kit"
 
@@ -58,6 +59,20 @@ var _ = Describe("New", func() {
 		s.engine()
 		Expect(left).NotTo(BeAnExistingFile())
 		Expect(filepath.Join(used, "keys.sh")).To(BeARegularFile())
+	})
+
+	It("removes what a killed adapter of an earlier build left of a look a day ago", func() {
+		s := newSite()
+		old, young := filepath.Join(s.cache, "look-1"), filepath.Join(s.cache, "look-2")
+		for _, dir := range []string{old, young} {
+			Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+		}
+		Expect(os.WriteFile(filepath.Join(old, "keys.sh"), []byte("{}"), 0o600)).To(Succeed())
+		yesterday := time.Now().Add(-25 * time.Hour)
+		Expect(os.Chtimes(old, yesterday, yesterday)).To(Succeed())
+		s.engine()
+		Expect(old).NotTo(BeAnExistingFile())
+		Expect(young).To(BeADirectory())
 	})
 
 	It("refuses a cache that others may write", func() {

@@ -10,7 +10,7 @@ import (
 // sweep removes what killed adapters left in the cache directory: states, keys, variables and the backend's credentials in clear text. What
 // belongs to a live process stays, and so does a state that could not be saved.
 func (e *Engine) sweep() {
-	if err := errors.Join(e.sweepRuns(), e.sweepBuilds()); err != nil {
+	if err := errors.Join(e.sweepRuns(), e.sweepBuilds(), e.sweepOldLooks()); err != nil {
 		e.logger.Warn("removing what a killed adapter left", "error", err)
 	}
 }
@@ -43,6 +43,17 @@ func (e *Engine) sweepBuilds() error {
 		return err
 	}
 	return errors.Join(removeAbandoned(prepared), lock.Close())
+}
+
+// sweepOldLooks removes what killed adapters of an earlier build left of a look, which stood beside the runs. None takes a day.
+func (e *Engine) sweepOldLooks() error {
+	looks, err := filepath.Glob(filepath.Join(e.options.CacheDir, "look-*"))
+	for _, dir := range looks {
+		if info, statErr := os.Stat(dir); statErr == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			err = errors.Join(err, clearScratch(dir))
+		}
+	}
+	return err
 }
 
 // unused is the time after which a prepared directory that no command used is removed: no run takes that long, and no installed pak has it.
