@@ -177,9 +177,12 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if dry {
 		return true, nil
 	}
-	err = m.onAny(ctx, workspace, func(ctx context.Context, h *Held) error { return h.Space.Restore(ctx, h.reader, wanted) })
+	err = m.onAny(ctx, workspace, func(ctx context.Context, h *Held) (err error) {
+		stored, err = h.Space.Restore(ctx, h.reader, wanted)
+		return err
+	})
 	if errors.Is(err, tofu.ErrExists) {
 		err = errOther
 	}
-	return err == nil, err
+	return stored, err
 }

@@ -78,7 +78,12 @@ var _ = Describe("a backup that is read", func() {
 			Expect(other.file(stored.Workspace)).NotTo(BeAnExistingFile())
 			Expect(backup.Import(ctx, other.Manager, stored.Workspace, false, false)).To(BeTrue())
 			Expect(backup.Import(ctx, other.Manager, stored.Workspace, true, false)).To(BeFalse())
-			_, err := backup.Import(ctx, other.Manager, stored.Workspace, false, false)
+			Expect(backup.Import(ctx, other.Manager, stored.Workspace, false, false)).To(BeFalse(), "stored since the backend was asked")
+		}
+		third := newSite()
+		third.made(ctx, third.record("b1"))
+		for _, exists := range []bool{true, false} {
+			_, err := backup.Import(ctx, third.Manager, "b-b1", exists, false)
 			Expect(err).To(MatchError("another state of it is stored, and is left as it is"))
 		}
 		before, err := s.List(ctx, lifecycle.Instance, nil)

@@ -120,22 +120,29 @@ func (w Surgery) Exec(
 	}
 }
 
-// Restore stores a state of a backup, with its lineage, in a workspace that does not exist or is empty; else the error is ErrExists.
-func (w Surgery) Restore(ctx context.Context, i opentofu.Installation, state *statestore.State) error {
-	return w.while(ctx, i, "restoring", func() error {
+// Restore stores a state of a backup, with its lineage, in a workspace that does not exist or is empty, and tells whether it did. It does not
+// where the same state is there already, perhaps since an import that was killed left its OpenTofu running; for another one the error is
+// ErrExists.
+func (w Surgery) Restore(ctx context.Context, i opentofu.Installation, state *statestore.State) (stored bool, err error) {
+	err = w.while(ctx, i, "restoring", func() error {
 		before, err := w.read(ctx, i)
-		if err == nil && before.state != nil {
+		switch {
+		case err != nil:
+			return err
+		case before.state != nil && statestore.Same(before.state, state):
+			return nil
+		case before.state != nil:
 			return ErrExists
 		}
-		if err == nil {
-			err = w.put(ctx, i, before, namedPlace, state.Text)
-		}
+		err = w.put(ctx, i, before, namedPlace, state.Text)
 		switch {
 		case errors.Is(err, statestore.ErrChanged):
 			return ErrExists
 		case err != nil:
 			return err
 		}
+		stored = true
 		return w.keepCopy(ctx)
 	})
+	return stored, err
 }
