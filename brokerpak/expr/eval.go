@@ -245,7 +245,8 @@ func operands(at ast.Node, types []Type, nodes ...ast.Node) ([]any, error) {
 	}
 	expected := value.Each(types, func(t Type) ast.Type { return t.kind().hil })
 	const name = "capture"
-	functions := map[string]ast.Function{name: {ArgTypes: expected, ReturnType: ast.TypeString, Callback: capture}}
+	functions := make(map[string]ast.Function, 20) // HIL adds its own
+	functions[name] = ast.Function{ArgTypes: expected, ReturnType: ast.TypeString, Callback: capture}
 	scope := &ast.BasicScope{FuncMap: functions}
 	if _, err := hil.Eval(&ast.Call{Func: name, Args: nodes, Posx: at.Pos()}, &hil.EvalConfig{GlobalScope: scope}); err != nil {
 		return nil, plain(err)
