@@ -48,7 +48,9 @@ func masked(v any, fromRequest bool) any {
 	if fromRequest {
 		open, end = userOpen, userClose
 	}
-	return value.AnyKeys(v, strings.NewReplacer("(", string(open), ")", string(end)).Replace)
+	return value.AnyKeys(v, func(text string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(text, "(", string(open)), ")", string(end))
+	})
 }
 
 // isMasked tells whether a text holds one of the private characters; all of them begin with the same byte, which is rare.
@@ -58,11 +60,10 @@ func isMasked(text string) bool {
 
 // unmask puts the parentheses back: those of the adapter's own values, or those of users.
 func unmask(v any, open, end rune) any {
-	back := strings.NewReplacer(string(open), "(", string(end), ")")
 	return value.Normalise(value.AnyKeys(v, func(text string) string {
 		if !isMasked(text) {
 			return text
 		}
-		return back.Replace(text)
+		return strings.ReplaceAll(strings.ReplaceAll(text, string(open), "("), string(end), ")")
 	}))
 }

@@ -146,6 +146,9 @@ func (e *evaluation) call(n *ast.Call) (*ast.LiteralNode, error) {
 	}
 	function, ok := e.standard[n.Func]
 	if !ok {
+		function, ok = generalFunctions()[n.Func]
+	}
+	if !ok {
 		function, ok = e.scope.Functions[n.Func]
 	}
 	if !ok {

@@ -130,10 +130,12 @@ func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 // StandardFunctions returns the functions that every expression can call, by name.
 func StandardFunctions() map[string]Function {
 	e := &evaluation{scope: &Scope{}, made: map[string]int{}}
-	return e.standardFunctions()
+	functions := e.standardFunctions()
+	maps.Copy(functions, generalFunctions())
+	return functions
 }
 
-// standardFunctions returns the standard functions for one evaluation.
+// standardFunctions returns the standard functions that are about one evaluation.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
@@ -158,7 +160,6 @@ func (e *evaluation) standardFunctions() map[string]Function {
 		"time.nano":       {nil, String, "Returns the nanoseconds since January 1, 1970 UTC.", e.generate("time.nano", nanoseconds)},
 		"yaml.toJSON":     {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
 	}
-	maps.Copy(functions, generalFunctions())
 	return functions
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"strings"
+	"sync"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -13,9 +14,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// generalFunctions returns the functions that have their names and behaviour from OpenTofu. What differs: scalars in lists and
+// generalFunctions are the functions that have their names and behaviour from OpenTofu. What differs: scalars in lists and
 // maps are texts, as everywhere in expressions, so that true is "1" and null "", but in a whole result of merge.
-func generalFunctions() map[string]Function {
+var generalFunctions = sync.OnceValue(func() map[string]Function { //nolint:gochecknoglobals // a constant table
 	return map[string]Function{
 		"abs":        {[]Type{Number}, Number, "Returns the number without its sign.", ofNumbers(stdlib.AbsoluteFunc)},
 		"ceil":       {[]Type{Number}, Number, "Returns the whole number that is not less than the number.", ofNumbers(stdlib.CeilFunc)},
@@ -47,7 +48,7 @@ func generalFunctions() map[string]Function {
 		"upper":      {[]Type{String}, String, "Returns the text in upper case.", ofText(strings.ToUpper)},
 		"values":     {[]Type{Map}, List, "Returns the values of the map in the order of its sorted keys.", values},
 	}
-}
+})
 
 func ofText(f func(string) string) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0])), nil }
