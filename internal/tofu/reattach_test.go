@@ -13,6 +13,7 @@ import (
 
 	"service-adapter/internal/opentofu"
 	"service-adapter/internal/tofu"
+	"service-adapter/spec/kit"
 )
 
 // twoProviders is a template with resources of a provider of protocol 6 and of one of protocol 5.
@@ -188,7 +189,7 @@ var _ = Describe("providers", func() {
 		Entry("they have a certificate", "echo '1|5|unix|/nowhere|grpc|abc'; sleep 1000"),
 		Entry("they do not listen", "echo '1|6|unix|/nowhere|grpc|'; sleep 1000"),
 		Entry("they say no end of it", "cat /dev/zero"),
-		Entry("they say nothing for 5 seconds", "sleep 1000"),
+		Entry("they say nothing for 5 seconds", kit.Slow(), "sleep 1000"),
 	)
 
 	DescribeTable("that are configured more than once are left to OpenTofu", func(ctx context.Context, text string) {

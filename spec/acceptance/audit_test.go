@@ -134,7 +134,7 @@ var _ = Describe("the audit log", func() {
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 	})
 
-	It("has whole lines of twenty binds at once, however it is rotated", func(ctx context.Context) {
+	It("has whole lines of twenty binds at once, however it is rotated", kit.Slow(), func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
 		path := b.site.audited()
 		b.deploy(ctx, nil)

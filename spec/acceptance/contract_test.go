@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"service-adapter/internal/odb"
+	"service-adapter/spec/kit"
 )
 
 // draft04 is what $schema must be, to the letter.
@@ -117,7 +118,7 @@ var _ = Describe("the contract of the other commands", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("row 17: works with a manifest of three megabytes", func(ctx context.Context) {
+	It("row 17: works with a manifest of three megabytes", kit.Slow(), func(ctx context.Context) {
 		b.site.set(object{"max_request_kb": 4096})
 		b.deploy(ctx, object{"text": strings.Repeat("three megabytes, one of them in the record. ", 1<<20/26)})
 		Expect(len(b.Manifest)).To(BeNumerically(">", 3<<20))

@@ -82,7 +82,7 @@ var _ = Describe("the number of processes", func() {
 			To(ConsistOf("provider", "apply", "state push", "provider", "destroy"))
 	},
 		Entry("with states in clear text", false),
-		Entry("with encrypted states", true),
+		Entry("with encrypted states", kit.Slow(), true),
 	)
 
 	It("of a binding is larger where OpenTofu alone may read and write states", func(ctx context.Context) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	yamlv2 "gopkg.in/yaml.v2"
@@ -119,7 +121,7 @@ var _ = Describe("hostile parameters", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("may be each text by itself", func(ctx context.Context) {
+	It("may be each text by itself", kit.Slow(), func(ctx context.Context) {
 		for _, text := range append(hostileTexts, decomposed) {
 			b.Manifest = ""
 			b.deploy(ctx, object{"text": text})

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"service-adapter/spec/kit"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -100,7 +102,8 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 		{afterApply, theTofu, 49, 0},
 		{afterApply, both, 49, 0},
 	} {
-		It("is undone by delete-binding and hinders no other creation: "+string(k.victim)+" "+k.point, func(ctx context.Context) {
+		name := "is undone by delete-binding and hinders no other creation: " + string(k.victim) + " " + k.point
+		It(name, kit.SlowIf(k.point != afterCreate), func(ctx context.Context) {
 			together(func() {
 				k.play(deletes)
 				got := deletes.unbind(ctx, "bind-1")
@@ -157,8 +160,8 @@ var _ = Describe("the first creation on a machine", func() {
 		b.site.expectNothingLeft()
 		Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
 	},
-		Entry("the adapter", "before-apply-init", theAdapter), Entry("OpenTofu", "before-apply-init", theTofu),
-		Entry("both", "before-apply-init", both),
+		Entry("the adapter", "before-apply-init", theAdapter), Entry("OpenTofu", kit.Slow(), "before-apply-init", theTofu),
+		Entry("both", kit.Slow(), "before-apply-init", both),
 	)
 })
 
@@ -239,7 +242,7 @@ var _ = Describe("a creation that cannot be finished", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("ends when its budget is spent, and is undone by delete-binding", func(ctx context.Context) {
+	It("ends when its budget is spent, and is undone by delete-binding", kit.Slow(), func(ctx context.Context) {
 		at := b.site.point(beforeCreate)
 		at.Hold()
 		b.site.set(map[string]any{"budget": "10s"})
