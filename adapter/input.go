@@ -42,7 +42,7 @@ func (i *Invocation) readInput(command string) (serviceadapter.InputParams, erro
 			return serviceadapter.InputParams{}, inputError{fmt.Errorf("reading standard input: %w", err)}
 		}
 	}
-	params, err := action(command).ParseArgs(bytes.NewReader(data), args)
+	params, err := i.action(command).ParseArgs(bytes.NewReader(data), args)
 	var missing serviceadapter.MissingArgsError
 	if errors.As(err, &missing) {
 		err = fmt.Errorf("Missing arguments for %s. Usage: %s %s %w", command, filepath.Base(i.Args[0]), command, missing) //nolint:staticcheck // the SDK's text
@@ -54,7 +54,7 @@ func (i *Invocation) readInput(command string) (serviceadapter.InputParams, erro
 }
 
 // action is the SDK's action of a command. It only parses: its Execute loses keys of a manifest that the SDK's struct does not have.
-func action(command string) serviceadapter.Action {
+func (i *Invocation) action(command string) serviceadapter.Action {
 	switch command {
 	case generateManifest:
 		return serviceadapter.NewGenerateManifestAction(nil)
@@ -65,7 +65,7 @@ func action(command string) serviceadapter.Action {
 	case dashboardURL:
 		return serviceadapter.NewDashboardUrlAction(nil)
 	default:
-		return serviceadapter.NewGeneratePlanSchemasAction(nil, io.Discard)
+		return serviceadapter.NewGeneratePlanSchemasAction(nil, i.Stderr) // the usage
 	}
 }
 

@@ -128,6 +128,7 @@ var _ = Describe("the input", func() {
 			Expect(result).To(And(HaveField("Code", 1), HaveField("Stdout", ""), HaveField("Stderr", ContainSubstring(message))))
 		},
 		Entry("other flag", "flag provided but not defined: -plan", "--plan", "{}"),
+		Entry("help, with the usage", "    \tPlan JSON\n", "-h"),
 		Entry("no flag", "Missing arguments for generate-plan-schemas", "{}"),
 		Entry("empty flag", "Missing arguments for generate-plan-schemas", "--plan-json", ""),
 	)

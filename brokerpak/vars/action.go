@@ -59,11 +59,14 @@ func (p Provision) Resolve(s *Scope) error {
 	if p.Unchecked {
 		return nil
 	}
-	// A secret's input whose value stays in CredHub counts as given.
-	present := slices.DeleteFunc(slices.Clone(action.UserInputs), func(input brokerpak.Variable) bool {
-		return s.Values[input.Name] == nil && slices.Contains(p.Secrets, input.Name)
+	return s.check(p.demanded(action.UserInputs, s.Values), p.Plan.Name)
+}
+
+// demanded are the inputs whose values are checked: a secret's input whose value stays in CredHub counts as given.
+func (p Provision) demanded(inputs []brokerpak.Variable, values map[string]any) []brokerpak.Variable {
+	return slices.DeleteFunc(slices.Clone(inputs), func(input brokerpak.Variable) bool {
+		return values[input.Name] == nil && slices.Contains(p.Secrets, input.Name)
 	})
-	return s.check(present, p.Plan.Name)
 }
 
 // checkPlan checks the plan's properties against the plan inputs. A null is no value unless the input may be null.
@@ -78,7 +81,7 @@ func (p Provision) checkPlan() error {
 			given[input.Name] = item
 		}
 	}
-	err := schemas.CheckValues(inputs, given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
+	err := schemas.CheckValues(p.demanded(inputs, given), given, func(name string) string { return subject(PlanLayer, p.Plan.Name, inputs, name) })
 	if errors.As(err, new(diag.Errors)) {
 		return nil // the constraints cannot be used, which validation tells their author
 	}

@@ -177,7 +177,8 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if dry {
 		return true, nil
 	}
-	err = m.onAny(ctx, workspace, func(ctx context.Context, h *Held) (err error) {
+	about := newStored(workspace, wanted, nil).Entry
+	err = m.onWorkspace(ctx, workspace, about, m.Budget, func(ctx context.Context, h *Held, _ func(Entry)) (err error) {
 		stored, err = h.Space.Restore(ctx, h.reader, wanted)
 		return err
 	})

@@ -78,7 +78,7 @@ func (e *Engine) scratch(ctx context.Context, workspace, name string) (*session,
 	}
 	s := &session{engine: e, name: workspace, dir: dir, lock: l.file, mask: e.mask()}
 	if err := errors.Join(clearScratch(dir), os.MkdirAll(filepath.Join(dir, "tmp"), 0o700), s.writeKeys()); err != nil {
-		return nil, nil, errors.Join(err, l.release())
+		return nil, nil, errors.Join(err, clearScratch(dir), l.release())
 	}
 	return s, l, nil
 }

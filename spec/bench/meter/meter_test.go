@@ -72,8 +72,20 @@ var _ = Describe("meter", Ordered, func() {
 	})
 
 	It("adds up the memory of all that run at the same time", func() {
-		const children = `(head -c 60000000 /dev/zero | tail -n 1; sleep 0.5) | wc -c & head -c 50000000 /dev/zero | tail -n 1 | (sleep 0.5; wc -c); wait`
-		_, _, _, largest, all := measure("", "tree", "/bin/sh", "-c", children)
+		// Each tail has all of its input before it writes the first byte, and keeps it until both have.
+		const children = `hold() {
+			head -c "$1" /dev/zero | tail -n 1 | {
+				head -c 1
+				touch "$0/$1"
+				until [ -e "$0/60000000" ] && [ -e "$0/50000000" ]; do sleep 0.05; done
+				sleep 0.5
+				cat
+			} >/dev/null
+		}
+		hold 60000000 &
+		hold 50000000
+		wait`
+		_, _, _, largest, all := measure("", "tree", "/bin/sh", "-c", children, GinkgoT().TempDir())
 		Expect(largest).To(BeNumerically("<", 100))
 		Expect(all).To(BeNumerically(">", 100))
 	})
