@@ -177,8 +177,9 @@ func (b *Backup) Import(ctx context.Context, m *Manager, workspace string, exist
 	if dry {
 		return true, nil
 	}
-	about := newStored(workspace, wanted, nil).Entry
-	err = m.onWorkspace(ctx, workspace, about, m.Budget, func(ctx context.Context, h *Held, _ func(Entry)) (err error) {
+	kind, id, _ := Named(workspace)
+	err = m.onWorkspace(ctx, workspace, Entry{Kind: kind, ID: id}, m.Budget, func(ctx context.Context, h *Held, found func(Entry)) (err error) {
+		found(newStored(workspace, wanted, nil).Entry)
 		stored, err = h.Space.Restore(ctx, h.reader, wanted)
 		return err
 	})
