@@ -32,9 +32,12 @@ func (m *Manager) Reader(ctx context.Context, preferred *brokerpak.Pak) (opentof
 	return opentofu.Installation{}, errors.Join(failed...)
 }
 
-// Service is the one that made a binding or instance, as the installed paks have it now; nil when they do not have it any more.
+// Service is the one that made a binding or instance, as the installed paks have it now, those of the same name before others; nil when
+// they do not have it any more.
 func (m *Manager) Service(record *Record) *brokerpak.Service {
-	for _, pak := range append([]*brokerpak.Pak{m.pakOf(record.Pak, record.PakVersion)}, m.Paks...) {
+	other := func(pak *brokerpak.Pak) bool { return pak.Manifest.Name != record.Pak }
+	same := slices.DeleteFunc(slices.Clone(m.Paks), other)
+	for _, pak := range slices.Concat([]*brokerpak.Pak{m.pakOf(record.Pak, record.PakVersion)}, same, m.Paks) {
 		if pak != nil && pak.Service(record.Service) != nil {
 			return pak.Service(record.Service)
 		}
