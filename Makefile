@@ -4,6 +4,7 @@
 #   lint       4 min    45 s    golangci-lint is built once, 90 s
 #   tools      14 min   2 s     OpenTofu is built from source, up to 4 min for each version that is not on the PATH; .ci/run lints meanwhile
 #   unit       24 min   20 min  of which spec/backends and spec/acceptance are the longest: they run the real OpenTofu
+#   fips       3 min    2 min   the program and some suites are built and run with Go's FIPS 140-3 module
 #   fuzz       2 min    2 min   FUZZTIME for each fuzzer and 3 s around it, one on each core
 #
 # All that is built or fetched lies in build/ and in Go's own caches.
@@ -19,7 +20,7 @@ AZURITE_VERSION       := 3.35.0
 BOSH_CLI_VERSION      := 7.10.1
 # What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys,
 # npm fetches the server of azurerm.
-PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server chromium prometheus ruby strace shellcheck busybox dash mksh npm
+PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server mariadb-server chromium prometheus ruby strace shellcheck busybox dash mksh npm
 FUZZTIME              ?= 5s
 
 GO_BUILD := go build -buildvcs=false -ldflags
@@ -28,7 +29,7 @@ BINARY   := build/bin/service-adapter
 LINTER   := build/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 # The race detector needs a C compiler. It is for the packages that do things side by side; the others would only take longer.
 RACE     := $(if $(shell command -v "$$(go env CC)"),-race)
-PARALLEL := ./adapter ./binding ./internal/lifecycle ./internal/redact
+PARALLEL := ./adapter/... ./binding ./internal/engine/lifecycle ./internal/operate/preview ./internal/operate/recording ./internal/redact
 
 export GOLANGCI_LINT_CACHE := $(CURDIR)/build/cache/golangci-lint
 # The program, its tests and the linter are all built one way, so that each package is compiled once.
@@ -77,7 +78,7 @@ programs:
 	@scripts/install $(PROGRAMS) || [ "$$CI" != true ]
 
 .PHONY: test
-test: unit fuzz ## run all tests and fuzzers
+test: unit fips fuzz ## run all tests and fuzzers
 
 .PHONY: unit
 unit: export SPECS = all
@@ -85,6 +86,17 @@ unit: build tools ## run all tests (lint has go vet)
 	go test -vet=off -shuffle=on -timeout 45m ./...
 	$(if $(RACE),CGO_ENABLED=1 go test -vet=off $(RACE) -shuffle=on -timeout 30m $(PARALLEL))
 	cd examples/postgresql/provider && go test -shuffle=on -timeout 30m ./...
+
+# docs/cryptography.md says what such a build covers.
+FIPS := GOFIPS140=v1.0.0
+
+.PHONY: fips
+fips: opentofu providers ## build the program with Go's FIPS 140-3 module, and run the specs of encryption and bindings with it
+	$(FIPS) go build -o build/fips/service-adapter ./cmd/service-adapter
+	go version -m build/fips/service-adapter | grep fips140=on
+	$(FIPS) go test -vet=off -timeout 15m ./internal/engine/statestore ./binding
+	$(FIPS) go test -vet=off -timeout 15m ./internal/engine/workspace -ginkgo.focus-file='encryption.*_test|sealed_test'
+	$(FIPS) go test -vet=off -timeout 15m ./cmd/service-adapter -run 'TestScripts/^(encryption|bindings-encryption|bindings)$$'
 
 .PHONY: fuzz
 fuzz: ## run each fuzzer for FUZZTIME (5s)
@@ -106,6 +118,14 @@ format: $(LINTER) ## format all Go files
 bench: build tools ## measure against OpenTofu and the SDK alone, and write docs/performance.md (5 min); BENCH=quick only tries (1 min)
 	go run ./spec/bench $(if $(filter quick,$(BENCH)),-quick -fresh)
 
+# N is how many faults strike, SEED that of an earlier run. The transcripts of findings are kept in build/faults.
+N    ?= 1000
+SEED ?= 0
+
+.PHONY: faults
+faults: build tools ## inject N faults (1000) at random moments, and count what is lost, forgotten and stuck (45 min)
+	go run ./spec/faults -n $(N) -seed $(SEED)
+
 # VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.
 VERSION        ?= 0+dev.1
 RELEASE_GOARCH ?= amd64
@@ -118,7 +138,7 @@ release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
 
 # The demo says what it leaves out without PostgreSQL.
 .PHONY: demo
-demo: build opentofu ## play a broker against the redis pak, and a service that takes longer than a request may
+demo: build opentofu ## show each step of a broker that serves examples/redis and a service that takes longer than a request may
 	@scripts/install postgresql || [ "$$CI" != true ]
 	scripts/demo
 

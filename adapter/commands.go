@@ -9,39 +9,45 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
+	"service-adapter/adapter/input"
+	"service-adapter/adapter/session"
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/instance"
+	"service-adapter/internal/operate/recording"
 	"service-adapter/internal/record"
 	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
-	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
 
-// handle runs the command. What no service of the paks has is refused before anything is read, as the SDK does; but bindings that an
-// earlier version of a pak made can be deleted.
-func (s *session) handle(ctx context.Context) ([]byte, error) {
-	if s.command != deleteBinding && !s.implements(s.command) {
-		return nil, fmt.Errorf("%s: %w", lacking(s.command), fault.ErrNotImplemented)
+// handle runs the command of the session and returns its encoded product, or nil if the command has none. The product
+// is JSON, except that a manifest is plain text if the broker passed its request as arguments; see plainManifest. The
+// request is recorded when the answer has been written, also if the command failed.
+//
+// If no service of the paks supports the command, handle returns fault.ErrNotImplemented before it reads the input, as
+// the SDK does, and the request is not recorded. Only delete-binding is attempted nevertheless, because an earlier
+// version of a pak may have created bindings. Input that cannot be decoded is an input.Error, which for such a
+// delete-binding also wraps fault.ErrNotImplemented. See respond for the other errors.
+func (e *execution) handle(ctx context.Context) ([]byte, error) {
+	if e.session.Command != input.DeleteBinding && !e.implemented(e.session.Command) {
+		return nil, fmt.Errorf("%s: %w", missingFeature(e.session.Command), fault.ErrNotImplemented)
 	}
-	params, err := s.readInput(s.command)
+	params, err := input.Read(e.invocation.Args, e.invocation.Stdin, e.invocation.Stderr)
 	var product any
 	if err == nil {
-		product, err = s.respond(ctx, params)
+		product, err = e.respond(ctx, params)
 	}
-	// Afterwards, when all secrets of the request are known.
-	recorder{s}.record(params)
+	e.session.Journal.After(ctx, func(ctx context.Context) { e.record(ctx, params) })
 	switch {
-	case errors.As(err, new(inputError)) && !s.implements(s.command):
-		return nil, fmt.Errorf("%s: %w: %w", lacking(s.command), fault.ErrNotImplemented, err)
+	case errors.As(err, new(input.Error)) && !e.implemented(e.session.Command):
+		return nil, fmt.Errorf("%s: %w: %w", missingFeature(e.session.Command), fault.ErrNotImplemented, err)
 	case err != nil || product == nil:
 		return nil, err
 	}
-	if made, ok := product.(*serviceadapter.MarshalledGenerateManifest); ok && params.TextOutput {
-		return plainManifest(made)
+	if manifest, ok := product.(*serviceadapter.MarshalledGenerateManifest); ok && params.TextOutput {
+		return plainManifest(manifest)
 	}
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(product); err != nil {
@@ -50,190 +56,138 @@ func (s *session) handle(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// respond runs the command and returns what the broker gets, encoded as JSON; nil when it gets nothing.
-func (s *session) respond(ctx context.Context, params serviceadapter.InputParams) (any, error) {
-	switch s.command {
-	case generateManifest:
-		request, size, err := decodeManifestInput(params.GenerateManifest)
-		if err != nil {
-			return nil, err
-		}
-		return s.generateManifest(ctx, request, size)
-	case createBinding, deleteBinding:
-		request, size, err := decodeBindInput(s.command, params)
-		if err != nil {
-			return nil, err
-		}
-		if s.command == deleteBinding {
-			return nil, s.deleteBinding(ctx, request)
-		}
-		return s.createBinding(ctx, request, size)
-	case dashboardURL:
-		return s.dashboardURL(params.DashboardUrl)
-	default:
-		return s.planSchemas(params.GeneratePlanSchemas)
+// record writes the request, with its secrets masked, to the directory record_requests, if that is configured. An error
+// is only logged. A field that cannot be masked before ctx ends is left out.
+func (e *execution) record(ctx context.Context, params serviceadapter.InputParams) {
+	dir := e.session.Config.RecordRequests
+	if dir == "" {
+		return
+	}
+	if err := recording.Write(ctx, dir, e.session.Command, params, e.session.Secrets); err != nil {
+		e.session.Logger.Warn("recording the request", "error", err)
 	}
 }
 
-// plainManifest is the product where the broker passes its request as arguments: it then reads nothing but a manifest.
-func plainManifest(made *serviceadapter.MarshalledGenerateManifest) ([]byte, error) {
+// respond decodes the input, runs the command and returns its product, which is to be encoded as JSON. The product of
+// delete-binding is nil. See package input for the errors of decoding, and the method of each command for its errors.
+func (e *execution) respond(ctx context.Context, params serviceadapter.InputParams) (any, error) {
+	switch e.session.Command {
+	case input.GenerateManifest:
+		request, size, err := input.DecodeManifest(params.GenerateManifest)
+		if err != nil {
+			return nil, err
+		}
+		return e.session.GenerateManifest(ctx, request, size)
+	case input.CreateBinding, input.DeleteBinding:
+		request, size, err := input.DecodeBinding(e.session.Command, params)
+		if err != nil {
+			return nil, err
+		}
+		if e.session.Command == input.DeleteBinding {
+			return nil, e.deleteBinding(ctx, request)
+		}
+		return e.createBinding(ctx, request, size)
+	case input.DashboardURL:
+		return e.dashboardURL(params.DashboardUrl)
+	default:
+		return e.planSchemas(params.GeneratePlanSchemas)
+	}
+}
+
+// plainManifest returns the manifest as text, without secrets and configs. A broker that passes its requests as
+// arguments accepts nothing else. It returns an error if the manifest comes with secrets or BOSH configs.
+func plainManifest(product *serviceadapter.MarshalledGenerateManifest) ([]byte, error) {
 	lost := ""
 	switch {
-	case len(made.ODBManagedSecrets) > 0:
+	case len(product.ODBManagedSecrets) > 0:
 		lost = "secrets"
-	case len(made.Configs) > 0:
+	case len(product.Configs) > 0:
 		lost = "BOSH configs"
 	default:
-		return []byte(made.Manifest), nil
+		return []byte(product.Manifest), nil
 	}
-	return nil, fmt.Errorf("the manifest comes with %s, which the broker would lose: it passes its requests as arguments; "+
-		"set use_stdin of the broker's job to true", lost)
+	return nil, fmt.Errorf("the manifest comes with %s, which the broker would lose: "+
+		"it passes its requests as arguments; set use_stdin of the broker's job to true", lost)
 }
 
-// implements tells whether any service of the paks has what a command is for.
-func (s *session) implements(command string) bool {
-	_, found := find(s.paks, func(service *brokerpak.Service) bool {
+// implemented reports whether any service of the paks supports a command. It also reports true while a pak cannot be
+// read, because that pak may contain such a service.
+func (e *execution) implemented(command string) bool {
+	if len(e.session.Catalog.Unreadable) > 0 {
+		return true
+	}
+	_, service := session.FindService(e.session.Catalog.Paks, func(service *brokerpak.Service) bool {
 		switch command {
-		case dashboardURL:
+		case input.DashboardURL:
 			return service.Provision.Bosh != nil && service.Provision.Bosh.DashboardURL != nil
-		case createBinding, deleteBinding:
+		case input.CreateBinding, input.DeleteBinding:
 			return service.Binds() || service.HasBackupAgent()
 		default:
 			return true
 		}
 	})
-	return found != nil
+	return service != nil
 }
 
-// lacking says what no service has when a command is not implemented.
-func lacking(command string) string {
-	if command == dashboardURL {
+// missingFeature returns the reason for an error that says that a command is not implemented: that no service has the
+// part of a definition that the command needs.
+func missingFeature(command string) string {
+	if command == input.DashboardURL {
 		return "no service has a dashboard_url"
 	}
 	return "no service has a bind section"
 }
 
-// generateManifest is the command of that name.
-func (s *session) generateManifest(
-	ctx context.Context, request *manifestgen.Request, size int,
-) (*serviceadapter.MarshalledGenerateManifest, error) {
-	schemas.ExpectManifest()
-	if err := s.completeManifest(request, size); err != nil {
-		return nil, err
-	}
-	ctx, cancel := lifecycle.WithBudget(ctx, s.config.Budget)
-	defer cancel()
-	return s.generator(request.Pak).Generate(ctx, *request)
-}
-
-// completeManifest chooses service and plan of a generate-manifest, and adds what the adapter knows. size is that of the body in bytes.
-func (s *session) completeManifest(request *manifestgen.Request, size int) (err error) {
-	if request.Record, err = record.FromManifest(request.PreviousManifest); err != nil {
-		return err
-	}
-	s.addSecrets(request.PreviousSecrets, request.Record)
-	s.secrets.Add(request.UAAClient["client_secret"])
-	s.secrets.AddValues(request.Body)
-	s.secrets.AddValues(request.BrokerPlan.Properties)
-	if request.Parameters, err = parameters(request.Body); err != nil {
-		return err
-	}
-	if err := s.config.checkSize(size, request.Record, request.Parameters); err != nil {
-		return err
-	}
-	chosen, err := s.choose(hints{properties: request.BrokerPlan.Properties, body: request.Body, record: request.Record})
-	if err != nil {
-		return err
-	}
-	request.Pak, request.Service, request.Plan, request.ServiceID = chosen.pak, chosen.service, chosen.plan, chosen.serviceID
-	// The previous plan is that of the record; its properties lie over those of the pak, too.
-	if plan := request.PreviousPlan; plan != nil && plan.Properties != nil {
-		previous, err := choosePlan(hints{properties: plan.Properties, record: request.Record}, chosen.service)
-		if err != nil {
-			return err
-		}
-		request.PreviousProperties = previous.Properties
-	}
-	request.Defaults, err = s.provisionDefaults(chosen.service)
-	s.addDeclared(&chosen.service.Provision, append(request.Defaults, request.Parameters)...)
-	return err
-}
-
-// addSecrets masks the secrets of an instance: those that the broker sent, and those that a record keeps where the broker
-// manages none.
-func (s *session) addSecrets(sent map[string]string, known *record.Record) {
-	for _, secret := range sent {
-		s.secrets.Add(secret)
-	}
-	if known == nil {
-		return
-	}
-	s.secrets.AddValues(known.Parameters)
-	s.secrets.AddValues(known.PlanProperties)
-	for _, secret := range known.Secrets {
-		s.secrets.Add(secret.Value)
-	}
-}
-
-func (s *session) generator(pak *brokerpak.Pak) *manifestgen.Generator {
-	return &manifestgen.Generator{
-		Secure: s.config.SecureManifests, NoConfigs: s.config.DisableBoshConfigs, AllowedReferences: s.config.AllowedReferences,
-		GlobalLabels: s.config.GlobalLabels, Environment: s.environment(pak),
-		CheckManifest: schemas.CheckManifest,
-		Errands: manifestgen.Errands{
-			Properties: normalised(s.config.ErrandProperties), Limit: s.config.ErrandLimit.String(),
-			Updates: s.config.BrokerpakUpdatesEnabled, Upgrades: s.config.TerraformUpgradesEnabled,
-		},
-		Provision: s.provision,
-		Logger:    s.logger,
-	}
-}
-
-// dashboardURL is the command of that name.
-func (s *session) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
-	plan, err := decodePlan("service plan", raw.Plan)
+// dashboardURL executes the command dashboard-url and returns a serviceadapter.DashboardUrl. The error is
+// fault.ErrNotImplemented if the service has no dashboard, and an input.Error if the plan cannot be decoded. It is
+// another one if the record cannot be decoded, no service can be chosen, defaults of the operator are not valid, or the
+// URL cannot be evaluated.
+func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
+	plan, err := input.DecodePlan("service plan", raw.Plan)
 	if err != nil {
 		return nil, err
 	}
-	known, err := record.FromManifest(raw.Manifest)
+	stored, err := record.FromManifest(raw.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := s.choose(hints{properties: plan.Properties, record: known})
+	chosen, err := e.session.Catalog.Choose(session.Hints{Properties: plan.Properties, Record: stored})
 	if err != nil {
 		return nil, err
 	}
-	view := &instance.View{Manifest: []byte(raw.Manifest), Record: known}
-	if view.Unrecorded, err = s.unrecorded(chosen); err != nil {
+	view := &instance.View{Manifest: []byte(raw.Manifest), Record: stored}
+	if view.ForeignInstance, err = e.session.ForeignInstance(chosen); err != nil {
 		return nil, err
 	}
-	url, err := view.DashboardURL(chosen.service, s.environment(chosen.pak), map[string]any{
-		"request.instance_id": raw.InstanceId, "request.service_id": chosen.serviceID, "request.plan_id": chosen.planID,
+	url, err := view.DashboardURL(chosen.Service, e.session.Values().Environment(chosen.Pak), map[string]any{
+		"request.instance_id": raw.InstanceId, "request.service_id": chosen.ServiceID, "request.plan_id": chosen.PlanID,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if url == "" {
-		return nil, fmt.Errorf("service %q has no dashboard: %w", chosen.service.Name, fault.ErrNotImplemented)
+		return nil, fmt.Errorf("service %q has no dashboard: %w", chosen.Service.Name, fault.ErrNotImplemented)
 	}
 	return serviceadapter.DashboardUrl{DashboardUrl: url}, nil
 }
 
-// planSchemas is the command generate-plan-schemas.
-func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (any, error) {
-	plan, err := decodePlan("plan JSON", raw.Plan)
+// planSchemas executes the command generate-plan-schemas and returns a serviceadapter.PlanSchema. It returns an
+// input.Error if the plan cannot be decoded, and another error if no service can be chosen, the operator's defaults are
+// not valid or a schema cannot be created.
+func (e *execution) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) (any, error) {
+	plan, err := input.DecodePlan("plan JSON", raw.Plan)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := s.choose(hints{properties: plan.Properties})
+	chosen, err := e.session.Catalog.Choose(session.Hints{Properties: plan.Properties})
 	if err != nil {
 		return nil, err
 	}
-	supplied, err := s.supplied(chosen)
+	supplied, err := suppliedValues(e.session, chosen)
 	if err != nil {
 		return nil, err
 	}
-	create, update, bind, err := schemas.ForPlan(chosen.service, chosen.plan.Properties, supplied)
+	create, update, bind, err := schemas.ForPlan(chosen.Service, chosen.Plan.Properties, supplied)
 	if err != nil {
 		return nil, err
 	}
@@ -244,34 +198,39 @@ func (s *session) planSchemas(raw serviceadapter.GeneratePlanSchemasJSONParams) 
 	return schema, nil
 }
 
-// supplied are the values that the operator and the plan set when a user does not, those of the later layer for each name.
-func (s *session) supplied(chosen *selection) (schemas.Supplied, error) {
-	provision, err := s.provisionDefaults(chosen.service)
-	bind, bindErr := s.bindDefaults(chosen.service)
+// suppliedValues returns the values that inputs have if a user does not set them: the defaults of the operator, the
+// overrides of the plan, and its properties. Later layers take precedence. For the bind action, only properties that
+// are inputs of the action count. Secrets are replaced by schemas.Hidden. suppliedValues returns an error if defaults
+// of the operator are not valid.
+func suppliedValues(s *session.Session, chosen *session.Selection) (schemas.Supplied, error) {
+	provision, err := s.Values().ProvisionDefaults(chosen.Service)
+	bind, bindErr := s.Values().BindDefaults(chosen.Service)
 	if err := errors.Join(err, bindErr); err != nil {
 		return schemas.Supplied{}, err
 	}
 	supplied := schemas.Supplied{
-		Provision: value.Merge(append(provision, chosen.plan.ProvisionOverrides, chosen.plan.Properties)...),
-		Bind:      value.Merge(bind, chosen.plan.BindOverrides),
+		Provision: value.Merge(append(provision, chosen.Plan.ProvisionOverrides, chosen.Plan.Properties)...),
+		Bind:      value.Merge(bind, chosen.Plan.BindOverrides),
 	}
-	for _, input := range chosen.service.Bind.PlanInputs {
-		if item, ok := chosen.plan.Properties[input.Name]; ok {
-			supplied.Bind[input.Name], _ = expr.Cast(item, input.Type) // a bind is refused where that fails
+	for _, input := range chosen.Service.Bind.PlanInputs {
+		if item, ok := chosen.Plan.Properties[input.Name]; ok {
+			supplied.Bind[input.Name], _ = expr.Cast(item, input.Type) // if the cast fails, a bind returns the error
 		}
 	}
-	hide(&chosen.service.Provision, supplied.Provision)
-	hide(&chosen.service.Bind, supplied.Bind)
+	hideSecrets(&chosen.Service.Provision, supplied.Provision)
+	hideSecrets(&chosen.Service.Bind, supplied.Bind)
 	return supplied, nil
 }
 
-// hide keeps secrets out of schemas, which every user reads.
-func hide(action *brokerpak.Action, values map[string]any) {
-	declared := secretInputs(action)
+// hideSecrets replaces, in values, the secrets among the inputs of an action by schemas.Hidden, because every user can
+// read the schemas. Secrets are the values of inputs that the action declares secret, and values that package redact
+// recognises by their name or content.
+func hideSecrets(action *brokerpak.Action, values map[string]any) {
+	declared := session.SecretInputs(action)
 	for name, item := range values {
-		var found redact.Secrets
-		found.AddValues(map[string]any{name: item}, declared...)
-		if found.Any() {
+		var secrets redact.Secrets
+		secrets.AddValues(map[string]any{name: item}, declared...)
+		if secrets.Any() {
 			values[name] = schemas.Hidden{}
 		}
 	}

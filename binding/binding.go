@@ -1,8 +1,10 @@
-// Package binding creates and deletes bindings: it resolves the variables of the bind action, runs the bind template through
-// OpenTofu, and sees to it that whatever a run created is either returned to the user or can be found and destroyed.
+// Package binding creates and deletes bindings. It resolves the inputs of the bind action and runs OpenTofu with the
+// bind template. It guarantees that every resource created by OpenTofu is either returned to the user as a binding,
+// or recorded so that it can be found and destroyed.
 //
-// A binding is one OpenTofu workspace. Before any resource exists, the workspace is reserved with a record of everything that
-// is needed to finish or undo the binding; an output tells a finished binding from an interrupted one.
+// Each binding has one OpenTofu workspace. Before OpenTofu creates a resource, the workspace is reserved with a
+// record of all data that is needed to finish or undo the binding. A mark in the state distinguishes a complete
+// binding from an interrupted one.
 package binding
 
 import (
@@ -11,46 +13,56 @@ import (
 	"fmt"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 	"service-adapter/schemas"
 )
 
-// Binder creates and deletes bindings. It holds no state between calls.
+// A Binder creates and deletes bindings. It has no state between calls. The Manager must not be nil; see its fields.
 type Binder struct{ *lifecycle.Manager }
 
-// Request is a create-binding or delete-binding call.
+// A Request is a create-binding or delete-binding request of the broker.
 type Request struct {
-	// Pak is that of the service. In a deletion it is any pak: its OpenTofu reads the state, which tells the rest.
+	// Pak is the pak of the service. A creation requires it. For a deletion it is only preferred for reading the state,
+	// which names the pak of the binding; it may be nil.
 	Pak *brokerpak.Pak
-	// Service may be nil in a deletion, which needs it only to adopt a binding, as it does the ids and the defaults.
+	// Service is the service of the binding. A creation requires it. For a deletion it is used, like Plan, ServiceID,
+	// PlanID and Defaults, only to adopt a binding that has no state; it may be nil, and then no binding is adopted.
 	Service *brokerpak.Service
-	// Plan is the plan with the properties that the instance's record keeps.
+	// Plan is the plan, with the properties that the record of the instance contains.
 	Plan      brokerpak.Plan
 	ServiceID string
 	PlanID    string
+	// BindingID must not be "", except for a request for a backup agent.
 	BindingID string
-	// Instance may be nil in a deletion, which then uses the recorded inputs as they are.
-	Instance    *instance.View
+	// Instance is the service instance. A creation requires it, and so does a deletion that may adopt a binding. It may
+	// be nil for any other deletion, which then uses the recorded inputs without evaluating them again.
+	Instance *instance.View
+	// Environment is what expressions may read of the adapter's environment and configuration. It may be empty.
 	Environment vars.Environment
-	// Defaults are the operator's for the bind action.
+	// Defaults are the operator's default values for the inputs of the bind action. They may be nil.
 	Defaults map[string]any
-	// Body is the whole request, Parameters its parameters.
+	// Body is the body of the request, and Parameters are the parameters in it. Both may be nil.
 	Body       map[string]any
 	Parameters map[string]any
 
-	// Found, which may be nil, is told what is stored of a binding that is to be deleted.
-	Found func(lifecycle.Entry)
+	// ReportStored, if it is not nil, is called by Delete with the part of the stored entry that the record contains,
+	// before the resources of the binding are destroyed. It may be called more than once.
+	ReportStored func(lifecycle.Entry)
 
-	// past is the record of a binding whose inputs are computed again.
-	past *lifecycle.Record
+	// MustEvaluate makes it an error of a deletion if an input that depends on the instance cannot be evaluated again.
+	// Otherwise the error is logged, and the recorded value is used.
+	MustEvaluate bool
+
+	// recorded is set if the inputs of an existing binding are evaluated again, and is the record of that binding.
+	recorded *lifecycle.StateRecord
 }
 
-// Binding is what the user gets. Its JSON is the broker's.
+// A Binding is the response to a create-binding request. Its JSON form is that of the broker.
 type Binding struct {
 	Credentials     map[string]any `json:"credentials,omitempty"`
 	SyslogDrainURL  string         `json:"syslog_drain_url,omitempty"`
@@ -58,17 +70,28 @@ type Binding struct {
 	BackupAgentURL  string         `json:"backup_agent_url,omitempty"`
 }
 
-// The outputs that are fields of the binding instead of credentials.
+// The outputs of the bind template that are fields of a Binding and not credentials.
 const (
 	syslogDrainURL  = "syslog_drain_url"
 	routeServiceURL = "route_service_url"
 	backupAgentURL  = "backup_agent_url"
 )
 
+// errNoID means that the broker sent no binding id.
 var errNoID = errors.New("the request has no binding_id")
 
-// Create makes a binding. The error is fault.ErrNotImplemented when the service has no bind section, fault.ErrBindingExists when a complete
-// binding of this id exists, fault.ErrAppGUIDMissing when the service wants an app, or a *fault.UserError.
+// Create creates a binding. It first destroys what an interrupted creation of a binding with this id left. A request
+// for a backup agent runs no template and needs no BindingID; the result then contains only the URL from the instance's
+// outputs, and the error is a *fault.UserError if there is none.
+//
+// The error wraps fault.ErrNotImplemented if the service has no bind section, fault.ErrBindingExists if another run
+// creates a binding with this id or one is complete, and fault.ErrAppGUIDMissing if the service requires an app. It is
+// a *fault.UserError if the user's parameters are not valid. If the template fails and bind.errors of the service
+// definition explains the error, the error is a *fault.UserError or wraps fault.ErrBindingExists or
+// fault.ErrBindingNotFound; see lifecycle.ExplainError. It is also an error if the request has no BindingID.
+//
+// After an error of the template, the resources were destroyed or stay recorded for the deletion. The error wraps a
+// *lifecycle.LostResourcesError if resources are in no state.
 func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	if backup, _ := bindResource(r.Body)["backup_agent"].(bool); backup {
 		return r.backupAgent()
@@ -87,14 +110,16 @@ func (b *Binder) Create(ctx context.Context, r Request) (*Binding, error) {
 	return newBinding(details, outputs), nil
 }
 
-// Resolve returns the variables of a bind request. It fails as Create would and runs nothing.
+// Resolve returns the resolved inputs of a create-binding request, in a scope. It checks the request, but not its
+// BindingID, and returns the errors that Create returns before it runs OpenTofu. It neither reads nor changes a state.
 func (r *Request) Resolve() (*vars.Scope, error) {
 	_, scope, err := r.resolve()
 	return scope, err
 }
 
-// resolve checks the request and computes the variables; it returns the instance's outputs as well.
-func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
+// resolve checks the request, but not its BindingID, and resolves the inputs. It returns details, the outputs of the
+// instance, and the scope with the inputs; see Create for the errors. After an error both are nil.
+func (r *Request) resolve() (details map[string]any, scope *vars.Scope, err error) {
 	if !r.Service.Binds() {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)
 	}
@@ -105,7 +130,7 @@ func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
 	if err := schemas.CheckParameters(action, nil, r.Parameters, false); err != nil {
 		return nil, nil, err
 	}
-	details, scope, err := r.variables()
+	details, scope, err = r.resolveVariables()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,13 +140,16 @@ func (r *Request) resolve() (map[string]any, *vars.Scope, error) {
 	return details, scope, nil
 }
 
-// variables computes the variables; it returns the instance's outputs as well.
-func (r *Request) variables() (map[string]any, *vars.Scope, error) {
-	details, err := r.Instance.Details(r.Service, r.Environment)
+// resolveVariables resolves the inputs without the checks of resolve. It returns details, the outputs of the instance,
+// and the scope with the inputs. It returns an error if an output or an expression cannot be evaluated, or if the value
+// of an input is not valid; that error is a *fault.UserError if the value is the user's. After an error both results
+// are nil.
+func (r *Request) resolveVariables() (details map[string]any, scope *vars.Scope, err error) {
+	details, err = r.Instance.Details(r.Service, r.Environment)
 	if err != nil {
 		return nil, nil, err
 	}
-	scope := r.scope(details, nil)
+	scope = r.scope(details, nil)
 	bind := vars.Bind{Service: r.Service, Plan: r.Plan, Defaults: r.Defaults, Parameters: r.Parameters}
 	if err := bind.Resolve(scope); err != nil {
 		return nil, nil, err
@@ -129,7 +157,8 @@ func (r *Request) variables() (map[string]any, *vars.Scope, error) {
 	return details, scope, nil
 }
 
-// backupAgent answers a request for a backup agent from the instance's outputs; no template runs.
+// backupAgent returns a binding with the URL of the backup agent, which is an output of the instance. The error is a
+// *fault.UserError if the instance has no such output, and another error if the outputs cannot be read.
 func (r *Request) backupAgent() (*Binding, error) {
 	details, err := r.Instance.Details(r.Service, r.Environment)
 	if err != nil {
@@ -142,7 +171,9 @@ func (r *Request) backupAgent() (*Binding, error) {
 	return &Binding{BackupAgentURL: url}, nil
 }
 
-// newBinding makes credentials of the instance's outputs overlaid with the binding's.
+// newBinding returns a binding. Its credentials are details, the outputs of the instance, overridden by outputs, those
+// of the bind template. The other fields have their values only from outputs. Their names are removed from the
+// credentials, so an output of the instance with such a name is dropped.
 func newBinding(details, outputs map[string]any) *Binding {
 	credentials := value.Merge(details, outputs)
 	result := &Binding{

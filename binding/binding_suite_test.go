@@ -14,17 +14,17 @@ import (
 	"testing"
 	"time"
 
-	"service-adapter/spec/kit"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"service-adapter/binding"
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/opentofu"
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/engine/backend"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/workspace"
+	"service-adapter/internal/instance"
+	"service-adapter/spec/kit"
 )
 
 func TestBinding(t *testing.T) {
@@ -33,10 +33,11 @@ func TestBinding(t *testing.T) {
 
 type object = map[string]any
 
-// waiting is how long a spec waits for what happens by itself.
+// waiting is how long a spec waits for an asynchronous event.
 const waiting = 30 * time.Second
 
-// shared is the state and cache of all specs, so that OpenTofu initialises each template once.
+// shared is the directory of the state and the cache of all specs, so that OpenTofu initialises each template only
+// once.
 var shared string
 
 var _ = BeforeSuite(func() {
@@ -48,7 +49,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(os.RemoveAll, shared)
 })
 
-// site is where one spec works: an installed pak, an instance, and the directory of the provider "directory".
+// site is the environment of one spec: an installed pak, an instance, and the directory of the provider "directory".
 type site struct {
 	*binding.Binder
 	entries string // where resources become files
@@ -61,19 +62,23 @@ func newSite(bind string) *site {
 	GinkgoHelper()
 	s := &site{entries: GinkgoT().TempDir(), id: "id-" + filepath.Base(GinkgoT().TempDir()), logs: &strings.Builder{}}
 	logger := slog.New(slog.NewTextHandler(s.logs, nil))
-	engine, err := tofu.New(tofu.Options{
-		CacheDir: filepath.Join(shared, "cache"), Backend: tofu.Local(filepath.Join(shared, "state")), Logger: logger,
+	engine, err := workspace.New(workspace.Options{
+		CacheDir: filepath.Join(shared, "cache"),
+		Backend:  backend.Local(filepath.Join(shared, "state")),
+		Logger:   logger,
 	})
 	Expect(err).NotTo(HaveOccurred())
-	s.Binder = &binding.Binder{Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}}
-	// What a failed spec leaves must not fail the next one.
+	s.Binder = &binding.Binder{Manager: &lifecycle.Manager{
+		Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation,
+	}}
+	// Files of a failed spec must not make the next one fail.
 	DeferCleanup(os.RemoveAll, filepath.Join(shared, "state", "workspaces"))
 	s.view = s.deployed("old-password")
 	s.install(pak{bind: bind})
 	return s
 }
 
-// deployed is the instance as the broker shows it, with this administrator's password.
+// deployed returns the instance as the broker describes it, with this administrator password.
 func (s *site) deployed(password string) *instance.View {
 	return &instance.View{
 		Manifest: []byte("name: service-instance_inst-1\nproperties: {password: ((/odb/password))}\n"),
@@ -82,14 +87,14 @@ func (s *site) deployed(password string) *instance.View {
 	}
 }
 
-// pak is what a spec may choose of one; provider is an address, "" for none.
+// pak holds the parts of a pak that a spec can choose. provider is the address of its provider, "" for none.
 type pak struct {
 	version, service, bind, provider string
 }
 
 const directoryProvider = "registry.terraform.io/service-adapter/directory"
 
-// install makes paks the installed ones, the first with the provider "directory" unless it says otherwise.
+// install replaces the installed paks. The first one has the provider "directory" unless it names another one.
 func (s *site) install(paks ...pak) {
 	GinkgoHelper()
 	s.Paks = nil
@@ -109,7 +114,8 @@ func (p pak) open() *brokerpak.Pak {
 	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
 	provider := ""
 	if p.provider != "" && p.provider != "none" {
-		Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"), filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
+		Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"),
+			filepath.Join(bin, "terraform-provider-directory_v1.0.0"))).To(Succeed())
 		provider = ", {name: terraform-provider-directory, version: 1.0.0, provider: " + p.provider + "}"
 	}
 	or := func(text, otherwise string) string {
@@ -152,7 +158,8 @@ bind:%s`, or(p.service, "service"), p.bind)
 }
 
 func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (opentofu.Installation, error) {
-	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, filepath.Join(shared, "cache"))
+	files, err := pak.Executables(ctx, brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH},
+		filepath.Join(shared, "cache"))
 	if err != nil {
 		return opentofu.Installation{}, err
 	}
@@ -163,18 +170,20 @@ func installation(ctx context.Context, pak *brokerpak.Pak, _ string) (opentofu.I
 	return found, nil
 }
 
-// accepted is the file with the only value of the variable live that OpenTofu accepts; without it all are.
+// accepted is the file with the only value of the variable live that the provider accepts as a password; without it,
+// it accepts any.
 func accepted() string { return filepath.Join(shared, "accepted") }
 
-// accept makes OpenTofu accept one value of the variable live from now on. It checks variables when it destroys, too.
+// accept makes the provider accept only one value of the variable live from now on, as a server does after a password
+// was changed.
 func accept(live string) {
 	GinkgoHelper()
 	Expect(os.WriteFile(accepted(), []byte(live), 0o600)).To(Succeed())
 	DeferCleanup(os.RemoveAll, accepted())
 }
 
-// bind is the section of a service whose template makes two entries and has an input, live, that is computed by an expression.
-// Further lines of the section are indented by two.
+// bind is the section of a service whose template makes two entries and has an input, live, that is computed by an
+// expression. Further lines of the section are indented by two.
 func bind(live string, lines ...string) string {
 	return `
   user_inputs:
@@ -190,12 +199,10 @@ func bind(live string, lines ...string) string {
         directory = { source = "registry.terraform.io/service-adapter/directory" }
       }
     }
-    variable "live" {
-      type = string
-      validation {
-        condition     = !fileexists("` + accepted() + `") || var.live == file("` + accepted() + `")
-        error_message = "live is not accepted"
-      }
+    variable "live" { type = string }
+    provider "directory" {
+      password      = var.live
+      password_file = "` + accepted() + `"
     }
     resource "directory_entry" "account" {
       path    = var.path
@@ -215,15 +222,19 @@ func bind(live string, lines ...string) string {
 `
 }
 
-// request is a call for the site's binding.
+// request returns a create-binding request for the binding of the site.
 func (s *site) request(parameters object) binding.Request {
 	pak := s.Paks[0]
 	all := object{"path": s.entries}
 	maps.Copy(all, parameters)
 	return binding.Request{
-		Pak: pak, Service: pak.Services[0], Plan: pak.Services[0].Plans[0], ServiceID: "service-id", PlanID: "plan-id", BindingID: s.id,
-		Instance: s.view, Parameters: all,
-		Body: object{"bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"}, "parameters": all},
+		Pak: pak, Service: pak.Services[0], Plan: pak.Services[0].Plans[0], ServiceID: "service-id", PlanID: "plan-id",
+		BindingID: s.id, Instance: s.view, Parameters: all,
+		Body: object{
+			"bind_resource": object{"app_guid": "app"},
+			"context":       object{"platform": "cloudfoundry"},
+			"parameters":    all,
+		},
 	}
 }
 
@@ -231,12 +242,12 @@ func (s *site) create(ctx context.Context, parameters object) (*binding.Binding,
 	return s.Create(ctx, s.request(parameters))
 }
 
-// delete is an unbind call: of the service and plan it tells nothing.
+// delete deletes the binding of the site with a request that names neither the service nor the plan.
 func (s *site) delete(ctx context.Context) error {
 	return s.Delete(ctx, binding.Request{Pak: s.Paks[0], BindingID: s.id, Instance: s.view, Body: object{}})
 }
 
-// files are the resources that exist.
+// files returns the names of the resources that exist.
 func (s *site) files() []string {
 	GinkgoHelper()
 	entries, err := os.ReadDir(s.entries)
@@ -248,7 +259,7 @@ func (s *site) files() []string {
 	return names
 }
 
-// states are the names of the workspaces that exist.
+// states returns the names of the workspaces that exist.
 func states() []string {
 	GinkgoHelper()
 	entries, err := os.ReadDir(filepath.Join(shared, "state", "workspaces"))
@@ -262,7 +273,7 @@ func states() []string {
 	return names
 }
 
-// record is what the binding's state remembers.
+// record returns the record in the state of the binding.
 func (s *site) record(workspace string) object {
 	GinkgoHelper()
 	text, err := fs.ReadFile(os.DirFS(shared), "state/workspaces/"+workspace+"/terraform.tfstate")

@@ -5,18 +5,23 @@ import (
 	"errors"
 	"fmt"
 
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/workspace"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/opentofu"
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/vars"
 )
 
-// create reserves the workspace, applies the template and returns its outputs.
+// create reserves the workspace, applies the bind template with the inputs of the scope and returns its outputs, within
+// the budget. See Create for the errors.
+//
+// If that fails after the reservation, create destroys the resources and removes the workspace; it logs an error of
+// this rollback. It leaves the resources in the state, for a later deletion, if OpenTofu was killed during the apply,
+// if the broker interrupted the command, and if another run owns the workspace or resources are in no state.
 func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map[string]any, error) {
-	working, ctx, cancel := b.Deadlines(ctx)
+	workCtx, ctx, cancel := b.Deadlines(ctx)
 	defer cancel()
-	installation, err := b.Installation(working, r.Pak, "")
+	installation, err := b.Installation(workCtx, r.Pak, "")
 	if err != nil {
 		return nil, err
 	}
@@ -26,51 +31,61 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := b.Engine.Prepare(working, installation, record.Template())
+	prepared, err := b.Engine.Prepare(workCtx, installation, record.Template())
 	if err != nil {
 		return nil, fmt.Errorf("preparing the bind template of service %q: %w", r.Service.Name, err)
 	}
-	space, err := b.Engine.Open(working, lifecycle.Workspace(lifecycle.Binding, r.BindingID))
+	space, err := b.Engine.Open(workCtx, lifecycle.Workspace(lifecycle.Binding, r.BindingID))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { b.Close(space) }()
-	space.StartProviders(working, prepared)
-	if err := b.reserve(working, r, space, installation, encoded); err != nil {
+	space.StartProviders(workCtx, prepared)
+	if err := b.reserve(workCtx, r, space, installation, encoded); err != nil {
 		return nil, err
 	}
-	doing := "creating"
+	step := "creating"
 	var outputs map[string]any
-	err = space.Apply(working, prepared, record.Inputs)
+	err = b.ApplyRecord(workCtx, space, prepared, record)
 	applied := err == nil
 	if applied {
-		outputs, err = space.Outputs(working, prepared)
+		outputs, err = space.Outputs(workCtx, prepared)
 	}
 	switch {
 	case err == nil:
 		return outputs, nil
-	case b.KeepLost(ctx, space, installation, record, err):
-	case errors.Is(err, tofu.ErrExists):
-		// Another run took the workspace since we reserved it; nothing in it is ours.
+	case lifecycle.IsLost(err):
+		return nil, fmt.Errorf("creating binding %q: %w", r.BindingID, err)
+	case errors.Is(err, workspace.ErrTakenOver):
+		// Another run took over the workspace after it was reserved, and owns all resources that this run created.
 		err = fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 	case !applied && lifecycle.WasKilled(err):
 		// The state may lack a resource that exists; delete-binding finishes the creation before it destroys.
-		b.Logger.Warn("OpenTofu was killed; delete-binding will clear up", "binding", r.BindingID)
+		b.Logger.Warn("OpenTofu was killed; delete-binding will destroy what it created", "binding", r.BindingID)
 	default:
-		b.RollBack(ctx, space, installation, prepared, record)
+		if lost := b.RollBack(ctx, space, prepared, record, err); lost != nil {
+			return nil, fmt.Errorf("creating binding %q: %w; %w", r.BindingID, err, lost)
+		}
 		if applied {
-			doing = "reading the outputs of"
+			step = "reading the outputs of"
 		}
 	}
-	return nil, lifecycle.Meaning(fmt.Errorf("%s binding %q: %w", doing, r.BindingID, err), r.Service.Bind.Errors, "apply")
+	err = fmt.Errorf("%s binding %q: %w", step, r.BindingID, err)
+	return nil, lifecycle.ExplainError(err, r.Service.Bind.Errors, "apply")
 }
 
-// reserve makes the workspace this binding's own. What an interrupted creation of the same id left is destroyed first.
+// reserve reserves the workspace for this binding, with the encoded record. If the workspace contains a binding with
+// the same id that is not complete, such as an interrupted creation, reserve logs a warning and destroys that binding
+// first.
+//
+// The error wraps fault.ErrBindingExists if a complete binding with this id exists, or if another run creates one.
+// Other errors are those of reading and writing the state, of decoding the record of the incomplete binding, and of the
+// destruction.
 func (b *Binder) reserve(
-	ctx context.Context, r *Request, space *tofu.Workspace, installation opentofu.Installation, record []byte,
+	ctx context.Context, r *Request, space *workspace.Workspace, installation opentofu.Installation, record []byte,
 ) error {
 	err := space.Reserve(ctx, installation, record)
-	if !errors.Is(err, tofu.ErrExists) {
+	if !errors.Is(err, workspace.ErrExists) {
 		return err
 	}
 	state, err := space.State(ctx, installation)
@@ -79,23 +94,24 @@ func (b *Binder) reserve(
 	}
 	if state != nil {
 		if state.Complete {
-			return fmt.Errorf("binding %q: %w: it was made completely. If nobody got its credentials, the adapter was killed after it had made it; "+
+			return fmt.Errorf("binding %q: %w: it was made completely. "+
+				"If nobody got its credentials, the adapter was killed after it had made it; "+
 				"an unbind deletes it, and after that the id can be used", r.BindingID, fault.ErrBindingExists)
 		}
-		b.Logger.Warn("clearing up an interrupted creation of the same binding", "binding", r.BindingID)
-		old, err := lifecycle.DecodeRecord(state.Record)
+		b.Logger.Warn("undoing an interrupted creation of the same binding", "binding", r.BindingID)
+		previous, err := lifecycle.DecodeRecord(state.Record)
 		if err == nil {
-			err = b.destroy(ctx, r, space, state, old)
+			err = b.destroy(ctx, r, space, state, previous)
 		}
-		if errors.Is(err, tofu.ErrExists) {
-			// It was not interrupted: another machine works on it.
+		if errors.Is(err, workspace.ErrTakenOver) {
+			// The creation was not interrupted; another machine is working on it.
 			return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 		}
 		if err != nil && !errors.Is(err, fault.ErrBindingNotFound) {
-			return fmt.Errorf("clearing up an interrupted creation of binding %q: %w", r.BindingID, err)
+			return fmt.Errorf("undoing an interrupted creation of binding %q: %w", r.BindingID, err)
 		}
 	}
-	if err = space.Reserve(ctx, installation, record); errors.Is(err, tofu.ErrExists) {
+	if err = space.Reserve(ctx, installation, record); errors.Is(err, workspace.ErrExists) {
 		return fmt.Errorf("%w: %w", fault.ErrBindingExists, err)
 	}
 	return err

@@ -6,15 +6,24 @@ import (
 	"fmt"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/statestore"
+	"service-adapter/internal/engine/workspace"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/opentofu"
-	"service-adapter/internal/statestore"
-	"service-adapter/internal/tofu"
+	"service-adapter/internal/vars"
 )
 
-// Delete deletes a binding, whatever pak is installed by now. The error is fault.ErrBindingNotFound when there is none.
+// Delete deletes a binding within the budget, whichever paks are installed. It destroys the resources in the state,
+// with the inputs that depend on the instance evaluated again. A binding without a state is first adopted if the
+// service definition asks for it.
+//
+// The error wraps fault.ErrBindingNotFound if the state backend has no such binding, or if, according to the service
+// definition, a resource of the binding no longer existed, after all others were destroyed. If the backend has no state
+// of the instance either, Delete returns another error; see checkInstanceState. If the deletion of the instance was
+// begun and not finished, nothing is adopted, and any error but fault.ErrBindingNotFound is wrapped in a
+// *fault.UserError that asks the user to finish it. The error wraps a *lifecycle.LostResourcesError if resources are in
+// no state. It is also an error if the request has no BindingID. After other errors, Delete can be called again.
 func (b *Binder) Delete(ctx context.Context, r Request) error {
 	if r.BindingID == "" {
 		return errNoID
@@ -23,7 +32,13 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	defer cancel()
 	err := b.delete(ctx, r)
 	if !errors.Is(err, lifecycle.ErrNotStored) {
+		if err != nil && !errors.Is(err, fault.ErrBindingNotFound) && b.deletesInstance(ctx, &r) {
+			return &fault.UserError{Message: lifecycle.UnfinishedDeletion, Err: err}
+		}
 		return err
+	}
+	if lost := b.checkInstanceState(ctx, &r); lost != nil {
+		return lost
 	}
 	adopted, adoptErr := b.adopt(ctx, &r)
 	switch {
@@ -36,12 +51,26 @@ func (b *Binder) Delete(ctx context.Context, r Request) error {
 	}
 }
 
-// adopt creates a binding that another adapter made and nothing here remembers, where the definition asks for it.
+// deletesInstance reports whether the deletion of the binding's instance was begun and not finished. It returns false
+// if the request has no instance, or if the condition of the instance cannot be read.
+func (b *Binder) deletesInstance(ctx context.Context, r *Request) bool {
+	if r.Instance == nil {
+		return false
+	}
+	stored, err := b.Lookup(ctx, lifecycle.Instance, r.Instance.InstanceID())
+	return err == nil && stored != nil && stored.Condition == lifecycle.Deleting
+}
+
+// adopt creates the state of a binding that another adapter created, by applying the bind template, so that the binding
+// can be deleted. It logs that, and reports whether it did. It does nothing and returns no error if the request has no
+// Service, if the service definition has no condition bind.adopt or the condition is false, or if the deletion of the
+// instance was begun, which deletes the bindings first. A service with bind.adopt requires an Instance in the request.
+// The errors are those of evaluating the inputs and the condition, and of create.
 func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
-	if r.Service == nil || r.Service.Bind.Adopt == nil {
+	if r.Service == nil || r.Service.Bind.Adopt == nil || b.deletesInstance(ctx, r) {
 		return false, nil
 	}
-	_, scope, err := r.variables()
+	_, scope, err := r.resolveVariables()
 	if err != nil {
 		return false, err
 	}
@@ -53,12 +82,15 @@ func (b *Binder) adopt(ctx context.Context, r *Request) (bool, error) {
 	return err == nil, err
 }
 
-// attempts is how often a deletion begins anew because another machine changed the same binding.
-const attempts = 3
+// deleteAttempts is how often a deletion starts again because another machine changed the same binding meanwhile.
+const deleteAttempts = 3
 
-// delete deletes a binding that has a state; else the error is lifecycle.ErrNotStored as well.
+// delete opens the workspace of a binding and deletes the binding. The error wraps lifecycle.ErrNotStored and
+// fault.ErrBindingNotFound if the binding has no state, and workspace.ErrTakenOver if other runs changed the state
+// during each of deleteAttempts attempts. It is also an error if no pak has a usable OpenTofu or the workspace cannot
+// be opened. The other errors are those of deleteStored.
 func (b *Binder) delete(ctx context.Context, r Request) error {
-	installation, err := b.Reader(ctx, r.Pak)
+	installation, err := b.StateReader(ctx, r.Pak)
 	if err != nil {
 		return err
 	}
@@ -67,17 +99,21 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 		return err
 	}
 	defer func() { b.Close(space) }()
-	for range attempts {
-		// Where another run has it by now, its creation ended meanwhile on another machine.
-		if err = b.deleteStored(ctx, &r, space, installation); !errors.Is(err, tofu.ErrExists) {
+	for range deleteAttempts {
+		// If another run owns the workspace, a creation ended on another machine meanwhile.
+		if err = b.deleteStored(ctx, &r, space, installation); !errors.Is(err, workspace.ErrTakenOver) {
 			return err
 		}
 	}
 	return err
 }
 
-// deleteStored deletes what the workspace holds by now. The error is tofu.ErrExists when another run changed that meanwhile.
-func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Workspace, installation opentofu.Installation) error {
+// deleteStored reads the state of the open workspace, calls Request.ReportStored and deletes the binding in the state.
+// The error wraps workspace.ErrTakenOver if another run changed the state meanwhile. See delete for a missing state. It
+// is also an error if the state or its record cannot be read. The other errors are those of destroy.
+func (b *Binder) deleteStored(
+	ctx context.Context, r *Request, space *workspace.Workspace, installation opentofu.Installation,
+) error {
 	state, err := space.State(ctx, installation)
 	if err != nil {
 		return fmt.Errorf("looking up binding %q: %w", r.BindingID, err)
@@ -89,8 +125,8 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 	if err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
 	}
-	if r.Found != nil {
-		r.Found(record.Entry())
+	if r.ReportStored != nil {
+		r.ReportStored(record.Entry())
 	}
 	if err := b.destroy(ctx, r, space, state, record); err != nil {
 		return fmt.Errorf("deleting binding %q: %w", r.BindingID, err)
@@ -98,71 +134,121 @@ func (b *Binder) deleteStored(ctx context.Context, r *Request, space *tofu.Works
 	return nil
 }
 
-// DeleteStored deletes a binding for an operator, who knows no instance: with the inputs that it was made with, in the given conditions only,
-// or in any. The name of its workspace is an id, too. The error is lifecycle.ErrNotStored when there is none.
-func (b *Binder) DeleteStored(ctx context.Context, id string, only ...lifecycle.Condition) (err error) {
-	for range attempts {
-		err = b.OnRecorded(ctx, lifecycle.Binding, id, only, func(ctx context.Context, h *lifecycle.Held) error {
-			err := b.destroy(ctx, &Request{}, h.Space.Workspace, h.State, h.Record)
+// DeleteStored deletes a binding for an operator, with the recorded inputs, because no instance is available to
+// evaluate them again. See DeleteStoredWith.
+func (b *Binder) DeleteStored(ctx context.Context, id string, allowed ...lifecycle.Condition) error {
+	recorded := func(context.Context, *lifecycle.StateRecord) (*Request, error) { return &Request{}, nil }
+	return b.DeleteStoredWith(ctx, id, recorded, allowed...)
+}
+
+// DeleteStoredWith deletes a binding for an operator. The function describe returns the request of the deletion for the
+// record of the binding; its Instance, Environment and MustEvaluate determine the inputs as for Delete, and the rest of
+// it is not used. describe is called only if the binding has inputs that depend on the instance, and again if another
+// run changed the state meanwhile; its error ends the deletion before anything is changed. See lifecycle.Manager.Lookup
+// for the workspace names that are accepted as the id. The allowed conditions restrict the call; without any, every
+// condition is allowed.
+//
+// The error wraps lifecycle.ErrNotStored if the state backend has no such binding, and a *lifecycle.LostResourcesError
+// if resources are in no state. It is also an error if the record cannot be read or the condition is not allowed. A
+// resource that no longer exists according to the service definition is not an error.
+func (b *Binder) DeleteStoredWith(
+	ctx context.Context, id string, describe func(context.Context, *lifecycle.StateRecord) (*Request, error),
+	allowed ...lifecycle.Condition,
+) (err error) {
+	for range deleteAttempts {
+		destroy := func(ctx context.Context, space *workspace.Workspace, stored *lifecycle.Stored) error {
+			request := &Request{}
+			if len(stored.Record.Live) > 0 {
+				var err error
+				if request, err = describe(ctx, stored.Record); err != nil {
+					return err
+				}
+			}
+			err := b.destroy(ctx, request, space, stored.State, stored.Record)
 			if errors.Is(err, fault.ErrBindingNotFound) {
-				return nil // its state is gone, and what it was about was gone before
+				return nil // its state is removed, and its resources no longer existed
 			}
 			return err
-		})
-		if !errors.Is(err, tofu.ErrExists) {
+		}
+		err = b.ChangeRecorded(ctx, lifecycle.Binding, id, allowed, destroy)
+		if !errors.Is(err, workspace.ErrTakenOver) {
 			return err
 		}
 	}
 	return err
 }
 
-// destroy destroys what a state records, with the inputs as they are now. The error has the meaning that bind.errors gives it; that
-// something did not exist any more is one only once nothing else is left.
-func (b *Binder) destroy(ctx context.Context, r *Request, space *tofu.Workspace, state *statestore.State, record *lifecycle.Record) error {
+// destroy destroys all resources in the state, with the inputs that currentInputs returns for the request, and removes
+// the workspace. The errors are those of lifecycle.Manager.Destroy, explained by bind.errors of the service
+// definition. The error wraps fault.ErrBindingNotFound only if a resource no longer existed and all others are
+// destroyed. An error of currentInputs is returned before anything is changed.
+func (b *Binder) destroy(
+	ctx context.Context, r *Request, space *workspace.Workspace, state *statestore.State, record *lifecycle.StateRecord,
+) error {
+	inputs, err := b.currentInputs(r, record)
+	if err != nil {
+		return err
+	}
 	var rules []brokerpak.ErrorRule
 	if service := b.Service(record); service != nil {
 		rules = service.Bind.Errors
 	}
 	var notFound error
-	err := b.Destroy(ctx, lifecycle.Destruction{
-		Space: space, State: state, Record: record, Inputs: b.currentInputs(r, record),
-		Gone: func(err error) bool {
-			if meant := lifecycle.Meaning(err, rules, "destroy"); errors.Is(meant, fault.ErrBindingNotFound) {
-				notFound = meant
-				return true
+	err = b.Destroy(ctx, lifecycle.Destruction{
+		Space: space, State: state, Record: record, Inputs: inputs,
+		ReportsMissing: func(err error) bool {
+			explained := lifecycle.ExplainError(err, rules, "destroy")
+			if !errors.Is(explained, fault.ErrBindingNotFound) {
+				return false
 			}
-			return false
+			notFound = explained
+			return true
 		},
 	})
 	if err == nil {
 		return notFound
 	}
-	if meant := lifecycle.Meaning(err, rules, "destroy"); !errors.Is(meant, fault.ErrBindingNotFound) {
-		return meant
+	if explained := lifecycle.ExplainError(err, rules, "destroy"); !errors.Is(explained, fault.ErrBindingNotFound) {
+		return explained
 	}
-	return err // something is left
+	return err // some resources still exist
 }
 
-// currentInputs are the recorded inputs, with those that depend on the running instance as they are now. An operator's deletion knows
-// no instance.
-func (b *Binder) currentInputs(r *Request, record *lifecycle.Record) map[string]any {
+// currentInputs returns the recorded inputs, with the live ones evaluated again against the running instance. If the
+// request has no Instance, or the record has no live inputs, it returns the recorded inputs unchanged.
+//
+// If the request has MustEvaluate, currentInputs returns the errors of the evaluation as one error; the inputs must not
+// be used then. Otherwise it logs the errors, and uses the recorded values. The same applies if the outputs of the
+// instance cannot be determined, but with MustEvaluate that is an error only if a live input reads them.
+func (b *Binder) currentInputs(r *Request, record *lifecycle.StateRecord) (map[string]any, error) {
 	if len(record.Live) == 0 || r.Instance == nil {
-		return record.Inputs
+		return record.Inputs, nil
 	}
-	past := *r
-	past.BindingID, past.ServiceID, past.PlanID, past.Body = record.BindingID, record.ServiceID, record.PlanID, record.Request
-	past.past = record
+	request := *r
+	request.BindingID, request.ServiceID, request.PlanID = record.BindingID, record.ServiceID, record.PlanID
+	request.Body = record.Request
+	request.recorded = record
 	service := b.Service(record)
 	if service == nil {
-		service = &brokerpak.Service{} // the outputs that the manifest records are known all the same
+		service = &brokerpak.Service{} // the outputs in the manifest are available without it
 	}
 	details, err := r.Instance.Details(service, r.Environment)
-	if err != nil {
-		b.Logger.Warn("the instance's outputs are not known any more", "error", err)
+	if err != nil && r.MustEvaluate && readsDetails(record) {
+		return nil, err
+	} else if err != nil {
+		b.Logger.Warn("the instance's outputs are not available", "error", err)
 	}
-	scope := past.scope(details, vars.Generated(record.Generated))
-	for _, err := range refresh(record, scope) {
-		b.Logger.Warn("evaluating inputs for the deletion", "error", err)
+	scope := request.scope(details, vars.Generated(record.Generated))
+	var failed error
+	for _, err := range refreshInputs(record, scope) {
+		switch {
+		case !r.MustEvaluate:
+			b.Logger.Warn("evaluating inputs for the deletion: an input keeps its recorded value", "error", err)
+		case failed == nil:
+			failed = err
+		default:
+			failed = fmt.Errorf("%w; %w", failed, err) // in one line, unlike errors.Join
+		}
 	}
-	return scope.Values
+	return scope.Values, failed
 }

@@ -9,15 +9,17 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/brokerpak/instance"
+	"service-adapter/binding"
+	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/instance"
+	"service-adapter/internal/record"
 )
 
 var _ = Describe("deleting a binding", func() {
 	const password = `${manifest.get("/properties/password")}`
 
-	// created is a site with a binding.
+	// created returns a site with a complete binding.
 	created := func(ctx context.Context, section string) *site {
 		GinkgoHelper()
 		s := newSite(section)
@@ -34,22 +36,22 @@ var _ = Describe("deleting a binding", func() {
 		Expect(states()).To(BeEmpty())
 	}
 
-	It("uses the password that the administrator has by now", func(ctx context.Context) {
+	It("uses the current password of the administrator", func(ctx context.Context) {
 		s := created(ctx, bind(password))
 		accept("new-password")
-		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("live is not accepted")), "with the old one")
+		Expect(s.delete(ctx)).To(MatchError(ContainSubstring("password is not accepted")), "with the old one")
 		s.view = s.deployed("new-password")
 		deleted(ctx, s)
 	})
 
-	It("uses the outputs that the instance has by now", func(ctx context.Context) {
+	It("uses the current outputs of the instance", func(ctx context.Context) {
 		s := created(ctx, bind(`at ${instance.details["host"]}`))
 		s.view.VMs = map[string][]string{"server": {"10.0.9.9"}}
 		accept("at 10.0.9.9")
 		deleted(ctx, s)
 	})
 
-	DescribeTable("uses what was recorded where the instance cannot tell any more",
+	DescribeTable("uses the recorded inputs if the instance lacks the values",
 		func(ctx context.Context, live, recorded string, view instance.View) {
 			s := created(ctx, bind(live))
 			s.view = &view
@@ -59,11 +61,12 @@ var _ = Describe("deleting a binding", func() {
 		},
 		Entry("no manifest", password, "old-password", instance.View{}),
 		Entry("unreadable manifest", password, "old-password", instance.View{Manifest: []byte("\t{")}),
-		Entry("no secrets", password, "old-password", instance.View{Manifest: []byte("properties: {password: ((/odb/password))}")}),
+		Entry("no secrets", password, "old-password",
+			instance.View{Manifest: []byte("properties: {password: ((/odb/password))}")}),
 		Entry("no VMs", `${bosh.host("server")}`, "10.0.8.5", instance.View{}),
 	)
 
-	It("uses what was recorded for an operator, who knows no instance", func(ctx context.Context) {
+	It("uses the recorded inputs for an operator, without an instance", func(ctx context.Context) {
 		s := created(ctx, bind(`${bosh.host("server")}`))
 		accept("10.0.8.5")
 		s.view = nil
@@ -75,14 +78,45 @@ var _ = Describe("deleting a binding", func() {
 		Expect(s.delete(ctx)).To(And(MatchError(fault.ErrBindingNotFound), MatchError(lifecycle.ErrNotStored)))
 	})
 
-	It("knows instance and deployment without the manifest", func(ctx context.Context) {
-		s := created(ctx, bind(`${bosh.host("server")} ${request.instance_id} ${bosh.deployment} ${request.binding_id} ${request.app_guid}`))
+	Describe("uses the running instance that an operator describes", func() {
+		deletedWith := func(ctx context.Context, s *site, view *instance.View) error {
+			return s.DeleteStoredWith(ctx, s.id, func(
+				_ context.Context, recorded *lifecycle.StateRecord,
+			) (*binding.Request, error) {
+				Expect(recorded.BindingID).To(Equal(s.id))
+				return &binding.Request{Instance: view, MustEvaluate: true}, nil
+			})
+		}
+
+		It("even if its outputs are not available, unless an input reads them", func(ctx context.Context) {
+			s := created(ctx, bind(password))
+			accept("new-password")
+			view := s.deployed("new-password")
+			view.VMs = nil // the output host cannot be evaluated
+			Expect(deletedWith(ctx, s, view)).To(Succeed(), s.logs.String())
+			Expect(s.files()).To(BeEmpty())
+		})
+
+		It("and changes nothing if an output that an input needs is not available", func(ctx context.Context) {
+			s := created(ctx, bind(`${instance.details["port"]}`))
+			view := s.deployed("x")
+			view.VMs = nil
+			Expect(deletedWith(ctx, s, view)).To(MatchError(ContainSubstring(
+				`evaluating output "host" of the instance`)))
+			Expect(s.files()).To(HaveLen(2))
+		})
+	})
+
+	It("reads the instance id and the deployment from the record", func(ctx context.Context) {
+		s := created(ctx,
+			bind(`${bosh.host("server")} ${request.instance_id} ${bosh.deployment} `+
+				`${request.binding_id} ${request.app_guid}`))
 		s.view = &instance.View{VMs: map[string][]string{"server": {"10.0.9.9"}}}
 		accept("10.0.9.9 inst-1 service-instance_inst-1 " + s.id + " app")
 		deleted(ctx, s)
 	})
 
-	It("computes generated values as they were", func(ctx context.Context) {
+	It("uses the recorded generated values", func(ctx context.Context) {
 		s := newSite(bind(`${bosh.host("server")} ${rand.base64(16)}`))
 		made, err := s.create(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -93,7 +127,7 @@ var _ = Describe("deleting a binding", func() {
 		deleted(ctx, s)
 	})
 
-	It("uses the recorded template, whatever the pak has by now", func(ctx context.Context) {
+	It("uses the recorded template although the pak has another one", func(ctx context.Context) {
 		s := created(ctx, bind(password))
 		s.install(pak{version: "2.0.0", bind: ` {template: 'variable "other" { type = string }'}`})
 		s.view = s.deployed("new-password")
@@ -101,7 +135,7 @@ var _ = Describe("deleting a binding", func() {
 		deleted(ctx, s)
 	})
 
-	It("needs no service of the paks", func(ctx context.Context) {
+	It("does not need the service in a pak", func(ctx context.Context) {
 		s := created(ctx, bind(`${manifest.get("/properties/password")}, ${instance.details["host"]}`))
 		s.install(pak{version: "2.0.0", service: "another", bind: " {}"})
 		s.view = s.deployed("new-password")
@@ -109,26 +143,30 @@ var _ = Describe("deleting a binding", func() {
 		deleted(ctx, s)
 	})
 
-	It("takes the provider from another pak, and from either registry", func(ctx context.Context) {
+	It("uses the provider of another pak, from either registry", func(ctx context.Context) {
 		s := created(ctx, bind("x"))
 		s.install(
 			pak{version: "2.0.0", service: "another", bind: " {}", provider: "none"},
-			pak{version: "3.0.0", service: "third", bind: " {}", provider: "registry.opentofu.org/service-adapter/directory"})
+			pak{
+				version: "3.0.0", service: "third", bind: " {}",
+				provider: "registry.opentofu.org/service-adapter/directory",
+			})
 		deleted(ctx, s)
 	})
 
-	It("names a provider that no pak has any more, and changes nothing", func(ctx context.Context) {
+	It("names a provider that no pak has, and changes nothing", func(ctx context.Context) {
 		s := created(ctx, bind("x"))
 		old := s.Paks
 		s.install(pak{version: "2.0.0", bind: " {}", provider: "none"})
 		Expect(s.delete(ctx)).To(MatchError(ContainSubstring(
-			"no installed pak bundles the provider " + directoryProvider + " 1.0.0 that made this; keep the old pak in `paks`")))
+			"no installed pak bundles the provider " + directoryProvider + " 1.0.0 that its record names; " +
+				"keep the old pak in `paks`")))
 		Expect(s.files()).To(HaveLen(2))
 		s.Paks = append(s.Paks, old...)
 		deleted(ctx, s)
 	})
 
-	It("does not miss a provider that its template does not use", func(ctx context.Context) {
+	It("does not need a provider that its template does not use", func(ctx context.Context) {
 		s := newSite(` {template: 'output "x" { value = 1 }'}`)
 		request := s.request(nil)
 		request.Parameters, request.Body = nil, object{}
@@ -138,7 +176,7 @@ var _ = Describe("deleting a binding", func() {
 		deleted(ctx, s)
 	})
 
-	It("finishes an interrupted creation first, as it was begun", func(ctx context.Context) {
+	It("first finishes an interrupted creation with the recorded template", func(ctx context.Context) {
 		s := newSite(bind(password))
 		interrupted, interrupt := context.WithCancel(ctx)
 		Expect(os.WriteFile(filepath.Join(s.entries, ".hold-after-create"), nil, 0o600)).To(Succeed())
@@ -149,7 +187,7 @@ var _ = Describe("deleting a binding", func() {
 		}()
 		Eventually(filepath.Join(s.entries, ".at-after-create")).WithTimeout(waiting).Should(BeARegularFile())
 		interrupt()
-		// OpenTofu must have got the signal before it can go on.
+		// OpenTofu must have received the signal before the provider continues.
 		Eventually(func() (string, error) {
 			text, err := os.ReadFile(filepath.Join(shared, "cache", "runs", "b-"+s.id, "apply.stdout"))
 			return string(text), err
@@ -164,7 +202,7 @@ var _ = Describe("deleting a binding", func() {
 		deleted(ctx, s)
 	})
 
-	It("answers that there is none where the template says so, once nothing else is left", func(ctx context.Context) {
+	It("reports a missing binding if the template does, after it destroyed the rest", func(ctx context.Context) {
 		s := newSite(`
   user_inputs:
   - {field_name: path, type: string, required: true, details: x}
@@ -192,7 +230,7 @@ var _ = Describe("deleting a binding", func() {
 		Expect(states()).To(BeEmpty())
 	})
 
-	It("does not answer that there is none as long as something is left", func(ctx context.Context) {
+	It("does not report a missing binding while a resource remains", func(ctx context.Context) {
 		s := newSite(bind(`x`, `  errors: [{match: is not accepted, exit: 41}]`))
 		_, err := s.create(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -205,9 +243,12 @@ var _ = Describe("deleting a binding", func() {
 		Expect(s.delete(ctx)).To(Succeed())
 	})
 
-	DescribeTable("of another adapter", func(ctx context.Context, adopt string, outcome OmegaMatcher, left []string) {
+	DescribeTable("that another adapter created", func(
+		ctx context.Context, adopt string, outcome OmegaMatcher, left []string,
+	) {
 		s := newSite(" {}")
-		definition := strings.Replace(bind(`x`, "  adopt: "+adopt), "required: true, details: x", "default: "+s.entries+", details: x", 1)
+		definition := strings.Replace(bind(`x`, "  adopt: "+adopt), "required: true, details: x",
+			"default: "+s.entries+", details: x", 1)
 		s.install(pak{version: "1.0.0", bind: definition})
 		Expect(os.WriteFile(filepath.Join(s.entries, "account"), []byte(`{"content":"by hand"}`), 0o600)).To(Succeed())
 		request := s.request(nil)
@@ -216,11 +257,39 @@ var _ = Describe("deleting a binding", func() {
 		Expect(s.files()).To(ConsistOf(left))
 		Expect(states()).To(BeEmpty())
 	},
-		Entry("is taken over and deleted where the definition says so", `'${manifest.get("/name") != ""}'`, Succeed(), []string{}),
-		Entry("is not touched where it does not hold", `'${manifest.get("/name") == ""}'`, MatchError(fault.ErrBindingNotFound), []string{"account"}),
+		Entry("adopts it if bind.adopt is true", `'${manifest.get("/name") != ""}'`, Succeed(), []string{}),
+		Entry("leaves it alone if bind.adopt is false", `'${manifest.get("/name") == ""}'`,
+			MatchError(fault.ErrBindingNotFound), []string{"account"}),
 	)
 
-	It("says so where the state lost its record", func(ctx context.Context) {
+	It("does not adopt a binding if the state of its instance is missing", func(ctx context.Context) {
+		s := newSite(" {}")
+		definition := strings.Replace(bind(`x`, "  adopt: true"), "required: true, details: x",
+			"default: "+s.entries+", details: x", 1)
+		s.install(pak{version: "1.0.0", bind: definition})
+		account := filepath.Join(s.entries, "account")
+		Expect(os.WriteFile(account, []byte(`{"content":"of the lost state"}`), 0o600)).To(Succeed())
+		request := s.request(nil)
+		request.Parameters, request.Body = nil, object{}
+		view := *s.view
+		view.Record = &record.InstanceRecord{
+			Identity:    record.Identity{Deployment: "service-instance_inst-1"},
+			Provisioned: record.Provisioned{Template: &record.Template{}},
+		}
+		request.Instance = &view
+		err := s.Delete(ctx, request)
+		Expect(err).To(MatchError(ContainSubstring(
+			`the state backend has no state of binding "` + s.id + `", and none of its instance "inst-1"`)))
+		Expect(err).NotTo(Or(MatchError(fault.ErrBindingNotFound), MatchError(lifecycle.ErrNotStored)))
+		Expect(s.files()).To(ConsistOf("account"))
+		Expect(states()).To(BeEmpty())
+
+		view.Record.Template, view.Record.Errand = nil, &record.Versions{}
+		Expect(s.Delete(ctx, request)).To(Succeed(), "an errand may not have run yet")
+		Expect(s.files()).To(BeEmpty())
+	})
+
+	It("reports a state without a record", func(ctx context.Context) {
 		s := created(ctx, bind("x"))
 		file := filepath.Join(shared, "state", "workspaces", "b-"+s.id, "terraform.tfstate")
 		text, err := os.ReadFile(file)

@@ -7,37 +7,44 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/opentofu"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
+	"service-adapter/internal/vars"
 )
 
-// bindResource is the object of that name in a request.
+// bindResource returns the object bind_resource of a request body, and nil if there is none or it is not an object.
 func bindResource(body map[string]any) map[string]any {
 	resource, _ := body["bind_resource"].(map[string]any)
 	return resource
 }
 
-// scope has the published names of a bind call, and those of BOSH.
+// scope returns a new scope in which the inputs are evaluated. It has the constants of the request and the functions of
+// BOSH, but no inputs yet. The request must have an Instance. details are the outputs of the instance. carried are
+// generated values that are used again instead of new ones; nil means that all values are generated.
 func (r *Request) scope(details map[string]any, carried vars.Generated) *vars.Scope {
 	return vars.NewScope(vars.Options{
-		Constants: r.constants(details), Functions: r.Instance.Functions(), Environment: r.Environment, Carried: carried,
+		Constants: r.constants(details), Functions: r.Instance.Functions(),
+		Environment: r.Environment, Carried: carried,
 	})
 }
 
-// Known returns what bind expressions may use besides inputs, for checks without a request.
-func Known() expr.Known {
+// PublishedNames returns the names and functions that bind expressions may use in addition to inputs. The checks of a
+// definition use it without a request, so the names have no values.
+func PublishedNames() expr.Names {
 	r := &Request{Instance: &instance.View{}}
-	return vars.Known(r.constants(nil), r.Instance.Functions())
+	return vars.NamesOf(r.constants(nil), r.Instance.Functions())
 }
 
+// constants returns the values that bind expressions can read: those of the instance's manifest, of the request and of
+// the instance's outputs, which are the details. Names without a value are nil or empty. If r.recorded is set, the id
+// of the instance and the deployment are those of that record. The request must have an Instance.
 func (r *Request) constants(details map[string]any) map[string]any {
 	constants := r.Instance.Constants()
-	sent, _ := r.Body["context"].(map[string]any)
-	name, _ := sent["instance_name"].(string)
+	requestContext, _ := r.Body["context"].(map[string]any)
+	name, _ := requestContext["instance_name"].(string)
 	maps.Copy(constants, map[string]any{
 		"request.binding_id":                        r.BindingID,
 		"request.instance_id":                       r.Instance.InstanceID(),
@@ -45,7 +52,7 @@ func (r *Request) constants(details map[string]any) map[string]any {
 		"request.plan_id":                           r.PlanID,
 		"request.app_guid":                          record.OwnerOf(r.Body).App,
 		"request.plan_properties":                   r.Plan.Properties,
-		"request.context":                           vars.WithoutAnnotations(sent),
+		"request.context":                           vars.WithoutAnnotations(requestContext),
 		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
 		"instance.name":                             name,
 		brokerpak.InstanceDetails:                   details,
@@ -54,29 +61,34 @@ func (r *Request) constants(details map[string]any) map[string]any {
 	for _, field := range []string{"app_guid", "space_guid", "route", "credential_client_id", "backup_agent"} {
 		constants["request.bind_resource."+field] = resource[field]
 	}
-	if r.past != nil {
-		// The manifest may be gone, and cannot say otherwise.
-		constants["request.instance_id"], constants["bosh.deployment"] = r.past.InstanceID, r.past.Deployment
+	if r.recorded != nil {
+		// The manifest may no longer exist, and an existing one has the same values.
+		constants["request.instance_id"], constants["bosh.deployment"] = r.recorded.InstanceID, r.recorded.Deployment
 	}
 	return constants
 }
 
-// newRecord describes a binding before anything of it exists.
-func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.Record {
-	made := &lifecycle.Record{
-		CreatedAt: lifecycle.Now(), BindingID: r.BindingID,
-		Instance: record.Instance{
+// newRecord returns the record of a binding that is to be created, with the inputs and generated values of the scope
+// and the versions of the installation.
+func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.StateRecord {
+	created := &lifecycle.StateRecord{
+		Subject: lifecycle.Subject{BindingID: r.BindingID, Instance: record.Instance{
 			InstanceID: r.Instance.InstanceID(), Deployment: r.Instance.Deployment(),
 			Service: r.Service.Name, ServiceID: r.ServiceID, Plan: r.Plan.Name, PlanID: r.PlanID,
+		}},
+		Source: lifecycle.Source{Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames()},
+		ResolvedInputs: lifecycle.ResolvedInputs{
+			Request: r.Body, Inputs: scope.Values, Live: liveInputs(&r.Service.Bind, scope), Generated: scope.Generated,
 		},
-		Templates: r.Service.Bind.Templates, Declared: r.Service.Bind.InputNames(),
-		Request: r.Body, Inputs: scope.Values, Live: liveInputs(&r.Service.Bind, scope), Generated: scope.Generated,
+		Times: lifecycle.Times{CreatedAt: lifecycle.Now()},
 	}
-	made.MadeBy(r.Pak, installation)
-	return made
+	created.SetInstallation(r.Pak, installation)
+	return created
 }
 
-// liveInputs finds the inputs whose values came from expressions over the running instance, or over such inputs.
+// liveInputs returns the inputs of the action whose values were evaluated from an expression over the running instance,
+// or over such inputs, in the order of evaluation. Inputs whose values were sent or configured are not live. The result
+// is nil if no input is live.
 func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInput {
 	var live []lifecycle.LiveInput
 	names := map[string]bool{}
@@ -100,19 +112,34 @@ func liveInputs(action *brokerpak.Action, scope *vars.Scope) []lifecycle.LiveInp
 	return live
 }
 
-// refresh evaluates the live inputs against the instance as it is now, because admin passwords rotate and addresses change.
-// What cannot be evaluated any more keeps its recorded value; the reasons are returned.
-func refresh(r *lifecycle.Record, scope *vars.Scope) []error {
+// refreshInputs sets the recorded inputs in the scope, and then evaluates the live inputs there again against the
+// running instance, because admin passwords are rotated and addresses change. An input that cannot be evaluated keeps
+// its recorded value; refreshInputs returns the errors of these inputs, and nil if there are none.
+func refreshInputs(r *lifecycle.StateRecord, scope *vars.Scope) []error {
 	scope.Set("record", r.Inputs)
-	var failed []error
+	var errs []error
 	for _, input := range r.Live {
-		template, err := expr.Parse(expr.Source{Text: input.Expr, Pos: diag.Pos{File: "the binding's record"}})
+		template, err := parseLive(input)
 		if err == nil {
 			err = scope.Assign(input.Name, input.Type, template)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("input %q keeps its recorded value: %w", input.Name, err))
+			errs = append(errs, fmt.Errorf("input %q cannot be evaluated: %w", input.Name, err))
 		}
 	}
-	return failed
+	return errs
+}
+
+// readsDetails reports whether a live input of the record reads the outputs of the instance. An expression that cannot
+// be parsed reads none.
+func readsDetails(r *lifecycle.StateRecord) bool {
+	return slices.ContainsFunc(r.Live, func(input lifecycle.LiveInput) bool {
+		template, err := parseLive(input)
+		return err == nil && brokerpak.ReadsDetails(template)
+	})
+}
+
+// parseLive parses the recorded expression of a live input. It returns an error if the expression is not valid.
+func parseLive(input lifecycle.LiveInput) (*expr.Template, error) {
+	return expr.Parse(expr.Source{Text: input.Expr, Pos: diag.Pos{File: "the binding's record"}})
 }

@@ -11,17 +11,21 @@ import (
 	"strings"
 )
 
-// The bounds of a zip, which may be hostile: every command reads its index, and its binaries are unpacked.
+// The limits for a zip. A zip may be crafted to exhaust memory or disk: every command reads its central directory, and
+// its binaries are unpacked.
 const (
-	// MaxFiles bounds how many files an archive may hold; the largest paks have some hundred.
+	// MaxFiles is the maximum number of entries of a zip. The largest paks have some hundred.
 	MaxFiles = 10_000
-	// maxIndex bounds the index in bytes.
+	// maxIndex is the maximum size of the central directory in bytes.
 	maxIndex = 4 << 20
-	// maxBinaries bounds what the binaries of one platform unpack to in bytes; the largest providers have some hundred megabytes.
+	// maxBinaries is the maximum unpacked size in bytes of all binaries of one platform. The largest providers have
+	// some hundred megabytes.
 	maxBinaries = 4 << 30
 )
 
-// openArchive opens a zip and reads its index.
+// openArchive opens a zip file, parses its central directory and checks its entries. The caller must close the
+// returned io.Closer, which is the file. openArchive returns an error, and no open file, if the file cannot be read or
+// if readIndex rejects it.
 func openArchive(name string) (*zip.Reader, io.Closer, error) {
 	file, err := os.Open(name) //nolint:gosec // the operator names the pak
 	if err != nil {
@@ -33,66 +37,74 @@ func openArchive(name string) (*zip.Reader, io.Closer, error) {
 		archive, err = readIndex(file, info.Size())
 	}
 	if err != nil {
-		_ = file.Close() // opened for reading: closing cannot lose anything
+		_ = file.Close() // opened for reading, so closing it cannot lose data
 		return nil, nil, fmt.Errorf("opening pak %s: %w", name, err)
 	}
 	return archive, file, nil
 }
 
-// readIndex reads the index of a zip and judges it.
+// readIndex parses the central directory of a zip of the given size and checks its entries with checkEntries. It
+// returns an error if the data is not a zip, if parsing would read more than maxIndex bytes, or if checkEntries rejects
+// the entries. The result must not be used if there is an error.
 func readIndex(from io.ReaderAt, size int64) (*zip.Reader, error) {
-	bounded := &indexReader{from: from, allowed: maxIndex}
+	bounded := &indexReader{zip: from, remaining: maxIndex}
 	archive, err := zip.NewReader(bounded, size)
 	switch {
-	case errors.Is(err, errIndex):
-		return nil, fmt.Errorf("the index of the zip is larger than %d MB; a pak may hold %d files", maxIndex>>20, MaxFiles)
+	case errors.Is(err, errIndexTooLarge):
+		return nil, fmt.Errorf("the central directory of the zip is larger than %d MB; "+
+			"a pak may contain at most %d files", maxIndex>>20, MaxFiles)
 	case err != nil:
 		return nil, fmt.Errorf("it is neither a directory nor a brokerpak zip: %w", err)
 	}
-	bounded.known = true
+	bounded.parsed = true
 	return archive, checkEntries(archive.File)
 }
 
-var errIndex = errors.New("the index is too large")
+// errIndexTooLarge is the error of indexReader.ReadAt after the limit is exceeded.
+var errIndexTooLarge = errors.New("the index is too large")
 
-// indexReader reads a zip, of which only so much until the index is known. How long the index is, no field of a zip has to say.
+// An indexReader limits how much of a zip is read before its central directory has been parsed, because the format
+// does not have to state the directory's size. Afterwards, reading is unlimited.
 type indexReader struct {
-	from    io.ReaderAt
-	allowed int // bytes that may still be read
-	known   bool
+	zip       io.ReaderAt
+	remaining int  // bytes that may still be read before the directory is parsed
+	parsed    bool // set after the directory has been parsed
 }
 
-// ReadAt reads a part of the zip.
+// ReadAt implements io.ReaderAt. It returns errIndexTooLarge if the limit would be exceeded.
 func (r *indexReader) ReadAt(buffer []byte, offset int64) (int, error) {
-	if !r.known {
-		if r.allowed -= len(buffer); r.allowed < 0 {
-			return 0, errIndex
+	if !r.parsed {
+		if r.remaining -= len(buffer); r.remaining < 0 {
+			return 0, errIndexTooLarge
 		}
 	}
-	return r.from.ReadAt(buffer, offset)
+	return r.zip.ReadAt(buffer, offset)
 }
 
-// entryName is an entry's path in the pak. Some programs write "./" before it.
+// entryName returns the path of an entry in the pak: with forward slashes, and without the leading "./" that some
+// programs write. The path of a directory has no slash at its end.
 func entryName(file *zip.File) string {
 	return path.Clean(strings.ReplaceAll(file.Name, `\`, "/"))
 }
 
-// checkEntries refuses an index that is too long, or that programs would read differently: a name that leads outside of the pak, which
-// some cut and others follow, and a name that stands for two files, of which some take the first and others the last.
+// checkEntries returns an error if a zip has more than MaxFiles entries, if the binaries of one platform unpack to
+// more than maxBinaries, or if programs would interpret the entries differently. The latter are entries whose path
+// leads outside of the pak, because some programs shorten such a path and others follow it, and two files with the
+// same path, because some programs read the first and others the last.
 func checkEntries(files []*zip.File) error {
 	if len(files) > MaxFiles {
-		return fmt.Errorf("the zip holds %d files; a pak may hold %d", len(files), MaxFiles)
+		return fmt.Errorf("the zip contains %d files; a pak may contain at most %d", len(files), MaxFiles)
 	}
 	seen := make(map[string]bool, len(files))
 	sizes := map[string]uint64{}
 	for _, file := range files {
 		slashes := strings.ReplaceAll(file.Name, `\`, "/")
 		if path.IsAbs(slashes) || slices.Contains(strings.Split(slashes, "/"), "..") {
-			return fmt.Errorf("the zip holds a file %q, which leads outside of the pak", file.Name)
+			return fmt.Errorf("the zip contains a file %q, whose path leads outside of the pak", file.Name)
 		}
 		name := entryName(file)
 		if seen[name] && !file.Mode().IsDir() {
-			return fmt.Errorf("the zip holds two files %q", name)
+			return fmt.Errorf("the zip contains two files named %q", name)
 		}
 		seen[name] = seen[name] || !file.Mode().IsDir()
 		platform, ok := platformOf(name)
@@ -107,7 +119,7 @@ func checkEntries(files []*zip.File) error {
 	return nil
 }
 
-// platformOf returns OS/ARCH of a path below bin/OS/ARCH.
+// platformOf returns OS/ARCH for a path below bin/OS/ARCH, and false for any other path.
 func platformOf(name string) (platform string, ok bool) {
 	parts := strings.SplitN(name, "/", 4)
 	if len(parts) < 4 || parts[0] != "bin" {

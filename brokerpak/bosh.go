@@ -11,98 +11,129 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// bosh decodes provision.bosh. It is this project's own section, so unknown keys are errors.
+// bosh returns the field of the section provision.bosh. Unknown keys in it are errors, because only this adapter
+// defines the section. The target stays nil if the section is missing or null. A section that is not a mapping is
+// reported as an error, and the target is then a Bosh without content.
 func (d *definition) bosh(target **Bosh) field {
 	bosh := &Bosh{}
-	return d.section("provision.bosh", true, func() fields { return d.boshKeys(bosh) }, func(at places) {
-		bosh.Pos = at.self
+	return d.section("provision.bosh", true, func() fields { return d.boshKeys(bosh) }, func(mapping mappingNode) {
+		bosh.Pos = mapping.pos
 		*target = bosh
 	})
 }
 
-// boshKeys are the keys of provision.bosh. docs/format.md is made from them.
+// boshKeys returns the keys of provision.bosh, which are decoded into bosh. The table in docs/format.md is generated
+// from them.
 func (d *definition) boshKeys(bosh *Bosh) fields {
 	return append(fields{
-		{"manifest_ref", "The manifest template, a BOSH manifest with ((variables)): a file of the pak.", alternative(d.documentRef("manifest_ref", &bosh.Manifest))},
+		{
+			"manifest_ref", "The manifest template, a BOSH manifest with ((variables)): a file of the pak.",
+			alternative(d.documentRef("manifest_ref", &bosh.Manifest)),
+		},
 		{"manifest", "The manifest template itself.", alternative(d.documentInline("manifest", &bosh.Manifest))},
 	}, d.keys("", bosh, map[string]field{
-		"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).called("list of names"),
-		"instance_groups":          d.groupSizes(&bosh.Groups).meaning("Instance groups whose size the definition computes, and those that plans need not have."),
-		"ops":                      d.ops(&bosh.Ops),
-		"secrets":                  d.secrets(&bosh.Secrets),
-		"references":               d.references(&bosh.References),
-		"plan_defaults": d.texts("plan_defaults", &bosh.PlanDefaults).called("list of user inputs").
-			meaning("User inputs for which a plan's property is only a default: a user may set the parameter as well."),
+		"optional_instance_groups": d.texts("optional_instance_groups", &bosh.OptionalInstanceGroups).
+			withTypeWords("list of names").
+			withDoc("Groups of the template or of ops files that a plan may leave out; all others are required."),
+		"instance_groups": d.groupSizes(&bosh.Groups).
+			withDoc("Instance groups whose size the definition computes. Plans may omit those that are computed " +
+				"completely."),
+		"ops":        d.ops(&bosh.Ops),
+		"secrets":    d.secrets(&bosh.Secrets),
+		"references": d.references(&bosh.References),
+		"plan_defaults": d.texts("plan_defaults", &bosh.PlanDefaults).withTypeWords("list of user inputs").
+			withDoc("User inputs for which a plan's property is only a default: users may set the parameter."),
 		"configs": d.configs(&bosh.Configs).
-			meaning("BOSH configs that are returned to the broker. One that is not returned any more stays at the Director until the instance is deleted."),
+			withDoc("BOSH configs that are returned to the broker. A config that is no longer returned stays at the " +
+				"Director until the instance is deleted."),
 		"requires": d.requires(&bosh.Requires),
 		"checks": d.checks("checks", &bosh.Checks).
-			meaning("Any other rule: the request is refused with the message unless `that` holds, or did not hold for the deployed instance either."),
-		"update": d.expressions("update", &bosh.Update).meaning("The `update` block for plans that have none; may use `previous.exists`."),
+			withDoc("Other rules: a request is rejected with `message` if `that` is false, unless it was already " +
+				"false for the deployed instance."),
+		"update": d.expressions("update", &bosh.Update).
+			withDoc("The `update` block for plans without one; its expressions may use `previous.exists`."),
 		"carry_over": d.carryOver(bosh).
-			meaning("Where a manifest of another adapter keeps the value of an input, secret, reference or `uaa_client` field."),
+			withDoc("The path, in a manifest of another adapter, of the value of an input, secret, reference or " +
+				"`uaa_client` field."),
 		"outputs": d.outputs(&bosh.Outputs).
-			meaning("Values of the instance: `instance.details` in bind expressions, and part of every binding's credentials."),
+			withDoc("Values of the instance: `instance.details` in bind expressions, and part of every binding's " +
+				"credentials."),
+		"dashboard_url": d.expression("dashboard_url", &bosh.DashboardURL).
+			withDoc("The URL of the dashboard; without it, the command exits with code 10."),
 	})...)
 }
 
-func (d *definition) documentRef(what string, target *Document) field {
-	return field{words: "path", shape: typed("string"), decode: func(node *yaml.Node) {
+// documentRef returns the field of a key that contains the path of a file in the pak, whose text is read into target. A
+// missing or empty file, an empty path and null are reported as errors. The label is the key for errors.
+func (d *definition) documentRef(label string, target *Document) field {
+	return field{words: "path", newSchema: typed("string"), decode: func(node *yaml.Node) {
 		var ref string
-		if d.text(what, &ref).decode(node); ref == "" {
-			d.errorf(node, "required", "%s must not be empty", what)
+		if d.text(label, &ref).decode(node); ref == "" {
+			d.errorf(node, "required", "%s must not be empty", label)
 			return
 		}
-		document, ok := d.readRef(node, what, ref)
+		document, ok := d.readRef(node, label, ref)
 		if ok && strings.TrimSpace(document.Text) == "" {
-			d.errorf(node, "required", "%s %q is an empty file", what, ref)
+			d.errorf(node, "required", "%s %q is an empty file", label, ref)
 		}
 		*target = document
 	}}
 }
 
-// documentInline takes a YAML text that stands in the definition as a block scalar, or as YAML of its own.
-func (d *definition) documentInline(what string, target *Document) field {
-	return field{words: "text or YAML", shape: typed("object", "array", "string"), decode: func(node *yaml.Node) {
+// documentInline returns the field of a key that contains a YAML document: either a block scalar with the text of the
+// document, or a YAML node, which is encoded. It is decoded into target. Positions in the text of an encoded node are
+// not known: every position is that of the node. An empty text and null are reported as errors. The label is the key
+// for errors.
+func (d *definition) documentInline(label string, target *Document) field {
+	return field{words: "text or YAML", newSchema: typed("object", "array", "string"), decode: func(node *yaml.Node) {
 		if node.Kind == yaml.ScalarNode {
 			*target = d.inlineDocument(node)
 			if target.Text == "" {
-				d.errorf(node, "required", "%s must not be empty", what)
+				d.errorf(node, "required", "%s must not be empty", label)
 			}
 			return
 		}
 		text, err := yaml.Marshal(node)
 		if err != nil {
-			d.errorf(node, "yaml-syntax", "%s is not usable YAML: %s", what, err)
+			d.errorf(node, "yaml-syntax", "%s is not usable YAML: %s", label, err)
 			return
 		}
 		*target = Document{Text: string(text), Pos: d.pos(node), Folded: true}
 	}}
 }
 
-// documentKeys are the keys of a document that is used where a condition holds.
+// documentKeys returns the keys of a document with a condition, which are decoded into target.
 func (d *definition) documentKeys(target *Conditional) fields {
 	return fields{
 		{"ref", "A file of the pak.", alternative(d.documentRef("ref", &target.Document))},
 		{"inline", "The document itself.", alternative(d.documentInline("inline", &target.Document))},
-		{"if", "It is used only where this holds; default true.", d.expression("if", &target.If)},
+		{"if", "The document is used only if this is true; default true.", d.expression("if", &target.If)},
 	}
 }
 
+// groupSizes returns the field of the key provision.bosh.instance_groups, which is decoded into target. Entries without
+// a name are reported as errors and are not stored.
 func (d *definition) groupSizes(target *[]GroupSize) field {
 	keys := func(group *GroupSize) fields {
 		rows := d.keys("", group, map[string]field{
 			"like": d.text("like", &group.Like).
-				meaning("A group of the plan. What neither the plan nor another key says of this group is that of the other one, so plans need not have it."),
+				withDoc("A group of the plan from which this group copies every property that neither the plan nor " +
+					"another key sets. Plans may omit this group."),
 		})
 		group.Sizes = []Size{
-			{Key: "instances", Type: "integer", doc: "How many instances.", needed: true},
-			{Key: "at_most", Type: "integer", doc: "The most instances that a request may lead to; the user reads how many it would be."},
-			{Key: "vm_type", Type: "string", doc: "The VM type.", needed: true},
-			{Key: "persistent_disk_type", Type: "string", doc: "The type of the persistent disk; an empty text for none."},
+			{Key: "instances", Type: "integer", doc: "How many instances.", mandatory: true},
+			{
+				Key: "at_most", Type: "integer",
+				doc: "The maximum number of instances. A request that would exceed it is rejected.",
+			},
+			{Key: "vm_type", Type: "string", doc: "The VM type.", mandatory: true},
+			{
+				Key: "persistent_disk_type", Type: "string",
+				doc: "The type of the persistent disk; an empty text for none.",
+			},
 			{Key: "vm_extensions", Type: "array", doc: "A list of VM extensions."},
-			{Key: "networks", Type: "array", doc: "A list of networks.", needed: true},
-			{Key: "azs", Type: "array", doc: "A list of availability zones.", needed: true},
+			{Key: "networks", Type: "array", doc: "A list of networks.", mandatory: true},
+			{Key: "azs", Type: "array", doc: "A list of availability zones.", mandatory: true},
 		}
 		for i := range group.Sizes {
 			size := &group.Sizes[i]
@@ -110,20 +141,27 @@ func (d *definition) groupSizes(target *[]GroupSize) field {
 		}
 		return rows
 	}
-	return entries(d.document, "instance_groups", true, target, keys, func(_ places, group *GroupSize) bool {
+	return entries(d.document, "instance_groups", true, target, keys, func(_ mappingNode, group *GroupSize) bool {
 		return group.Name != ""
 	})
 }
 
+// ops returns the field of the key provision.bosh.ops, which is decoded into target. An entry without a document is
+// reported as an error and stored all the same.
 func (d *definition) ops(target *[]Conditional) field {
 	keys := func(ops *Conditional) fields {
 		return append(d.documentKeys(ops), row{
-			"completed", "It is applied to the manifest that has what the broker decides, and not to the template.", d.boolean("completed", &ops.Completed),
+			"completed",
+			"Whether it is applied to the complete manifest, with the values that the broker supplies, instead of " +
+				"the template.",
+			d.boolean("completed", &ops.Completed),
 		})
 	}
 	return entries(d.document, "ops", true, target, keys, nil)
 }
 
+// configs returns the field of the key provision.bosh.configs, which is decoded into target. The map has an entry for
+// each type of config that is present and not null. Null leaves the target nil.
 func (d *definition) configs(target *map[string]Conditional) field {
 	return d.section("configs", true, func() fields {
 		*target = map[string]Conditional{}
@@ -131,62 +169,88 @@ func (d *definition) configs(target *map[string]Conditional) field {
 		for _, kind := range []string{"cloud", "CPI", "runtime"} {
 			key, config := strings.ToLower(kind), &Conditional{}
 			keys := func() fields { return d.documentKeys(config) }
-			rows = append(rows, row{key, "A BOSH " + kind + " config.", d.section("configs."+key, true, keys, func(places) { (*target)[key] = *config })})
+			store := func(mappingNode) { (*target)[key] = *config }
+			rows = append(rows, row{key, "A BOSH " + kind + " config.", d.section("configs."+key, true, keys, store)})
 		}
 		return rows
 	}, nil)
 }
 
-// secretLength bounds generated passwords: shorter ones can be guessed, longer ones break many programs.
+// The limits for the length of generated passwords. Shorter ones can be guessed; many programs do not accept longer
+// ones.
 const minSecretLength, maxSecretLength = 8, 4096
 
+// secrets returns the field of the key provision.bosh.secrets, which is decoded into target. Decoding also sets
+// Secret.Input. A secret that violates the rules of checkSecret is reported as an error and stored all the same.
 func (d *definition) secrets(target *[]Secret) field {
 	keys := func(secret *Secret) fields {
 		return d.keys("", secret, map[string]field{
-			"name":   d.text("name", &secret.Name).shaped(schema{"type": "string", "pattern": secretName.String()}),
-			"length": d.integer("length", &secret.Length).shaped(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
+			"name": d.text("name", &secret.Name).withSchema(schema{"type": "string", "pattern": secretName.String()}),
+			"length": d.integer("length", &secret.Length).
+				withSchema(schema{"minimum": minSecretLength, "maximum": maxSecretLength}),
 			"keepers": d.expressions("keepers", &secret.Keepers).
-				meaning("For a generated password: it gets a new value, under a new name, when what one of these expressions gives changes."),
+				withDoc("Expressions for a generated password. It is generated again, with a new name in CredHub, if " +
+					"the result of one of them changes."),
 		})
 	}
-	return entries(d.document, "secrets", true, target, keys, func(at places, secret *Secret) bool {
+	return entries(d.document, "secrets", true, target, keys, func(mapping mappingNode, secret *Secret) bool {
 		if secret.Value != nil {
-			secret.Input, _ = secret.Value.Whole()
+			secret.Input, _ = secret.Value.SingleVariable()
 		}
-		d.checkSecret(at, *secret)
+		d.checkSecret(mapping, *secret)
 		return true
 	})
 }
 
-func (d *definition) checkSecret(at places, secret Secret) {
+// checkSecret reports an invalid name, length or combination of keys of a secret as errors. The mapping is that of the
+// secret. Rules that concern several secrets or inputs are in checkSecrets.
+func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
-		d.failf(at.at("name"), "secret-name", "secret name %q may only hold letters, digits, underscores and hyphens, "+
-			"and may not end with a hyphen and a number", secret.Name)
+		d.failf(mapping.posOf("name"), "secret-name",
+			"secret name %q may only contain letters, digits, underscores and "+
+				"hyphens, and must not end with a hyphen and a number", secret.Name)
 	}
-	if at.has("length") && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
-		d.failf(at.at("length"), "secret-length", "length of secret %q must be %d to %d", secret.Name, minSecretLength, maxSecretLength)
+	if mapping.has("length") && (secret.Length < minSecretLength || secret.Length > maxSecretLength) {
+		d.failf(mapping.posOf("length"), "secret-length", "length of secret %q must be %d to %d", secret.Name,
+			minSecretLength, maxSecretLength)
 	}
 	if secret.Value != nil && len(secret.Keepers) > 0 {
-		d.failf(at.at("keepers"), "secret-generated", "secret %q has a value, so keepers cannot give it another one", secret.Name)
+		d.failf(mapping.posOf("keepers"), "secret-generated",
+			"keepers of secret %q are only allowed with length, not with value", secret.Name)
 	}
 }
 
+// references returns the field of the key provision.bosh.references, which is decoded into target. Decoding also sets
+// Reference.Input. Entries without name or path, and those whose path has a syntax error, are reported as errors and
+// are not stored.
 func (d *definition) references(target *[]Reference) field {
-	return entries(d.document, "references", true, target, nil, func(_ places, reference *Reference) bool {
+	keys := func(reference *Reference) fields {
+		return d.keys("", reference, map[string]field{
+			"name": d.text("name", &reference.Name).
+				withDoc("The name: ((NAME)) in the manifest template stands for the credential."),
+			"path": d.expression("path", &reference.Path).
+				withDoc("The absolute path in CredHub, which the operator must allow; empty for none."),
+		})
+	}
+	return entries(d.document, "references", true, target, keys, func(_ mappingNode, reference *Reference) bool {
 		if reference.Name == "" || reference.Path == nil {
 			return false
 		}
-		reference.Input, _ = reference.Path.Whole()
+		reference.Input, _ = reference.Path.SingleVariable()
 		return true
 	})
 }
 
-func (d *document) expressions(what string, target *map[string]*expr.Template) field {
-	return field{words: "map of expressions", shape: mapOf(typed("string", "number", "boolean")), decode: func(node *yaml.Node) {
+// expressions returns the field of a mapping from names to expressions, which replaces the content of the target. The
+// target is not nil afterwards; null is an empty mapping. The parameter label is the path of the mapping for errors. An
+// entry that is null is not stored, nor is an expression with a syntax error, which is reported.
+func (d *document) expressions(label string, target *map[string]*expr.Template) field {
+	shape := mapOf(typed("string", "number", "boolean"))
+	return field{words: "map of expressions", newSchema: shape, decode: func(node *yaml.Node) {
 		*target = map[string]*expr.Template{}
-		for key, item := range d.pairs(node, what) {
+		for key, item := range d.pairs(node, label) {
 			var template *expr.Template
-			d.expression(what+"."+key.Value, &template).decode(item)
+			d.expression(label+"."+key.Value, &template).decode(item)
 			if template != nil {
 				(*target)[key.Value] = template
 			}
@@ -194,8 +258,10 @@ func (d *document) expressions(what string, target *map[string]*expr.Template) f
 	}}
 }
 
+// outputs returns the field of the key provision.bosh.outputs, which replaces the content of the target. See Output for
+// the values that are expressions. A syntax error in one is reported, and the output is stored without Expr.
 func (d *definition) outputs(target *map[string]Output) field {
-	return field{words: "map", shape: typed("object"), decode: func(node *yaml.Node) {
+	return field{words: "map", newSchema: typed("object"), decode: func(node *yaml.Node) {
 		*target = map[string]Output{}
 		for key, item := range d.pairs(node, "outputs") {
 			output := Output{Pos: d.pos(item)}
@@ -205,44 +271,53 @@ func (d *definition) outputs(target *map[string]Output) field {
 	}}
 }
 
+// carryOver returns the field of the key provision.bosh.carry_over, which is decoded into bosh. A single path is stored
+// as a list of one. Null leaves bosh unchanged. See checkCarryOver for the rules on names and paths.
 func (d *definition) carryOver(bosh *Bosh) field {
 	path := func() schema {
-		return schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}}
+		list := schema{"type": "array", "items": schema{"type": "string"}}
+		return schema{"anyOf": []any{schema{"type": "string"}, list}}
 	}
-	return field{words: "name → path, or list of paths", shape: mapOf(path), decode: func(node *yaml.Node) {
+	return field{words: "name → path, or list of paths", newSchema: mapOf(path), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
 			return
 		}
-		bosh.CarryOver, bosh.carryOverAt = map[string][]string{}, map[string]diag.Pos{}
+		bosh.CarryOver, bosh.carryOverPos = map[string][]string{}, map[string]diag.Pos{}
 		for key, item := range d.pairs(node, "carry_over") {
-			what := "carry_over." + key.Value
+			label := "carry_over." + key.Value
 			var paths []string
 			if item.Kind == yaml.SequenceNode {
-				d.texts(what, &paths).decode(item)
+				d.texts(label, &paths).decode(item)
 			} else {
 				paths = make([]string, 1)
-				d.text(what, &paths[0]).decode(item)
+				d.text(label, &paths[0]).decode(item)
 			}
-			bosh.CarryOver[key.Value], bosh.carryOverAt[key.Value] = paths, d.pos(key)
+			bosh.CarryOver[key.Value], bosh.carryOverPos[key.Value] = paths, d.pos(key)
 		}
 	}}
 }
 
+// requires returns the field of the key provision.bosh.requires, which is decoded into target.
 func (d *definition) requires(target *Requires) field {
 	return d.section("requires", true, func() fields {
 		return d.keys("requires.", target, map[string]field{
 			"releases":  d.constraints("requires.releases", &target.Releases),
 			"jobs":      d.constraints("requires.jobs", &target.Jobs),
 			"stemcells": d.constraints("requires.stemcells", &target.Stemcells),
+			"no_downgrade_jobs": d.texts("requires.no_downgrade_jobs", &target.NoDowngradeJobs).
+				withDoc("Jobs whose releases must not become older than the deployed ones."),
 		})
 	}, nil)
 }
 
-func (d *definition) constraints(what string, target *[]Constraint) field {
-	return field{words: "map of texts", shape: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
-		for key, item := range d.pairs(node, what) {
+// constraints returns the field of a mapping from names to version constraints. Decoding the field appends the
+// constraints to the target, in the order of the file. An invalid constraint is reported as an error and appended all
+// the same. The parameter label is the path of the mapping for errors.
+func (d *definition) constraints(label string, target *[]Constraint) field {
+	return field{words: "map of texts", newSchema: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
+		for key, item := range d.pairs(node, label) {
 			constraint := Constraint{Name: key.Value, Pos: d.pos(item)}
-			d.text(what+"."+key.Value, &constraint.Constraint).decode(item)
+			d.text(label+"."+key.Value, &constraint.Constraint).decode(item)
 			if _, err := ParseConstraint(constraint.Constraint); err != nil && item.Kind == yaml.ScalarNode {
 				d.errorf(item, "constraint", "%s", err)
 			}
@@ -251,15 +326,20 @@ func (d *definition) constraints(what string, target *[]Constraint) field {
 	}}
 }
 
-func (d *definition) checks(what string, target *[]Check) field {
+// checks returns the field of a list of checks, which is decoded into target. The parameter label is the key of the
+// list for errors. A check without audience gets the audience Operator; an unknown audience is reported as an error and
+// stored all the same. Checks without a valid condition or message are reported as errors and are not stored.
+func (d *definition) checks(label string, target *[]Check) field {
 	keys := func(check *Check) fields {
 		return d.keys("", check, map[string]field{
-			"audience": d.text("audience", (*string)(&check.Audience)).shaped(oneOf("operator", "user")),
+			"that": d.expression("that", &check.That).
+				withDoc("The request is rejected if this is false; an empty or null result is false."),
+			"audience": d.text("audience", (*string)(&check.Audience)).withSchema(oneOf("operator", "user")),
 		})
 	}
-	return entries(d.document, what, true, target, keys, func(at places, check *Check) bool {
+	return entries(d.document, label, true, target, keys, func(mapping mappingNode, check *Check) bool {
 		if check.Audience = cmp.Or(check.Audience, Operator); check.Audience != Operator && check.Audience != User {
-			d.failf(at.at("audience"), "audience", "audience %q must be operator or user", check.Audience)
+			d.failf(mapping.posOf("audience"), "audience", "audience %q must be operator or user", check.Audience)
 		}
 		return check.That != nil && check.Message != nil
 	})

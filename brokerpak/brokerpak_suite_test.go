@@ -9,5 +9,5 @@ import (
 
 func TestBrokerpak(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "The pak format")
+	RunSpecs(t, "brokerpak")
 }

@@ -10,21 +10,24 @@ import (
 	"github.com/cppforlife/go-semi-semantic/version"
 )
 
-// Constraints is a list of conditions on a version, all of which must hold.
+// Constraints is a list of conditions. A version must meet all of them; every version meets an empty list.
 type Constraints []condition
 
+// A condition compares a version with a fixed one.
 type condition struct {
-	operator string
+	operator string // a key of acceptedResults
 	version  version.Version
 }
 
-// holding are the results of a comparison for which an operator holds.
-var holding = map[string][]int{ //nolint:gochecknoglobals // a constant table
+// acceptedResults maps each operator to the results of Version.Compare that meet the condition. The missing operator
+// "" means equality.
+var acceptedResults = map[string][]int{ //nolint:gochecknoglobals // a constant table
 	">=": {0, 1}, "<=": {-1, 0}, ">": {1}, "<": {-1}, "!=": {-1, 1}, "=": {0}, "": {0},
 }
 
-// ParseConstraint reads conditions such as ">= 4.1, < 6"; the operators are =, !=, <, <=, > and >=, = when none is given.
-// Versions are BOSH's: "1.2.3", "3421.11", "0+dev.4".
+// ParseConstraint parses conditions such as ">= 4.1, < 6". The operators are =, !=, <, <=, > and >=; a condition
+// without one means equality. Versions have the syntax of BOSH: "1.2.3", "3421.11", "0+dev.4". ParseConstraint
+// returns an error if the text is empty or does not have this form.
 func ParseConstraint(text string) (Constraints, error) {
 	var all Constraints
 	for _, part := range strings.Split(text, ",") {
@@ -35,31 +38,33 @@ func ParseConstraint(text string) (Constraints, error) {
 		operator, number := match[1], match[2]
 		parsed, err := parseVersion(number)
 		if err != nil {
-			return nil, fmt.Errorf("constraint %q names %q, which is no version", text, number)
+			return nil, fmt.Errorf("constraint %q contains %q, which is not a version", text, number)
 		}
 		all = append(all, condition{operator: operator, version: parsed})
 	}
 	return all, nil
 }
 
-// conditionForm is one condition: an operator, which may be missing, and a version.
+// conditionForm matches one condition. Its groups are the operator, which may be missing, and the version.
 var conditionForm = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
 
-// Match tells whether a version meets all conditions, compared as CompareVersions does; the error says that it is no version.
+// Match reports whether a version meets all conditions. Versions are compared as in CompareVersions. Match returns an
+// error if the text is not a BOSH version.
 func (c Constraints) Match(text string) (bool, error) {
 	parsed, err := parseVersion(text)
 	if err != nil {
 		return false, err
 	}
 	for _, condition := range c {
-		if !slices.Contains(holding[condition.operator], parsed.Compare(condition.version)) {
+		if !slices.Contains(acceptedResults[condition.operator], parsed.Compare(condition.version)) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// Example is a version that meets all conditions: the given one if it does, or if none is found.
+// Example returns a version that meets all conditions. It returns the given version if that meets them, or if no
+// other candidate does; the candidates are the versions of the conditions, those with ".1" appended, and "0".
 func (c Constraints) Example(version string) string {
 	candidates := []string{version}
 	for _, condition := range c {
@@ -74,18 +79,20 @@ func (c Constraints) Example(version string) string {
 	return version
 }
 
-// CompareVersions compares two BOSH versions: negative when a is lower than b.
+// CompareVersions compares two BOSH versions. The result is negative if a is older than b, zero if they are equal and
+// positive if a is newer. It returns an error if one of them is not a version; the result is meaningless then.
 func CompareVersions(a, b string) (int, error) {
 	va, errA := parseVersion(a)
 	vb, errB := parseVersion(b)
 	return va.Compare(vb), cmp.Or(errA, errB)
 }
 
-// parseVersion reads a BOSH version. The part after the first hyphen of a development version's number ("0.1+dev.8-fa37909") is a
-// commit and is ignored.
+// parseVersion parses a BOSH version. In a development version such as "0.1+dev.8-fa37909", the part after the hyphen
+// is a commit and is ignored. parseVersion returns an error, which quotes the text, if that is not a version. The
+// version must not be used then.
 func parseVersion(text string) (version.Version, error) {
-	base, local, found := strings.Cut(text, "+")
-	if found {
+	base, local, hasLocal := strings.Cut(text, "+")
+	if hasLocal {
 		local, _, _ = strings.Cut(local, "-")
 		base += "+" + local
 	}

@@ -28,13 +28,13 @@ var _ = DescribeTable("a version constraint", func(constraint, version string, w
 	Entry(nil, "5", "5.0.1", false),
 	Entry(nil, ">= 1.100", "1.99", false),
 	Entry(nil, ">= 1.100", "1.1000", true),
-	Entry("a development version lies between", "> 0, < 1", "0+dev.4", true),
-	Entry("a commit is no part of a version", "<= 0.1+dev.8", "0.1+dev.8-fa37909", true),
-	Entry("nor of a constraint's", ">= 0.1+dev.8-fa37909", "0.1+dev.8", true),
-	Entry("a pre-release is older", ">= 2.0", "2.0-rc.1", false),
+	Entry("orders a development version between two releases", "> 0, < 1", "0+dev.4", true),
+	Entry("ignores the commit in the version", "<= 0.1+dev.8", "0.1+dev.8-fa37909", true),
+	Entry("ignores the commit in the constraint", ">= 0.1+dev.8-fa37909", "0.1+dev.8", true),
+	Entry("considers a pre-release older than its release", ">= 2.0", "2.0-rc.1", false),
 )
 
-var _ = DescribeTable("what is no version constraint", func(constraint, message string) {
+var _ = DescribeTable("an invalid version constraint is rejected", func(constraint, message string) {
 	_, err := brokerpak.ParseConstraint(constraint)
 	Expect(err).To(MatchError(message))
 },
@@ -42,20 +42,20 @@ var _ = DescribeTable("what is no version constraint", func(constraint, message 
 	Entry(nil, ">= 1,", `constraint ">= 1," must have the form ">= 4.1, < 6"`),
 	Entry(nil, ">= 1 < 2", `constraint ">= 1 < 2" must have the form ">= 4.1, < 6"`),
 	Entry(nil, "~> 1", `constraint "~> 1" must have the form ">= 4.1, < 6"`),
-	Entry(nil, ">", `constraint ">" names ">", which is no version`),
-	Entry(nil, "=>1", `constraint "=>1" names ">1", which is no version`),
-	Entry(nil, ">= 1.x!", `constraint ">= 1.x!" names "1.x!", which is no version`),
+	Entry(nil, ">", `constraint ">" contains ">", which is not a version`),
+	Entry(nil, "=>1", `constraint "=>1" contains ">1", which is not a version`),
+	Entry(nil, ">= 1.x!", `constraint ">= 1.x!" contains "1.x!", which is not a version`),
 )
 
-var _ = It("does not match what is no version", func() {
+var _ = It("returns an error if the compared text is not a version", func() {
 	conditions, err := brokerpak.ParseConstraint("> 1")
 	Expect(err).NotTo(HaveOccurred())
 	_, err = conditions.Match("a b")
 	Expect(err).To(MatchError(`"a b" is not a version`))
 })
 
-// The first 26 rows are those of a hand-written adapter's test of its upgrade rule.
-var _ = DescribeTable("comparing versions", func(from, to string, downgrade bool) {
+// The first 26 entries are taken from the test of a hand-written adapter, which rejects downgrades.
+var _ = DescribeTable("CompareVersions detects downgrades", func(from, to string, downgrade bool) {
 	comparison, err := brokerpak.CompareVersions(to, from)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(comparison < 0).To(Equal(downgrade))
@@ -86,11 +86,11 @@ var _ = DescribeTable("comparing versions", func(from, to string, downgrade bool
 	Entry(nil, "1", "1+dev.1", false),
 	Entry(nil, "2", "1+dev.1", true),
 	Entry(nil, "latest", "latest", false),
-	Entry("commits have no order", "0.1+dev.8-fa37909", "0.1+dev.8-0000000", false),
-	Entry("commits do not count", "0.1+dev.8-fa37909", "0.1+dev.7-ffffff0", true),
+	Entry("does not order commits", "0.1+dev.8-fa37909", "0.1+dev.8-0000000", false),
+	Entry("ignores commits", "0.1+dev.8-fa37909", "0.1+dev.7-ffffff0", true),
 )
 
-var _ = DescribeTable("comparing what is no version", func(a, b string) {
+var _ = DescribeTable("CompareVersions returns an error if one of the texts is not a version", func(a, b string) {
 	_, err := brokerpak.CompareVersions(a, b)
 	Expect(err).To(MatchError(`"x y" is not a version`))
 },

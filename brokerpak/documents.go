@@ -3,32 +3,56 @@ package brokerpak
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
+	"service-adapter/brokerpak/expr"
 	"service-adapter/internal/diag"
 )
 
-// ambiguous are plain scalars that YAML 1.1 readers (the broker, the BOSH library), YAML 1.2 readers and the Director's reader
-// take for different things: y and on, octal and base-60 numbers, digit groups, exponents, dates; and numbers that JSON lacks.
+// A Document is a text of the pak with its position: a file, or a part of a definition.
+type Document expr.Source
+
+// At returns the position in the pak's file of a line and column of the text, both counted from 1. It returns the start
+// of the text if the line is 0, or if positions in the text are not known; see expr.Source.Folded.
+func (d Document) At(line, column int) diag.Pos { return expr.Source(d).At(line, column) }
+
+// AtByte returns the position in the pak's file of a byte of the text, whose offset counts from 0. It is that of the
+// start of the text if positions in the text are not known. AtByte panics if the offset is negative or greater than the
+// length of the text.
+func (d Document) AtByte(offset int) diag.Pos {
+	before := d.Text[:offset]
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return d.At(strings.Count(before, "\n")+1, column)
+}
+
+// ambiguous matches plain scalars that have different values for YAML 1.1 readers (the broker, the BOSH library),
+// YAML 1.2 readers and the Director's reader: y and on, octal and base-60 numbers, digit groups, exponents and dates.
+// It also matches numbers that JSON cannot represent.
 var ambiguous = regexp.MustCompile(
 	`^(?i:y|n|yes|no|on|off)$|^[-+]?0[0-9_,]+$|^[-+]?0o[0-7]+$|^[-+]?[0-9]+([_,][0-9]+)+(\.[0-9_,]*)?$|` +
 		`^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|` +
 		`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$|^[-+]?\.(?i:inf|nan)$`)
 
-// CheckYAML reports what is no YAML, and what readers of YAML disagree about, with its place in the pak.
+// CheckYAML returns the diagnostics of Tree, all of which are errors: that the text is not valid YAML, that a key is
+// repeated or not a scalar, or that YAML readers interpret a scalar differently. The list is empty, and not nil, if the
+// text has no such problem. Positions are those in the pak's file.
 func (d Document) CheckYAML() *diag.List {
 	_, diags := d.Tree()
 	return diags
 }
 
-// Tree parses the text, which must be exactly one YAML document, and does what CheckYAML does. The tree is the root of the document
-// with aliases and merges followed; it is nil where the text is not one document or cannot be followed, which is among the errors then.
+// Tree parses the text, which must be exactly one YAML document, and returns its root node with aliases and merge keys
+// resolved. The root is nil if the text is not exactly one valid YAML document, or if its aliases expand to an
+// excessively large tree; diags contains the reason. Scalars that YAML readers interpret differently and duplicate keys
+// are errors in diags, but the root is returned. diags is never nil, and empty if there are no errors.
 func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
-	root, second := parse(d.Text, "not valid YAML: the document is empty", func(line, column int, rule, message string) {
+	report := func(line, column int, rule, message string) {
 		diags.Errorf(d.At(line, column), rule, "%s", message)
-	})
+	}
+	root, second := parseYAML(d.Text, "not valid YAML: the document is empty", report)
 	switch {
 	case root == nil:
 		return nil, diags
@@ -40,15 +64,18 @@ func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	return root, diags
 }
 
-// isAmbiguous tells whether readers take a plain scalar for different things. Words have at most three letters, numbers begin as such.
+// isAmbiguous reports whether YAML readers interpret a plain scalar differently. The check before the regular
+// expression is for speed: ambiguous words have at most three letters, and ambiguous numbers begin like numbers.
 func isAmbiguous(text string) bool {
 	return (len(text) <= 3 || strings.IndexByte("+-.0123456789", text[0]) >= 0) && ambiguous.MatchString(text)
 }
 
+// checkScalars adds an error to diags for every ambiguous plain scalar in the tree below a node, including keys.
 func (d Document) checkScalars(node *yaml.Node, diags *diag.List) {
 	if node.Kind == yaml.ScalarNode && node.Style == 0 && isAmbiguous(node.Value) {
-		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous", "%s means different things to different YAML readers; "+
-			"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
+		diags.Errorf(d.At(node.Line, node.Column), "yaml-ambiguous",
+			"%s means different things to different YAML readers; "+
+				"write \"%s\" in quotes, or true or false, or a plain decimal number", node.Value, node.Value)
 	}
 	for _, child := range node.Content {
 		d.checkScalars(child, diags)

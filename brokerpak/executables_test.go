@@ -32,13 +32,14 @@ terraform_binaries:
 service_definitions: [service.yml]
 `
 
-// binaries are the files of the platform, of which the first is missing in some tests.
+// binaries are the files in bin/linux/amd64 of the pak. Some tests omit the first one.
 var binaries = []string{
-	"1.12.6/tofu", "1.6.0/tofu", "terraform-provider-random_v3.6.0_x5", "terraform-provider-csb_v1.0.1", "terraform-provider-csb_v1.0.10",
-	"jq-linux", "LICENSE",
+	"1.12.6/tofu", "1.6.0/tofu", "terraform-provider-random_v3.6.0_x5", "terraform-provider-csb_v1.0.1",
+	"terraform-provider-csb_v1.0.10", "jq-linux", "LICENSE",
 }
 
-// pakWithBinaries returns a directory with these files for linux/amd64; each holds its own name.
+// pakWithBinaries returns the directory of a pak with these files in bin/linux/amd64. Each file contains its own
+// name.
 func pakWithBinaries(names ...string) string {
 	GinkgoHelper()
 	dir := newPak(map[string]string{"manifest.yml": binariesManifest})
@@ -50,7 +51,20 @@ func pakWithBinaries(names ...string) string {
 
 var linux = brokerpak.Platform{OS: "linux", Arch: "amd64"}
 
+// list returns the names in a directory, hidden ones too.
+func list(dir string) []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(dir)
+	Expect(err).NotTo(HaveOccurred())
+	names := []string{}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
 var _ = Describe("the executables of a pak", func() {
+	// expectAll checks that the files of all binaries exist, with absolute paths and the right content.
 	expectAll := func(found *brokerpak.Executables) {
 		GinkgoHelper()
 		content := func(file string) string {
@@ -65,7 +79,10 @@ var _ = Describe("the executables of a pak", func() {
 		Expect(content(found.Tofu["1.6"])).To(Equal("1.6.0/tofu"))
 		Expect(found.Providers).To(HaveLen(3))
 		for i, want := range []brokerpak.ProviderFile{
-			{FQN: "registry.terraform.io/hashicorp/random", Version: "3.6.0", File: "terraform-provider-random_v3.6.0_x5"},
+			{
+				FQN: "registry.terraform.io/hashicorp/random", Version: "3.6.0",
+				File: "terraform-provider-random_v3.6.0_x5",
+			},
 			{FQN: "example.com/org/csb", Version: "1.0.1", File: "terraform-provider-csb_v1.0.1"},
 			{FQN: "example.com/org/csb", Version: "1.0.10", File: "terraform-provider-csb_v1.0.10"},
 		} {
@@ -77,7 +94,7 @@ var _ = Describe("the executables of a pak", func() {
 		Expect(content(filepath.Join(found.Path, "jq-linux"))).To(Equal("jq-linux"))
 	}
 
-	It("are used where they are in a directory", func(ctx context.Context) {
+	It("are used in place if the pak is a directory", func(ctx context.Context) {
 		dir, cache := pakWithBinaries(binaries...), GinkgoT().TempDir()
 		found, err := open(dir).Executables(ctx, linux, cache)
 		Expect(err).NotTo(HaveOccurred())
@@ -86,9 +103,10 @@ var _ = Describe("the executables of a pak", func() {
 		Expect(os.ReadDir(cache)).To(BeEmpty())
 	})
 
-	It("are unpacked from a zip, once and for the owner alone", func(ctx context.Context) {
+	It("are unpacked from a zip once, and only the owner can read them", func(ctx context.Context) {
 		cache := filepath.Join(GinkgoT().TempDir(), "cache")
-		pak := open(zipped(pakWithBinaries(binaries...), link("bin/linux/amd64/link", "/etc/passwd"), entry("bin/darwin/arm64/jq", "x")))
+		pak := open(zipped(pakWithBinaries(binaries...), link("bin/linux/amd64/link", "/etc/passwd"),
+			entry("bin/darwin/arm64/jq", "x")))
 		found, err := pak.Executables(ctx, linux, cache)
 		Expect(err).NotTo(HaveOccurred())
 		expectAll(found)
@@ -107,14 +125,79 @@ var _ = Describe("the executables of a pak", func() {
 		})).To(Succeed())
 		Expect(files).To(HaveLen(len(binaries)), "neither links nor other platforms: %v", files)
 
-		write(found.Tofu["1.12.6"], "changed")
+		write(found.Tofu["1.12.6"], "1.12.6/TOFU")
 		again, err := pak.Executables(ctx, linux, cache)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again).To(Equal(found))
-		Expect(os.ReadFile(again.Tofu["1.12.6"])).To(BeEquivalentTo("changed"), "was not unpacked again")
+		Expect(os.ReadFile(again.Tofu["1.12.6"])).To(BeEquivalentTo("1.12.6/TOFU"), "was not unpacked again")
 	})
 
-	It("of other content are unpacked beside", func(ctx context.Context) {
+	DescribeTable("are unpacked again from a zip when they are damaged",
+		func(ctx context.Context, damage func(file string) error) {
+			cache := GinkgoT().TempDir()
+			pak := open(zipped(pakWithBinaries(binaries...)))
+			for _, file := range []func(*brokerpak.Executables) string{
+				func(found *brokerpak.Executables) string { return found.Tofu["1.6"] },
+				func(found *brokerpak.Executables) string { return found.Providers[2].File },
+				func(found *brokerpak.Executables) string { return filepath.Join(found.Path, "jq-linux") },
+			} {
+				found, err := pak.Executables(ctx, linux, cache)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(damage(file(found))).To(Succeed())
+				again, err := pak.Executables(ctx, linux, cache)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(again).To(Equal(found))
+				expectAll(again)
+			}
+			Expect(list(filepath.Join(cache, "paks"))).To(HaveLen(1))
+		},
+		Entry("a file is missing", os.Remove),
+		Entry("a file is empty", func(file string) error { return os.Truncate(file, 0) }),
+		Entry("a file is cut off", func(file string) error { return os.Truncate(file, 4) }),
+		Entry("the directory of a file is missing",
+			func(file string) error { return os.RemoveAll(filepath.Dir(file)) }),
+	)
+
+	It("are repaired where only their content is damaged, and only those of a zip", func(ctx context.Context) {
+		cache, dir := GinkgoT().TempDir(), pakWithBinaries(binaries...)
+		pak := open(zipped(dir))
+		Expect(pak.RepairExecutables(ctx, linux, cache)).To(BeFalse())
+		Expect(list(cache)).To(BeEmpty(), "nothing was unpacked yet")
+		found, err := pak.Executables(ctx, linux, cache)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pak.RepairExecutables(ctx, linux, cache)).To(BeFalse())
+		for _, damage := range []string{"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "cut"} {
+			write(found.Tofu["1.12.6"], damage)
+			Expect(pak.RepairExecutables(ctx, linux, cache)).To(BeTrue())
+			expectAll(found)
+		}
+		Expect(list(filepath.Join(cache, "paks"))).To(HaveLen(1))
+		Expect(open(dir).RepairExecutables(ctx, linux, cache)).To(BeFalse())
+
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = pak.RepairExecutables(ended, linux, cache)
+		Expect(err).To(MatchError(context.Canceled))
+	})
+
+	It("are not repaired for another user", func(ctx context.Context) {
+		if os.Geteuid() != 0 {
+			Skip("only root may give a directory away")
+		}
+		cache := GinkgoT().TempDir()
+		pak := open(zipped(pakWithBinaries(binaries...)))
+		found, err := pak.Executables(ctx, linux, cache)
+		Expect(err).NotTo(HaveOccurred())
+		unpacked := filepath.Join(cache, "paks", list(filepath.Join(cache, "paks"))[0])
+		Expect(os.Chown(unpacked, 12345, 12345)).To(Succeed())
+		Expect(pak.RepairExecutables(ctx, linux, cache)).To(BeFalse())
+		write(found.Tofu["1.12.6"], "cut")
+		_, err = pak.RepairExecutables(ctx, linux, cache)
+		Expect(err).To(MatchError("the binaries in " + unpacked +
+			" are damaged: remove the directory, or repeat the command as its owner, user 12345"))
+	})
+
+	It("are unpacked to another directory if their content differs", func(ctx context.Context) {
 		cache := GinkgoT().TempDir()
 		dir := pakWithBinaries(binaries...)
 		first, err := open(zipped(dir)).Executables(ctx, linux, cache)
@@ -132,20 +215,27 @@ var _ = Describe("the executables of a pak", func() {
 		const processes = 8
 		var group sync.WaitGroup
 		results, failures := make([]*brokerpak.Executables, processes), make([]error, processes)
+		files := make([]fs.FileInfo, processes)
 		for i := range processes {
 			pak := open(name)
-			group.Go(func() { results[i], failures[i] = pak.Executables(ctx, linux, cache) })
+			group.Go(func() {
+				if results[i], failures[i] = pak.Executables(ctx, linux, cache); failures[i] == nil {
+					files[i], failures[i] = os.Stat(results[i].Tofu["1.12.6"])
+				}
+			})
 		}
 		group.Wait()
 		for i := range processes {
 			Expect(failures[i]).NotTo(HaveOccurred())
 			Expect(results[i]).To(Equal(results[0]))
+			Expect(os.SameFile(files[i], files[0])).To(BeTrue(),
+				"what one process unpacked was not replaced by another")
 		}
 		expectAll(results[0])
 		Expect(os.ReadDir(filepath.Join(cache, "paks"))).To(HaveLen(1))
 	})
 
-	It("stop being unpacked when the context ends", func() {
+	It("are not unpacked if the context has been cancelled", func() {
 		cache := GinkgoT().TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -154,45 +244,52 @@ var _ = Describe("the executables of a pak", func() {
 		Expect(os.ReadDir(filepath.Join(cache, "paks"))).To(BeEmpty())
 	})
 
-	It("prefer the OpenTofu of the version, and take the only one of older paks", func(ctx context.Context) {
+	It("include an OpenTofu outside of a version directory, as in older paks", func(ctx context.Context) {
 		found, err := open(pakWithBinaries(append(binaries[1:], "tofu")...)).Executables(ctx, linux, "")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Tofu["1.12.6"]).To(HaveSuffix("amd64/tofu"))
 		Expect(found.Tofu["1.6"]).To(HaveSuffix("amd64/1.6.0/tofu"))
 	})
 
-	It("are all named when they are missing", func(ctx context.Context) {
-		_, err := open(pakWithBinaries("terraform-provider-random_v3.6.0/tofu", "terraform-provider-csb_v1.0.10")).Executables(ctx, linux, "")
+	It("are all named in the error if they are missing", func(ctx context.Context) {
+		pak := open(pakWithBinaries("terraform-provider-random_v3.6.0/tofu", "terraform-provider-csb_v1.0.10"))
+		_, err := pak.Executables(ctx, linux, "")
 		Expect(err).To(MatchError(And(
-			ContainSubstring("lacks binaries for linux/amd64"), ContainSubstring("tofu 1.12.6: no file "), ContainSubstring("tofu 1.6: no file"),
-			ContainSubstring("amd64/terraform-provider-random_v3.6.0\n"), HaveSuffix("amd64/terraform-provider-csb_v1.0.1"),
+			ContainSubstring("lacks binaries for linux/amd64"), ContainSubstring("tofu 1.12.6: no file "),
+			ContainSubstring("tofu 1.6: no file"), ContainSubstring("amd64/terraform-provider-random_v3.6.0\n"),
+			HaveSuffix("amd64/terraform-provider-csb_v1.0.1"),
 		)))
 	})
 
-	It("must not be ambiguous", func(ctx context.Context) {
-		_, err := open(pakWithBinaries(append(binaries, "terraform-provider-random_v3.6.0_x4")...)).Executables(ctx, linux, "")
+	It("are rejected if several files match a provider", func(ctx context.Context) {
+		pak := open(pakWithBinaries(append(binaries, "terraform-provider-random_v3.6.0_x4")...))
+		_, err := pak.Executables(ctx, linux, "")
 		Expect(err).To(MatchError(ContainSubstring("several files for terraform-provider-random_v3.6.0: ")))
 	})
 
-	DescribeTable("of a platform that the pak lacks", func(ctx context.Context, platform brokerpak.Platform, asZip bool, message string) {
-		name := pakWithBinaries(binaries...)
-		if asZip {
-			name = zipped(name)
-		}
-		_, err := open(name).Executables(ctx, platform, GinkgoT().TempDir())
-		Expect(err).To(MatchError("pak " + name + message))
-	},
-		Entry("", brokerpak.Platform{OS: "linux", Arch: "arm64"}, false, " has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
-		Entry("in a zip", brokerpak.Platform{OS: "linux", Arch: "arm64"}, true, " has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
-		Entry("but names", brokerpak.Platform{OS: "darwin", Arch: "arm64"}, true,
+	DescribeTable("cause an error if the pak has none for the platform",
+		func(ctx context.Context, platform brokerpak.Platform, asZip bool, message string) {
+			name := pakWithBinaries(binaries...)
+			if asZip {
+				name = zipped(name)
+			}
+			_, err := open(name).Executables(ctx, platform, GinkgoT().TempDir())
+			Expect(err).To(MatchError("pak " + name + message))
+		},
+		Entry("in a directory", brokerpak.Platform{OS: "linux", Arch: "arm64"}, false,
+			" has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
+		Entry("in a zip", brokerpak.Platform{OS: "linux", Arch: "arm64"}, true,
+			" has no binaries for linux/arm64; it is made for linux/amd64, darwin/arm64"),
+		Entry("although the manifest lists the platform", brokerpak.Platform{OS: "darwin", Arch: "arm64"}, true,
 			" has no binaries for darwin/arm64: there is no directory bin/darwin/arm64 in it; was it built?"),
 	)
 
-	It("must be no larger than the zip says", func(ctx context.Context) {
+	It("are rejected if they are larger than the zip declares", func(ctx context.Context) {
 		name := zipped(pakWithBinaries(binaries...), func(writer *zip.Writer) {
 			const content = "large"
 			file, err := writer.CreateRaw(&zip.FileHeader{
-				Name: "bin/linux/amd64/more", Method: zip.Store, UncompressedSize64: 1, CompressedSize64: uint64(len(content)),
+				Name: "bin/linux/amd64/more", Method: zip.Store, UncompressedSize64: 1,
+				CompressedSize64: uint64(len(content)),
 			})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = file.Write([]byte(content))
@@ -204,16 +301,7 @@ var _ = Describe("the executables of a pak", func() {
 		Expect(os.ReadDir(filepath.Join(cache, "paks"))).To(BeEmpty())
 	})
 
-	It("are unpacked only as long as there is time", func(ctx context.Context) {
-		name, cache := zipped(pakWithBinaries(binaries...)), GinkgoT().TempDir()
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		_, err := open(name).Executables(ctx, linux, cache)
-		Expect(err).To(MatchError(context.Canceled))
-		Expect(os.ReadDir(filepath.Join(cache, "paks"))).To(BeEmpty())
-	})
-
-	It("must have their checksum", func(ctx context.Context) {
+	It("are rejected if they do not match their checksum", func(ctx context.Context) {
 		cache := GinkgoT().TempDir()
 		name := zipped(pakWithBinaries(binaries[1:]...), func(writer *zip.Writer) {
 			file, err := writer.CreateHeader(&zip.FileHeader{Name: "bin/linux/amd64/1.12.6/tofu", Method: zip.Store})
@@ -246,8 +334,10 @@ terraform_binaries: ` + binaries}))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(got).To(Equal(version))
 },
-	Entry("is the only one", "[{name: tofu, version: 1.12.6}]", "1.12.6"),
-	Entry("is the marked one", "[{name: tofu, version: 1.9.0}, {name: tofu, version: 1.10.0, default: true}]", "1.10.0"),
-	Entry("may be a pre-release", "[{name: tofu, version: 1.10.0-rc1}, {name: tofu, version: 1.10.0, default: true}]", "1.10.0"),
-	Entry("may be missing", "[{name: terraform, version: 1.5.7}]", ""),
+	Entry("is the only OpenTofu", "[{name: tofu, version: 1.12.6}]", "1.12.6"),
+	Entry("is the OpenTofu that is marked as default",
+		"[{name: tofu, version: 1.9.0}, {name: tofu, version: 1.10.0, default: true}]", "1.10.0"),
+	Entry("may follow a pre-release",
+		"[{name: tofu, version: 1.10.0-rc1}, {name: tofu, version: 1.10.0, default: true}]", "1.10.0"),
+	Entry("is required", "[{name: terraform, version: 1.5.7}]", ""),
 )

@@ -3,10 +3,11 @@ package brokerpak
 import (
 	"bytes"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
-// OpenFiles opens a pak that is no directory, for fuzzers.
+// OpenFiles opens a pak from any file system, for fuzz tests. The error is a diag.Errors if the content is invalid.
 func OpenFiles(files fs.FS) (*Pak, error) {
 	pak, diags, err := load(&Pak{Path: "pak", files: files})
 	if err != nil {
@@ -15,7 +16,7 @@ func OpenFiles(files fs.FS) (*Pak, error) {
 	return pak, diags.Err()
 }
 
-// OpenZip opens a pak from the bytes of a zip, for fuzzers.
+// OpenZip opens a pak from the bytes of a zip, for fuzz tests. The error is a diag.Errors if the content is invalid.
 func OpenZip(data []byte) (*Pak, error) {
 	archive, err := readIndex(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -28,17 +29,23 @@ func OpenZip(data []byte) (*Pak, error) {
 	return pak, diags.Err()
 }
 
-// Key documents a key that this adapter adds to the format.
+// A Key documents a key that this adapter adds to the format.
 type Key struct{ Name, Type, Meaning string }
 
-// AddedKeys returns the keys that this adapter adds to the format, by section: "provision.bosh", "provision" and "bind".
+// AddedKeys returns the keys that this adapter adds to the format, by section: "a definition", "provision.bosh",
+// "provision" and "bind".
 func AddedKeys() map[string][]Key {
 	d := &definition{document: &document{}}
+	published := func(r row) bool { return r.name != "requires_commands" }
 	return map[string][]Key{
-		"provision.bosh": documented(d.boshKeys(&Bosh{})), "provision": documented(d.provisionKeys(&Action{})), "bind": documented(d.bindKeys(&Action{})),
+		"a definition":   documented(slices.DeleteFunc(d.serviceKeys(&Service{}), published)),
+		"provision.bosh": documented(d.boshKeys(&Bosh{})),
+		"provision":      documented(d.provisionKeys(&Action{})),
+		"bind":           documented(d.bindKeys(&Action{})),
 	}
 }
 
+// documented returns the documentation of the keys of a table.
 func documented(f fields) []Key {
 	var keys []Key
 	for _, r := range f {
@@ -47,7 +54,7 @@ func documented(f fields) []Key {
 	return keys
 }
 
-// typeWords say what a value is, with the keys of the mappings in it.
+// typeWords returns the description of a value's type. For a mapping or a list of mappings it includes the keys.
 func (f field) typeWords() string {
 	if f.rows == nil {
 		return f.words

@@ -10,24 +10,28 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Stage is the time at which an expression is evaluated: each one knows what those before it know, and more.
+// A Stage is a point in time at which an expression is evaluated. Later stages can read everything that earlier
+// stages can, and more.
 type Stage int
 
-// The stages of a provision action. A bind action has the first one only.
+// The stages of a provision action. All expressions of a bind action are evaluated in the first stage.
 const (
-	Resolving Stage = iota // the inputs
-	Rendering              // the outputs of the provision template
-	Deployed               // the deployed manifest and its addresses
+	Resolving Stage = iota // the variables are resolved; expressions can read the inputs
+	Rendering              // the manifest is rendered; expressions can read the outputs of the provision template
+	Deployed               // the instance is deployed; expressions can read its manifest and its addresses
 )
 
-// Expression is an expression of an action. A rule sees the previous deployment besides.
+// An Expression is an expression of an action. Stage is the time of its evaluation. Rule means that it belongs to a
+// check, to the update block or to bind.adopt. Only rules of a provision action can read the previous deployment.
 type Expression struct {
 	*expr.Template
 	Stage Stage
 	Rule  bool
 }
 
-// Expressions returns all expressions of an action.
+// Expressions returns all expressions of an action that are evaluated: the defaults of user inputs, the values of
+// computed inputs, the conditions and messages of checks, those of provision.bosh, and bind.adopt. No Template in the
+// result is nil. The result is nil if the action has no expressions.
 func (a *Action) Expressions() []Expression {
 	var all []Expression
 	add := func(stage Stage, rule bool, templates ...*expr.Template) {
@@ -50,24 +54,26 @@ func (a *Action) Expressions() []Expression {
 	return all
 }
 
+// expressions calls add for the expressions of provision.bosh. stage and rule are the fields of Expression for the
+// templates. Some of the templates that it passes are nil.
 func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.Template)) {
 	for _, ops := range b.Ops {
 		add(Rendering, false, ops.If)
 	}
 	for _, group := range b.Groups {
-		add(Resolving, false, value.Each(group.Sizes, func(size Size) *expr.Template { return size.Template })...)
+		add(Resolving, false, value.Convert(group.Sizes, func(size Size) *expr.Template { return size.Template })...)
 	}
 	for _, name := range value.Keys(b.Configs) {
 		add(Rendering, false, b.Configs[name].If)
 	}
 	for _, secret := range b.Secrets {
 		add(Resolving, false, secret.Value)
-		add(Resolving, false, sorted(secret.Keepers)...)
+		add(Resolving, false, sortedTemplates(secret.Keepers)...)
 	}
 	for _, reference := range b.References {
 		add(Resolving, false, reference.Path)
 	}
-	add(Rendering, false, sorted(b.Labels)...)
+	add(Rendering, false, sortedTemplates(b.Labels)...)
 	for _, name := range value.Keys(b.Outputs) {
 		add(Deployed, false, b.Outputs[name].Expr)
 	}
@@ -75,17 +81,18 @@ func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.T
 	for _, check := range b.Checks {
 		add(Resolving, true, check.That, check.Message)
 	}
-	add(Rendering, true, sorted(b.Update)...)
+	add(Rendering, true, sortedTemplates(b.Update)...)
 }
 
-// sorted are expressions in the order of their names.
-func sorted(named map[string]*expr.Template) []*expr.Template {
-	return value.Each(value.Keys(named), func(name string) *expr.Template { return named[name] })
+// sortedTemplates returns the expressions of a map in the order of its sorted keys.
+func sortedTemplates(named map[string]*expr.Template) []*expr.Template {
+	return value.Convert(value.Keys(named), func(name string) *expr.Template { return named[name] })
 }
 
-// Uses tells which keys of a map variable, such as "request.context", the action's expressions read, and whether one reads it
-// in a way that needs all of them.
-func (a *Action) Uses(variable string) (keys []string, all bool) {
+// KeysRead returns the keys of a map variable, such as "request.context", that the action's expressions read. The
+// result all is true if an expression reads the whole map or computes the key, so that it may need every key. A key may
+// occur more than once. Without such expressions, keys is nil and all is false.
+func (a *Action) KeysRead(variable string) (keys []string, all bool) {
 	for _, template := range a.Expressions() {
 		for _, reference := range template.References() {
 			if key, ok := reference.KeyOf(variable); ok && key != "" {
@@ -98,9 +105,10 @@ func (a *Action) Uses(variable string) (keys []string, all bool) {
 	return keys, all
 }
 
-// BindExpressions are the expressions that a bind evaluates: those of the bind action, and the outputs of the instance.
+// BindExpressions returns the expressions that a bind evaluates: those of the bind action, and the outputs in
+// provision.bosh.
 func (s *Service) BindExpressions() []*expr.Template {
-	all := value.Each(s.Bind.Expressions(), func(e Expression) *expr.Template { return e.Template })
+	all := value.Convert(s.Bind.Expressions(), func(e Expression) *expr.Template { return e.Template })
 	if bosh := s.Provision.Bosh; bosh != nil {
 		for _, name := range value.Keys(bosh.Outputs) {
 			if template := bosh.Outputs[name].Expr; template != nil {
@@ -111,14 +119,18 @@ func (s *Service) BindExpressions() []*expr.Template {
 	return all
 }
 
-// NeedsOutputs tells where the BOSH manifest, its configs or the rules about them use an output of the provision template, of which these
-// are the names: what of, "" for nothing. What only a later call evaluates, the outputs and the dashboard, does not count.
-func (a *Action) NeedsOutputs(outputs []string) (what string, at diag.Pos) {
+// FindOutputUse finds the first use of an output of the provision template in the BOSH manifest, its configs or their
+// rules. The parameter contains the names of the outputs; those that are also names of inputs, secrets or references
+// are ignored, because ((name)) refers to these. An expression that reads instance.details is a use even if the
+// parameter is empty. The result label is the variable that uses an output, such as "((host))" or "instance.details",
+// and at is its position. If no output is used, or if the action has no provision.bosh, label is "". Outputs and
+// dashboard URL of provision.bosh do not count, because they are evaluated after the deployment.
+func (a *Action) FindOutputUse(outputs []string) (label string, at diag.Pos) {
 	if a.Bosh == nil {
 		return "", diag.Pos{}
 	}
 	bosh := *a.Bosh
-	bosh.Outputs, bosh.DashboardURL = nil, nil
+	bosh.InstanceOutputs = InstanceOutputs{}
 	manifest := *a
 	manifest.Bosh = &bosh
 	for _, template := range manifest.Expressions() {
@@ -130,40 +142,44 @@ func (a *Action) NeedsOutputs(outputs []string) (what string, at diag.Pos) {
 		if slices.Contains(a.InputNames(), name) || bosh.HasSecret(name) || bosh.HasReference(name) {
 			continue
 		}
-		if at := bosh.Mentions(name); len(at) > 0 {
-			return "((" + name + "))", at[0]
+		if positions := bosh.PositionsOf(name); len(positions) > 0 {
+			return "((" + name + "))", positions[0]
 		}
 	}
 	return "", diag.Pos{}
 }
 
-// InstanceDetails is the published name of the outputs of an instance.
+// InstanceDetails is the variable, defined by Brokerpak V1, that contains the outputs of an instance.
 const InstanceDetails = "instance.details"
 
-// StatusOutput is an output of provision templates that definitions never declare, as published: a text about the instance for users.
+// StatusOutput is an output of provision templates that contains a text about the instance for users. Brokerpak V1
+// reserves its name; definitions do not declare it.
 const StatusOutput = "status"
 
-// ReadsDetails tells whether an expression reads the outputs of the instance.
+// ReadsDetails reports whether an expression, which must not be nil, reads one or all outputs of the instance.
 func ReadsDetails(template *expr.Template) bool {
-	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool { return reads(reference, InstanceDetails) })
+	return slices.ContainsFunc(template.References(), func(reference expr.Reference) bool {
+		return readsVariable(reference, InstanceDetails)
+	})
 }
 
-// Digest identifies OpenTofu files, name → text.
+// Digest returns the SHA-256 hash, in hexadecimal, of OpenTofu files. files maps names to texts. Equal maps have equal
+// digests; that of nil differs from that of an empty map.
 func Digest(files map[string]string) string {
 	sum := sha256.Sum256(value.MustJSON(files))
 	return hex.EncodeToString(sum[:])
 }
 
-// ReadBy finds an expression that reads an input, itself or a part of it: one of the manifest, its rules and what later calls evaluate, and
-// with inputs also one of another input.
-func (a *Action) ReadBy(input string, inputs bool) (at diag.Pos, found bool) {
+// FindReader returns the position of the first expression that reads an input or a part of it, and whether there is
+// one. The defaults of user inputs and the values of computed inputs are searched only if includeInputs is true.
+func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, found bool) {
 	readers := *a
-	if !inputs {
+	if !includeInputs {
 		readers.UserInputs, readers.ComputedInputs = nil, nil
 	}
 	for _, template := range readers.Expressions() {
 		for _, reference := range template.References() {
-			if reads(reference, input) {
+			if readsVariable(reference, input) {
 				return reference.Pos, true
 			}
 		}
@@ -171,26 +187,28 @@ func (a *Action) ReadBy(input string, inputs bool) (at diag.Pos, found bool) {
 	return diag.Pos{}, false
 }
 
-// Mentions are the places of a ((variable)) of this name in the texts that are interpolated.
-func (b *Bosh) Mentions(name string) []diag.Pos {
-	var places []diag.Pos
+// PositionsOf returns the positions at which the documents of provision.bosh contain ((name)), including ((!name)) and
+// ((name.key)). It returns nil if none does.
+func (b *Bosh) PositionsOf(name string) []diag.Pos {
+	var positions []diag.Pos
 	for _, document := range b.Documents() {
-		for _, at := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
-			if document.Text[at[2]:at[3]] == name {
-				places = append(places, document.AtByte(at[0]))
+		for _, match := range templateVariable.FindAllStringSubmatchIndex(document.Text, -1) {
+			if document.Text[match[2]:match[3]] == name {
+				positions = append(positions, document.AtByte(match[0]))
 			}
 		}
 	}
-	return places
+	return positions
 }
 
-// ExpressionOf is the expression of a computed input, or of the default of a user input; nil when it is a literal.
+// ExpressionOf returns the expression of a computed input or, if byDefault is true, of the default of a user input. It
+// returns nil if no computed input or user input, respectively, has this name, or if its value is not a string.
 func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
 	inputs := a.ComputedInputs
 	if byDefault {
 		inputs = a.UserInputs
 	}
-	if declared := find(inputs, func(v *Variable) bool { return v.Name == input }); declared != nil {
+	if declared := firstMatch(inputs, func(v *Variable) bool { return v.Name == input }); declared != nil {
 		return declared.DefaultExpr
 	}
 	return nil

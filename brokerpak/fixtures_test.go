@@ -3,6 +3,7 @@ package brokerpak_test
 import (
 	"archive/zip"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,11 +18,11 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// basePak are the files that the cases in testdata have in common.
+// basePak is a valid pak. Each case in testdata changes files of it.
 const basePak = "testdata/base"
 
-// newPak returns a directory with the files of the base pak, overlaid with those of the given directories and then with the
-// given texts. An empty text removes a file.
+// newPak creates a directory with the files of basePak, overlaid with those of the given directories and then with
+// the given texts by file name. An empty text removes the file. The directory is removed after the test.
 func newPak(texts map[string]string, overlays ...string) string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
@@ -49,13 +50,15 @@ func newPak(texts map[string]string, overlays ...string) string {
 	return dir
 }
 
+// write writes a file, and creates its directories.
 func write(name, text string) {
 	GinkgoHelper()
 	Expect(os.MkdirAll(filepath.Dir(name), 0o700)).To(Succeed())
 	Expect(os.WriteFile(name, []byte(text), 0o600)).To(Succeed())
 }
 
-// zipped packs a directory and returns the zip's name. Each change sees the writer before it is closed.
+// zipped packs a directory into a zip file and returns its name. The changes are called with the writer before it is
+// closed, so that they can add entries.
 func zipped(dir string, changes ...func(*zip.Writer)) string {
 	GinkgoHelper()
 	name := filepath.Join(GinkgoT().TempDir(), "test.brokerpak")
@@ -71,7 +74,7 @@ func zipped(dir string, changes ...func(*zip.Writer)) string {
 	return name
 }
 
-// entry adds a file to a zip.
+// entry returns a change that adds a file to a zip.
 func entry(name, text string) func(*zip.Writer) {
 	return func(writer *zip.Writer) {
 		GinkgoHelper()
@@ -82,6 +85,7 @@ func entry(name, text string) func(*zip.Writer) {
 	}
 }
 
+// open opens a valid pak and closes it after the test.
 func open(name string) *brokerpak.Pak {
 	GinkgoHelper()
 	pak, err := brokerpak.Open(name)
@@ -90,7 +94,8 @@ func open(name string) *brokerpak.Pak {
 	return pak
 }
 
-// outcome is what opening a pak gives, as text without the place of the pak: the error, or the warnings and the model.
+// outcome opens a pak and returns the result as text: the error, or the warnings and the model. The path of the pak
+// is removed from the text.
 func outcome(name string) string {
 	GinkgoHelper()
 	pak, err := brokerpak.Open(name)
@@ -103,14 +108,18 @@ func outcome(name string) string {
 	for _, warning := range pak.Warnings {
 		text.WriteString("# " + warning.String() + "\n")
 	}
-	model := map[string]any{"manifest": plain(reflect.ValueOf(pak.Manifest)), "services": plain(reflect.ValueOf(pak.Services))}
+	model := map[string]any{
+		"manifest": plain(reflect.ValueOf(pak.Manifest)),
+		"services": plain(reflect.ValueOf(pak.Services)),
+	}
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
 	Expect(encoder.Encode(model)).To(Succeed())
 	return replacer.Replace(text.String())
 }
 
-// plain turns the model into maps, lists and scalars that show all that is set, except places.
+// plain converts the model to maps, lists and scalars that contain all exported values that are set, except
+// positions. The fields of an embedded struct become fields of the outer one.
 func plain(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -125,10 +134,15 @@ func plain(v reflect.Value) any {
 		fields := map[string]any{}
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
-			isPlace := field.Type == reflect.TypeFor[diag.Pos]() || field.Name == "TemplateSources"
-			if field.IsExported() && !isPlace && !v.Field(i).IsZero() {
-				fields[field.Name] = plain(v.Field(i))
+			isPosition := field.Type == reflect.TypeFor[diag.Pos]() || field.Name == "TemplateSources"
+			if !field.IsExported() || isPosition || v.Field(i).IsZero() {
+				continue
 			}
+			if embedded, ok := plain(v.Field(i)).(map[string]any); ok && field.Anonymous {
+				maps.Copy(fields, embedded)
+				continue
+			}
+			fields[field.Name] = plain(v.Field(i))
 		}
 		return fields
 	case reflect.Map:

@@ -1,7 +1,7 @@
 package brokerpak
 
 import (
-	_ "embed" // examples
+	_ "embed" // embeds the example files
 	"maps"
 
 	"gopkg.in/yaml.v3"
@@ -9,7 +9,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// The examples have a value for each key of the files.
+// The example files have a value for every key of the format. Their values become the examples in the JSON Schemas.
 var (
 	//go:embed examples/manifest.yml
 	manifestExamples string
@@ -17,32 +17,40 @@ var (
 	definitionExamples string
 )
 
-// ManifestSchema returns the JSON Schema, draft-07, of a pak's manifest.yml.
+// ManifestSchema returns a JSON Schema (draft-07) of a pak's manifest.yml, with descriptions and examples for
+// editors.
 func ManifestSchema() map[string]any {
 	d := &document{}
-	return published("Brokerpak manifest", "The file manifest.yml of a brokerpak, Brokerpak V1.", manifestExamples,
+	return schemaDocument("Brokerpak manifest", "The file manifest.yml of a brokerpak, Brokerpak V1.", manifestExamples,
 		d.manifestKeys(&Manifest{}, &[]Path{}))
 }
 
-// DefinitionSchema returns the JSON Schema, draft-07, of a service definition.
+// DefinitionSchema returns a JSON Schema (draft-07) of a service definition, with descriptions and examples for
+// editors.
 func DefinitionSchema() map[string]any {
 	d := &definition{document: &document{}}
-	return published("Brokerpak service definition",
-		"A service definition of a brokerpak, Brokerpak V1, with the sections that this adapter adds.", definitionExamples,
-		d.serviceKeys(&Service{}))
+	return schemaDocument("Brokerpak service definition",
+		"A service definition of a brokerpak, Brokerpak V1, with the sections that this adapter adds.",
+		definitionExamples, d.serviceKeys(&Service{}))
 }
 
-func published(title, description, examples string, keys fields) schema {
-	made := keys.schema()
+// schemaDocument returns the JSON Schema of a file whose top-level mapping has the given keys. The examples are YAML
+// text with a value for each key.
+func schemaDocument(title, description, examples string, keys fields) schema {
+	document := keys.schema()
 	var example any
-	_ = yaml.Unmarshal([]byte(examples), &example) // a part of the program
-	illustrate(made, value.Normalise(example))
-	maps.Copy(made, schema{"$schema": "http://json-schema.org/draft-07/schema#", "title": title, "description": description})
-	return made
+	_ = yaml.Unmarshal([]byte(examples), &example) // cannot fail: the text is embedded in the program
+	addExamples(document, value.Normalise(example))
+	maps.Copy(document, schema{
+		"$schema": "http://json-schema.org/draft-07/schema#", "title": title, "description": description,
+	})
+	return document
 }
 
-// illustrate gives the keys of a schema, and those of the mappings below them, their values in an example.
-func illustrate(s schema, example any) {
+// addExamples sets the "examples" keyword of a schema, in place, to the given value. If the schema describes a mapping,
+// or a list of mappings, it sets the examples of the keys instead, from the mapping or from the first element of the
+// list. A key that only the schema or only the example has is ignored.
+func addExamples(s schema, example any) {
 	inner := s
 	alternatives, _ := s["anyOf"].([]any)
 	for _, alternative := range append(alternatives, s["items"]) {
@@ -60,8 +68,8 @@ func illustrate(s schema, example any) {
 	}
 	values, _ := example.(map[string]any)
 	for key, item := range values {
-		if property, known := properties[key].(schema); known {
-			illustrate(property, item)
+		if property, ok := properties[key].(schema); ok {
+			addExamples(property, item)
 		}
 	}
 }

@@ -12,28 +12,29 @@ import (
 	"service-adapter/internal/value"
 )
 
-// The tables of docs/format.md are the keys that the decoder knows. UPDATE=1 writes them.
+// The tables in docs/format.md are generated from the decoder's keys. Run the test with UPDATE=1 to write them.
 var _ = It("documents every key that this adapter adds", func() {
 	const file = "../docs/format.md"
-	written := readPage(file)
+	page := readPage(file)
 	for _, section := range value.Keys(brokerpak.AddedKeys()) {
 		begin, end := "<!-- keys of "+section+" -->\n", "<!-- end -->"
-		before, rest, found := strings.Cut(written, begin)
-		Expect(found).To(BeTrue(), begin)
-		_, after, found := strings.Cut(rest, end)
-		Expect(found).To(BeTrue(), end)
+		before, rest, ok := strings.Cut(page, begin)
+		Expect(ok).To(BeTrue(), begin)
+		_, after, ok := strings.Cut(rest, end)
+		Expect(ok).To(BeTrue(), end)
 		table := "| key | type | meaning |\n|---|---|---|\n"
 		for _, key := range brokerpak.AddedKeys()[section] {
 			table += fmt.Sprintf("| `%s` | %s | %s |\n", key.Name, key.Type, key.Meaning)
 		}
-		written = before + begin + table + end + after
+		page = before + begin + table + end + after
 	}
 	if os.Getenv("UPDATE") != "" {
-		Expect(os.WriteFile(file, []byte(written), 0o644)).To(Succeed())
+		Expect(os.WriteFile(file, []byte(page), 0o644)).To(Succeed())
 	}
-	Expect(readPage(file)).To(Equal(written))
+	Expect(readPage(file)).To(Equal(page))
 })
 
+// readPage returns the content of a file.
 func readPage(path string) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(path)

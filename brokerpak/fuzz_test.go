@@ -11,7 +11,7 @@ import (
 	"service-adapter/brokerpak"
 )
 
-// golden adds a file of every case in testdata, and returns the files of the base pak.
+// golden adds the named file of every case in testdata to the seeds, and returns the files of the base pak.
 func golden(f *testing.F, name string) fstest.MapFS {
 	f.Helper()
 	cases, err := filepath.Glob("testdata/*/*/" + name)
@@ -36,7 +36,7 @@ func golden(f *testing.F, name string) fstest.MapFS {
 	return files
 }
 
-// replaced returns the files with another text for one of them.
+// replaced returns a copy of the files with another text for one of them.
 func replaced(files fstest.MapFS, name, text string) fstest.MapFS {
 	changed := fstest.MapFS{name: {Data: []byte(text)}}
 	for other, file := range files {
@@ -47,6 +47,7 @@ func replaced(files fstest.MapFS, name, text string) fstest.MapFS {
 	return changed
 }
 
+// FuzzManifest checks that an accepted manifest has the required values, and that parsing does not panic.
 func FuzzManifest(f *testing.F) {
 	files := golden(f, "manifest.yml")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -61,6 +62,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
+// FuzzDefinition checks that an accepted definition has the required values, and that the methods of its model do not
+// panic.
 func FuzzDefinition(f *testing.F) {
 	files := golden(f, "service.yml")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -72,7 +75,7 @@ func FuzzDefinition(f *testing.F) {
 		if service.Name == "" || service.ID == "" {
 			t.Errorf("accepted %+v", service)
 		}
-		service.Bind.Uses("request.plan_properties")
+		service.Bind.KeysRead("request.plan_properties")
 		if bosh := service.Provision.Bosh; bosh != nil {
 			bosh.InstanceGroups()
 			bosh.Manifest.CheckYAML()
@@ -80,7 +83,8 @@ func FuzzDefinition(f *testing.F) {
 	})
 }
 
-// zipSeed is the zip of the base pak with more entries.
+// zipSeed returns a zip of the base pak's YAML files with further entries. An entry that is not a file of the base
+// pak contains its own name.
 func zipSeed(f *testing.F, method uint16, entries ...string) []byte {
 	f.Helper()
 	var data bytes.Buffer
@@ -104,6 +108,7 @@ func zipSeed(f *testing.F, method uint16, entries ...string) []byte {
 	return data.Bytes()
 }
 
+// FuzzOpenZip checks that opening and unpacking arbitrary bytes does not panic.
 func FuzzOpenZip(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(zipSeed(f, zip.Store))
@@ -118,8 +123,12 @@ func FuzzOpenZip(f *testing.F) {
 	})
 }
 
+// FuzzConstraint checks that parsing does not panic, and that comparing two versions in both directions gives
+// consistent results.
 func FuzzConstraint(f *testing.F) {
-	for _, seed := range [][2]string{{">= 4.1, < 6", "5"}, {"0+dev.4", "0+dev.4-abc"}, {"", ""}, {"!= a-b+c", "1..2"}, {"=", "latest"}} {
+	for _, seed := range [][2]string{
+		{">= 4.1, < 6", "5"}, {"0+dev.4", "0+dev.4-abc"}, {"", ""}, {"!= a-b+c", "1..2"}, {"=", "latest"},
+	} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, constraint, version string) {
@@ -127,10 +136,10 @@ func FuzzConstraint(f *testing.F) {
 		if err == nil {
 			_, _ = conditions.Match(version)
 		}
-		there, err := brokerpak.CompareVersions(constraint, version)
-		back, errBack := brokerpak.CompareVersions(version, constraint)
-		if (err == nil) != (errBack == nil) || there != -back {
-			t.Errorf("%q and %q: %d, %v and %d, %v", constraint, version, there, err, back, errBack)
+		forward, err := brokerpak.CompareVersions(constraint, version)
+		backward, errBackward := brokerpak.CompareVersions(version, constraint)
+		if (err == nil) != (errBackward == nil) || forward != -backward {
+			t.Errorf("%q and %q: %d, %v and %d, %v", constraint, version, forward, err, backward, errBackward)
 		}
 	})
 }

@@ -9,8 +9,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Every directory below testdata/err is a pak with faults, every one below testdata/ok a pak without: what they change in
-// testdata/base. Their want.txt holds the error, or the warnings and the model. UPDATE=1 writes it anew.
+// Each directory in testdata/err and testdata/ok contains the files that a case changes in testdata/base. The resulting
+// pak is invalid in testdata/err and valid in testdata/ok. The file want.txt of a case contains the expected error, or
+// the expected warnings and model. Run the test with UPDATE=1 to write these files.
 var _ = Describe("a pak", func() {
 	for _, kind := range []string{"err", "ok"} {
 		cases, err := filepath.Glob(filepath.Join("testdata", kind, "*"))
@@ -23,6 +24,8 @@ var _ = Describe("a pak", func() {
 	}
 })
 
+// checkGolden compares the outcome of a case with its want.txt. A valid pak must have the same outcome as a zip. The
+// parameter faulty means that the pak must be invalid.
 func checkGolden(dir string, faulty bool) {
 	GinkgoHelper()
 	pak := newPak(nil, dir)

@@ -11,16 +11,18 @@ import (
 	"service-adapter/internal/value"
 )
 
-// PackVersion is the only version of the format there is.
+// PackVersion is the version of the brokerpak format that manifests and definitions must declare. No other version
+// exists.
 const PackVersion = 1
 
-// platforms are the platforms that the format admits.
+// platforms are the OS/ARCH pairs that the format allows.
 var platforms = []string{ //nolint:gochecknoglobals // a constant table
 	"darwin/amd64", "darwin/arm64", "freebsd/386", "freebsd/amd64", "freebsd/arm", "linux/386", "linux/amd64",
 	"linux/arm", "linux/arm64", "openbsd/386", "openbsd/amd64", "solaris/amd64", "windows/386", "windows/amd64",
 }
 
-// Kind tells what the binary is, by its name.
+// Kind returns the kind of the binary, which is derived from its name: Tofu for "tofu", Provider for a name with the
+// prefix "terraform-provider-", and OtherBinary for any other name.
 func (b Binary) Kind() BinaryKind {
 	switch {
 	case b.Name == "tofu":
@@ -32,7 +34,9 @@ func (b Binary) Kind() BinaryKind {
 	}
 }
 
-// parseManifest reads manifest.yml, in which unknown keys are errors, because other brokers refuse them.
+// parseManifest parses manifest.yml and reports its errors to diags. Unknown keys are errors, because other brokers
+// reject them. The file is the name for messages. The result contains the values that could be decoded; if the text is
+// not a YAML mapping, it is the zero Manifest.
 func parseManifest(file, text string, diags *diag.List) Manifest {
 	var manifest Manifest
 	doc, root := parseDocument(file, text, diags)
@@ -40,46 +44,64 @@ func parseManifest(file, text string, diags *diag.List) Manifest {
 		return manifest
 	}
 	var upgradePath []Path
-	at := doc.mapping(root, "the manifest", true, doc.manifestKeys(&manifest, &upgradePath))
-	manifest.UpgradePath = value.Each(upgradePath, func(step Path) string { return step.Name })
+	mapping := doc.mapping(root, "the manifest", true, doc.manifestKeys(&manifest, &upgradePath))
+	manifest.UpgradePath = value.Convert(upgradePath, func(step Path) string { return step.Name })
 	if root.Kind != yaml.MappingNode {
 		return manifest
 	}
-	if at.filled("packversion") && manifest.PackVersion != PackVersion {
-		doc.failf(at.at("packversion"), "packversion", "packversion must be %d", PackVersion)
+	if mapping.nonEmpty("packversion") && manifest.PackVersion != PackVersion {
+		doc.failf(mapping.posOf("packversion"), "packversion", "packversion must be %d", PackVersion)
 	}
 	checkBinaries(manifest.Binaries, diags)
 	checkUpgradePath(upgradePath, manifest.Binaries, diags)
 	return manifest
 }
 
-// manifestKeys are the keys of manifest.yml.
+// manifestKeys returns the keys of manifest.yml. They are decoded into manifest, except terraform_upgrade_path, whose
+// steps are decoded into upgradePath to keep their positions.
 func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields {
-	some := schema{"type": "array", "minItems": 1}
+	nonEmpty := schema{"type": "array", "minItems": 1}
 	return d.keys("", manifest, map[string]field{
-		"packversion":         d.integer("packversion", &manifest.PackVersion).shaped(schema{"const": PackVersion}),
-		"platforms":           d.platforms(&manifest.Platforms).shaped(some),
-		"terraform_binaries":  d.binaries(&manifest.Binaries).shaped(some),
-		"service_definitions": d.paths("service_definitions", &manifest.Definitions).shaped(some),
-		"parameters":          entries(d, "parameters", true, &manifest.Parameters, nil, nil),
+		"packversion": d.integer("packversion", &manifest.PackVersion).withSchema(schema{"const": PackVersion}),
+		"name": d.text("name", &manifest.Name).
+			withDoc("The name of the brokerpak: lower-case letters, digits, hyphens and underscores are recommended."),
+		"version": d.text("version", &manifest.Version).
+			withDoc("The version of the brokerpak; semantic versioning is recommended."),
+		"metadata": d.textMap("metadata", &manifest.Metadata).
+			withDoc("Free information about the brokerpak, such as its authors and repository."),
+		"platforms": d.platforms(&manifest.Platforms).withSchema(nonEmpty),
+		"terraform_binaries": d.binaries(&manifest.Binaries).withSchema(nonEmpty).
+			withDoc("OpenTofu, its providers and other binaries that are bundled."),
+		"service_definitions": d.paths("service_definitions", &manifest.Definitions).withSchema(nonEmpty).
+			withDoc("The files of the service definitions, relative to the manifest."),
+		"parameters": entries(d, "parameters", true, &manifest.Parameters, nil, nil).
+			withDoc("Environment variables that operators may set for OpenTofu."),
+		"required_env_variables": d.texts("required_env_variables", &manifest.RequiredEnv).
+			withDoc("Environment variables that must be set and are passed to OpenTofu."),
 		"env_config_mapping": d.textMap("env_config_mapping", &manifest.EnvConfigMapping).
-			meaning("Environment variable to configuration key: what the expression config(\"KEY\") finds."),
+			withDoc("Environment variable to configuration key: the expression config(\"KEY\") returns the " +
+				"variable's value."),
 		"terraform_upgrade_path": d.upgradePath(upgradePath).
-			meaning("The versions of OpenTofu to step through in an upgrade, ascending. Each must be bundled."),
-		"terraform_state_provider_replacements": d.textMap("terraform_state_provider_replacements", &manifest.ProviderReplacements).
-			meaning("Old to new names of providers in the state, such as registry.terraform.io/-/random."),
+			withDoc("The versions of OpenTofu to step through in an upgrade, ascending. Each must be bundled."),
+		"terraform_state_provider_replacements": d.textMap(
+			"terraform_state_provider_replacements", &manifest.ProviderReplacements).
+			withDoc("Old to new names of providers in the state, such as registry.terraform.io/-/random."),
 	})
 }
 
+// platforms returns the field of the key platforms, which is decoded into target. A platform that the format does not
+// allow is reported as an error and stored all the same.
 func (d *document) platforms(target *[]Platform) field {
-	return entries(d, "platforms", true, target, d.platformKeys, func(at places, platform *Platform) bool {
-		if at.filled("os") && at.filled("arch") && !slices.Contains(platforms, platform.String()) {
-			d.failf(at.self, "platform", "unknown platform %q; allowed: %s", platform, strings.Join(platforms, ", "))
+	return entries(d, "platforms", true, target, d.platformKeys, func(mapping mappingNode, platform *Platform) bool {
+		if mapping.nonEmpty("os") && mapping.nonEmpty("arch") && !slices.Contains(platforms, platform.String()) {
+			d.failf(mapping.pos, "platform", "unknown platform %q; allowed: %s", platform,
+				strings.Join(platforms, ", "))
 		}
 		return true
 	})
 }
 
+// platformKeys returns the keys of an entry of platforms, which are decoded into platform.
 func (d *document) platformKeys(platform *Platform) fields {
 	var systems, architectures []any
 	for _, name := range platforms {
@@ -87,21 +109,37 @@ func (d *document) platformKeys(platform *Platform) fields {
 		systems, architectures = append(systems, system), append(architectures, architecture)
 	}
 	return d.keys("", platform, map[string]field{
-		"os":   d.text("os", &platform.OS).shaped(oneOf(systems...)),
-		"arch": d.text("arch", &platform.Arch).shaped(oneOf(append(architectures, 386)...)),
+		"os":   d.text("os", &platform.OS).withSchema(oneOf(systems...)),
+		"arch": d.text("arch", &platform.Arch).withSchema(oneOf(append(architectures, 386)...)),
 	})
 }
 
+// binaries returns the field of the key terraform_binaries, which is decoded into target. It also sets ProviderFQN of
+// providers. A provider whose name has an invalid form is reported as an error and stored with the ProviderFQN "".
 func (d *document) binaries(target *[]Binary) field {
-	return entries(d, "terraform_binaries", true, target, nil, func(at places, binary *Binary) bool {
+	keys := func(binary *Binary) fields {
+		return d.keys("", binary, map[string]field{
+			"provider": d.text("provider", &binary.Provider).
+				withDoc("The provider as [[HOSTNAME/]NAMESPACE/]TYPE; required if it is not HashiCorp's."),
+			"url_template": d.text("url_template", &binary.URLTemplate).
+				withDoc("Where the binary is fetched from: a URL or a local path with ${name}, ${version}, ${os} " +
+					"and ${arch}."),
+			"default": d.boolean("default", &binary.Default).
+				withDoc("Marks the OpenTofu that runs the templates if there are several; it must be the highest " +
+					"version."),
+		})
+	}
+	return entries(d, "terraform_binaries", true, target, keys, func(mapping mappingNode, binary *Binary) bool {
 		if binary.Kind() == Provider {
-			binary.ProviderFQN = d.providerFQN(at.at("provider"), binary.Name, binary.Provider)
+			binary.ProviderFQN = d.providerFQN(mapping.posOf("provider"), binary.Name, binary.Provider)
 		}
 		return true
 	})
 }
 
-// providerFQN derives host/namespace/type. The default host is the one that published paks were made for.
+// providerFQN returns HOST/NAMESPACE/TYPE of a provider. The parameter provider is [[HOSTNAME/]NAMESPACE/]TYPE; if it
+// is "", the type is derived from the name of the binary. The default host is Terraform's registry, because published
+// paks were written for it. If the form is wrong, providerFQN reports an error at pos and returns "".
 func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	const host, namespace = "registry.terraform.io", "hashicorp"
 	if provider == "" {
@@ -115,15 +153,17 @@ func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	return strings.Join(append([]string{host, namespace}[:3-len(parts)], parts...), "/")
 }
 
-func (d *document) paths(what string, target *[]Path) field {
+// paths returns the field of a list of files of the pak, which is decoded into target. The label is the key of the list
+// for errors. An empty entry is reported as an error and stored all the same. Null is an empty list.
+func (d *document) paths(label string, target *[]Path) field {
 	var names []string
-	f := d.texts(what, &names)
+	f := d.texts(label, &names)
 	f.decode = func(node *yaml.Node) {
-		d.sequence(node, what, func(element *yaml.Node) {
+		d.sequence(node, label, func(element *yaml.Node) {
 			file := Path{Pos: d.pos(element)}
-			d.text("an entry of "+what, &file.Name).decode(element)
+			d.text("an entry of "+label, &file.Name).decode(element)
 			if file.Name == "" {
-				d.errorf(element, "required", "an entry of %s must not be empty", what)
+				d.errorf(element, "required", "an entry of %s must not be empty", label)
 			}
 			*target = append(*target, file)
 		})
@@ -131,24 +171,29 @@ func (d *document) paths(what string, target *[]Path) field {
 	return f
 }
 
+// upgradePath returns the field of the key terraform_upgrade_path, which is decoded into target. The versions are
+// stored as Path.Name.
 func (d *document) upgradePath(target *[]Path) field {
 	keys := func(step *Path) fields {
 		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}
 	}
-	return entries(d, "terraform_upgrade_path", true, target, keys, func(at places, step *Path) bool {
-		step.Pos = at.at("version")
+	return entries(d, "terraform_upgrade_path", true, target, keys, func(mapping mappingNode, step *Path) bool {
+		step.Pos = mapping.posOf("version")
 		return true
 	})
 }
 
-// checkBinaries holds the rules between entries: versions, and which OpenTofu is the default.
+// checkBinaries adds errors to diags for versions that are invalid, an OpenTofu version that is listed twice, and an
+// OpenTofu that is missing as the default or wrongly marked as it. Such errors concern several entries, or depend on
+// the kind of the binary. A list without OpenTofu is allowed.
 func checkBinaries(binaries []Binary, diags *diag.List) {
 	var tofus, defaults []Binary
 	seen := map[string]bool{}
 	for _, binary := range binaries {
 		if binary.Kind() != OtherBinary && binary.Version != "" {
 			if _, err := version.NewVersion(binary.Version); err != nil {
-				diags.Errorf(binary.Pos, "version", "version %q of %s is not a version such as 1.2.3", binary.Version, binary.Name)
+				diags.Errorf(binary.Pos, "version", "version %q of %s is not a version such as 1.2.3", binary.Version,
+					binary.Name)
 			}
 		}
 		if binary.Kind() != Tofu {
@@ -169,13 +214,17 @@ func checkBinaries(binaries []Binary, diags *diag.List) {
 	checkDefaultTofu(tofus, defaults, diags)
 }
 
+// checkDefaultTofu adds an error to diags unless exactly one OpenTofu is marked as the default and no other has a
+// higher version. A single OpenTofu needs no mark, and neither does an empty list. The defaults are those of tofus that
+// are marked.
 func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 	if len(tofus) < 2 {
 		return
 	}
 	switch len(defaults) {
 	case 0:
-		diags.Errorf(tofus[0].Pos, "default", "there are %d versions of tofu; mark the highest with default: true", len(tofus))
+		diags.Errorf(tofus[0].Pos, "default", "there are %d versions of tofu; mark the highest with default: true",
+			len(tofus))
 	case 1:
 		highest := defaults[0]
 		for _, other := range tofus {
@@ -184,19 +233,22 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 			}
 		}
 		if highest.Version != defaults[0].Version {
-			diags.Errorf(defaults[0].Pos, "default", "the default tofu must be the highest version, which is %s", highest.Version)
+			diags.Errorf(defaults[0].Pos, "default", "the default tofu must be the highest version, which is %s",
+				highest.Version)
 		}
 	default:
 		diags.Errorf(defaults[1].Pos, "default", "only one tofu may be marked with default: true")
 	}
 }
 
-// checkUpgradePath: ascending versions, each bundled, the last one the default.
+// checkUpgradePath adds errors to diags unless the versions of the upgrade path ascend, each is a bundled OpenTofu, and
+// the last one is marked as the default, which it must be even if it is the only one. Steps without a version are
+// ignored. An empty path is allowed.
 func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	previous := "0.0.0"
 	for i, step := range path {
 		if step.Name == "" {
-			continue // reported as missing
+			continue // the decoder has reported it as missing
 		}
 		if _, err := version.NewVersion(step.Name); err != nil {
 			diags.Errorf(step.Pos, "version", "%q is not a version such as 1.2.3", step.Name)
@@ -216,7 +268,7 @@ func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	}
 }
 
-// olderThan compares two versions; what is no version is never older.
+// olderThan reports whether version a is lower than version b. It returns false if one of them is not a version.
 func olderThan(a, b string) bool {
 	va, errA := version.NewVersion(a)
 	vb, errB := version.NewVersion(b)

@@ -1,7 +1,9 @@
 package brokerpak
 
 import (
+	"path"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -9,31 +11,55 @@ import (
 	"service-adapter/internal/value"
 )
 
-// InstanceGroup is what a manifest template says about an instance group.
+// An InstanceGroup is the outline of an instance group of the manifest template or of an ops file, or of an addon. An
+// addon has neither Lifecycle nor Optional nor Sized.
 type InstanceGroup struct {
 	Name      string
 	Jobs      []string
-	Lifecycle string // "" or "service", or "errand"
-	Optional  bool   // a plan may leave it out
-	Sized     bool   // the definition sizes it, so that plans need not have it
+	Lifecycle string // "errand" for a group of errands; "" or "service" otherwise
+	Optional  bool   // listed under optional_instance_groups, so that a plan may omit it
+	Sized     bool   // the definition computes its size completely, so that a plan may omit it
+	// If is the condition of the ops file that adds the group. It is nil for a group that every manifest has.
+	If *expr.Template
 }
 
-// owners reads the instance groups or the addons of the manifest template, in its order. What is no manifest has none; whether it is one is
-// checked where it is rendered.
-func (b *Bosh) owners(key string) []InstanceGroup {
+// groupsOf returns the entries of a top-level list of the manifest template, which is "instance_groups" or "addons",
+// with their jobs. It returns nil if the template has no such list, or is not a YAML mapping; rendering reports the
+// reason. Optional and Sized are not set.
+func (b *Bosh) groupsOf(key string) []InstanceGroup {
 	var manifest map[string]any
 	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
 		return nil
 	}
-	name := func(entry map[string]any) string { return value.Text(entry["name"]) }
-	return value.Each(value.Mappings(value.Normalise(manifest[key])), func(owner map[string]any) InstanceGroup {
-		return InstanceGroup{Name: name(owner), Lifecycle: value.Text(owner["lifecycle"]), Jobs: value.Each(value.Mappings(owner["jobs"]), name)}
-	})
+	return value.Convert(value.Mappings(value.Normalise(manifest[key])), outlineOf)
 }
 
-// InstanceGroups are those of the manifest template.
+// outlineOf returns the outline of an entry of instance_groups or addons: its name, its lifecycle and its jobs.
+func outlineOf(owner map[string]any) InstanceGroup {
+	name := func(entry map[string]any) string { return value.Text(entry["name"]) }
+	jobs := value.Convert(value.Mappings(owner["jobs"]), name)
+	return InstanceGroup{Name: name(owner), Lifecycle: value.Text(owner["lifecycle"]), Jobs: jobs}
+}
+
+// InstanceGroups returns the instance groups of the manifest template, in its order, followed by those that ops files
+// add, each once. It returns nil if there are none. A template that is not a YAML mapping, and an ops file that is not
+// a list, have none.
 func (b *Bosh) InstanceGroups() []InstanceGroup {
-	groups := b.owners("instance_groups")
+	groups := b.groupsOf("instance_groups")
+	for _, ops := range b.Ops {
+		if ops.Completed {
+			continue // it is applied after the plan, which does not have its groups
+		}
+		for _, group := range addedGroups(ops.Document.Text) {
+			group.If = ops.If
+			exists := func(other InstanceGroup) bool { return other.Name == group.Name }
+			if i := slices.IndexFunc(groups, exists); i < 0 {
+				groups = append(groups, group)
+			} else if group.If == nil {
+				groups[i].If = nil
+			}
+		}
+	}
 	for i, group := range groups {
 		size := b.Group(group.Name)
 		groups[i].Optional = slices.Contains(b.OptionalInstanceGroups, group.Name)
@@ -42,71 +68,80 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	return groups
 }
 
-// HasGroupOrJob tells whether the manifest template has an instance group or a job of a name.
+// addedGroups returns the outlines of the instance groups that the operations of an ops file add or replace. Operations
+// that only change a part of a group add none.
+func addedGroups(text string) (groups []InstanceGroup) {
+	var operations []any
+	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {
+		return nil // package lint reports the reason
+	}
+	const list = "/instance_groups"
+	for _, operation := range value.Mappings(value.Normalise(operations)) {
+		target := strings.ReplaceAll(value.Text(operation["path"]), "?", "")
+		added, isGroup := operation["value"].(map[string]any)
+		switch {
+		case target == list:
+			groups = append(groups, value.Convert(value.Mappings(operation["value"]), outlineOf)...)
+		case isGroup && path.Dir(target) == list && added["name"] != nil:
+			groups = append(groups, outlineOf(added))
+		}
+	}
+	return groups
+}
+
+// HasGroupOrJob reports whether the manifest template or an ops file has an instance group, or an instance group with a
+// job, of this name. Jobs of addons do not count. A nil Bosh has none.
 func (b *Bosh) HasGroupOrJob(name string) bool {
 	return b != nil && slices.ContainsFunc(b.InstanceGroups(), func(group InstanceGroup) bool {
 		return group.Name == name || slices.Contains(group.Jobs, name)
 	})
 }
 
-// AddonJobs are the names of the jobs of the manifest template's addons.
+// AddonJobs returns the names of the jobs of the manifest template's addons, in its order and with repetitions. It
+// returns nil if there are none, or if the template is not a YAML mapping.
 func (b *Bosh) AddonJobs() []string {
-	return slices.Concat(value.Each(b.owners("addons"), func(addon InstanceGroup) []string { return addon.Jobs })...)
+	jobs := func(addon InstanceGroup) []string { return addon.Jobs }
+	return slices.Concat(value.Convert(b.groupsOf("addons"), jobs)...)
 }
 
-// Example is a value that the declaration itself gives: an example, its constant, or the first of its enum.
-func (v Variable) Example() (example any, ok bool) {
-	if listed, _ := v.Constraints["examples"].([]any); len(listed) > 0 {
-		return listed[0], true
+// JobNames returns the names of all jobs that manifests of the service may contain: those of the instance groups and
+// addons of the manifest template, and those that ops files add, whether or not their conditions are true. A name may
+// be contained several times.
+func (b *Bosh) JobNames() []string {
+	names := b.AddonJobs()
+	for _, group := range b.InstanceGroups() {
+		names = append(names, group.Jobs...)
 	}
-	if fixed, ok := v.Constraints["const"]; ok {
-		return fixed, true
+	for _, ops := range b.Ops {
+		names = append(names, addedJobs(ops.Document.Text)...)
 	}
-	if len(v.Enum) > 0 {
-		return v.Enum[0].Value, true
-	}
-	return nil, false
+	return names
 }
 
-// ConstantDefault is the default that is the same for every request, cast to the variable's type; nil for none and for one that is computed.
-// The error says why it cannot be of the type.
-func (v Variable) ConstantDefault() (any, error) {
-	if v.DefaultExpr == nil {
-		return v.Default, nil
+// addedJobs returns the names of the jobs that the operations of an ops file add or replace, alone or with an instance
+// group or an addon. Operations below the properties of a job add none.
+func addedJobs(text string) (names []string) {
+	var operations []any
+	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {
+		return nil // package lint reports the reason
 	}
-	if !v.DefaultExpr.IsLiteral() {
-		return nil, nil
-	}
-	text, err := v.DefaultExpr.Eval(nil)
-	if err != nil {
-		return nil, err
-	}
-	return expr.Cast(text, v.Type)
-}
-
-// Typical is a value for documents and checks that have no better one: an example of the declaration, else one of the variable's type,
-// such as the least number allowed or an empty list.
-func (v Variable) Typical() any {
-	if example, ok := v.Example(); ok {
-		return example
-	}
-	typ := v.Type
-	if len(v.Types) > 0 {
-		typ = v.Types[0]
-	}
-	switch typ {
-	case "integer", "number":
-		if least, ok := v.Constraints["minimum"]; ok {
-			return least
+	for _, operation := range value.Mappings(value.Normalise(operations)) {
+		target := strings.ReplaceAll(value.Text(operation["path"]), "?", "")
+		if strings.Contains(target, "/properties") {
+			continue
 		}
-		return int64(1)
-	case "boolean":
-		return false
-	case "array":
-		return []any{}
-	case "object":
-		return map[string]any{}
-	default:
-		return "example"
+		entries := value.Mappings(operation["value"])
+		if entry, isMapping := operation["value"].(map[string]any); isMapping {
+			entries = []map[string]any{entry}
+		}
+		for _, entry := range entries {
+			owner := outlineOf(entry)
+			names = append(names, owner.Jobs...)
+			isJob := path.Base(target) == "jobs" || path.Base(path.Dir(target)) == "jobs"
+			if isJob && owner.Name != "" {
+				names = append(names, owner.Name)
+			}
+		}
 	}
+	return names
 }

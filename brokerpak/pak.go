@@ -1,7 +1,12 @@
-// Package brokerpak is the pak format: Brokerpak V1 as published, with the additions of this project in the service
-// definitions. It reads a pak from a .brokerpak zip or from a directory of the same layout, without unpacking the zip.
+// Package brokerpak implements the brokerpak format: Brokerpak V1 as published, and the keys that this project adds to
+// service definitions. A brokerpak, or pak for short, is a .brokerpak zip or a directory with the same layout. It
+// contains a manifest.yml, service definitions, OpenTofu templates and executables.
 //
-// Every fault of a pak's YAML files is reported with file, line and column, and all of them at once.
+// Open parses the manifest and the definitions into a model and checks the rules of the format. It does not unpack a
+// zip; only Pak.Executables unpacks the binaries of one platform into a cache.
+//
+// An error in a YAML file of a pak is reported as a diagnostic with file, line and column. Parsing continues after an
+// error, so that one call reports all of them.
 package brokerpak
 
 import (
@@ -19,45 +24,52 @@ import (
 	"service-adapter/internal/value"
 )
 
-// manifestName is the file every pak has in its root.
+// manifestName is the name of the manifest, which every pak has in its root directory.
 const manifestName = "manifest.yml"
 
-// maxTextFile bounds the YAML and HCL files of a pak in bytes. Templates are a few kilobytes, definitions with images in them
-// some hundred; the bound keeps a crafted zip from filling the memory.
+// maxTextFile is the maximum size in bytes of a YAML or HCL file of a pak. Templates have a few kilobytes;
+// definitions with embedded images have some hundred. The limit keeps a crafted zip from exhausting the memory.
 const maxTextFile = 4 << 20
 
-// Pak is an opened brokerpak. It is read only and safe for concurrent use.
+// A Pak is an opened brokerpak. It is read-only and safe for concurrent use. The caller must close it.
 type Pak struct {
-	// Path is where the pak was opened.
+	// Path is the file or directory name that was passed to Open or Inspect.
 	Path string
 	// Manifest is the content of manifest.yml.
 	Manifest Manifest
-	// Services are the service definitions in the order of the manifest.
+	// Services are the service definitions, in the order of the manifest. A definition whose file cannot be read is
+	// missing.
 	Services []*Service
-	// Warnings are diagnostics that do not keep the pak from being used, such as unknown keys in definitions.
+	// Warnings are the diagnostics that do not prevent the use of the pak, such as unknown keys in definitions.
 	Warnings []diag.Diagnostic
 
 	files   fs.FS
-	archive *zip.Reader // nil: a directory
-	closer  io.Closer
+	archive *zip.Reader // nil if the pak is a directory
+	closer  io.Closer   // the zip file; nil if the pak is a directory
 }
 
-// Open reads the manifest and the service definitions of a pak: a directory, or a zip file, of which it reads the index and
-// those files only. The error is a diag.Errors when the files were readable and their content is wrong. Close releases it.
+// Open opens a pak, which is a directory or a zip file, and parses its manifest and service definitions. Of a zip,
+// only the central directory and these files are read.
+//
+// If the files can be read but their content is invalid, the error is a diag.Errors with every error that was
+// detected. Other errors mean that the zip or its manifest cannot be read, or that the zip is rejected as unsafe. The
+// caller must close the returned Pak, which is nil if there is an error.
 func Open(name string) (*Pak, error) {
 	pak, diags, err := Inspect(name)
 	if err != nil {
 		return nil, err
 	}
 	if err := diags.Err(); err != nil {
-		_ = pak.Close() // opened for reading: closing cannot lose anything
+		_ = pak.Close() // opened for reading, so closing it cannot lose data
 		return nil, err
 	}
 	return pak, nil
 }
 
-// Inspect is Open for those who look at a pak with faults as well: it returns what could be read, and all diagnostics, also
-// those in Pak.Warnings. An error means that the pak's files cannot be read.
+// Inspect opens a pak like Open, but also returns a pak whose files have invalid content: the part of it that could be
+// parsed, and all diagnostics, including those in Pak.Warnings. The returned error is non-nil only if the zip or its
+// manifest does not exist or cannot be read, or if the zip is rejected as unsafe; the pak and the list are nil then.
+// The caller must close the returned Pak.
 func Inspect(name string) (*Pak, *diag.List, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -72,12 +84,13 @@ func Inspect(name string) (*Pak, *diag.List, error) {
 	}
 	pak, diags, err := load(&Pak{Path: name, files: archive, archive: archive, closer: file})
 	if err != nil {
-		_ = file.Close() // opened for reading: closing cannot lose anything
+		_ = file.Close() // opened for reading, so closing it cannot lose data
 	}
 	return pak, diags, err
 }
 
-// Close releases the pak's file.
+// Close closes the zip file of the pak and returns the error of closing it. A second call returns an error. Files that
+// were obtained from the pak cannot be read afterwards. Close does nothing for a directory.
 func (p *Pak) Close() error {
 	if p.closer == nil {
 		return nil
@@ -85,10 +98,10 @@ func (p *Pak) Close() error {
 	return p.closer.Close()
 }
 
-// IsZip tells whether the pak is a zip, whose binaries must be unpacked before they can run.
+// IsZip reports whether the pak is a zip, whose binaries must be unpacked before they can be executed.
 func (p *Pak) IsZip() bool { return p.archive != nil }
 
-// Service returns the service of a name, or nil.
+// Service returns the first service with the given name, or nil if the pak has none.
 func (p *Pak) Service(name string) *Service {
 	for _, service := range p.Services {
 		if service.Name == name {
@@ -98,40 +111,46 @@ func (p *Pak) Service(name string) *Service {
 	return nil
 }
 
-// ServiceNames returns the names of the services in their order.
+// ServiceNames returns the names of the services, in the order of the manifest.
 func (p *Pak) ServiceNames() []string {
-	return value.Each(p.Services, func(s *Service) string { return s.Name })
+	return value.Convert(p.Services, func(s *Service) string { return s.Name })
 }
 
-// load reads the pak of which the files are known.
+// load parses the manifest and the service definitions of a pak whose files and Path are already set, and returns the
+// same pak with all diagnostics. It returns an error, which names the pak, only if manifest.yml cannot be read. The pak
+// is then nil and is not closed. A definition that cannot be read is reported as a diagnostic.
 func load(p *Pak) (*Pak, *diag.List, error) {
 	text, err := p.readText(manifestName)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening pak %s: %s cannot be read: %s", p.Path, manifestName, reason(err))
+		return nil, nil, fmt.Errorf("opening pak %s: %s cannot be read: %s", p.Path, manifestName, withoutPath(err))
 	}
 	diags := &diag.List{}
 	manifest := parseManifest(p.Display(manifestName), text, diags)
+	p.Manifest = manifest
 	for _, definition := range manifest.Definitions {
 		if definition.Name == "" {
-			continue // reported already
+			continue // parseManifest has reported it
 		}
 		text, err := p.readText(definition.Name)
 		if err != nil {
-			diags.Errorf(definition.Pos, "missing-file", "service definition %q cannot be read: %s", definition.Name, reason(err))
+			diags.Errorf(definition.Pos, "missing-file", "service definition %q cannot be read: %s", definition.Name,
+				withoutPath(err))
 			continue
 		}
 		p.Services = append(p.Services, parseService(p, definition.Name, text, diags))
 	}
 	checkUnique(p.Services, diags)
 	p.Warnings = slices.DeleteFunc(diags.All(), func(d diag.Diagnostic) bool { return d.Severity != diag.Warning })
-	p.Manifest = manifest
 	return p, diags, nil
 }
 
-// Files are the files of the pak, by their path in it.
+// Files returns the files of the pak as a file system, which can be used until Close. Paths are relative to the pak's
+// root directory.
 func (p *Pak) Files() fs.FS { return p.files }
 
-// readText reads a text file of the pak. The name is relative to the pak's root, "./" is tolerated, ".." is not.
+// readText returns the content of a text file of the pak. The name is relative to the pak's root and may contain "."
+// and "..", but must not lead outside of the pak. readText returns an error if it does, or if the file does not exist,
+// is not a regular file, is larger than maxTextFile or cannot be read.
 func (p *Pak) readText(name string) (string, error) {
 	clean := path.Clean(filepath.ToSlash(name))
 	if !fs.ValidPath(clean) {
@@ -142,13 +161,13 @@ func (p *Pak) readText(name string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a plain file")
+		return "", errors.New("it is not a regular file")
 	}
 	file, err := p.files.Open(clean)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // opened for reading: closing cannot lose anything
+	defer func() { _ = file.Close() }() // opened for reading, so closing it cannot lose data
 	data, err := io.ReadAll(io.LimitReader(file, maxTextFile+1))
 	if err != nil {
 		return "", err
@@ -159,7 +178,8 @@ func (p *Pak) readText(name string) (string, error) {
 	return string(data), nil
 }
 
-// Display is how a file of the pak is called in messages: "redis/redis.yml", or "redis.brokerpak!/redis.yml" in a zip.
+// Display returns the name of a file of the pak for messages: "redis/redis.yml" for a directory, or
+// "redis.brokerpak!/redis.yml" for a zip.
 func (p *Pak) Display(name string) string {
 	if p.IsZip() {
 		return p.Path + "!/" + path.Clean(filepath.ToSlash(name))
@@ -167,8 +187,9 @@ func (p *Pak) Display(name string) string {
 	return filepath.Join(p.Path, name)
 }
 
-// reason shortens an error of the file system: the path is already in the message.
-func reason(err error) string {
+// withoutPath returns the text of a file system error without operation and path, for messages that already contain the
+// path. For other errors it returns the whole text.
+func withoutPath(err error) string {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
 		return pathError.Err.Error()
@@ -176,16 +197,17 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// checkUnique reports services and plans that share a name or an id; the platform would mix them up.
+// checkUnique adds errors to diags for services with the same name or id, and for plans of any service with the same
+// id, because the platform identifies them by it. Empty names and ids are ignored; they are reported elsewhere.
 func checkUnique(services []*Service, diags *diag.List) {
 	seen := map[string]diag.Pos{}
-	unique := func(what, key string, pos diag.Pos) {
+	unique := func(label, key string, pos diag.Pos) {
 		if key == "" {
 			return
 		}
-		id := what + " " + key
+		id := label + " " + key
 		if first, ok := seen[id]; ok {
-			diags.Errorf(pos, "duplicate", "%s %q is used twice; first in %s", what, key, first)
+			diags.Errorf(pos, "duplicate", "%s %q is used twice; first in %s", label, key, first)
 			return
 		}
 		seen[id] = pos

@@ -9,7 +9,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// checkBosh holds the rules about provision.bosh that concern the whole definition.
+// checkBosh adds errors to diags for violations of the rules for provision.bosh that concern several parts of the
+// definition. It does nothing for a service without this section.
 func checkBosh(service *Service, diags *diag.List) {
 	bosh := service.Provision.Bosh
 	if bosh == nil {
@@ -23,49 +24,60 @@ func checkBosh(service *Service, diags *diag.List) {
 	checkSecrets(&service.Provision, diags)
 }
 
-// checkInputNames refuses names with a dot: ((a.b)) in a BOSH manifest is the key b of a variable a.
+// checkInputNames adds errors to diags for input names that contain a dot, because BOSH interprets ((a.b)) in a
+// manifest as the key b of a variable a.
 func checkInputNames(action *Action, diags *diag.List) {
 	for name, pos := range action.inputs() {
 		if strings.Contains(name, ".") {
-			diags.Errorf(pos, "input-name", "the name of input %q must not hold a dot: in a BOSH manifest ((%s)) is a part of ((%s))",
+			diags.Errorf(pos, "input-name",
+				"the name of input %q must not contain a dot: in a BOSH manifest ((%s)) is a part of ((%s))",
 				name, name, name[:strings.Index(name, ".")])
 		}
 	}
 }
 
-// checkPrevious keeps the variables and functions that tell about the deployment as it is to the rules and the update block. A value
-// that they decide differs between the broker's check for pending changes and the deployment itself, so that the instance would have
-// pending changes for ever.
+// checkPrevious adds errors to diags for expressions of the provision and bind actions that read the current
+// deployment, except in the checks and the update block of provision.bosh. The value of such an expression would differ
+// between the deployment and the broker's later check for pending changes, so that the instance would always have
+// pending changes.
 func checkPrevious(service *Service, diags *diag.List) {
 	isRule := func(expression Expression) bool { return expression.Rule }
-	for _, template := range slices.Concat(slices.DeleteFunc(service.Provision.Expressions(), isRule), service.Bind.Expressions()) {
-		for _, used := range Previous(template.Template) {
-			diags.Errorf(used.Pos, "previous", "%q may only be used in provision.bosh.checks and provision.bosh.update: "+
-				"here its value would differ in the broker's check for pending changes", used.Name)
+	expressions := slices.Concat(slices.DeleteFunc(service.Provision.Expressions(), isRule), service.Bind.Expressions())
+	for _, expression := range expressions {
+		for _, name := range Previous(expression.Template) {
+			diags.Errorf(name.Pos, "previous",
+				"%q may only be used in provision.bosh.checks and provision.bosh.update: "+
+					"here its value would differ in the broker's check for pending changes", name.Name)
 		}
 	}
 }
 
-// Previous are the variables and functions in an expression that tell about the deployment as it is.
+// Previous returns the variables and functions of an expression that read the current deployment: those whose names
+// begin with "previous." or "previous_plan.". The result is empty if there are none. The template must not be nil.
 func Previous(template *expr.Template) []expr.Reference {
-	calls := value.Each(template.Calls(), func(call expr.Call) expr.Reference { return expr.Reference{Name: call.Name, Pos: call.Pos} })
-	used := slices.Concat(template.References(), calls)
-	return slices.DeleteFunc(used, func(name expr.Reference) bool {
+	calls := value.Convert(template.Calls(), func(call expr.Call) expr.Reference {
+		return expr.Reference{Name: call.Name, Pos: call.Pos}
+	})
+	names := slices.Concat(template.References(), calls)
+	return slices.DeleteFunc(names, func(name expr.Reference) bool {
 		return !strings.HasPrefix(name.Name, "previous.") && !strings.HasPrefix(name.Name, "previous_plan.")
 	})
 }
 
-// UAAClient opens the names of the UAA client's fields, in expressions and in carry_over.
+// UAAClient is the prefix of the names of the UAA client's fields, in expressions and in carry_over.
 const UAAClient = "uaa_client."
 
-// checkCarryOver: each entry fills an input, a secret, a reference or a field of the UAA client from a place in a manifest.
+// checkCarryOver adds errors to diags for entries of carry_over that are not named after an input, secret, reference or
+// field of the UAA client, and for paths that are not absolute. Every name that begins with UAAClient counts as such a
+// field. The action must have a bosh section.
 func checkCarryOver(action *Action, diags *diag.List) {
-	references := value.Each(action.Bosh.References, func(r Reference) string { return r.Name })
-	known := slices.Concat(action.InputNames(), action.Bosh.secretNames(), references)
+	references := value.Convert(action.Bosh.References, func(r Reference) string { return r.Name })
+	declared := slices.Concat(action.InputNames(), action.Bosh.secretNames(), references)
 	for _, name := range value.Keys(action.Bosh.CarryOver) {
-		pos := action.Bosh.carryOverAt[name]
-		if !slices.Contains(known, name) && !strings.HasPrefix(name, UAAClient) {
-			diags.Errorf(pos, "carry-over", "carry_over.%s is neither an input nor a secret%s", name, diag.Suggest(name, known))
+		pos := action.Bosh.carryOverPos[name]
+		if !slices.Contains(declared, name) && !strings.HasPrefix(name, UAAClient) {
+			diags.Errorf(pos, "carry-over", "carry_over.%s is neither an input nor a secret%s", name,
+				diag.Suggest(name, declared))
 		}
 		for _, path := range action.Bosh.CarryOver[name] {
 			if !strings.HasPrefix(path, "/") {
@@ -75,38 +87,47 @@ func checkCarryOver(action *Action, diags *diag.List) {
 	}
 }
 
-// checkReferences: ((name)) is the reference, which would hide an input or secret of that name.
+// checkReferences adds errors to diags for references with an invalid name, or with the name of an input, secret or
+// other reference: ((name)) in the manifest would be replaced by the reference, which would hide the other. The action
+// must have a bosh section.
 func checkReferences(action *Action, diags *diag.List) {
 	taken := slices.Concat(action.InputNames(), action.Bosh.secretNames())
 	for _, reference := range action.Bosh.References {
 		switch {
 		case !secretName.MatchString(reference.Name):
-			diags.Errorf(reference.Pos, "reference-name", "reference name %q may only hold letters, digits, underscores and hyphens", reference.Name)
+			diags.Errorf(reference.Pos, "reference-name",
+				"reference name %q may only contain letters, digits, underscores and hyphens", reference.Name)
 		case slices.Contains(taken, reference.Name):
-			diags.Errorf(reference.Pos, "reference-name", "there is an input, secret or reference %q as well", reference.Name)
+			diags.Errorf(reference.Pos, "reference-name",
+				"reference name %q is also the name of an input, a secret or another reference", reference.Name)
 		}
 		taken = append(taken, reference.Name)
 	}
 }
 
-// checkPlanDefaults: only what a user may set can have a default in a plan.
+// checkPlanDefaults adds errors to diags for names in plan_defaults that are not user inputs. The action must have a
+// bosh section.
 func checkPlanDefaults(action *Action, diags *diag.List) {
-	known := Names(action.UserInputs)
+	inputs := Names(action.UserInputs)
 	for _, name := range action.Bosh.PlanDefaults {
-		if !slices.Contains(known, name) {
-			diags.Errorf(action.Bosh.Pos, "plan-default", "plan_defaults names %q, which is no user input%s", name, diag.Suggest(name, known))
+		if !slices.Contains(inputs, name) {
+			diags.Errorf(action.Bosh.Pos, "plan-default", "plan_defaults names %q, which is not a user input%s", name,
+				diag.Suggest(name, inputs))
 		}
 	}
 }
 
-// PlanOwned tells whether a plan's property decides an input, so that a user cannot set it.
+// PlanOwned reports whether a user cannot set the named input because the properties of the plan contain it, even with
+// the value nil. An input that is listed under plan_defaults is not owned by the plan.
 func (a *Action) PlanOwned(properties map[string]any, name string) bool {
 	_, set := properties[name]
 	return set && (a.Bosh == nil || !slices.Contains(a.Bosh.PlanDefaults, name))
 }
 
-// reads tells whether a reference sees the value of a variable, or a part of it. Names with dots may be keys of a map.
-func reads(reference expr.Reference, variable string) bool {
+// readsVariable reports whether a reference reads a variable, a part of it, or a map that contains it. The name of the
+// variable may contain dots, because it may be a key of a map: a reference a["b"] reads the variable a.b, and a
+// reference a or a[...] with a computed key counts as reading it.
+func readsVariable(reference expr.Reference, variable string) bool {
 	if reference.Name == variable || strings.HasPrefix(reference.Name, variable+".") {
 		return true
 	}

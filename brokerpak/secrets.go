@@ -10,16 +10,19 @@ import (
 )
 
 var (
-	// secretName is what a secret or reference may be called.
+	// secretName matches the allowed names of secrets and references.
 	secretName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$`)
-	// numberedName is the form of the names that changed values get, NAME-2; a secret of such a name could meet one.
+	// numberedName matches names such as NAME-2, which the broker's secrets get when their value changes. Definitions
+	// must not use such names, because they could collide.
 	numberedName = regexp.MustCompile(`-[0-9]+$`)
-	// templateVariable is a ((variable)) of a BOSH manifest; the group is its name.
+	// templateVariable matches a ((variable)) of a BOSH manifest. The group is its name.
 	templateVariable = regexp.MustCompile(`\(\( ?!?([-/\w]+)`)
 )
 
-// checkSecrets holds the rules about secrets that concern the whole action. An input that is a secret's value stays out of the
-// manifest and of the record in it, so nothing else may use it: it would be lost, or leak, at the next update.
+// checkSecrets adds errors to diags for violations of the rules for secrets that concern the whole action, which must
+// have a bosh section. The most important one: an input that is the value of a secret must not be used elsewhere. Its
+// value is stored neither in the manifest nor in the record, so at the next update any other use would lose it or
+// reveal it.
 func checkSecrets(action *Action, diags *diag.List) {
 	names := map[string]bool{}
 	for _, secret := range action.Bosh.Secrets {
@@ -27,13 +30,16 @@ func checkSecrets(action *Action, diags *diag.List) {
 			diags.Errorf(secret.Pos, "duplicate", "secret %q is declared twice", secret.Name)
 		}
 		names[secret.Name] = true
-		if secret.Value != nil && generates(secret.Value) {
-			diags.Errorf(secret.Pos, "secret-generated", "secret %q must not use generating functions; give it a length instead", secret.Name)
+		if secret.Value != nil && usesGenerators(secret.Value) {
+			diags.Errorf(secret.Pos, "secret-generated",
+				"secret %q must not use generating functions; give it a length instead",
+				secret.Name)
 		}
 		for _, name := range value.Keys(secret.Keepers) {
-			if generates(secret.Keepers[name]) {
-				diags.Errorf(secret.Keepers[name].Pos(), "secret-generated", "keeper %q of secret %q must not use generating functions: the secret would "+
-					"change with each request", name, secret.Name)
+			if usesGenerators(secret.Keepers[name]) {
+				diags.Errorf(secret.Keepers[name].Pos(), "secret-generated",
+					"keeper %q of secret %q must not use generating functions: "+
+						"the secret would change with each request", name, secret.Name)
 			}
 		}
 	}
@@ -46,71 +52,84 @@ func checkSecrets(action *Action, diags *diag.List) {
 	}
 }
 
-// checkSecretName: ((name)) in the manifest is the secret, which would hide an input of the same name.
+// checkSecretName adds an error to diags for a secret with the name of an input, unless the input is its value:
+// ((name)) in the manifest is replaced by the secret, so the input would be hidden.
 func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 	if secret.Name != secret.Input && slices.Contains(action.InputNames(), secret.Name) {
-		diags.Errorf(secret.Pos, "secret-name", "there is an input %q as well; the secret would hide it", secret.Name)
+		diags.Errorf(secret.Pos, "secret-name", "secret %q would hide the input with the same name", secret.Name)
 	}
 }
 
-// checkSecretParts: the UAA client's secret may only be the whole value of a secret. As a part of one it would stand in clear in
-// the record, from which the value is made again.
+// checkSecretParts adds errors to diags for a secret whose value contains the UAA client's secret together with other
+// text. The record contains the variables that are needed to compute such a value again, so the client secret would be
+// stored in it in clear text.
 func checkSecretParts(secret Secret, diags *diag.List) {
 	const clientSecret = UAAClient + "client_secret"
 	if secret.Value == nil || secret.Input != "" {
 		return
 	}
 	for _, reference := range secret.Value.References() {
-		if reads(reference, clientSecret) {
-			diags.Errorf(reference.Pos, "secret-input", "%q must be the whole value of secret %q, as in ${%s}: as a part of it, it would "+
-				"stand in clear in the manifest", clientSecret, secret.Name, clientSecret)
+		if readsVariable(reference, clientSecret) {
+			diags.Errorf(reference.Pos, "secret-input",
+				"%q must be the whole value of secret %q, as in ${%s}: a part of the "+
+					"value would be stored in clear text in the manifest", clientSecret, secret.Name, clientSecret)
 		}
 	}
 }
 
-// checkSecretInput looks for other uses of the input that is a secret's value.
+// checkSecretInput adds errors to diags for other uses of an input that is the value of a secret, in expressions and as
+// ((input)) in the manifest. It also reports such an input if its value is generated. The secret must have an Input.
+// The parameter secrets contains the names of all secrets: ((input)) refers to a secret of that name and is then
+// allowed.
 func checkSecretInput(action *Action, secret Secret, secrets map[string]bool, diags *diag.List) {
 	for _, template := range action.Expressions() {
 		for _, reference := range template.References() {
-			if template.Template != secret.Value && reads(reference, secret.Input) {
-				diags.Errorf(reference.Pos, "secret-input", "%q is the value of secret %q and may not be used elsewhere",
+			if template.Template != secret.Value && readsVariable(reference, secret.Input) {
+				diags.Errorf(reference.Pos, "secret-input",
+					"%q is the value of secret %q and may not be used elsewhere",
 					secret.Input, secret.Name)
 			}
 		}
 	}
-	generated := func(what string, inputs []Variable) {
+	generated := func(label string, inputs []Variable) {
 		for _, input := range inputs {
-			if input.Name == secret.Input && input.DefaultExpr != nil && generates(input.DefaultExpr) {
-				diags.Errorf(input.Pos, "secret-generated", "%s %q is the value of secret %q and must not use generating functions; give the "+
-					"secret a length instead", what, input.Name, secret.Name)
+			if input.Name == secret.Input && input.DefaultExpr != nil && usesGenerators(input.DefaultExpr) {
+				diags.Errorf(input.Pos, "secret-generated",
+					"%s %q is the value of secret %q and must not use generating "+
+						"functions; give the secret a length instead", label, input.Name, secret.Name)
 			}
 		}
 	}
 	generated("the default of input", action.UserInputs)
 	generated("computed input", action.ComputedInputs)
 	if secrets[secret.Input] {
-		return // ((name)) is that secret
+		return // ((input)) in the manifest refers to the secret with the name of the input
 	}
-	for _, at := range action.Bosh.Mentions(secret.Input) {
-		diags.Errorf(at, "secret-input", "input %q is the value of secret %q; write ((%s)) for it", secret.Input, secret.Name, secret.Name)
+	for _, pos := range action.Bosh.PositionsOf(secret.Input) {
+		diags.Errorf(pos, "secret-input", "input %q is the value of secret %q; write ((%s)) instead",
+			secret.Input, secret.Name, secret.Name)
 	}
 }
 
-func (b *Bosh) secretNames() []string {
-	return value.Each(b.Secrets, func(s Secret) string { return s.Name })
+// secretNames returns the names of the declared secrets, in their order.
+func (c *Credentials) secretNames() []string {
+	return value.Convert(c.Secrets, func(s Secret) string { return s.Name })
 }
 
-// Documents returns the YAML texts that are interpolated.
+// Documents returns the YAML texts whose ((variables)) are interpolated: the manifest template, the ops files and the
+// BOSH configs, sorted by type. The documents of ops files and configs are returned whatever their conditions are.
 func (b *Bosh) Documents() []Document {
-	ops := value.Each(b.Ops, func(o Conditional) Document { return o.Document })
-	configs := value.Each(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })
+	ops := value.Convert(b.Ops, func(o Conditional) Document { return o.Document })
+	configs := value.Convert(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })
 	return slices.Concat([]Document{b.Manifest}, ops, configs)
 }
 
-// generates tells whether an expression makes a new value at each evaluation.
-func generates(template *expr.Template) bool {
-	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool { return slices.Contains(Generators(), call.Name) })
+// usesGenerators reports whether an expression, which must not be nil, calls one of the Generators.
+func usesGenerators(template *expr.Template) bool {
+	return slices.ContainsFunc(template.Calls(), func(call expr.Call) bool {
+		return slices.Contains(Generators(), call.Name)
+	})
 }
 
-// Generators are the functions that give a new value at each evaluation.
+// Generators returns the names of the functions that return a new value at each evaluation.
 func Generators() []string { return []string{"rand.base64", "time.nano", "counter.next"} }

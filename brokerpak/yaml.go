@@ -13,66 +13,76 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// document decodes one YAML file node by node, so that every fault keeps its place and none hides another.
+// A document decodes one YAML file node by node. Decoding continues after an error, so that one run reports every
+// error with its position.
 type document struct {
-	file     string
-	lines    []string
-	diags    *diag.List
-	mistyped map[diag.Pos]bool // where something of the wrong type stands
+	file       string
+	lines      []string
+	diags      *diag.List
+	typeErrors map[diag.Pos]bool // the positions at which a value of the wrong type was reported
 }
 
-// places tells where a mapping and the values of its keys stand.
-type places struct {
+// A mappingNode is a decoded YAML mapping, with the nodes of those of its keys that the format defines. It answers
+// whether a key was set and at which position, for checks after decoding.
+type mappingNode struct {
 	document *document
-	self     diag.Pos
+	pos      diag.Pos // of the mapping
 	values   map[string]*yaml.Node
 }
 
-// at is the place of a key's value, or of the whole mapping when it has no such key.
-func (p places) at(key string) diag.Pos {
-	if node := p.values[key]; node != nil {
-		return p.document.pos(node)
+// posOf returns the position of the value of a key. If the mapping does not have the key, it returns the position of
+// the mapping.
+func (m mappingNode) posOf(key string) diag.Pos {
+	if node := m.values[key]; node != nil {
+		return m.document.pos(node)
 	}
-	return p.self
+	return m.pos
 }
 
-// has tells whether a key has a value other than null.
-func (p places) has(key string) bool {
-	node := p.values[key]
+// has reports whether the mapping has the key with a value other than null.
+func (m mappingNode) has(key string) bool {
+	node := m.values[key]
 	return node != nil && !yamltree.IsNull(node)
 }
 
-// filled tells whether a key has a value other than null, an empty text and an empty list.
-func (p places) filled(key string) bool {
-	node := p.values[key]
-	return p.has(key) && (node.Kind == yaml.MappingNode || node.Value != "" || len(node.Content) > 0)
+// nonEmpty reports whether the mapping has the key with a value other than null, an empty string and an empty list.
+// An empty mapping counts as a value.
+func (m mappingNode) nonEmpty(key string) bool {
+	node := m.values[key]
+	return m.has(key) && (node.Kind == yaml.MappingNode || node.Value != "" || len(node.Content) > 0)
 }
 
-// libraryPrefix is how messages of the YAML library begin. Its line is where the construct begins that is at fault, or the
-// one before it.
+// libraryPrefix matches the beginning of an error message of the YAML library. The line in it is not used, because it
+// is the line at which the faulty construct begins, or the one before.
 var libraryPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// parseDocument returns the root of the first document of a text, or nil when a diagnostic was added. Other brokers read no
-// further documents either.
+// parseDocument parses the first YAML document of a file and returns a decoder for it and the root node. The decoder is
+// never nil and reports to diags; file is the name for messages. Further documents are reported as a warning, because
+// other brokers ignore them. The root is nil if the text is empty or not valid YAML, or if its aliases expand to an
+// excessively large tree. parseDocument has then reported the reason as an error.
 func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) {
-	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, mistyped: map[diag.Pos]bool{}}
-	root, second := parse(text, "the file is empty", func(line, column int, rule, message string) {
+	doc := &document{file: file, lines: strings.Split(text, "\n"), diags: diags, typeErrors: map[diag.Pos]bool{}}
+	root, second := parseYAML(text, "the file is empty", func(line, column int, rule, message string) {
 		doc.failf(diag.Pos{File: file, Line: line, Column: column}, rule, "%s", message)
 	})
 	if root != nil && second != nil && !yamltree.IsNull(second) {
-		diags.Warnf(doc.pos(second), "yaml-documents", "the file holds more than one YAML document; only the first is read")
+		diags.Warnf(doc.pos(second), "yaml-documents",
+			"the file contains more than one YAML document; only the first is read")
 	}
 	return doc, root
 }
 
-// parse returns the root of the first document of a text, with aliases and merges followed, and that of the second one as it stands. The
-// root is nil where it cannot be followed, which is among what is reported then; empty says that there is none.
-func parse(text, empty string, report func(line, column int, rule, message string)) (root, second *yaml.Node) {
+// parseYAML returns the root of the first YAML document of a text, with aliases and merge keys resolved, and the
+// unresolved root of the second one, which is nil if the text has only one. It calls report for every error, with
+// line and column counted from 1 and 0 where they are not known. The root is nil if the text is not valid YAML, if
+// its aliases expand to an excessively large tree, or if the text is empty; the parameter empty is the message for
+// the last case.
+func parseYAML(text, empty string, report func(line, column int, rule, message string)) (root, second *yaml.Node) {
 	first, second, err := yamltree.Read(text)
 	if err != nil {
 		line, message := 0, empty
 		if !errors.Is(err, io.EOF) {
-			line, message = syntaxFault(strings.Split(text, "\n"), err)
+			line, message = syntaxError(strings.Split(text, "\n"), err)
 		}
 		report(line, 0, "yaml-syntax", message)
 		return nil, nil
@@ -87,20 +97,21 @@ func parse(text, empty string, report func(line, column int, rule, message strin
 	return root, second
 }
 
-// syntaxFault finds the line that causes an error of the YAML library: the last one of a beginning of the text that gives the
-// same error, while without this line it does not. For other errors, and in very long texts, the line is 0.
-func syntaxFault(lines []string, err error) (line int, message string) {
+// syntaxError locates a syntax error of the YAML library and returns its line and a message. The line is the last one
+// of the shortest prefix of the text that causes the same error, found by bisection. It is 0 if the error does not
+// come from the parser, or if the text is very long.
+func syntaxError(lines []string, err error) (line int, message string) {
 	prefix := libraryPrefix.FindString(err.Error())
-	const searched = 50_000 // lines; each try parses the text again
-	if prefix == "" || len(lines) > searched {
+	const maxLines = 50_000 // each step of the bisection parses the text again
+	if prefix == "" || len(lines) > maxLines {
 		return 0, "not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
 	}
 	low, high := 0, len(lines)
 	for high-low > 1 {
 		middle := (low + high) / 2
 		var root yaml.Node
-		again := yaml.NewDecoder(strings.NewReader(strings.Join(lines[:middle], "\n") + "\n")).Decode(&root)
-		if again != nil && again.Error() == err.Error() {
+		prefixErr := yaml.NewDecoder(strings.NewReader(strings.Join(lines[:middle], "\n") + "\n")).Decode(&root)
+		if prefixErr != nil && prefixErr.Error() == err.Error() {
 			high = middle
 		} else {
 			low = middle
@@ -109,38 +120,44 @@ func syntaxFault(lines []string, err error) (line int, message string) {
 	return high, "not valid YAML: " + strings.TrimPrefix(err.Error(), prefix)
 }
 
+// pos returns the position of a node in the file.
 func (d *document) pos(node *yaml.Node) diag.Pos {
 	return diag.Pos{File: d.file, Line: node.Line, Column: node.Column}
 }
 
+// errorf adds an error at the position of a node. See failf for rule and for errors that are left out.
 func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }
 
-// failf adds an error, unless it follows from another one: what has the wrong type would seem missing or wrong once more.
+// failf adds an error at a position, unless an error of the rule "type" was already reported there: a value of the
+// wrong type would otherwise also be reported as missing or invalid. rule is the name of the violated rule in the
+// diagnostic.
 func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
-	if d.mistyped[pos] {
+	if d.typeErrors[pos] {
 		return
 	}
-	d.mistyped[pos] = rule == "type"
+	d.typeErrors[pos] = rule == "type"
 	d.diags.Errorf(pos, rule, format, args...)
 }
 
-// pairs yields the keys and values of a mapping. What is no mapping is reported; null has no keys.
-func (d *document) pairs(node *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
+// pairs returns a sequence of the keys and values of a mapping. A node of any other kind has none; pairs itself reports
+// it as an error, except null. The parameter label names the node in the error.
+func (d *document) pairs(node *yaml.Node, label string) iter.Seq2[*yaml.Node, *yaml.Node] {
 	if node.Kind != yaml.MappingNode && !yamltree.IsNull(node) {
-		d.errorf(node, "type", "%s must be a mapping, not %s", what, yamltree.Kind(node))
+		d.errorf(node, "type", "%s must be a mapping, not %s", label, yamltree.Kind(node))
 	}
 	return yamltree.Pairs(node)
 }
 
-// sequence calls item for each element of a list. Null is an empty list.
-func (d *document) sequence(node *yaml.Node, what string, item func(node *yaml.Node)) {
+// sequence calls item for each element of a list. A node of any other kind is reported as an error, except null,
+// which is an empty list. The parameter label names the node in the error.
+func (d *document) sequence(node *yaml.Node, label string, item func(node *yaml.Node)) {
 	if yamltree.IsNull(node) {
 		return
 	}
 	if node.Kind != yaml.SequenceNode {
-		d.errorf(node, "type", "%s must be a list, not %s", what, yamltree.Kind(node))
+		d.errorf(node, "type", "%s must be a list, not %s", label, yamltree.Kind(node))
 		return
 	}
 	for _, element := range node.Content {

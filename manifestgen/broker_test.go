@@ -15,26 +15,27 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/odb"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 	"service-adapter/manifestgen"
 	"service-adapter/schemas"
 )
 
-// call is what one generate-manifest call has besides the instance.
+// call holds the parts of a generate-manifest call that differ from one call for the instance to the next.
 type call struct {
 	Parameters map[string]any `yaml:"parameters"`
 	Context    map[string]any `yaml:"context"`
-	// Plan is the name of the pak's plan.
+	// Plan is the name of the pak's plan. The empty string selects the current plan of the instance.
 	Plan string `yaml:"plan"`
 	UAA  map[string]any
-	// Upgrade calls have no parameters and no secrets, checks nothing at all.
+	// Upgrade is the call of an upgrade, which has no parameters and no secrets. Check is the check for pending
+	// changes, with an empty request.
 	Upgrade, Check bool `yaml:"-"`
 }
 
-// world is an operator's broker with one service instance.
+// world is the broker of an operator, with one service instance and the generator under test.
 type world struct {
 	pak       *brokerpak.Pak
 	service   *brokerpak.Service
@@ -44,7 +45,8 @@ type world struct {
 	dir       string
 }
 
-// newWorld opens a pak; its first service is deployed by the generator.
+// newWorld opens the pak in the directory and returns a world in which the instance of its first service is not
+// deployed yet.
 func newWorld(dir string) *world {
 	GinkgoHelper()
 	w := &world{generator: &manifestgen.Generator{
@@ -59,7 +61,7 @@ func newWorld(dir string) *world {
 	return w
 }
 
-// install replaces the pak by another version.
+// install replaces the pak by the one in the directory.
 func (w *world) install(dir string) {
 	GinkgoHelper()
 	pak, err := brokerpak.Open(dir)
@@ -68,15 +70,16 @@ func (w *world) install(dir string) {
 	w.pak, w.service, w.dir = pak, pak.Services[0], dir
 }
 
+// secure sets whether the broker stores secrets.
 func (w *world) secure(on bool) { w.generator.Secure = &on }
 
-// generate makes the manifest as the adapter does, from what the broker sends.
+// generate generates the manifest from what the broker sends, as the adapter does.
 func (w *world) generate(c call) (*serviceadapter.MarshalledGenerateManifest, error) {
 	GinkgoHelper()
 	return w.generator.Generate(context.Background(), w.request(c))
 }
 
-// request is what the adapter makes of a call.
+// request returns the request that the adapter builds from the call.
 func (w *world) request(c call) manifestgen.Request {
 	GinkgoHelper()
 	if c.Plan == "" {
@@ -108,6 +111,7 @@ func (w *world) request(c call) manifestgen.Request {
 	return request
 }
 
+// body returns the body of the request that the broker sends for the call.
 func (c call) body(w *world) map[string]any {
 	switch {
 	case c.Check:
@@ -115,7 +119,10 @@ func (c call) body(w *world) map[string]any {
 	case c.Upgrade:
 		return map[string]any{"context": value.Normalise(c.Context)}
 	}
-	body := map[string]any{"service_id": w.service.ID, "context": c.Context, "organization_guid": "org", "space_guid": "space"}
+	body := map[string]any{
+		"service_id": w.service.ID, "plan_id": w.service.Plan(c.Plan).ID, "context": c.Context,
+		"organization_guid": "org", "space_guid": "space",
+	}
 	if c.Parameters != nil {
 		body["parameters"] = c.Parameters
 	}
@@ -123,6 +130,7 @@ func (c call) body(w *world) map[string]any {
 	return body
 }
 
+// brokerPlan decodes and validates a plan as the SDK does.
 func brokerPlan(raw map[string]any) serviceadapter.Plan {
 	GinkgoHelper()
 	text, err := json.Marshal(raw)
@@ -133,7 +141,7 @@ func brokerPlan(raw map[string]any) serviceadapter.Plan {
 	return plan
 }
 
-// deploy does what the broker does with a result.
+// deploy stores the secrets and the manifest of a result, as the broker does.
 func (w *world) deploy(result *serviceadapter.MarshalledGenerateManifest) {
 	GinkgoHelper()
 	product, err := json.Marshal(result)
@@ -141,7 +149,7 @@ func (w *world) deploy(result *serviceadapter.MarshalledGenerateManifest) {
 	Expect(w.instance.Deploy(string(product))).To(Succeed())
 }
 
-// must generates and deploys.
+// must generates a manifest, which must succeed, and deploys it.
 func (w *world) must(c call) *serviceadapter.MarshalledGenerateManifest {
 	GinkgoHelper()
 	result, err := w.generate(c)
@@ -153,25 +161,29 @@ func (w *world) must(c call) *serviceadapter.MarshalledGenerateManifest {
 	return result
 }
 
-// updateBlock is that of the deployment, which may depend on whether the instance exists, and which the broker does not compare.
+// updateBlock matches the update block of the deployment. It may depend on whether the instance exists, and the broker
+// does not compare it.
 var updateBlock = regexp.MustCompile(`(?m)^update:\n(?:  .*\n)*`)
 
-// expectNoPendingChanges makes the broker's check; the text must be the same, too, but for the update block.
+// expectNoPendingChanges runs the broker's check for pending changes. It also expects the same text, except for the
+// update block, and no secrets to store.
 func (w *world) expectNoPendingChanges() {
 	GinkgoHelper()
 	result, err := w.generate(call{Check: true})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(odb.SameManifests(w.instance.Manifest, result.Manifest)).To(BeTrue(), result.Manifest)
-	Expect(updateBlock.ReplaceAllString(result.Manifest, "")).To(Equal(updateBlock.ReplaceAllString(w.instance.Manifest, "")))
+	Expect(updateBlock.ReplaceAllString(result.Manifest, "")).
+		To(Equal(updateBlock.ReplaceAllString(w.instance.Manifest, "")))
 	Expect(result.ODBManagedSecrets).To(BeEmpty())
 }
 
-// tree decodes the deployed manifest.
+// tree returns the deployed manifest as a tree.
 func (w *world) tree() map[string]any {
 	GinkgoHelper()
 	return decode(w.instance.Manifest)
 }
 
+// decode parses a manifest.
 func decode(text string) map[string]any {
 	GinkgoHelper()
 	var raw any
@@ -180,15 +192,17 @@ func decode(text string) map[string]any {
 	return tree
 }
 
-func recordOf(manifest string) *record.Record {
+// recordOf returns the record in a manifest, which must have one.
+func recordOf(manifest string) *record.InstanceRecord {
 	GinkgoHelper()
-	found, err := record.FromManifest(manifest)
+	stored, err := record.FromManifest(manifest)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(found).NotTo(BeNil())
-	return found
+	Expect(stored).NotTo(BeNil())
+	return stored
 }
 
-// packed writes the files of a pak into a directory. The manifest and the head of the definition are always the same.
+// packed writes the files of a pak into a new directory and returns the directory. The pak's manifest is always
+// pakManifest, and serviceHead is put in front of the service definition.
 func packed(files map[string]string) string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()

@@ -8,29 +8,32 @@ import (
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/value"
 )
 
-// complete makes the tree of a template that of the deployment: what the broker sends replaces, or is added to, what the template has.
-func complete(in *input, scope *vars.Scope, tree map[string]any) (map[string]any, error) {
-	tree["name"] = in.Deployment.DeploymentName
+// complete changes the interpolated template, in place, into the manifest of the deployment and returns it. It sets the
+// name, the releases, the stemcells, the instance groups and the update block from what the broker sends; other keys of
+// the template are kept, except empty lists of variables and addons. It returns an error if the template does not fit
+// the deployment or the plan, or if an expression of the update block fails; the template may then be partly changed.
+// See instanceGroups and fillJobs for the causes that are *fault.UserErrors.
+func complete(d *decisions, tree map[string]any) (map[string]any, error) {
+	tree["name"] = d.Deployment.DeploymentName
 	var err error
-	if tree["releases"], err = releases(tree["releases"], in.Deployment.Releases); err != nil {
+	if tree["releases"], err = releases(tree["releases"], d.Deployment.Releases); err != nil {
 		return nil, err
 	}
-	listed, alias, err := stemcells(tree["stemcells"], tree["instance_groups"], in.Deployment.Stemcells, in.before)
+	listed, alias, err := stemcells(tree["stemcells"], tree["instance_groups"], d.Deployment.Stemcells, d.previous)
 	if err != nil {
 		return nil, err
 	}
 	tree["stemcells"] = listed
-	if tree["instance_groups"], err = instanceGroups(in, tree["instance_groups"], alias); err != nil {
+	if tree["instance_groups"], err = instanceGroups(d, tree["instance_groups"], alias); err != nil {
 		return nil, err
 	}
-	scope = scope.With(previousNames(in))
-	if tree["update"], err = update(tree["update"], in.bosh.Update, in.BrokerPlan.Update, scope); err != nil {
+	scope := d.scope.With(previousNames(d.resolution))
+	if tree["update"], err = updateBlock(tree["update"], d.bosh.Update, d.BrokerPlan.Update, scope); err != nil {
 		return nil, err
 	}
 	completeUpdates(tree)
@@ -39,13 +42,15 @@ func complete(in *input, scope *vars.Scope, tree map[string]any) (map[string]any
 			delete(tree, key)
 		}
 	}
-	return tree, fillJobs("addon", tree["addons"], in.Deployment.Releases)
+	return tree, fillJobs("addon", tree["addons"], d.Deployment.Releases)
 }
 
-// releases lists the deployment's releases; further keys that the template has for one are kept.
+// releases returns the deployment's releases with their versions. The template argument is the list in the template;
+// further keys of a release there are kept, and its mappings are changed in place. Releases that only the template has
+// are dropped. It returns an error if a version is not exact.
 func releases(template any, deployed []serviceadapter.ServiceRelease) ([]any, error) {
-	names := value.Each(deployed, func(release serviceadapter.ServiceRelease) string { return release.Name })
-	all := listed(template, names)
+	names := value.Convert(deployed, func(release serviceadapter.ServiceRelease) string { return release.Name })
+	all := entriesNamed(template, names)
 	var failed []error
 	for i, entry := range value.Mappings(all) {
 		entry["version"] = deployed[i].Version
@@ -54,20 +59,22 @@ func releases(template any, deployed []serviceadapter.ServiceRelease) ([]any, er
 	return all, errors.Join(failed...)
 }
 
-// checkExact refuses versions such as latest.
-func checkExact(what, name, version string) error {
+// checkExact returns an error if the version is "latest" or ends with it, because the broker requires exact versions.
+// The kind and the name describe the release or stemcell in the error.
+func checkExact(kind, name, version string) error {
 	if strings.HasSuffix(version, "latest") {
-		return fmt.Errorf("%s %q has the version %q; the broker needs an exact version", what, name, version)
+		return fmt.Errorf("%s %q has the version %q; the broker needs an exact version", kind, name, version)
 	}
 	return nil
 }
 
-// listed makes a list of mappings with these names. What the template has besides for one of that name is kept.
-func listed(template any, names []string) []any {
-	kept := byName(template)
+// entriesNamed returns a list with one mapping for each of the names, in their order. If the template's list has a
+// mapping with that name, it is used, and changed in place. Entries of the template with other names are dropped.
+func entriesNamed(template any, names []string) []any {
+	declared := byName(template)
 	all := make([]any, len(names))
 	for i, name := range names {
-		entry := kept[name]
+		entry := declared[name]
 		if entry == nil {
 			entry = map[string]any{}
 		}
@@ -77,7 +84,9 @@ func listed(template any, names []string) []any {
 	return all
 }
 
-// byName indexes a list of mappings.
+// byName returns the mappings in a list by their key "name", without copying them. Of several with the same name it
+// returns the last; a mapping without a name has the name "". Other entries are ignored. A value that is not a list
+// gives an empty map.
 func byName(list any) map[string]map[string]any {
 	index := map[string]map[string]any{}
 	for _, entry := range value.Mappings(list) {
@@ -86,9 +95,11 @@ func byName(list any) map[string]map[string]any {
 	return index
 }
 
-// fillJobs sets the release of each job of instance groups or addons: the one of the deployment that provides it, unless the template
-// names one.
-func fillJobs(what string, owners any, releases []serviceadapter.ServiceRelease) error {
+// fillJobs sets, in place, the release of each job that names none, to the release of the deployment that provides the
+// job. The owners are instance groups or addons; the kind names them in errors. It returns an error for each job that
+// is not a mapping, and a *fault.UserError for each whose release cannot be determined; the other jobs are set
+// nevertheless.
+func fillJobs(kind string, owners any, releases []serviceadapter.ServiceRelease) error {
 	var failed []error
 	for _, owner := range value.Mappings(owners) {
 		jobs, _ := owner["jobs"].([]any)
@@ -102,28 +113,29 @@ func fillJobs(what string, owners any, releases []serviceadapter.ServiceRelease)
 				job["release"], err = releaseOf(value.Text(job["name"]), releases)
 			}
 			if err != nil {
-				failed = append(failed, fmt.Errorf("%s %s: %w", what, value.Text(owner["name"]), err))
+				failed = append(failed, fmt.Errorf("%s %s: %w", kind, value.Text(owner["name"]), err))
 			}
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// releaseOf is the release that provides a job. The user reads an error of it: as with a version that is not admitted, there is nothing
-// secret in it, and who created the instance can pass it on.
+// releaseOf returns the name of the release that provides the job. It returns a *fault.UserError if none or several do.
+// The message contains nothing secret, so the user can pass it on to the operator.
 func releaseOf(job string, releases []serviceadapter.ServiceRelease) (string, error) {
-	var found []string
+	var providers []string
 	for _, release := range releases {
 		if slices.Contains(release.Jobs, job) {
-			found = append(found, release.Name)
+			providers = append(providers, release.Name)
 		}
 	}
-	switch len(found) {
+	switch len(providers) {
 	case 1:
-		return found[0], nil
+		return providers[0], nil
 	case 0:
 		return "", fault.Operatorf("job '%s' not provided by any release of the deployment", job)
 	default:
-		return "", fault.Operatorf("job '%s' is provided by several releases of the deployment: %s", job, diag.Names(found))
+		return "", fault.Operatorf("job '%s' is provided by several releases of the deployment: %s",
+			job, diag.Names(providers))
 	}
 }

@@ -18,14 +18,17 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// order is how the keys of a manifest are written; others follow sorted, the record comes last.
+// order lists the keys of a manifest that are written first, in this order. Other keys follow in alphabetical order,
+// and the record comes last.
 var order = []string{ //nolint:gochecknoglobals // a constant table
-	"name", "alias", "os", "releases", "stemcells", "update", "instance_groups", "addons", "variables", "features", "tags",
+	"name", "alias", "os", "releases", "stemcells", "update", "instance_groups", "addons",
+	"variables", "features", "tags",
 	"release", "lifecycle", "instances", "azs", "jobs",
 }
 
-// encodeManifest writes YAML that readers of YAML 1.1 and 1.2 read alike: ambiguous strings are quoted, integers and floats
-// plain decimals, no anchors. The text is the same for the same tree.
+// encodeManifest returns the tree as YAML that YAML 1.1 and 1.2 parsers read alike: ambiguous strings are quoted,
+// numbers are plain decimals, and there are no anchors. Equal trees give equal texts. It returns an error if the YAML
+// library cannot write the tree.
 func encodeManifest(tree map[string]any) (string, error) {
 	text, err := yamltree.Encode(node(tree))
 	if err != nil {
@@ -34,35 +37,38 @@ func encodeManifest(tree map[string]any) (string, error) {
 	return string(text), nil
 }
 
+// node returns the YAML node of a value, as package value defines it. Empty mappings and lists are written as {} and
+// [].
 func node(v any) *yaml.Node {
-	made := &yaml.Node{Kind: yaml.ScalarNode}
+	result := &yaml.Node{Kind: yaml.ScalarNode}
 	switch item := v.(type) {
 	case map[string]any:
-		made.Kind, made.Tag = yaml.MappingNode, "!!map"
-		for _, key := range ordered(item) {
-			made.Content = append(made.Content, node(key), node(item[key]))
+		result.Kind, result.Tag = yaml.MappingNode, "!!map"
+		for _, key := range orderedKeys(item) {
+			result.Content = append(result.Content, node(key), node(item[key]))
 		}
 	case []any:
-		made.Kind, made.Tag = yaml.SequenceNode, "!!seq"
-		made.Content = value.Each(item, node)
+		result.Kind, result.Tag = yaml.SequenceNode, "!!seq"
+		result.Content = value.Convert(item, node)
 	case string:
-		made.Tag, made.Value, made.Style = "!!str", item, styleOf(item)
+		result.Tag, result.Value, result.Style = "!!str", item, stringStyle(item)
 	case nil:
-		made.Tag, made.Value = "!!null", "null"
+		result.Tag, result.Value = "!!null", "null"
 	case bool:
-		made.Tag, made.Value = "!!bool", strconv.FormatBool(item)
+		result.Tag, result.Value = "!!bool", strconv.FormatBool(item)
 	case float64:
-		made.Tag, made.Value = "!!float", decimal(item)
+		result.Tag, result.Value = "!!float", decimal(item)
 	default:
-		made.Tag, made.Value = "!!int", value.Text(v)
+		result.Tag, result.Value = "!!int", value.Text(v)
 	}
-	if made.Kind != yaml.ScalarNode && len(made.Content) == 0 {
-		made.Style = yaml.FlowStyle
+	if result.Kind != yaml.ScalarNode && len(result.Content) == 0 {
+		result.Style = yaml.FlowStyle
 	}
-	return made
+	return result
 }
 
-// decimal writes a float so that the Director's YAML reader takes it for one: with a point and without an exponent.
+// decimal returns the text of a finite float with a decimal point and without an exponent, so that the Director's YAML
+// parser reads it as a float.
 func decimal(f float64) string {
 	if f == math.Trunc(f) {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -70,31 +76,34 @@ func decimal(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// plainBlock matches texts of several lines that come out of a block as they went in: no space at either end, and nothing that
-// a reader or the encoder takes for a space or a line break of its own.
-// It is made where there is such a text, because its sets of characters are large.
+// plainBlock matches texts of several lines that a YAML parser reads back unchanged from a literal block: without
+// whitespace at either end, and without characters that a parser or the encoder treats as other whitespace or line
+// breaks. The expression is compiled only when it is needed, because its character classes are large.
 var plainBlock = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // a compiled expression
 	return regexp.MustCompile(`^[^\p{Z}\p{C}]((\n|[^\p{Zl}\p{Zp}\p{C}])*[^\p{Z}\p{C}])?\n?$`)
 })
 
-// beginsPlain tells whether a string begins like those that every reader takes for strings without quotes, unless they are one of the
-// words. Ruby's reader knows more numbers than others ("1,000", "1:30"), dates, and symbols (":name"); all of them begin with
-// something else.
+// beginsPlain reports whether a string begins with a character after which every YAML parser reads an unquoted scalar
+// as a string, unless it is one of the words. Ruby's parser also accepts numbers such as "1,000" and "1:30", dates, and
+// symbols (":name"); all of them begin with other characters.
 func beginsPlain(s string) bool {
 	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] == '_' || s[0] == '/' || s[0] == '(')
 }
 
-// isWord tells whether some reader takes a string for a boolean or null.
+// isWord reports whether some YAML parser reads the string as a boolean or null.
 func isWord(s string) bool {
 	const longest = len("false")
 	return len(s) <= longest && slices.ContainsFunc(words, func(word string) bool { return strings.EqualFold(word, s) })
 }
 
-var words = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"} //nolint:gochecknoglobals // a constant table
+// words are the strings that some YAML parser reads as a boolean or null, in any case.
+var words = []string{ //nolint:gochecknoglobals // a constant table
+	"y", "n", "yes", "no", "on", "off", "true", "false", "null",
+}
 
-// styleOf is a style of a string that no reader takes for another type; 0 is plain where that is possible. Texts of several lines become
-// blocks.
-func styleOf(s string) yaml.Style {
+// stringStyle returns a style in which no YAML parser reads the string as another type. The style 0 is an unquoted
+// scalar. Texts of several lines become literal blocks if plainBlock matches them.
+func stringStyle(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {
 	case lines && plainBlock().MatchString(s):
@@ -106,8 +115,8 @@ func styleOf(s string) yaml.Style {
 	}
 }
 
-// ordered returns the keys of a mapping as they are written.
-func ordered(m map[string]any) []string {
+// orderedKeys returns the keys of a mapping in the order in which they are written. See order.
+func orderedKeys(m map[string]any) []string {
 	rank := func(key string) int {
 		if key == record.Key {
 			return len(order) + 1

@@ -10,100 +10,121 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// Errands say how the errands apply-instance and destroy-instance work on an instance.
+// Errands configures the lifecycle errands apply-instance and destroy-instance, which apply and destroy the provision
+// template of an instance on a VM of its deployment.
 type Errands struct {
-	// Properties are those of their jobs. Texts may hold expressions of the instance.
+	// Properties are the properties of the errands' jobs. Texts in them may contain expressions about the instance. A
+	// plan with these errands needs a state.type other than "local" in them.
 	Properties map[string]any
-	// Limit is the property errand_limit, unless Properties have it; "" for none.
+	// Limit is the default of the property errand_limit. It is "" for none.
 	Limit string
-	// Updates and Upgrades let existing instances get the provision template and the OpenTofu of the installed pak.
-	Updates, Upgrades bool
+	// Check returns an error if the errands of an instance cannot work with these properties, whose expressions are
+	// evaluated. configKeys are the keys of `config` that the errands read. A nil Check accepts everything.
+	Check func(service string, properties map[string]any, configKeys []string) error
+	// UseInstalledTemplate lets existing instances use the provision template of the installed pak. AllowUpgrade lets
+	// them use its template and its OpenTofu version.
+	UseInstalledTemplate, AllowUpgrade bool
 }
 
-// hasErrand finds a lifecycle errand of this adapter in a list of the plan's, and adds it. The definition may have a job of that name itself.
-func (in *input) hasErrand(list []serviceadapter.Errand, name string) bool {
+// ownErrands returns the errand with this name in one of the plan's lists, as a list of one element, if the errand
+// belongs to this adapter. It belongs to the service instead if the definition has a group or job of the same name.
+// ownErrands returns nil if the list has no such errand or if the errand belongs to the service.
+func ownErrands(bosh *brokerpak.Bosh, list []serviceadapter.Errand, name string) []serviceadapter.Errand {
 	at := slices.IndexFunc(list, func(errand serviceadapter.Errand) bool { return errand.Name == name })
-	if at < 0 || in.bosh.HasGroupOrJob(name) {
-		return false
+	if at < 0 || bosh.HasGroupOrJob(name) {
+		return nil
 	}
-	in.errands = append(in.errands, list[at])
-	return true
+	return list[at : at+1]
 }
 
-// checkErrands refuses plans whose errands cannot work, and requests that need the template before them.
-func checkErrands(in *input) error {
+// checkErrands returns an error if the plan has errands of this adapter that cannot work: because of their placement,
+// the state backend, a missing counterpart or template, or because the request or the manifest needs outputs of the
+// template before the errand runs. All errors are *fault.UserErrors; except for the import of existing resources, the
+// operator must correct the plan or the configuration.
+func checkErrands(in *inputs) error {
 	if len(in.errands) == 0 {
 		return nil
 	}
 	for _, errand := range in.errands {
 		if len(errand.Instances) > 1 || len(errand.Instances) == 1 && !strings.Contains(errand.Instances[0], "/") {
-			return fault.Operatorf("the plan's lifecycle errand %q must run on exactly one instance, as in instances: [GROUP/0]", errand.Name)
+			return fault.Operatorf("the plan's lifecycle errand %q must run on exactly one instance, "+
+				"as in instances: [GROUP/0]", errand.Name)
 		}
 	}
-	if settings, _ := in.Errands.Properties["state"].(map[string]any); cmp.Or(value.Text(settings["type"]), "local") == "local" {
-		return fault.Operatorf("the plan has lifecycle errands of the service adapter, so errand_properties of its configuration must have a " +
-			"state.type that an errand's VM can reach, such as pg: what is local is gone with the VM")
+	settings, _ := in.Errands.Properties["state"].(map[string]any)
+	if cmp.Or(value.Text(settings["type"]), "local") == "local" {
+		return fault.Operatorf("the plan has lifecycle errands of the service adapter, " +
+			"so errand_properties of its configuration must have a state.type " +
+			"that an errand's VM can reach, such as pg: what is local is gone with the VM")
 	}
-	if !in.applies {
+	if !in.appliesByErrand {
 		return nil
 	}
 	if !hasTemplate(in.Service) {
-		return fault.Operatorf("the plan has the lifecycle errand %q, but the service has no provision template", record.ApplyErrand)
+		return fault.Operatorf("the plan has the lifecycle errand %q, but the service has no provision template",
+			record.ApplyErrand)
 	}
-	if !in.destroys {
-		return fault.Operatorf("the plan has %q in lifecycle_errands.post_deploy, so it must have %q in pre_delete: nothing else destroys "+
-			"what that made", record.ApplyErrand, record.DestroyErrand)
+	if !in.destroysByErrand {
+		return fault.Operatorf("the plan has %q in lifecycle_errands.post_deploy, so it must have %q in pre_delete: "+
+			"no other step destroys the resources of the instance", record.ApplyErrand, record.DestroyErrand)
 	}
-	if what, at := in.Service.Provision.NeedsOutputs(in.module.Outputs); what != "" {
-		return fault.Operatorf("the plan has the lifecycle errand %q, but the service's manifest needs the output %s of the provision template "+
-			"(%s), which an errand makes only after the deployment: take the errand from the plan", record.ApplyErrand, what, at)
+	if what, at := in.Service.Provision.FindOutputUse(in.module.Outputs); what != "" {
+		return fault.Operatorf("the plan has the lifecycle errand %q, but the service's manifest needs the output %s "+
+			"of the provision template (%s), which an errand makes only after the deployment: "+
+			"take the errand from the plan", record.ApplyErrand, what, at)
 	}
 	for _, imported := range in.Service.Provision.ImportInputs {
 		if value.Text(in.Parameters[imported.Name]) != "" {
-			return fault.Userf("parameter %q imports what exists, which plans that provision by an errand cannot do", imported.Name)
+			return fault.Userf("parameter %q imports an existing resource, "+
+				"which is not possible in a plan with the lifecycle errand %s", imported.Name, record.ApplyErrand)
 		}
 	}
 	return nil
 }
 
-// errandGroup is the plan's group for the errands of this adapter: the one of lifecycle errand that the service does not know. Nil when
-// there is none.
-func errandGroup(in *input, known []string) (*serviceadapter.InstanceGroup, error) {
+// errandGroup returns the plan's instance group for the errands of this adapter: the group with lifecycle errand whose
+// name is not in serviceGroups, the names of the service's groups. It returns nil if there is none or if the plan has
+// no errands of this adapter, and a *fault.UserError if there are several.
+func errandGroup(in *inputs, serviceGroups []string) (*serviceadapter.InstanceGroup, error) {
 	if len(in.errands) == 0 {
 		return nil, nil
 	}
-	var found *serviceadapter.InstanceGroup
+	var result *serviceadapter.InstanceGroup
 	for i := range in.BrokerPlan.InstanceGroups {
 		group := &in.BrokerPlan.InstanceGroups[i]
-		if group.Lifecycle != "errand" || slices.Contains(known, group.Name) {
+		if group.Lifecycle != "errand" || slices.Contains(serviceGroups, group.Name) {
 			continue
 		}
-		if found != nil {
-			return nil, fault.Operatorf("the plan has two instance groups of lifecycle errand that the service does not know, %q and %q; "+
-				"its errands need one", found.Name, group.Name)
+		if result != nil {
+			return nil, fault.Operatorf("the plan has two instance groups of lifecycle errand "+
+				"that the service does not know, %q and %q; its errands need one", result.Name, group.Name)
 		}
-		found = group
+		result = group
 	}
-	return found, nil
+	return result, nil
 }
 
-// placeErrands adds the group of the errands of this adapter, with the jobs that the plan does not place elsewhere.
-func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, alias string) ([]any, error) {
+// addErrandGroup returns the groups with the instance group for the errands of this adapter appended, which has the
+// jobs of the errands that the plan does not place on another instance. group is the result of errandGroup. If group is
+// nil, the groups are returned unchanged. The alias is the group's stemcell. It returns a *fault.UserError if an errand
+// needs the group and group is nil, or if no errand needs the group.
+func addErrandGroup(in *inputs, groups []any, group *serviceadapter.InstanceGroup, alias string) ([]any, error) {
 	var jobs []any
 	for _, errand := range in.errands {
 		if len(errand.Instances) > 0 {
 			continue
 		}
 		if group == nil {
-			return nil, fault.Operatorf("the plan's lifecycle errand %q has no place: give the plan an instance group with lifecycle: errand, "+
-				"or the errand instances: [GROUP/0]", errand.Name)
+			return nil, fault.Operatorf("the plan's lifecycle errand %q has no instance group: "+
+				"give the plan an instance group with lifecycle: errand, or the errand instances: [GROUP/0]",
+				errand.Name)
 		}
 		jobs = append(jobs, map[string]any{"name": errand.Name})
 	}
@@ -111,52 +132,77 @@ func placeErrands(in *input, groups []any, group *serviceadapter.InstanceGroup, 
 		return groups, nil
 	}
 	if jobs == nil {
-		return nil, fault.Operatorf("the plan has an instance group %q of lifecycle errand, but places its errands elsewhere", group.Name)
+		return nil, fault.Operatorf("the plan has an instance group %q of lifecycle errand, "+
+			"but places its errands elsewhere", group.Name)
 	}
 	entry := map[string]any{"name": group.Name, "jobs": jobs}
-	fillGroup(entry, group, alias, in.before)
+	fillGroup(entry, group, alias, in.previous)
 	return append(groups, entry), nil
 }
 
-// configureErrands gives the jobs of the errands their properties.
-func configureErrands(in *input, p *prepared, manifest map[string]any) error {
-	if len(in.errands) == 0 {
-		return nil
+// configureErrands sets, in the tree of the manifest, the properties of the jobs of this adapter's errands: those of
+// the operator, the instance ID for destroy-instance, and the intent and its secrets for apply-instance. All properties
+// that such a job has already are replaced. The tree is changed in place. Nothing changes if the plan has no such
+// errands.
+func configureErrands(d *decisions, tree map[string]any) {
+	ownProperties := map[string]map[string]any{}
+	if d.destroysByErrand {
+		ownProperties[record.DestroyErrand] = map[string]any{"instance_id": d.instanceID()}
 	}
-	properties, err := errandProperties(in, p)
-	if err != nil {
-		return err
+	if d.appliesByErrand {
+		intent, secrets := errandIntent(d)
+		ownProperties[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
 	}
-	own := map[string]map[string]any{}
-	if in.destroys {
-		own[record.DestroyErrand] = map[string]any{"instance_id": in.instanceID()}
-	}
-	if in.applies {
-		intent, secrets := intend(in, p)
-		own[record.ApplyErrand] = map[string]any{"intent": intent.Encode(), "secrets": secrets}
-	}
-	for _, group := range value.Mappings(manifest["instance_groups"]) {
+	for _, group := range value.Mappings(tree["instance_groups"]) {
 		for name, job := range byName(group["jobs"]) {
-			if own[name] != nil {
-				job["properties"] = value.Merge(value.CloneMap(properties), own[name])
+			if ownProperties[name] != nil {
+				job["properties"] = value.Merge(value.CloneMap(d.errandProperties), ownProperties[name])
 			}
 		}
 	}
-	return nil
 }
 
-// errandProperties are the operator's properties for an instance.
-func errandProperties(in *input, p *prepared) (map[string]any, error) {
+// errandProperties returns the operator's properties of the errands' jobs, with their expressions evaluated for the
+// instance, after Errands.Check accepted them. They are nil if the plan has no errands of this adapter. The check runs
+// before OpenTofu creates anything for the instance. Its keys are those that the given inputs, which the errand
+// evaluates, read from the configuration, and the environment variables that the pak requires, because errands take
+// these from the configuration as well. errandProperties returns an error if an expression cannot be parsed or
+// evaluated, and a *fault.UserError if the check fails.
+func errandProperties(r *resolution, inputs errandInputs) (map[string]any, error) {
+	if len(r.errands) == 0 {
+		return nil, nil
+	}
+	properties, err := evaluateErrandProperties(r)
+	if err != nil || r.Errands.Check == nil {
+		return properties, err
+	}
+	keys := slices.Clone(r.Pak.Manifest.RequiredEnv)
+	for _, name := range inputs.names {
+		byDefault := r.scope.Origins[name].Layer == vars.DefaultLayer
+		keys = append(keys, r.Service.Provision.ExpressionOf(name, byDefault).ConfigKeys()...)
+	}
+	if err := r.Errands.Check(r.Service.Name, properties, keys); err != nil {
+		return nil, fault.Operatorf("%v", err)
+	}
+	return properties, nil
+}
+
+// evaluateErrandProperties returns the operator's properties with their expressions evaluated for the instance, and
+// with the default of errand_limit, as a new map. The expressions may read the IDs of the request, the deployment name,
+// and credhub(NAME), which returns a reference. It returns an error if an expression cannot be parsed or evaluated.
+func evaluateErrandProperties(r *resolution) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{
 		Constants: map[string]any{
-			"request.instance_id": in.instanceID(), "request.service_id": in.ServiceID, "request.plan_id": p.record.PlanID,
-			"bosh.deployment": in.Deployment.DeploymentName,
+			"request.instance_id": r.instanceID(), "request.service_id": r.ServiceID,
+			"request.plan_id": r.identity.PlanID,
+			"bosh.deployment": r.identity.Deployment,
 		},
 		Functions: map[string]expr.Function{
-			"credhub": instance.FunctionOf(expr.String, func(name string) (any, error) { return "((" + name + "))", nil }),
+			"credhub": instance.FunctionOf(expr.String,
+				func(name string) (any, error) { return "((" + name + "))", nil }),
 		},
 	})
-	evaluated, err := value.Map(in.Errands.Properties, func(leaf any) (any, error) {
+	evaluated, err := value.Map(r.Errands.Properties, func(leaf any) (any, error) {
 		text, ok := leaf.(string)
 		if !ok || !strings.Contains(text, "${") {
 			return leaf, nil
@@ -171,73 +217,97 @@ func errandProperties(in *input, p *prepared) (map[string]any, error) {
 		return nil, fmt.Errorf("evaluating errand_properties of the configuration: %w", err)
 	}
 	properties, _ := value.Normalise(evaluated).(map[string]any)
-	if _, set := properties["errand_limit"]; !set && in.Errands.Limit != "" {
-		properties["errand_limit"] = in.Errands.Limit
+	if _, set := properties["errand_limit"]; !set && r.Errands.Limit != "" {
+		properties["errand_limit"] = r.Errands.Limit
 	}
 	return properties, nil
 }
 
-// versions say by what the errand makes the instance. What the operator does not let change stays as it was recorded; an instance that
-// no errand made yet keeps what it has.
-func versions(in *input) (record.Versions, error) {
+// errandVersions returns the versions of the pak, template and OpenTofu with which the errand builds the instance. A
+// new instance gets the installed ones. An existing one keeps its recorded versions, except those that
+// Errands.UseInstalledTemplate or Errands.AllowUpgrade replaces. An empty template or OpenTofu version means that the
+// instance keeps the one it was built with, which is not recorded if no errand has built it yet. It returns an error if
+// the pak has no default version of OpenTofu.
+func errandVersions(in *inputs) (record.Versions, error) {
 	tofu, err := in.Pak.Manifest.DefaultVersion()
 	if err != nil {
 		return record.Versions{}, err
 	}
 	installed := record.Versions{
-		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version, Template: brokerpak.Digest(in.Service.Provision.Templates), Tofu: tofu,
+		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version,
+		Template: brokerpak.Digest(in.Service.Provision.Templates), Tofu: tofu,
 	}
-	if !in.before.exists() {
+	if !in.previous.exists() {
 		return installed, nil
 	}
-	before := in.before.record
-	kept := record.Versions{Pak: cmp.Or(before.Pak, installed.Pak), PakVersion: cmp.Or(before.PakVersion, installed.PakVersion)}
-	if before.Errand != nil {
-		kept = *before.Errand
+	recorded := in.previous.record
+	current := record.Versions{
+		Pak: cmp.Or(recorded.Pak, installed.Pak), PakVersion: cmp.Or(recorded.PakVersion, installed.PakVersion),
 	}
-	wanted := kept
-	if in.Errands.Updates || in.Errands.Upgrades {
-		wanted.Template = installed.Template
+	if recorded.Errand != nil {
+		current = *recorded.Errand
 	}
-	if in.Errands.Upgrades {
-		wanted.Tofu = installed.Tofu
+	result := current
+	if in.Errands.UseInstalledTemplate || in.Errands.AllowUpgrade {
+		result.Template = installed.Template
 	}
-	if wanted != kept {
-		wanted.Pak, wanted.PakVersion = installed.Pak, installed.PakVersion
+	if in.Errands.AllowUpgrade {
+		result.Tofu = installed.Tofu
 	}
-	return wanted, nil
+	if result != current {
+		result.Pak, result.PakVersion = installed.Pak, installed.PakVersion
+	}
+	return result, nil
 }
 
-// prepareIntent finds the inputs that are for the errand to evaluate, those that are secrets, and by what it makes the instance.
-func prepareIntent(in *input, p *prepared) (err error) {
-	if p.later, err = postpone(in, p); err != nil {
-		return err
-	}
-	if p.generated, err = withValueSecrets(in, p); err != nil {
-		return err
-	}
-	p.record.Errand = &in.versions
-	return checkDerived(in, p)
+// errandDecisions are the decisions about a provision template that an errand applies.
+type errandDecisions struct {
+	// inputs are the inputs that the errand evaluates.
+	inputs errandInputs
+	// secrets are the secret inputs of the template that are not secrets of inputs.bosh already.
+	secrets []brokerpak.Secret
+	// generated is the set of inputs whose values are generated and therefore secret.
+	generated map[string]bool
 }
 
-// intend is what the errand shall make, and the values of its secrets: references, or what the manifest holds where the broker stores
-// no secrets.
-func intend(in *input, p *prepared) (record.Intent, map[string]any) {
+// decideErrand decides which inputs the errand evaluates and which further inputs become secrets of the manifest. The
+// result is zero if no errand applies the template. It returns an error if the definition has an input for which this
+// is not possible; see findErrandInputs, valueSecrets and checkDerivedSecrets.
+func decideErrand(r *resolution) (errandDecisions, error) {
+	if !r.appliesByErrand {
+		return errandDecisions{}, nil
+	}
+	inputs, err := findErrandInputs(r)
+	if err != nil {
+		return errandDecisions{}, err
+	}
+	secrets, generated, err := valueSecrets(r, inputs)
+	if err != nil {
+		return errandDecisions{}, err
+	}
+	return errandDecisions{inputs: inputs, secrets: secrets, generated: generated}, checkDerivedSecrets(r, generated)
+}
+
+// errandIntent returns the desired state for the errand and the values of its secrets by input. A secret's value is a
+// reference, or the literal value if the broker stores no secrets; an empty value is in the intent instead. The intent
+// also contains the inputs that are not secret and that the template or the inputs of the errand use. The map of
+// secrets is never nil.
+func errandIntent(d *decisions) (record.Intent, map[string]any) {
 	intent := record.Intent{
-		Instance: in.instance(p), Owner: p.record.Owner, Versions: *p.record.Errand, Inputs: map[string]any{},
-		Constants: p.later.constants, Later: p.later.names,
+		Instance: d.instance(), Owner: d.received.Owner, Versions: d.versions, Inputs: map[string]any{},
+		Constants: d.errand.inputs.constants, EvaluatedByErrand: d.errand.inputs.names,
 	}
 	secrets := map[string]any{}
-	for name, item := range p.scope.Values {
-		if !p.later.inputs[name] && !in.passedToTemplate(name) || slices.Contains(p.later.names, name) {
+	for name, item := range d.scope.Values {
+		if !d.errand.inputs.isNeeded(d.inputs, name) {
 			continue
 		}
-		secret := in.bosh.SecretOf(name)
+		secret := d.definedSecrets.ofInput(name)
 		if secret == nil {
 			intent.Inputs[name] = item
 			continue
 		}
-		switch chosen := p.secrets[secret.Name]; {
+		switch chosen := d.secrets[secret.Name]; {
 		case chosen.reference != "":
 			secrets[name] = chosen.reference
 		case chosen.literal == nil || chosen.literal == "":
@@ -247,72 +317,4 @@ func intend(in *input, p *prepared) (record.Intent, map[string]any) {
 		}
 	}
 	return intent, secrets
-}
-
-// passedToTemplate tells whether the provision template may use an input. An instance that keeps an older template may use any.
-func (in *input) passedToTemplate(name string) bool {
-	return in.keepsTemplate || in.usedByTemplate(name)
-}
-
-// usedByTemplate tells whether the provision template of the pak uses an input.
-func (in *input) usedByTemplate(name string) bool {
-	_, declared := in.module.Variables[name]
-	_, used := in.module.Undeclared[name]
-	return declared || used
-}
-
-// later are inputs that the errand evaluates from its own configuration.
-type later struct {
-	names []string
-	// inputs are the variables, constants the published names that their expressions read.
-	inputs    map[string]bool
-	constants map[string]any
-}
-
-// postpone finds the inputs that depend on the configuration or the environment.
-func postpone(in *input, r *prepared) (later, error) {
-	found := later{inputs: map[string]bool{}, constants: map[string]any{}}
-	action := &in.Service.Provision
-	for _, name := range action.InputNames() {
-		origin := r.scope.Origins[name]
-		if !origin.CallsAny(vars.OfOperator()...) {
-			continue
-		}
-		if origin.CallsAny(brokerpak.Generators()...) {
-			return found, fmt.Errorf("%s: input %q depends on the configuration and is generated, so neither the manifest nor the errand can "+
-				"make it: use two inputs", origin.Pos, name)
-		}
-		if at := in.bosh.Mentions(name); len(at) > 0 && r.scope.Failed[name] != nil {
-			return found, fmt.Errorf("%s: ((%s)): %w", at[0], name, r.scope.Failed[name])
-		}
-		found.names = append(found.names, name)
-		if err := found.reads(in, r, action.ExpressionOf(name, origin.Layer == vars.DefaultLayer)); err != nil {
-			return found, err
-		}
-	}
-	return found, nil
-}
-
-// reads notes what the expression of a later input reads.
-func (l *later) reads(in *input, r *prepared, template *expr.Template) error {
-	for _, call := range template.Calls() {
-		if _, own := functions(in)[call.Name]; own {
-			return fmt.Errorf("%s: %s() in the expression of an input that depends on the configuration cannot be evaluated by the errand %s: "+
-				"use two inputs", call.Pos, call.Name, record.ApplyErrand)
-		}
-	}
-	published := constants(&r.record, in.GlobalLabels, in.Plan.Properties)
-	for _, reference := range template.References() {
-		for name := range reference.Names() {
-			if item, known := published[name]; known {
-				if strings.HasPrefix(name, "uaa_client") || name == planProperties {
-					return fmt.Errorf("%s: %s cannot be part of an input that depends on the configuration, because it may hold secrets: use two inputs",
-						reference.Pos, name)
-				}
-				l.constants[name] = item
-			}
-			l.inputs[name] = true
-		}
-	}
-	return nil
 }

@@ -2,149 +2,156 @@ package manifestgen
 
 import (
 	"fmt"
-	"slices"
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/record"
 	"service-adapter/internal/redact"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// Where an errand applies the provision template, its secret inputs are secrets of the manifest, each of the input's name.
+// If an errand applies the provision template, the secret inputs of the template become secrets of the manifest with
+// the names of the inputs. An input is secret if the record of the instance says so, if the template declares it
+// sensitive, if its value is generated, or if its name is that of a secret (redact.Named). The look of the value does
+// not matter: expressions must not read secret inputs, so authors must be able to predict which inputs are secret.
 
-// withParameterSecrets adds the inputs that are secret whatever their value: those that the template declares sensitive, and parameters
-// whose names say so. They have to be known before parameters are recorded.
-func withParameterSecrets(in *input) error {
-	names := map[string]bool{}
-	for name := range in.before.record.SecretParameters {
-		names[name] = true
+// parameterSecrets returns the secret inputs that are parameters of the user, as secrets. newInputs adds them to the
+// secrets of the definition, because secret parameters must be known before the parameters are recorded. It returns an
+// error if an expression reads such an input, whose value later requests do not have, or if inputSecret does.
+func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
+	secretNames := map[string]bool{}
+	for name := range in.previous.record.SecretParameters {
+		secretNames[name] = true
 	}
 	for name, variable := range in.module.Variables {
-		names[name] = names[name] || variable.Sensitive
+		secretNames[name] = secretNames[name] || variable.Sensitive
 	}
-	for _, set := range []map[string]any{in.before.record.Parameters, in.Parameters} {
-		for name, item := range set {
-			names[name] = names[name] || isSecret(name, item)
+	for _, parameters := range []map[string]any{in.previous.record.Parameters, in.Parameters} {
+		for name, item := range parameters {
+			secretNames[name] = secretNames[name] || redact.Named(name, item)
 		}
 	}
-	for _, input := range in.Service.Provision.UserInputs {
-		if !names[input.Name] || !in.passedToTemplate(input.Name) {
+	var secrets []brokerpak.Secret
+	for _, name := range brokerpak.Names(in.Service.Provision.UserInputs) {
+		if !secretNames[name] || !in.passedToTemplate(name) || definedSecrets(secrets).ofInput(name) != nil {
 			continue
 		}
-		if at, read := in.Service.Provision.ReadBy(input.Name, true); read && in.bosh.SecretOf(input.Name) == nil {
-			return fmt.Errorf("%s: parameter %q is secret, and only CredHub knows it when the next request comes, so no expression may read it "+
-				"in a plan with the lifecycle errand %s", at, input.Name, record.ApplyErrand)
-		}
-		if err := in.addSecret(input.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// withValueSecrets adds the inputs whose resolved values are secret: generated ones, and those whose names say so. It returns the
-// generated ones.
-func withValueSecrets(in *input, r *prepared) (generated map[string]bool, err error) {
-	generated = map[string]bool{}
-	for _, name := range value.Keys(r.scope.Values) {
-		made := r.scope.Origins[name].CallsAny("rand.base64")
-		if slices.Contains(r.later.names, name) || !in.passedToTemplate(name) && !r.later.inputs[name] || !made && !isSecret(name, r.scope.Values[name]) {
+		if in.bosh.SecretOf(name) != nil {
 			continue
 		}
-		if made {
-			generated[name] = true
-			if at, read := in.Service.Provision.ReadBy(name, false); read && in.bosh.SecretOf(name) == nil {
-				return nil, fmt.Errorf("%s: input %q is generated, so it is a secret in a plan with the lifecycle errand %s, and only inputs may be "+
-					"made of it; make it an output of the provision template", at, name, record.ApplyErrand)
-			}
+		if at, isRead := in.Service.Provision.FindReader(name, true); isRead {
+			return nil, fmt.Errorf("%s: parameter %q is secret, and only CredHub knows it "+
+				"when the next request comes, so no expression may read it in a plan with the lifecycle errand %s",
+				at, name, record.ApplyErrand)
 		}
-		if r.later.inputs[name] {
-			return nil, fmt.Errorf("input %q is secret, so no input that depends on the configuration may be made of it in a plan with the "+
-				"lifecycle errand %s", name, record.ApplyErrand)
-		}
-		if err := in.addSecret(name); err != nil {
+		secret, err := inputSecret(in, name)
+		if err != nil {
 			return nil, err
 		}
+		secrets = append(secrets, secret)
 	}
-	return generated, nil
+	return secrets, nil
 }
 
-// isSecret tells whether a value is a secret, by its name and form.
-func isSecret(name string, item any) bool {
-	var found redact.Secrets
-	found.AddValues(map[string]any{name: item})
-	return found.Any()
+// valueSecrets returns the secret inputs that are not yet secrets of inputs.bosh, as secrets, after the variables have
+// been resolved, and the set of the inputs whose values are generated. needed describes the inputs of the errand; only
+// inputs that the errand needs become secrets. It returns an error if an expression other than an input's reads a
+// generated input that is not a secret of inputs.bosh, if the errand needs a secret input to evaluate another one, or
+// if inputSecret does.
+func valueSecrets(
+	r *resolution, needed errandInputs,
+) (secrets []brokerpak.Secret, generated map[string]bool, err error) {
+	generated = map[string]bool{}
+	for _, name := range value.Keys(r.scope.Values) {
+		isGenerated := r.scope.Origins[name].CallsAny("rand.base64")
+		isSecret := isGenerated || redact.Named(name, r.scope.Values[name]) || r.recordedSecret(name)
+		if !isSecret || !needed.isNeeded(r.inputs, name) {
+			continue
+		}
+		isDefined := r.bosh.SecretOf(name) != nil
+		if isGenerated {
+			generated[name] = true
+			if at, isRead := r.Service.Provision.FindReader(name, false); isRead && !isDefined {
+				return nil, nil, fmt.Errorf("%s: input %q is generated, so it is a secret in a plan "+
+					"with the lifecycle errand %s, and only other inputs may read it; "+
+					"make it an output of the provision template",
+					at, name, record.ApplyErrand)
+			}
+		}
+		if needed.dependencies[name] {
+			return nil, nil, fmt.Errorf("input %q is secret, so no input that depends on the configuration "+
+				"may read it in a plan with the lifecycle errand %s", name, record.ApplyErrand)
+		}
+		if isDefined {
+			continue
+		}
+		secret, err := inputSecret(r.inputs, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets, generated, nil
 }
 
-// addSecret makes an input the value of a secret of its name.
-func (in *input) addSecret(name string) error {
-	if in.bosh.SecretOf(name) != nil {
-		return nil
-	}
-	if err := in.secretsAllowed("the provision template has secret inputs, which an errand gets from the manifest"); err != nil {
-		return err
+// recordedSecret reports whether the deployed manifest has a secret for this input because an errand applies the
+// template. A secret of the definition with the same name does not count.
+func (in *inputs) recordedSecret(name string) bool {
+	_, recorded := in.previous.record.Secrets[name]
+	return recorded && in.previous.record.Errand != nil && !in.bosh.HasSecret(name)
+}
+
+// inputSecret returns a secret that has the name of an input of the template, and the input as its value. It returns an
+// error if another secret has that name, or if the operator has not configured whether the broker stores secrets.
+func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
+	const reason = "the provision template has secret inputs, which an errand gets from the manifest"
+	if err := in.requireSecretsSetting(reason); err != nil {
+		return brokerpak.Secret{}, err
 	}
 	if in.bosh.HasSecret(name) {
-		return fmt.Errorf("service %q: the secret input %q of the provision template has the name of another secret; rename one of them",
-			in.Service.Name, name)
+		return brokerpak.Secret{}, fmt.Errorf("service %q: the secret input %q of the provision template "+
+			"has the name of another secret; rename one of them", in.Service.Name, name)
 	}
 	template, err := expr.Parse(expr.Source{Text: "${" + name + "}"})
-	if err != nil {
-		return err
-	}
-	bosh := *in.bosh
-	bosh.Secrets = append(slices.Clone(bosh.Secrets), brokerpak.Secret{Name: name, Input: name, Value: template})
-	in.bosh = &bosh
-	return nil
+	return brokerpak.Secret{Name: name, Input: name, Value: template}, err
 }
 
-// checkDerived refuses a generated input that is new and is made of one whose value only CredHub has.
-func checkDerived(in *input, r *prepared) error {
-	stored := in.before.record.Secrets
-	for _, name := range value.Keys(r.generated) {
-		if _, had := stored[name]; had {
+// checkDerivedSecrets returns an error if one of the generated inputs has no stored value yet and its expression refers
+// to a generated input that has one. Only CredHub knows that value, so the new input cannot be computed.
+func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
+	stored := r.previous.record.Secrets
+	for _, name := range value.Keys(generated) {
+		if _, isStored := stored[name]; isStored {
 			continue
 		}
 		origin := r.scope.Origins[name]
-		for _, reference := range in.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer).References() {
-			if _, hidden := stored[reference.Name]; hidden && r.generated[reference.Name] {
-				return fmt.Errorf("%s: input %q is made of %q, which was generated earlier: only CredHub knows its value by now", origin.Pos, name, reference.Name)
+		expression := r.Service.Provision.ExpressionOf(name, origin.Layer == vars.DefaultLayer)
+		for _, reference := range expression.References() {
+			if _, isStored := stored[reference.Name]; isStored && generated[reference.Name] {
+				return fmt.Errorf("%s: input %q is computed from %q, which was generated earlier: "+
+					"only CredHub knows its value",
+					origin.Pos, name, reference.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// forgotten names the inputs whose values were secrets while an errand applied the template, and that nobody gives now.
-func forgotten(in *input, p *prepared) []string {
-	if in.before.record.Errand == nil {
+// unavailableInputs returns the names of inputs whose values are in CredHub because an errand used to apply the
+// template, and which this request does not provide: parameters that are not sent again, and generated values.
+// Provision takes their values from the OpenTofu state instead.
+func unavailableInputs(r *resolution) []string {
+	if r.previous.record.Errand == nil {
 		return nil
 	}
 	var names []string
-	for _, name := range value.Keys(in.before.record.Secrets) {
-		_, parameter := in.before.record.SecretParameters[name]
-		_, sent := in.Parameters[name]
-		if in.bosh.SecretOf(name) == nil && (parameter && !sent || p.scope.Generated[name] != nil) {
+	for _, name := range value.Keys(r.previous.record.Secrets) {
+		_, isParameter := r.previous.record.SecretParameters[name]
+		_, isSent := r.Parameters[name]
+		if r.bosh.SecretOf(name) == nil && (isParameter && !isSent || r.scope.Generated[name] != nil) {
 			names = append(names, name)
 		}
 	}
 	return names
-}
-
-// carryFound makes found values of inputs that one generating call gives the values of these calls, and returns the others.
-func carryFound(in *input, found map[string]any, carried vars.Generated) (others map[string]any) {
-	others = map[string]any{}
-	for name, item := range found {
-		template := in.Service.Provision.ExpressionOf(name, false)
-		if template == nil {
-			others[name] = item
-			continue
-		}
-		if calls := template.Calls(); len(calls) == 1 && len(template.References()) == 0 {
-			carried[name] = map[string]any{calls[0].Name + "#1": item}
-		}
-	}
-	return others
 }

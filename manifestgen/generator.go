@@ -1,149 +1,112 @@
-// Package manifestgen makes the BOSH manifest of a service instance from its brokerpak: variables, ops files, interpolation,
-// completion from the broker's input, secrets, and the record from which the next call makes the same manifest again.
+// Package manifestgen generates the BOSH manifest of a service instance from its brokerpak.
 //
-// The manifest's text is this package's own, because the SDK's struct drops what it does not know; but it always decodes with
-// that struct, since the broker compares manifests through it before every update.
+// A call to [Generator.Generate] has four stages. Each has a type for its result, which no later stage changes:
+//
+//  1. newInputs validates the request and reads the deployed manifest (inputs).
+//  2. decide resolves the variables (resolution), and decides on the sizes of instance groups, on the value of every
+//     secret and on the errands (decisions). applyTemplate then runs OpenTofu, if the service has a provision template,
+//     and returns new decisions that include its outputs.
+//  3. render applies ops files, interpolates the variables and completes the template with the broker's releases,
+//     stemcells and instance groups (manifest).
+//  4. newRecord returns the record, from which the next call reproduces the same manifest. respond adds it to the
+//     manifest and writes the text.
+//
+// The package handles manifests as trees and writes the YAML text itself, because the SDK's struct drops keys that it
+// does not declare. The text must still decode with that struct: the broker uses it to compare manifests before every
+// update.
 package manifestgen
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/hclfile"
-	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// Generator makes manifests. It holds no state between calls.
+// Generator generates manifests. It holds no state between calls. CheckManifest and Logger must be set, and Provision
+// for services with a provision template. The zero value of any other field means that the feature is turned off or
+// that the operator has not configured it.
 type Generator struct {
-	// Secure tells whether the broker stores secrets (its enable_secure_manifests); nil: the operator has not said, and paks
-	// with secrets are refused.
+	// Secure is the broker's enable_secure_manifests: whether the broker stores secrets in CredHub. Nil means that the
+	// operator has not configured it; requests that involve secrets then fail.
 	Secure *bool
-	// NoConfigs tells that the broker refuses BOSH configs (its disable_bosh_configs).
+	// NoConfigs is the broker's disable_bosh_configs: the broker rejects BOSH configs.
 	NoConfigs bool
-	// AllowedReferences are absolute CredHub paths that manifests may refer to.
+	// AllowedReferences are the absolute CredHub paths that manifests may refer to.
 	AllowedReferences []string
-	// GlobalLabels are part of request.default_labels.
+	// GlobalLabels are added to the published variable request.default_labels.
 	GlobalLabels map[string]string
-	// Environment is what expressions may read of the operator's world.
+	// Environment holds the operator's configuration and environment variables that expressions may read.
 	Environment vars.Environment
-	// Unchecked takes parameters and variables as they are, because they are made up.
+	// Unchecked skips the validation of parameters and variables, for requests that are made up, as by a linter.
 	Unchecked bool
-	// CheckManifest validates the finished manifest's structure.
+	// CheckManifest validates the structure of the finished manifest. It must not be nil.
 	CheckManifest func(manifest map[string]any) error
-	// Errands are those that apply and destroy provision templates, where a plan has them.
+	// Errands configures the errands that apply and destroy provision templates, for plans that have these errands.
 	Errands Errands
-	// Provision applies the provision template of a service that has one, unless an errand does. In a check it changes nothing, because the
-	// broker only compares, and gives no result: the outputs are those that the manifest remembers.
+	// Provision applies the provision template of a service. It is called only if the service has a template and no
+	// errand of the plan applies it. If check is true, the broker only compares manifests: Provision must change
+	// nothing, and its result is ignored in favour of the outputs recorded in the deployed manifest.
 	Provision func(ctx context.Context, request provision.Request, check bool) (*provision.Result, error)
-	Logger    *slog.Logger
+	// Logger receives warnings. It must not be nil.
+	Logger *slog.Logger
 }
 
-// Request is one generate-manifest call.
+// Request is one generate-manifest call of the broker. Pak and Service must not be nil, and Deployment needs a
+// stemcell. A field that is empty or nil means that the broker, the operator or the deployed instance does not provide
+// it.
 type Request struct {
 	Pak     *brokerpak.Pak
 	Service *brokerpak.Service
-	// Plan is the pak's plan with the broker's properties laid over it.
+	// Plan is the pak's plan, overridden by the plan properties of the broker.
 	Plan brokerpak.Plan
-	// ServiceID is the id of the service offering in the broker's catalog.
+	// ServiceID is the ID of the service offering in the broker's catalog.
 	ServiceID string
-	// Defaults are the operator's for the provision action, general ones first.
+	// Defaults are the operator's defaults for the inputs of the provision action. Later maps override earlier ones.
 	Defaults []map[string]any
 
-	Deployment   serviceadapter.ServiceDeployment
-	BrokerPlan   serviceadapter.Plan
+	// Deployment names the deployment and lists its releases and stemcells.
+	Deployment serviceadapter.ServiceDeployment
+	// BrokerPlan is the plan as the broker sends it.
+	BrokerPlan serviceadapter.Plan
+	// PreviousPlan is the plan of the deployed instance. It is nil if the broker sends none, as on create.
 	PreviousPlan *serviceadapter.Plan
 	// PreviousProperties are the plan properties of PreviousPlan.
 	PreviousProperties map[string]any
-	// PreviousManifest is the deployed manifest; empty on create.
+	// PreviousManifest is the deployed manifest. It is empty on create.
 	PreviousManifest string
-	// Record is what PreviousManifest remembers; nil where it has no record.
-	Record *record.Record
-	// PreviousSecrets maps references with their parentheses to values; nil when the broker sent none.
+	// Record is the record stored in PreviousManifest. It is nil if that manifest has none, for example because another
+	// adapter generated it.
+	Record *record.InstanceRecord
+	// PreviousSecrets maps references, including their parentheses, to values. It is nil if the broker sent none.
 	PreviousSecrets map[string]string
-	// Parameters are the user's; nil when the request has none.
+	// Parameters are the user's parameters of this request. They are nil if the request has none.
 	Parameters map[string]any
-	// Body is the whole request; empty, but not nil, in the broker's check for pending changes.
+	// Body is the whole request. It is empty, but not nil, when the broker checks for pending changes. It is nil if the
+	// broker sends no request, as on an upgrade.
 	Body map[string]any
-	// UAAClient are the fields of the instance's UAA client; nil when there is none.
+	// UAAClient holds the fields of the instance's UAA client. It is nil if there is none.
 	UAAClient map[string]any
 }
 
-// input is what all steps of a call start from. No step changes it, but that preparing finds out which inputs are secrets of bosh, and how
-// large the groups of the plan are.
-type input struct {
-	*Generator
-	Request
-	bosh   *brokerpak.Bosh
-	before *previous
-	// module is the provision template, and keepsTemplate tells that the instance keeps another one, where an errand applies it.
-	module        *hclfile.Module
-	keepsTemplate bool
-	// versions say by what an errand makes the instance.
-	versions record.Versions
-	// errands are the plan's errands of this adapter; applies and destroys tell which there are. Where none applies, generate-manifest does.
-	errands           []serviceadapter.Errand
-	applies, destroys bool
-	// deployed computes the variables of the deployed instance, once.
-	deployed func() (*vars.Scope, error)
-	// plan is the broker's with the instance groups as the definition sizes them.
-	plan *serviceadapter.Plan
-}
-
-// instanceID is the id of the instance.
-func (in *input) instanceID() string { return instance.ID(in.Deployment.DeploymentName) }
-
-// instance is which instance the manifest is for.
-func (in *input) instance(p *prepared) record.Instance {
-	return record.Instance{
-		InstanceID: in.instanceID(), Deployment: in.Deployment.DeploymentName, Service: in.Service.Name, ServiceID: in.ServiceID,
-		Plan: in.Plan.Name, PlanID: p.record.PlanID,
-	}
-}
-
-// pendingCheck tells that the broker compares the result with the deployed manifest and deploys nothing. Secrets then stay as they
-// are: a new value is applied by the update that follows, and would block that update if the check saw it.
-func (in *input) pendingCheck() bool {
-	return in.Body != nil && len(in.Body) == 0 && in.before.exists()
-}
-
-// storesSecrets tells whether the broker stores secrets. Where the operator has not said, no manifest with secrets is made.
-func (in *input) storesSecrets() bool { return in.Secure != nil && *in.Secure }
-
-// secretsAllowed refuses what needs the operator's word about secrets.
-func (g *Generator) secretsAllowed(what string) error {
-	if g.Secure != nil {
-		return nil
-	}
-	return fmt.Errorf("%s: set secure_manifests in the adapter's configuration to what the broker's enable_secure_manifests says", what)
-}
-
-// prepared is what is known before anything is rendered. The first three are what a request resolves to.
-type prepared struct {
-	// scope has the variables.
-	scope *vars.Scope
-	// record is what the manifest will remember, as far as the request tells.
-	record record.Record
-	// earlier are the parameters of earlier requests; for a manifest of another adapter those that carry_over names.
-	earlier map[string]any
-	secrets decisions
-	// later and generated are the inputs that an errand evaluates, and those that are generated and secret, where one applies the template.
-	later     later
-	generated map[string]bool
-}
-
-// Generate makes what the broker gets: the manifest as YAML, the values of its ((odb_secret:NAME)) references, BOSH configs by type, and the
-// instance's metadata labels. The error is a *fault.UserError when the user can mend it, and fault.ErrNotImplemented when
-// the service has neither a BOSH manifest nor a provision template.
+// Generate returns the response to a generate-manifest call: the manifest as YAML, the values of its
+// ((odb_secret:NAME)) references, BOSH configs by type, and the metadata labels of the instance. If the service has a
+// provision template that no errand applies, Generate also applies it, unless the broker only checks for pending
+// changes. Violations that the deployed instance has as well are logged as warnings.
+//
+// The error is or contains a *fault.UserError if the user's parameters are invalid, and for most violations that the
+// operator must correct in the plan or the deployment. Most mistakes in the definition or the adapter's configuration,
+// and plan properties that do not fit their inputs, are other errors. The error wraps fault.ErrNotImplemented if the
+// service has neither a provision.bosh section nor a provision template, and is the context's error if the context has
+// ended before the call. If Generate fails after the template has been applied, the resources of the template remain.
 func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadapter.MarshalledGenerateManifest, error) {
 	bosh := request.Service.Provision.Bosh
 	if bosh == nil && !hasTemplate(request.Service) {
@@ -154,97 +117,67 @@ func (g *Generator) Generate(ctx context.Context, request Request) (*serviceadap
 		return nil, err
 	}
 	if bosh != nil && len(bosh.Secrets) > 0 {
-		if err := g.secretsAllowed(fmt.Sprintf("service %q has secrets", request.Service.Name)); err != nil {
+		if err := g.requireSecretsSetting(fmt.Sprintf("service %q has secrets", request.Service.Name)); err != nil {
 			return nil, err
 		}
 	}
-	in, err := g.read(request)
+	in, err := g.newInputs(request)
 	if err != nil {
 		return nil, err
 	}
-	p, err := prepare(in, nil)
+	decided, err := decide(in, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !in.applies {
-		if p, err = applyTemplate(ctx, in, p); err != nil {
+	if hasTemplate(in.Service) && !in.appliesByErrand {
+		if decided, err = applyTemplate(ctx, decided); err != nil {
 			return nil, err
 		}
 	}
-	variables, err := templateVariables(in, p)
+	rendered, err := render(decided)
 	if err != nil {
 		return nil, err
 	}
-	return render(in, p, variables)
+	remembered, err := newRecord(decided, rendered.references)
+	if err != nil {
+		return nil, err
+	}
+	return respond(decided, rendered, remembered)
 }
 
-// Variables returns the variables of a request. It fails as Generate would, and makes no manifest.
+// Variables returns the resolved variables of a request without generating a manifest. It returns an error if the
+// request is invalid or a variable cannot be resolved, as Generate does. It does not apply the provision template, does
+// not evaluate the checks of the definition, and has no side effects.
 func (g *Generator) Variables(request Request) (*vars.Scope, error) {
-	in, err := g.read(request)
+	in, err := g.newInputs(request)
 	if err != nil {
 		return nil, err
 	}
-	p, err := resolve(in, nil)
+	resolved, err := resolve(in, nil)
 	if err != nil {
 		return nil, err
 	}
-	return p.scope, nil
+	return resolved.scope, nil
 }
 
-// read checks a request and reads the previous manifest.
-func (g *Generator) read(request Request) (*input, error) {
-	in := &input{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
-	if in.bosh == nil {
-		in.bosh = provisionOnly(request.Service)
-	}
-	var err error
-	if in.before, err = readPrevious(in.bosh, request); err != nil {
-		return nil, err
-	}
-	in.module, _ = hclfile.Inspect(in.Service.Provision.Templates) // OpenTofu reports what is wrong with it
-	in.applies = in.hasErrand(in.BrokerPlan.LifecycleErrands.PostDeploy, record.ApplyErrand)
-	in.destroys = in.hasErrand(in.BrokerPlan.LifecycleErrands.PreDelete, record.DestroyErrand)
-	err = errors.Join(checkErrands(in), checkRequest(in))
-	in.Parameters = in.Service.Provision.Gather(in.Parameters)
-	if err != nil || !in.applies {
-		return in, err
-	}
-	if in.versions, err = versions(in); err != nil {
-		return nil, err
-	}
-	in.keepsTemplate = in.versions.Template != brokerpak.Digest(in.Service.Provision.Templates)
-	return in, withParameterSecrets(in)
-}
-
-// prepare resolves the variables, decides about the secrets, and refuses what the definition's rules do not admit. Found are values of
-// user inputs that an import found.
-func prepare(in *input, found map[string]any) (*prepared, error) {
-	p, err := resolve(in, found)
+// respond returns the response to the broker. It adds the record to a copy of the manifest's tree, and writes the copy
+// as YAML. It returns an error if the manifest cannot be written or is invalid; see validateManifest. A manifest that
+// equals the deployed one is not validated again.
+func respond(
+	d *decisions, rendered *manifest, remembered record.InstanceRecord,
+) (*serviceadapter.MarshalledGenerateManifest, error) {
+	tree := value.Merge(rendered.tree, map[string]any{record.Key: remembered.Encode()})
+	text, err := encodeManifest(tree)
 	if err != nil {
 		return nil, err
 	}
-	in.deployed = sync.OnceValues(func() (*vars.Scope, error) { return deployedScope(in, p) })
-	plan := in.BrokerPlan
-	if plan.InstanceGroups, err = size(in, p.scope); err != nil {
-		return nil, err
-	}
-	in.plan = &plan
-	if in.applies {
-		if err := prepareIntent(in, p); err != nil {
-			return nil, err
+	if text != d.previous.text { // the deployed manifest was validated, and BOSH accepted it
+		if err := validateManifest(d.CheckManifest, tree, text); err != nil {
+			return nil, fmt.Errorf("checking the manifest of service %q: %w", d.Service.Name, err)
 		}
 	}
-	p.secrets, err = decideSecrets(in, in.bosh.Secrets, func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
-		return supplied(in, p, secret, before)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := checkVersions(in.bosh.Requires, in.Deployment, in.before); err != nil {
-		return nil, err
-	}
-	if err := checkScaleIn(in); err != nil {
-		return nil, err
-	}
-	return p, checkConditions(in, p)
+	return &serviceadapter.MarshalledGenerateManifest{
+		Manifest: text, ODBManagedSecrets: d.secrets.valuesToStore(rendered.references),
+		Configs: rendered.configs, Labels: rendered.labels,
+	}, nil
 }

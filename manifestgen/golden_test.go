@@ -19,46 +19,48 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// step is one call of a case, and what the operator changed before it.
+// step is one call of a case, together with the changes that the operator makes before it.
 type step struct {
 	call `yaml:",inline"`
-	// Kind is create, check, update or upgrade.
+	// Kind is "create", "check", "update" or "upgrade".
 	Kind string `yaml:"call"`
-	// Secure is secure_manifests from now on.
+	// Secure is the setting secure_manifests from this step on. Nil leaves it as it is.
 	Secure *bool
-	// BrokerPlan, Releases and Stemcells replace those of the broker's configuration from now on.
+	// BrokerPlan replaces keys of the broker's plan from this step on, and Releases and Stemcells replace those lists.
 	BrokerPlan map[string]any `yaml:"broker_plan"`
 	Releases   []struct {
 		Name, Version string
 		Jobs          []string
 	}
 	Stemcells []struct{ OS, Name, Version string }
-	// Errands are the operator's, with the keys properties, updates and upgrades.
+	// Errands replaces the operator's settings for errands from this step on.
 	Errands *struct {
 		Properties        map[string]any
 		Updates, Upgrades bool
 	}
-	// Config is what config() finds.
+	// Config holds the values that the function config() returns from this step on.
 	Config map[string]string
-	// Allowed are allowed_references.
+	// Allowed is the setting allowed_references from this step on.
 	Allowed []string
-	// Foreign is the file with the manifest of another adapter, which is deployed.
+	// Foreign names the file with a manifest of another adapter, which counts as deployed from this step on.
 	Foreign string
-	// Service is the file that replaces the service definition.
+	// Service names the file that replaces the service definition from this step on.
 	Service string
 }
 
-// Each case of testdata is a txtar archive: the files of a pak, steps.yml and what the steps give. UPDATE=1 writes the latter.
-var _ = Describe("cases", func() {
+// Each case in testdata is a txtar archive with the files of a pak, the steps in steps.yml, and their expected outcomes
+// in want. With UPDATE=1, the outcomes are written instead of compared.
+var _ = Describe("a case in testdata", func() {
 	names, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
-		panic(err) // the pattern is wrong
+		panic(err) // the pattern is malformed
 	}
 	for _, name := range names {
-		It(strings.TrimSuffix(filepath.Base(name), ".txtar"), func() { playCase(name) })
+		It("has the expected outcomes: "+strings.TrimSuffix(filepath.Base(name), ".txtar"), func() { playCase(name) })
 	}
 })
 
+// playCase runs the steps of a case and compares their outcomes with the expected ones.
 func playCase(name string) {
 	GinkgoHelper()
 	archive, err := txtar.ParseFile(name)
@@ -78,14 +80,15 @@ func playCase(name string) {
 		fmt.Fprintf(&got, "# %s\n%s", s.Kind, strings.ReplaceAll(outcome, w.dir+"/", ""))
 	}
 	if os.Getenv("UPDATE") == "1" {
-		archive.Files = append(archive.Files[:len(archive.Files)-1], txtar.File{Name: "want", Data: []byte(got.String())})
+		outcomes := txtar.File{Name: "want", Data: []byte(got.String())}
+		archive.Files = append(archive.Files[:len(archive.Files)-1], outcomes)
 		Expect(os.WriteFile(name, txtar.Format(archive), 0o644)).To(Succeed())
 		return
 	}
 	Expect(got.String()).To(Equal(want))
 }
 
-// play makes a step and returns its outcome as text.
+// play runs a step and returns its outcome as text: an error, the result of a check, or the deployed result.
 func (w *world) play(s step, files map[string]string) string {
 	GinkgoHelper()
 	w.configure(s, files)
@@ -113,6 +116,7 @@ func (w *world) play(s step, files map[string]string) string {
 	return w.show(result)
 }
 
+// configure makes the operator's changes of a step.
 func (w *world) configure(s step, files map[string]string) {
 	GinkgoHelper()
 	if s.Secure != nil {
@@ -126,7 +130,8 @@ func (w *world) configure(s step, files map[string]string) {
 	if s.Releases != nil {
 		w.instance.Deployment.Releases = nil
 		for _, r := range s.Releases {
-			w.instance.Deployment.Releases = append(w.instance.Deployment.Releases, release(r.Name, r.Version, r.Jobs...))
+			w.instance.Deployment.Releases = append(w.instance.Deployment.Releases,
+				release(r.Name, r.Version, r.Jobs...))
 		}
 	}
 	if s.Stemcells != nil {
@@ -137,7 +142,8 @@ func (w *world) configure(s step, files map[string]string) {
 	}
 	if s.Errands != nil {
 		w.generator.Errands = manifestgen.Errands{
-			Properties: s.Errands.Properties, Limit: "2h0m0s", Updates: s.Errands.Updates, Upgrades: s.Errands.Upgrades,
+			Properties: s.Errands.Properties, Limit: "2h0m0s",
+			UseInstalledTemplate: s.Errands.Updates, AllowUpgrade: s.Errands.Upgrades,
 		}
 	}
 	if s.Config != nil {
@@ -158,12 +164,12 @@ func (w *world) configure(s step, files map[string]string) {
 	}
 }
 
-// show renders a result. Generated passwords are masked.
+// show returns a result as text. Generated values are replaced by GENERATED.
 func (w *world) show(result *serviceadapter.MarshalledGenerateManifest) string {
 	GinkgoHelper()
 	tree := decode(result.Manifest)
 	delete(tree, "brokerpak")
-	known := recordOf(result.Manifest)
+	stored := recordOf(result.Manifest)
 	manifest, _, _ := strings.Cut(result.Manifest, "\nbrokerpak: ")
 	text := manifest + "\n"
 	section := func(name string, item any) {
@@ -171,7 +177,7 @@ func (w *world) show(result *serviceadapter.MarshalledGenerateManifest) string {
 			text += name + ": " + encoded + "\n"
 		}
 	}
-	shown := *known
+	shown := *stored
 	shown.Pak, shown.PakVersion, shown.Service, shown.ServiceID, shown.Plan, shown.Deployment = "", "", "", "", "", ""
 	section("--- record", shown)
 	section("--- secrets", result.ODBManagedSecrets)
@@ -179,23 +185,23 @@ func (w *world) show(result *serviceadapter.MarshalledGenerateManifest) string {
 		text += "--- " + kind + " config\n" + result.Configs[kind]
 	}
 	section("--- labels", result.Labels)
-	for _, password := range w.generated(known, result.ODBManagedSecrets) {
+	for _, password := range w.generated(stored, result.ODBManagedSecrets) {
 		text = strings.ReplaceAll(text, password, "GENERATED")
 	}
-	return strings.ReplaceAll(text, `: "GENERATED"`, ": GENERATED") // those with a leading digit are quoted
+	return strings.ReplaceAll(text, `: "GENERATED"`, ": GENERATED") // passwords with a leading digit are quoted
 }
 
-// generated are the values of generating calls and of generated secrets.
-func (w *world) generated(known *record.Record, secrets map[string]any) []string {
+// generated returns the generated values in a record and in the secrets of a result.
+func (w *world) generated(stored *record.InstanceRecord, secrets map[string]any) []string {
 	GinkgoHelper()
 	var all []string
-	for _, calls := range known.Generated {
+	for _, calls := range stored.Generated {
 		for _, item := range calls {
 			all = append(all, value.Text(item))
 		}
 	}
 	for _, secret := range w.service.Provision.Bosh.Secrets {
-		for _, item := range append(storedValues(secrets, secret.Name), known.Secrets[secret.Name].Value) {
+		for _, item := range append(storedValues(secrets, secret.Name), stored.Secrets[secret.Name].Value) {
 			if password, _ := item.(string); secret.Length > 0 && len(password) == secret.Length {
 				all = append(all, password)
 			}
@@ -209,10 +215,11 @@ func (w *world) generated(known *record.Record, secrets map[string]any) []string
 	return all
 }
 
+// storedValues returns the values of a secret under its name and under its numbered names.
 func storedValues(secrets map[string]any, name string) []any {
 	var values []any
-	for stored, item := range secrets {
-		if stored == name || strings.HasPrefix(stored, name+"-") {
+	for key, item := range secrets {
+		if key == name || strings.HasPrefix(key, name+"-") {
 			values = append(values, item)
 		}
 	}

@@ -9,5 +9,5 @@ import (
 
 func TestManifestgen(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Manifests")
+	RunSpecs(t, "manifestgen")
 }

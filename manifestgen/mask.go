@@ -8,19 +8,21 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Parentheses of values are replaced by private characters while the library interpolates, which would otherwise interpolate
-// values again. Those of users have characters of their own, so that a reference that only they complete is found.
+// The parentheses in values are replaced by private-use characters while the library interpolates, because it would
+// otherwise interpolate the values again. Parentheses in values from the user are replaced by different characters, so
+// that evaluate detects a reference that they complete.
 const (
 	trustedOpen, trustedClose = '\uE0F0', '\uE0F1'
 	userOpen, userClose       = '\uE0F2', '\uE0F3'
 	maskRunes                 = "\uE0F0\uE0F1\uE0F2\uE0F3"
 )
 
-// mergeKey is the key with which YAML merges mappings. Some readers take it for that in quotes as well.
+// mergeKey is the key that merges mappings in YAML. Some parsers merge even if the key is quoted.
 const mergeKey = "<<"
 
-// checkReserved refuses a value that holds one of the private characters, which would become a parenthesis, or the key that
-// merges mappings.
+// checkReserved returns an error if the value contains one of the private-use characters, which would become a
+// parenthesis, or has the key that merges mappings. The error is a *fault.UserError if fromRequest is true. The name
+// describes the value in the error.
 func checkReserved(name string, item any, fromRequest bool) error {
 	merges := false
 	clean := value.Walk(item, func(path string, leaf any) bool {
@@ -38,11 +40,13 @@ func checkReserved(name string, item any, fromRequest bool) error {
 	case fromRequest:
 		return fault.Userf("%q must not hold the characters U+E0F0 to U+E0F3", name)
 	default:
-		return fmt.Errorf("the value of %q holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves", name)
+		return fmt.Errorf("the value of %q holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves",
+			name)
 	}
 }
 
-// masked turns a value into what the library can look into, with its parentheses replaced.
+// masked returns a copy of the value with its parentheses replaced by private-use characters: those for the user's
+// values if fromRequest is true. Its mappings have keys of any type, as the library requires.
 func masked(v any, fromRequest bool) any {
 	open, end := trustedOpen, trustedClose
 	if fromRequest {
@@ -53,12 +57,14 @@ func masked(v any, fromRequest bool) any {
 	})
 }
 
-// isMasked tells whether a text holds one of the private characters; all of them begin with the same byte, which is rare.
+// isMasked reports whether a text contains one of the private-use characters.
 func isMasked(text string) bool {
+	// All of the characters begin with the same byte, which is rare: this avoids decoding most texts.
 	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
 }
 
-// unmask puts the parentheses back: those of the adapter's own values, or those of users.
+// unmask returns a copy of the value with the characters open and end replaced by parentheses. Its mappings have string
+// keys.
 func unmask(v any, open, end rune) any {
 	return value.Normalise(value.AnyKeys(v, func(text string) string {
 		if !isMasked(text) {

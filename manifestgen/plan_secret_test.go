@@ -11,7 +11,8 @@ var _ = Describe("a plan property that is the value of a secret", func() {
 	BeforeEach(func() {
 		w = newWorld(packed(map[string]string{
 			"service.yml": `plans:
-- {name: small, id: 3f9e4a52-2a55-4d0b-8a3c-5d9a1f0c7e02, description: Small, display_name: Small, properties: {licence: a}}
+- {name: small, id: 3f9e4a52-2a55-4d0b-8a3c-5d9a1f0c7e02, description: Small, display_name: Small,
+   properties: {licence: a}}
 provision:
   bosh:
     manifest_ref: bosh.yml
@@ -23,17 +24,17 @@ bind:
 		}))
 	})
 
-	It("is not kept in clear for the bind action", func() {
+	It("is rejected if the bind action reads it, because the record would contain it in clear text", func() {
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring("it can read the secret with manifest.get")))
 	})
 
-	It("is kept where the broker manages no secrets", func() {
+	It("is allowed if the broker stores no secrets", func() {
 		w.secure(false)
 		w.must(call{})
 	})
 
-	It("is a variable while the operator has not said whether the broker manages secrets", func() {
+	It("is a variable even if the operator has not configured whether the broker stores secrets", func() {
 		w.generator.Secure = nil
 		scope, err := w.generator.Variables(w.request(call{}))
 		Expect(err).NotTo(HaveOccurred())

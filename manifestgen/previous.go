@@ -10,28 +10,32 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// previous is the deployed instance, as its manifest tells.
-type previous struct {
-	// text is the manifest; empty on create.
+// A deployedInstance describes the deployed instance by its manifest. It is empty on create; see exists.
+type deployedInstance struct {
+	// text is the deployed manifest. It is empty on create.
 	text string
-	// record is empty on create and for manifests of other adapters.
-	record record.Record
-	// carried are the values that carry_over finds in the manifest of another adapter; else nil.
+	// record is the record in the manifest. It is zero on create and if another adapter generated the manifest.
+	record record.InstanceRecord
+	// carried are the values that carry_over reads from the manifest of another adapter. It is nil if there is no such
+	// manifest.
 	carried instance.Carried
-	// root parses the manifest, once, where something in it is needed: it may be large.
+	// root parses the manifest on its first call and returns it. The manifest may be large, so it is parsed only if
+	// something in it is needed.
 	root func() (map[string]any, error)
 }
 
-// readPrevious finds what the previous manifest remembers.
-func readPrevious(bosh *brokerpak.Bosh, request Request) (*previous, error) {
+// readPrevious returns the deployed instance of a request. If the deployed manifest has no record, values are read from
+// it as the definition's carry_over says. It returns an error if such a manifest cannot be parsed or is not a BOSH
+// manifest, or if a carried value that is neither a secret nor a reference of the definition contains a BOSH reference.
+func readPrevious(bosh *brokerpak.Bosh, request Request) (*deployedInstance, error) {
 	text := request.PreviousManifest
-	before := &previous{text: text, root: sync.OnceValues(func() (map[string]any, error) {
+	previous := &deployedInstance{text: text, root: sync.OnceValues(func() (map[string]any, error) {
 		var raw any
 		if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
 			return nil, fmt.Errorf("reading the previous manifest: %w", err)
@@ -39,64 +43,72 @@ func readPrevious(bosh *brokerpak.Bosh, request Request) (*previous, error) {
 		root, _ := value.Normalise(raw).(map[string]any)
 		return root, nil
 	})}
-	if !before.exists() {
-		return before, nil
+	if !previous.exists() {
+		return previous, nil
 	}
 	if request.Record != nil {
-		before.record = *request.Record
-		return before, nil
+		previous.record = *request.Record
+		return previous, nil
 	}
-	root, err := before.root()
+	root, err := previous.root()
 	if err != nil {
 		return nil, err
 	}
 	if len(root) == 0 {
-		return nil, errors.New("reading the previous manifest: it is no BOSH manifest")
+		return nil, errors.New("reading the previous manifest: it is not a BOSH manifest")
 	}
-	before.carried, err = instance.CarryOver(bosh, value.AnyKeys(root, nil))
-	for _, name := range value.Keys(before.carried) {
-		if !bosh.HasSecret(name) && !bosh.HasReference(name) && vars.HasReference(before.carried[name]) {
-			return nil, fmt.Errorf("carry_over of %q: the previous manifest has a reference there; make the input a secret", name)
+	previous.carried, err = instance.CarryOver(bosh, value.AnyKeys(root, nil))
+	for _, name := range value.Keys(previous.carried) {
+		if !bosh.HasSecret(name) && !bosh.HasReference(name) && vars.HasReference(previous.carried[name]) {
+			return nil, fmt.Errorf("carry_over of %q: the previous manifest has a reference there; "+
+				"make the input a secret", name)
 		}
 	}
-	return before, err
+	return previous, err
 }
 
-// exists tells whether the instance is deployed.
-func (p *previous) exists() bool { return len(p.text) > 0 }
+// exists reports whether the instance is deployed. It is false on create.
+func (d *deployedInstance) exists() bool { return len(d.text) > 0 }
 
-// remembers tells whether the manifest has outputs of the provision template.
-func (p *previous) remembers() bool { return p.record.Template != nil }
+// hasOutputs reports whether the deployed manifest records outputs of the provision template, so that the template has
+// been applied.
+func (d *deployedInstance) hasOutputs() bool { return d.record.Template != nil }
 
-// list returns the entries of a list of the manifest that are mappings. A manifest that cannot be read has none.
-func (p *previous) list(key string) []map[string]any {
-	root, _ := p.root()
+// list returns the mappings in a list at the top level of the manifest, which callers must not modify. It returns none
+// if the manifest cannot be parsed.
+func (d *deployedInstance) list(key string) []map[string]any {
+	root, _ := d.root()
 	return value.Mappings(root[key])
 }
 
-// group returns an instance group of the manifest, nil where it has none of that name.
-func (p *previous) group(name string) map[string]any {
-	root, _ := p.root()
+// group returns the instance group of this name in the deployed manifest, which callers must not modify. It returns nil
+// if there is none or the manifest cannot be parsed.
+func (d *deployedInstance) group(name string) map[string]any {
+	root, _ := d.root()
 	return byName(root["instance_groups"])[name]
 }
 
-// refersTo tells whether the manifest refers to an absolute path.
-func (p *previous) refersTo(path string) bool {
-	return strings.Contains(p.text, "(("+path+"))") || strings.Contains(p.text, "(("+path+".")
+// refersTo reports whether the deployed manifest refers to the credential at an absolute path, or to a part of it.
+func (d *deployedInstance) refersTo(path string) bool {
+	return strings.Contains(d.text, "(("+path+"))") || strings.Contains(d.text, "(("+path+".")
 }
 
+// absoluteReference matches a reference to an absolute path of at least three segments. The groups are the path up to
+// the last two segments, and these two segments.
 var absoluteReference = regexp.MustCompile(`\(\((/[^()\s]+)/([^()/\s]+)/([^()/\s]+)\)\)`)
 
-// storedReferences finds the references that the broker made of ((odb_secret:NAME)), recognised by their last two segments:
-// deployment and name. It returns name → reference with its parentheses. Of several for one name, that of this service wins.
-func (p *previous) storedReferences(deployment, serviceID string) map[string]string {
+// storedReferences returns the references in the deployed manifest that the broker generated for ((odb_secret:NAME)),
+// by name. A reference includes its parentheses. It is recognised by its last two segments, which are the deployment
+// and the name. If there are several for the same name, a reference of this service takes precedence. The map is empty
+// on create.
+func (d *deployedInstance) storedReferences(deployment, serviceID string) map[string]string {
 	references := map[string]string{}
-	for _, found := range absoluteReference.FindAllStringSubmatch(p.text, -1) {
-		reference, name := found[0], found[3]
-		if found[2] != deployment {
+	for _, match := range absoluteReference.FindAllStringSubmatch(d.text, -1) {
+		reference, name := match[0], match[3]
+		if match[2] != deployment {
 			continue
 		}
-		if _, taken := references[name]; !taken || found[1] == "/odb/"+serviceID {
+		if _, exists := references[name]; !exists || match[1] == "/odb/"+serviceID {
 			references[name] = reference
 		}
 	}

@@ -8,163 +8,182 @@ import (
 	"slices"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
-	"service-adapter/internal/diag"
+	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/hclfile"
-	"service-adapter/internal/provision"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// provisionOnly is the manifest of a service that has no provision.bosh section: an empty deployment, in which the broker keeps the
-// record.
-func provisionOnly(service *brokerpak.Service) *brokerpak.Bosh {
-	return &brokerpak.Bosh{Manifest: brokerpak.Document{Text: "instance_groups: []\n", Pos: diag.Pos{File: service.File}}}
-}
-
-// hasTemplate tells whether OpenTofu has anything to do for an instance of the service.
-func hasTemplate(service *brokerpak.Service) bool { return len(service.Provision.Templates) > 0 }
-
-// applyTemplate applies the provision template and makes its outputs known to expressions and to the manifest template. An import may find
-// values that change what was prepared.
-func applyTemplate(ctx context.Context, in *input, p *prepared) (*prepared, error) {
-	if !hasTemplate(in.Service) {
-		return p, nil
-	}
-	if err := checkBefore(in, p); err != nil {
+// applyTemplate applies the provision template and returns new decisions with the template's outputs; d is not changed.
+// If the template imports existing resources, their values count as parameters, so the variables are resolved and all
+// decisions are made again. While the broker checks for pending changes, OpenTofu does not run, and the outputs are
+// read from the record of the deployed manifest.
+//
+// It returns an error before OpenTofu runs if the manifest cannot be rendered whatever the outputs are. After that, it
+// returns the error of Generator.Provision. If a sensitive output cannot become a secret, it returns another error, and
+// the resources of the template remain.
+func applyTemplate(ctx context.Context, d *decisions) (*decisions, error) {
+	if err := checkBeforeApply(d); err != nil {
 		return nil, err
 	}
-	result, err := in.Provision(ctx, provision.Request{
-		Pak: in.Pak, Service: in.Service, Instance: in.instance(p), Owner: p.record.Owner, Inputs: p.scope.Values, Generated: p.scope.Generated,
-		Known: in.before.remembers(), Forgotten: forgotten(in, p),
-		Resolve: func(found map[string]any) (map[string]any, map[string]map[string]any, error) {
-			again, err := prepare(in, found)
-			if err != nil {
-				return nil, nil, err
-			}
-			p = again
-			return p.scope.Values, p.scope.Generated, nil
-		},
-	}, in.pendingCheck())
+	applied := d
+	decideAgain := func(imported map[string]any) (map[string]any, map[string]map[string]any, error) {
+		again, err := decide(d.inputs, imported)
+		if err != nil {
+			return nil, nil, err
+		}
+		applied = again
+		return again.scope.Values, again.scope.Generated, nil
+	}
+	result, err := d.Provision(ctx, provision.Request{
+		Pak: d.Pak, Service: d.Service, Instance: d.instance(), Owner: d.received.Owner,
+		Inputs: d.scope.Values, Generated: d.scope.Generated, Resolve: decideAgain,
+		MustExist: d.previous.hasOutputs(), KeepRecorded: unavailableInputs(d.resolution),
+	}, d.pendingCheck())
 	if err != nil {
 		return nil, err
 	}
-	if in.pendingCheck() { // the outputs are those that the deployed manifest keeps; sensitive ones stay where they are
-		kept := cmp.Or(in.before.record.Template, &record.Template{})
-		result = &provision.Result{Outputs: kept.Outputs, Sensitive: kept.Sensitive}
+	if d.pendingCheck() {
+		result = recordedOutputs(d.previous)
 	}
-	return withOutputs(in, p, result)
+	return applied.withOutputs(result)
 }
 
-// withOutputs adds what a template gave. Each sensitive output becomes a secret of the output's name.
-func withOutputs(in *input, p *prepared, result *provision.Result) (*prepared, error) {
+// recordedOutputs returns the outputs in the record of the deployed manifest. The result is empty, never nil, if the
+// record has none. Null and sensitive outputs are absent from Outputs; Sensitive contains the names of the sensitive
+// ones. Their values are secrets of the manifest, which the check for pending changes leaves unchanged.
+func recordedOutputs(previous *deployedInstance) *provision.Result {
+	template := previous.record.Template
+	if template == nil {
+		return &provision.Result{}
+	}
+	return &provision.Result{Outputs: template.Outputs, Sensitive: template.Sensitive}
+}
+
+// withOutputs returns a copy of the decisions that includes the outputs of the template. Expressions and the manifest
+// template can then read the outputs that are neither sensitive nor null, and the record will contain them. Each
+// sensitive output becomes a secret with the name of the output. It returns an error if a sensitive output cannot
+// become a secret; see checkSensitive and decideSecrets.
+func (d *decisions) withOutputs(result *provision.Result) (*decisions, error) {
 	open := value.Merge(result.Outputs)
-	maps.DeleteFunc(open, func(name string, item any) bool { return item == nil || slices.Contains(result.Sensitive, name) })
+	maps.DeleteFunc(open, func(name string, item any) bool {
+		return item == nil || slices.Contains(result.Sensitive, name)
+	})
 	sensitive := slices.Sorted(slices.Values(result.Sensitive))
-	if err := checkSensitive(in, p.secrets, sensitive); err != nil {
+	if err := checkSensitive(d, sensitive); err != nil {
 		return nil, err
 	}
-	var secrets []brokerpak.Secret
-	for _, name := range sensitive {
-		secrets = append(secrets, brokerpak.Secret{Name: name})
+	secrets := value.Convert(sensitive, func(name string) brokerpak.Secret { return brokerpak.Secret{Name: name} })
+	propose := func(secret brokerpak.Secret, _ record.Secret) (candidate, error) {
+		return candidate{item: result.Outputs[secret.Name], available: true, changed: result.Changed}, nil
 	}
-	decided, err := decideSecrets(in, secrets, func(secret brokerpak.Secret, _ record.Secret) (candidate, error) {
-		return candidate{item: result.Outputs[secret.Name], known: true, changed: result.Changed}, nil
-	})
+	decided, err := decideSecrets(d.inputs, secrets, propose)
 	if err != nil {
 		return nil, err
 	}
-	provisioned := *p
-	provisioned.secrets = value.Merge(decided, p.secrets)
-	provisioned.record.Template = &record.Template{Outputs: open, Sensitive: sensitive}
-	provisioned.scope = p.scope.With(map[string]any{brokerpak.InstanceDetails: open}, nil)
+	resolved := *d.resolution
+	resolved.scope = d.scope.With(map[string]any{brokerpak.InstanceDetails: open}, nil)
+	provisioned := *d
+	provisioned.resolution = &resolved
+	provisioned.secrets = value.Merge(decided, d.secrets)
+	provisioned.template = &record.Template{Outputs: open, Sensitive: sensitive}
 	return &provisioned, nil
 }
 
-// checkBefore finds what is wrong whatever the template's outputs will be: what was applied before a request fails has to be undone.
-func checkBefore(in *input, p *prepared) error {
-	for _, secret := range in.bosh.Secrets {
-		if in.usedByTemplate(secret.Input) { // only CredHub has the value when the next request comes
-			return fmt.Errorf("%s: input %q is the value of secret %q, so the provision template cannot use var.%s: later requests do not know it",
-				secret.Pos, secret.Input, secret.Name, secret.Input)
+// checkBeforeApply returns an error if the request must fail whatever the outputs of the template will be: because the
+// template uses an input that is the value of a secret, or because checkSensitive or checkWithoutOutputs returns one.
+// The check runs before OpenTofu does, because resources that were created for a failing request would have to be
+// destroyed again.
+func checkBeforeApply(d *decisions) error {
+	for _, secret := range d.definedSecrets {
+		if d.usedByTemplate(secret.Input) { // later requests would lack the value, which is only in CredHub
+			return fmt.Errorf("%s: input %q is the value of secret %q, so the provision template cannot use var.%s: "+
+				"later requests do not know it", secret.Pos, secret.Input, secret.Name, secret.Input)
 		}
 	}
-	if !in.before.remembers() { // else the instance may have an older template, and keep it
-		if err := checkSensitive(in, p.secrets, in.module.SensitiveOutputs); err != nil {
+	if !d.previous.hasOutputs() { // otherwise the instance may keep an older template
+		if err := checkSensitive(d, d.module.SensitiveOutputs); err != nil {
 			return err
 		}
 	}
-	if in.pendingCheck() {
+	if d.pendingCheck() {
 		return nil
 	}
-	return rehearse(in, p)
+	return checkWithoutOutputs(d)
 }
 
-// SensitiveOutputs names the outputs of a service's provision template that become secrets, sorted.
+// SensitiveOutputs returns the sorted names of the outputs of a service's provision template that are declared
+// sensitive. Generate turns them into secrets of the manifest. A template that cannot be parsed has none, and so has a
+// service without a template.
 func SensitiveOutputs(service *brokerpak.Service) []string {
-	module, _ := hclfile.Inspect(service.Provision.Templates) // OpenTofu reports what is wrong with it
+	module, _ := hclfile.Inspect(service.Provision.Templates) // OpenTofu reports errors in the template
 	return module.SensitiveOutputs
 }
 
-// checkSensitive refuses sensitive outputs that cannot become secrets besides those of the definition.
-func checkSensitive(in *input, secrets decisions, outputs []string) error {
+// checkSensitive returns an error if one of the sensitive outputs cannot become a secret: because the operator has not
+// configured whether the broker stores secrets, or because one of the existing secrets has the same name.
+func checkSensitive(d *decisions, outputs []string) error {
 	for _, name := range outputs {
-		if err := in.secretsAllowed(fmt.Sprintf("service %q has sensitive outputs", in.Service.Name)); err != nil {
+		if err := d.requireSecretsSetting(fmt.Sprintf("service %q has sensitive outputs", d.Service.Name)); err != nil {
 			return err
 		}
-		if _, taken := secrets[name]; taken {
-			return fmt.Errorf("service %q: the sensitive output %q of the provision template has the name of a secret; rename one of them",
-				in.Service.Name, name)
+		if _, exists := d.secrets[name]; exists {
+			return fmt.Errorf("service %q: the sensitive output %q of the provision template "+
+				"has the name of a secret; rename one of them", d.Service.Name, name)
 		}
 	}
 	return nil
 }
 
-// rehearse completes the manifest without the outputs, as far as they do not matter. What cannot be rendered without them is left to
-// the manifest itself.
-func rehearse(in *input, p *prepared) error {
-	if _, err := releases(nil, in.Deployment.Releases); err != nil {
+// checkWithoutOutputs renders the parts of the manifest that do not depend on the outputs of the template, and returns
+// the first error: in the releases, the stemcells, the variables or the instance groups. Parts that need an output are
+// skipped; errors in them are reported when the manifest itself is rendered. Warnings of instanceGroups are logged,
+// here and again when the manifest is rendered.
+func checkWithoutOutputs(d *decisions) error {
+	if _, err := releases(nil, d.Deployment.Releases); err != nil {
 		return err
 	}
-	_, alias, err := stemcells(nil, nil, in.Deployment.Stemcells, in.before)
+	_, alias, err := stemcells(nil, nil, d.Deployment.Stemcells, d.previous)
 	if err != nil {
 		return err
 	}
-	variables, err := templateVariables(in, p)
+	variables, err := templateVariables(d)
 	if err != nil {
 		return err
 	}
-	ops, err := selectOps(in.bosh.Ops, p.scope, false)
+	ops, err := selectOps(d.bosh.Ops, d.scope, false)
 	if err != nil {
-		return nil //nolint:nilerr // its condition may read an output
+		return nil //nolint:nilerr // the condition may read an output
 	}
-	result, err := interpolate(in.bosh.Manifest, ops, variables)
+	result, err := interpolate(d.bosh.Manifest, ops, variables)
 	if err != nil {
 		return nil //nolint:nilerr // a key may need an output
 	}
 	groups := result.tree["instance_groups"]
-	if !isPlain(groups) {
+	if !independentOfOutputs(groups) {
 		return nil
 	}
-	_, err = instanceGroups(in, groups, alias)
+	_, err = instanceGroups(d, groups, alias)
 	return err
 }
 
-// isPlain tells whether a list of groups or of jobs, which may be missing, and the names in it are there without any output.
-func isPlain(list any) bool {
+// independentOfOutputs reports whether a list of instance groups or jobs is complete before the outputs of the template
+// exist: every entry is a mapping whose name contains no variable, at every level. A missing list counts as complete.
+func independentOfOutputs(list any) bool {
 	items, ok := list.([]any)
 	return (ok || list == nil) && !slices.ContainsFunc(items, func(item any) bool {
 		entry, ok := item.(map[string]any)
-		return !ok || vars.HasReference(entry["name"]) || !isPlain(entry["jobs"])
+		return !ok || vars.HasReference(entry["name"]) || !independentOfOutputs(entry["jobs"])
 	})
 }
 
-// outputReferences is what the manifest holds under record.OutputsKey: the broker stores and resolves secrets only that the
-// manifest refers to.
-func outputReferences(p *prepared) map[string]any {
+// outputReferences returns the references of the sensitive outputs by name, for the manifest's key record.OutputsKey.
+// They are listed there because the broker stores and resolves only secrets that the manifest refers to.
+func outputReferences(d *decisions) map[string]any {
 	references := map[string]any{}
-	for _, name := range cmp.Or(p.record.Template, &record.Template{}).Sensitive {
-		if reference := p.secrets[name].reference; reference != "" {
+	for _, name := range cmp.Or(d.template, &record.Template{}).Sensitive {
+		if reference := d.secrets[name].reference; reference != "" {
 			references[name] = reference
 		}
 	}

@@ -9,40 +9,41 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/fault"
-	"service-adapter/internal/provision"
+	"service-adapter/internal/instance"
+	"service-adapter/internal/vars"
 )
 
-// asked is what OpenTofu was asked for.
-type asked struct {
+// provisionCall records one call of Generator.Provision.
+type provisionCall struct {
 	provision.Request
 	check bool
 }
 
-// builder stands for OpenTofu: what it would answer, and what it was asked for.
-type builder struct {
+// fakeProvisioner stands in for OpenTofu. It returns a fixed answer and records its calls.
+type fakeProvisioner struct {
 	answer provision.Result
 	err    error
-	asked  []asked
-	// found is what an import finds.
-	found map[string]any
+	calls  []provisionCall
+	// imported holds the input values that the next call imports from an existing resource. It is nil for none.
+	imported map[string]any
 }
 
-func (b *builder) provision(_ context.Context, r provision.Request, check bool) (*provision.Result, error) {
-	b.asked = append(b.asked, asked{r, check})
-	if b.err != nil || check {
-		return nil, b.err
+// provision implements Generator.Provision.
+func (f *fakeProvisioner) provision(_ context.Context, r provision.Request, check bool) (*provision.Result, error) {
+	f.calls = append(f.calls, provisionCall{r, check})
+	if f.err != nil || check {
+		return nil, f.err
 	}
-	if b.found != nil {
-		inputs, _, err := r.Resolve(b.found)
+	if f.imported != nil {
+		inputs, _, err := r.Resolve(f.imported)
 		if err != nil {
 			return nil, err
 		}
-		b.asked[len(b.asked)-1].Inputs, b.found = inputs, nil
+		f.calls[len(f.calls)-1].Inputs, f.imported = inputs, nil
 	}
-	answer := b.answer
+	answer := f.answer
 	return &answer, nil
 }
 
@@ -90,13 +91,14 @@ const provisionBind = `bind:
 var _ = Describe("a provision template", func() {
 	var (
 		w    *world
-		tofu *builder
+		tofu *fakeProvisioner
 	)
 
 	start := func(bosh string) {
 		w = newWorld(packed(map[string]string{"service.yml": provisionDefinition + bosh + provisionBind}))
-		tofu = &builder{answer: provision.Result{
-			Outputs: map[string]any{"host": "h.example.com", "password": "s3cret", "nothing": nil}, Sensitive: []string{"password"}, Changed: true,
+		tofu = &fakeProvisioner{answer: provision.Result{
+			Outputs:   map[string]any{"host": "h.example.com", "password": "s3cret", "nothing": nil},
+			Sensitive: []string{"password"}, Changed: true,
 		}}
 		w.generator.Provision = tofu.provision
 	}
@@ -106,39 +108,43 @@ var _ = Describe("a provision template", func() {
 	}
 	details := func() map[string]any {
 		GinkgoHelper()
-		view := &instance.View{Manifest: []byte(w.instance.Manifest), Record: recordOf(w.instance.Manifest), Secrets: w.instance.Secrets}
-		found, err := view.Details(w.service, vars.Environment{})
+		view := &instance.View{
+			Manifest: []byte(w.instance.Manifest), Record: recordOf(w.instance.Manifest), Secrets: w.instance.Secrets,
+		}
+		outputs, err := view.Details(w.service, vars.Environment{})
 		Expect(err).NotTo(HaveOccurred())
-		return found
+		return outputs
 	}
 
 	BeforeEach(func() { start(provisionBosh) })
 
-	It("gives its outputs to the manifest, the labels, the dashboard and the bindings", func() {
+	It("provides its outputs to the manifest, the labels, the dashboard URL and the bindings", func() {
 		result := w.must(call{Parameters: map[string]any{"size": int64(2)}})
-		Expect(tofu.asked).To(HaveLen(1))
-		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
-		Expect(tofu.asked[0].InstanceID).To(Equal("one"))
-		Expect(tofu.asked[0].Known).To(BeFalse())
+		Expect(tofu.calls).To(HaveLen(1))
+		Expect(tofu.calls[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
+		Expect(tofu.calls[0].InstanceID).To(Equal("one"))
+		Expect(tofu.calls[0].MustExist).To(BeFalse())
 		Expect(result.ODBManagedSecrets).To(BeEquivalentTo(map[string]any{"password": "s3cret"}))
 		Expect(result.Labels).To(Equal(map[string]any{"host": "h.example.com"}))
 		Expect(result.Manifest).NotTo(ContainSubstring("s3cret"))
 		stored := "((/odb/" + w.service.ID + "/service-instance_one/password))"
 		Expect(properties()).To(Equal(map[string]any{"host": "h.example.com", "password": stored, "nothing": nil}))
 		Expect(recordOf(w.instance.Manifest).DashboardURL).To(Equal("https://h.example.com/"))
-		Expect(details()).To(Equal(map[string]any{"host": "h.example.com", "password": "s3cret", "url": "http://h.example.com"}))
+		Expect(details()).To(Equal(map[string]any{
+			"host": "h.example.com", "password": "s3cret", "url": "http://h.example.com",
+		}))
 	})
 
-	It("is not applied by the check for pending changes, whose outputs are those of the manifest", func() {
+	It("is not applied by the check for pending changes, which uses the recorded outputs", func() {
 		w.must(call{})
 		tofu.answer.Outputs = map[string]any{"host": "other.example.com", "password": "other"}
 		w.expectNoPendingChanges()
-		Expect(tofu.asked).To(HaveLen(2))
-		Expect(tofu.asked[1].check).To(BeTrue())
-		Expect(tofu.asked[1].Known).To(BeTrue())
+		Expect(tofu.calls).To(HaveLen(2))
+		Expect(tofu.calls[1].check).To(BeTrue())
+		Expect(tofu.calls[1].MustExist).To(BeTrue())
 	})
 
-	It("asks the broker to store a sensitive output again only when it changed", func() {
+	It("has a sensitive output stored again only if it changed", func() {
 		w.must(call{})
 		tofu.answer.Changed = false
 		Expect(w.must(call{}).ODBManagedSecrets).To(BeEmpty())
@@ -148,7 +154,7 @@ var _ = Describe("a provision template", func() {
 		Expect(details()).To(HaveKeyWithValue("password", "changed"))
 	})
 
-	It("stores a sensitive output again when an upgrade, which gets no secrets, ran OpenTofu", func() {
+	It("has a sensitive output stored again if OpenTofu ran during an upgrade, which has no previous secrets", func() {
 		w.must(call{})
 		Expect(w.must(call{Upgrade: true}).ODBManagedSecrets).To(HaveLen(1))
 		tofu.answer.Changed = false
@@ -156,7 +162,7 @@ var _ = Describe("a provision template", func() {
 		w.expectNoPendingChanges()
 	})
 
-	It("keeps sensitive outputs in the manifest where the broker stores no secrets", func() {
+	It("keeps sensitive outputs in the manifest if the broker stores no secrets", func() {
 		w.secure(false)
 		Expect(w.must(call{}).ODBManagedSecrets).To(BeEmpty())
 		Expect(properties()).To(HaveKeyWithValue("password", "s3cret"))
@@ -164,96 +170,117 @@ var _ = Describe("a provision template", func() {
 		w.expectNoPendingChanges()
 	})
 
-	It("needs to know whether the broker stores secrets", func() {
+	It("is not applied if it has sensitive outputs and secure_manifests is not configured", func() {
 		w.generator.Secure = nil
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring("set secure_manifests")))
-		Expect(tofu.asked).To(BeEmpty())
+		Expect(tofu.calls).To(BeEmpty())
 	})
 
-	It("is not applied when a sensitive output has the name of a secret", func() {
-		start("  bosh:\n    manifest: |\n      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((password))}}]}]\n" +
+	It("is not applied if a sensitive output has the name of a secret", func() {
+		start("  bosh:\n    manifest: |\n" +
+			"      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((password))}}]}]\n" +
 			"    secrets: [{name: password, length: 16}]\n")
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring("has the name of a secret")))
-		Expect(tofu.asked).To(BeEmpty())
+		Expect(tofu.calls).To(BeEmpty())
 	})
 
-	DescribeTable("is not applied when the manifest cannot be completed", func(spoil func(), message string) {
+	DescribeTable("is not applied if the deployment lacks", func(spoil func(), message string) {
 		spoil()
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring(message)))
-		Expect(tofu.asked).To(BeEmpty())
+		Expect(tofu.calls).To(BeEmpty())
 	},
-		Entry("for want of an instance group", func() { w.instance.Plan["instance_groups"] = []any{} }, `lacks the instance group "box"`),
-		Entry("for want of a job", func() { w.instance.Deployment.Releases[0].Jobs = []string{"chest"} }, "job 'box' not provided"),
-		Entry("for want of an exact version", func() { w.instance.Deployment.Releases[0].Version = "1.latest" }, "needs an exact version"),
-		Entry("for want of a stemcell", func() { w.instance.Deployment.Stemcells = nil }, "has no stemcells"),
+		Entry("an instance group", func() { w.instance.Plan["instance_groups"] = []any{} },
+			`lacks the instance group "box"`),
+		Entry("a job", func() { w.instance.Deployment.Releases[0].Jobs = []string{"chest"} }, "job 'box' not provided"),
+		Entry("an exact version", func() { w.instance.Deployment.Releases[0].Version = "1.latest" },
+			"needs an exact version"),
+		Entry("a stemcell", func() { w.instance.Deployment.Stemcells = nil }, "has no stemcells"),
 	)
 
-	It("may give the names of instance groups", func() {
+	It("may belong to instance groups that an ops file removes", func() {
+		start(strings.Replace(provisionBosh, "    labels:", "      - {name: extra, jobs: [{name: box}]}\n"+
+			"    ops: [{inline: [{type: remove, path: /instance_groups/name=extra}]}]\n    labels:", 1))
+		w.instance.Plan["instance_groups"] = w.instance.Plan["instance_groups"].([]serviceadapter.InstanceGroup)[:1]
+		w.must(call{})
+	})
+
+	It("may provide the names of instance groups", func() {
 		start(strings.Replace(provisionBosh, "- name: box\n        jobs", "- name: ((host))\n        jobs", 1))
 		w.instance.Plan["instance_groups"].([]serviceadapter.InstanceGroup)[0].Name = "h.example.com"
 		w.must(call{})
 	})
 
-	It("may give the names of jobs", func() {
-		start(strings.Replace(provisionBosh, "- name: box\n          properties", "- name: ((host))\n          properties", 1))
+	It("may provide the names of jobs", func() {
+		start(strings.Replace(provisionBosh,
+			"- name: box\n          properties", "- name: ((host))\n          properties", 1))
 		w.instance.Deployment.Releases[0].Jobs = []string{"h.example.com"}
 		w.must(call{})
 	})
 
-	It("is not applied when the request is refused", func() {
+	It("is not applied if the request is rejected", func() {
 		_, err := w.generate(call{Parameters: map[string]any{"size": int64(9)}})
 		var user *fault.UserError
 		Expect(errors.As(err, &user)).To(BeTrue(), "%v", err)
-		Expect(tofu.asked).To(BeEmpty())
+		Expect(tofu.calls).To(BeEmpty())
 	})
 
-	It("makes parameters of what an import finds", func() {
-		tofu.found = map[string]any{"size": int64(3)}
+	It("records imported values as parameters", func() {
+		tofu.imported = map[string]any{"size": int64(3)}
 		w.must(call{})
-		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(3)))
+		Expect(tofu.calls[0].Inputs).To(HaveKeyWithValue("size", int64(3)))
 		Expect(recordOf(w.instance.Manifest).Parameters).To(Equal(map[string]any{"size": int64(3)}))
 		w.expectNoPendingChanges()
 		w.must(call{})
-		Expect(tofu.asked[2].Inputs).To(HaveKeyWithValue("size", int64(3)))
+		Expect(tofu.calls[2].Inputs).To(HaveKeyWithValue("size", int64(3)))
 		w.must(call{Parameters: map[string]any{"size": nil}})
-		Expect(tofu.asked[3].Inputs).To(HaveKeyWithValue("size", int64(1)))
+		Expect(tofu.calls[3].Inputs).To(HaveKeyWithValue("size", int64(1)))
 	})
 
-	It("leaves a parameter of the request what it is, whatever an import finds", func() {
-		tofu.found = map[string]any{"size": int64(3)}
+	It("sizes the instance groups by imported values", func() {
+		start(strings.Replace(provisionBosh, "  bosh:\n",
+			"  bosh:\n    instance_groups: [{name: box, instances: \"${size}\"}]\n", 1))
+		tofu.imported = map[string]any{"size": int64(3)}
+		w.must(call{})
+		Expect(w.tree()["instance_groups"]).To(HaveExactElements(HaveKeyWithValue("instances", int64(3))))
+	})
+
+	It("prefers a parameter of the request to an imported value", func() {
+		tofu.imported = map[string]any{"size": int64(3)}
 		w.must(call{Parameters: map[string]any{"size": int64(2)}})
-		Expect(tofu.asked[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
+		Expect(tofu.calls[0].Inputs).To(HaveKeyWithValue("size", int64(2)))
 	})
 
-	It("refuses what an import finds where a user could not set it", func() {
-		tofu.found = map[string]any{"size": int64(9)}
+	It("rejects an imported value that a user could not set", func() {
+		tofu.imported = map[string]any{"size": int64(9)}
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(ContainSubstring("too big")))
 	})
 
-	It("that fails makes no manifest", func() {
+	It("causes an error without a manifest if it fails", func() {
 		tofu.err = errors.New("no more addresses")
 		_, err := w.generate(call{})
 		Expect(err).To(MatchError(tofu.err))
 	})
 
-	It("cannot put a reference to a credential into the manifest", func() {
+	It("cannot insert a reference to a credential into the manifest", func() {
 		tofu.answer.Outputs["host"] = "((/other/password))"
 		_, err := w.generate(call{})
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("cannot use an input that is a secret", func() {
-		start("  bosh:\n    manifest: |\n      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((key))}}]}]\n" +
+	It("cannot use an input that is the value of a secret", func() {
+		start("  bosh:\n    manifest: |\n" +
+			"      instance_groups: [{name: box, jobs: [{name: box, properties: {key: ((key))}}]}]\n" +
 			"    secrets: [{name: key, value: \"${size}\"}]\n")
 		_, err := w.generate(call{})
-		Expect(err).To(MatchError(ContainSubstring(`input "size" is the value of secret "key", so the provision template cannot use var.size`)))
+		Expect(err).To(MatchError(ContainSubstring(
+			`input "size" is the value of secret "key", so the provision template cannot use var.size`)))
 	})
 
-	It("serves a service without any BOSH job", func() {
+	It("can be the only part of a service without BOSH jobs", func() {
 		start("")
 		delete(w.instance.Plan, "instance_groups")
 		w.instance.Plan["instance_groups"] = []any{}

@@ -8,61 +8,71 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// Known returns what provision expressions may use besides inputs, for checks without a request. The names of the previous
-// deployment are among them, although only checks and the update block may use them.
-func Known() expr.Known { return known(map[string]any{}) }
+// ResolvingNames returns the names and functions that expressions may use, besides inputs, while the variables of the
+// provision action are resolved. It serves checks without a request, such as lint. The names of the previous deployment
+// are included, although only checks and the update block may use them.
+func ResolvingNames() expr.Names { return publishedNames(map[string]any{}) }
 
-// KnownOfInstance returns what the other expressions of provision.bosh may use: those names and the outputs of the provision
-// template.
-func KnownOfInstance() expr.Known {
-	return known(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
+// RenderingNames returns the names and functions that expressions may use, besides inputs, while the manifest is
+// rendered: those of ResolvingNames, and instance.details with the outputs of the provision template.
+func RenderingNames() expr.Names {
+	return publishedNames(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
 }
 
-func known(names map[string]any) expr.Known {
-	in := &input{before: &previous{}}
-	published := constants(&record.Record{Context: map[string]any{}, UAAClient: map[string]any{}}, nil, map[string]any{})
-	further, available := previousNames(in)
-	return vars.Known(value.Merge(names, published, further), value.Merge(functions(in), available))
+// publishedNames returns the names and functions that the adapter publishes to expressions, together with the names in
+// the map extra.
+func publishedNames(extra map[string]any) expr.Names {
+	r := &resolution{inputs: &inputs{previous: &deployedInstance{}}}
+	received := record.Received{Context: map[string]any{}, UAAClient: map[string]any{}}
+	published := constants(record.Identity{}, received, nil, map[string]any{})
+	previous, previousFunctions := previousNames(r)
+	return vars.NamesOf(value.Merge(extra, published, previous), value.Merge(functions(r.inputs), previousFunctions))
 }
 
-// constants are the published names of a provision call, and those of BOSH.
-func constants(r *record.Record, globalLabels map[string]string, properties map[string]any) map[string]any {
+// constants returns the constants of provision expressions: those about the request and the plan, the deployment, the
+// UAA client, and the default labels. Their values are taken from the parts of the record, from globalLabels, which are
+// added to the default labels, and from properties, which are those of the plan. A field of the UAA client without a
+// value is null.
+func constants(
+	identity record.Identity, received record.Received, globalLabels map[string]string, properties map[string]any,
+) map[string]any {
 	constants := map[string]any{
-		"request.service_id":                        r.ServiceID,
-		"request.plan_id":                           r.PlanID,
-		"request.instance_id":                       instance.ID(r.Deployment),
-		"request.context":                           r.Context,
-		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not pass it on
-		"bosh.deployment":                           r.Deployment,
+		"request.service_id":                        identity.ServiceID,
+		"request.plan_id":                           identity.PlanID,
+		"request.instance_id":                       instance.ID(identity.Deployment),
+		"request.context":                           received.Context,
+		"request.x_broker_api_originating_identity": map[string]any{}, // the broker does not send it
+		"bosh.deployment":                           identity.Deployment,
 		planProperties:                              properties,
-		"uaa_client":                                r.UAAClient,
-		defaultLabels:                               labelsByDefault(r, globalLabels),
+		"uaa_client":                                received.UAAClient,
+		defaultLabels:                               instanceLabels(identity.Deployment, received.Owner, globalLabels),
 	}
-	// The fields of a UAA client as the broker sends it.
+	// These are the fields of a UAA client that the broker sends.
 	for _, field := range []string{
 		"allowpublic", "authorities", "authorized_grant_types", "client_id", "client_secret", "name", "redirect_uri",
 		"resource_ids", "scopes",
 	} {
-		constants[brokerpak.UAAClient+field] = r.UAAClient[field]
+		constants[brokerpak.UAAClient+field] = received.UAAClient[field]
 	}
 	return constants
 }
 
-// planProperties is the name of all properties of the plan.
+// planProperties is the name of the constant that holds all plan properties.
 const planProperties = "plan.properties"
 
-// functions are what expressions may ask besides the standard library.
-func functions(in *input) map[string]expr.Function {
+// functions returns the functions that expressions may call besides the standard library: those about the plan and the
+// releases of the deployment.
+func functions(in *inputs) map[string]expr.Function {
 	return instance.ProvisionFunctions(&in.BrokerPlan, in.Plan.Properties, releaseVersions(in.Deployment.Releases))
 }
 
-// releaseVersions are the versions of releases by name.
+// releaseVersions returns the versions of the releases by the names of the releases.
 func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string {
 	versions := map[string]string{}
 	for _, release := range releases {
@@ -71,48 +81,51 @@ func releaseVersions(releases []serviceadapter.ServiceRelease) map[string]string
 	return versions
 }
 
-// previousNames are the names that only rules and the update block may use: in a value they would differ between the broker's
-// check for pending changes and the update itself.
-func previousNames(in *input) (map[string]any, map[string]expr.Function) {
+// previousNames returns the constants and functions about the deployed instance. Only checks and the update block may
+// use them: a value in the manifest that depends on them would differ between the broker's check for pending changes
+// and the update itself. If no instance is deployed, all of them are false, 0, "", null or empty. The function
+// previous.parameter fails if the variables of the deployed instance cannot be computed; the others never fail.
+func previousNames(r *resolution) (map[string]any, map[string]expr.Function) {
 	names := map[string]any{
-		"previous.exists": in.before.exists(), "previous.plan": in.before.record.Plan,
-		"previous_plan.properties": value.Merge(in.PreviousProperties),
+		"previous.exists": r.previous.exists(), "previous.plan": r.previous.record.Plan,
+		"previous_plan.properties": value.Merge(r.PreviousProperties),
 	}
-	available := instance.PlanFunctions("previous_plan", in.PreviousPlan)
-	available["previous.instances"] = instance.FunctionOf(expr.Int, func(group string) (any, error) {
-		instances, _ := in.before.group(group)["instances"].(int64)
+	functions := instance.PlanFunctions("previous_plan", r.PreviousPlan)
+	functions["previous.instances"] = instance.FunctionOf(expr.Int, func(group string) (any, error) {
+		instances, _ := r.previous.group(group)["instances"].(int64)
 		return instances, nil
 	})
-	available["previous.parameter"] = instance.FunctionOf(expr.Any, func(name string) (any, error) {
-		if !in.before.exists() {
+	functions["previous.parameter"] = instance.FunctionOf(expr.Any, func(name string) (any, error) {
+		if !r.previous.exists() {
 			return nil, nil
 		}
-		deployed, err := in.deployed()
+		deployed, err := r.deployedScope()
 		if err != nil {
 			return nil, fmt.Errorf("computing the variables of the deployed instance: %w", err)
 		}
 		return deployed.Values[name], nil
 	})
-	return names, available
+	return names, functions
 }
 
-// defaultLabels is the name of the published labels of an instance.
+// defaultLabels is the name of the constant that holds the default labels of an instance.
 const defaultLabels = "request.default_labels"
 
-// labelsByDefault are the published labels of an instance.
-func labelsByDefault(r *record.Record, global map[string]string) map[string]any {
+// instanceLabels returns the default labels of an instance: the global ones, and the GUIDs of its organization, space
+// and instance, which take precedence. The GUID of the instance is part of the name of its deployment.
+func instanceLabels(deployment string, owner record.Owner, global map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, text := range global {
 		labels[name] = text
 	}
-	labels["pcf-organization-guid"] = labelText(r.Organization)
-	labels["pcf-space-guid"] = labelText(r.Space)
-	labels["pcf-instance-id"] = labelText(instance.ID(r.Deployment))
+	labels["pcf-organization-guid"] = labelText(owner.Organization)
+	labels["pcf-space-guid"] = labelText(owner.Space)
+	labels["pcf-instance-id"] = labelText(instance.ID(deployment))
 	return labels
 }
 
-// notLabel is a run of characters that a label cannot hold.
+// notLabel matches a run of characters that a label must not contain.
 var notLabel = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// labelText replaces what a label cannot hold: each run of other characters by one _.
+// labelText returns the text with each run of characters that a label must not contain replaced by an underscore.
 func labelText(text string) string { return notLabel.ReplaceAllString(text, "_") }

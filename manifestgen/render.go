@@ -5,81 +5,86 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
-
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// render makes the texts of the result.
-func render(in *input, p *prepared, variables variables) (*serviceadapter.MarshalledGenerateManifest, error) {
-	manifest, err := renderManifest(in, p, variables)
-	if err != nil {
-		return nil, err
-	}
-	configs, err := renderConfigs(in, p, variables)
-	if err != nil {
-		return nil, err
-	}
-	labels, err := renderLabels(in.bosh.Labels, p.scope)
-	if err != nil {
-		return nil, err
-	}
-	if outputs := outputReferences(p); len(outputs) > 0 {
-		manifest[record.OutputsKey] = outputs
-	}
-	if err := configureErrands(in, p, manifest); err != nil {
-		return nil, err
-	}
-	used := references(manifest)
-	remembered, err := finishRecord(in, p, used)
-	if err != nil {
-		return nil, err
-	}
-	manifest[record.Key] = remembered.Encode()
-	text, err := encodeManifest(manifest)
-	if err != nil {
-		return nil, err
-	}
-	if text != in.before.text { // what is deployed was checked, and BOSH has taken it
-		if err := check(in.CheckManifest, manifest, text); err != nil {
-			return nil, fmt.Errorf("checking the manifest of service %q: %w", in.Service.Name, err)
-		}
-	}
-	return &serviceadapter.MarshalledGenerateManifest{Manifest: text, ODBManagedSecrets: p.secrets.returned(used), Configs: configs, Labels: labels}, nil
+// manifest is the third stage: everything in the response to the broker but the record. Only render returns manifests.
+type manifest struct {
+	// tree is the manifest without the record.
+	tree map[string]any
+	// references are all references in the tree, with their parentheses.
+	references []string
+	// configs are the BOSH configs as YAML, by type, and labels the metadata labels of the instance. Both are nil if
+	// there are none.
+	configs map[string]string
+	labels  map[string]any
 }
 
-// renderManifest interpolates the service's template, completes it, and checks its references.
-func renderManifest(in *input, p *prepared, variables variables) (map[string]any, error) {
-	ops, err := selectOps(in.bosh.Ops, p.scope, false)
+// render returns the manifest, the BOSH configs and the labels. It returns an error if an expression or an operation
+// fails, if a reference cannot be resolved, if the template does not fit the deployment or the plan, or if the broker
+// rejects BOSH configs. See complete, checkReferences and renderConfigs for the types of the errors.
+func render(d *decisions) (*manifest, error) {
+	variables, err := templateVariables(d)
 	if err != nil {
 		return nil, err
 	}
-	result, err := interpolate(in.bosh.Manifest, ops, variables)
+	tree, err := renderManifest(d, variables)
 	if err != nil {
 		return nil, err
 	}
-	if result.tree, err = complete(in, p.scope, result.tree); err != nil {
+	configs, err := renderConfigs(d, variables)
+	if err != nil {
 		return nil, err
 	}
-	if ops, err = selectOps(in.bosh.Ops, p.scope, true); err != nil {
+	labels, err := renderLabels(d.bosh.Labels, d.scope)
+	if err != nil {
+		return nil, err
+	}
+	if outputs := outputReferences(d); len(outputs) > 0 {
+		tree[record.OutputsKey] = outputs
+	}
+	configureErrands(d, tree)
+	return &manifest{tree: tree, references: references(tree), configs: configs, labels: labels}, nil
+}
+
+// renderManifest returns the manifest as a tree, without the record and the properties of errands. It applies the ops
+// files whose condition holds, interpolates the variables, completes the result with the broker's values, and applies
+// the ops files for the completed manifest. It returns an error if any of these steps fails or if a reference in the
+// result cannot be resolved.
+func renderManifest(d *decisions, variables variables) (map[string]any, error) {
+	ops, err := selectOps(d.bosh.Ops, d.scope, false)
+	if err != nil {
+		return nil, err
+	}
+	result, err := interpolate(d.bosh.Manifest, ops, variables)
+	if err != nil {
+		return nil, err
+	}
+	if result.tree, err = complete(d, result.tree); err != nil {
+		return nil, err
+	}
+	if ops, err = selectOps(d.bosh.Ops, d.scope, true); err != nil {
 		return nil, err
 	}
 	if result, err = applyCompleted(ops, variables, result); err != nil {
 		return nil, err
 	}
-	return result.tree, checkReferences(in, p.secrets, variables, result, "")
+	return result.tree, checkReferences(d, variables, result, "")
 }
 
-// renderConfigs interpolates the BOSH configs whose condition holds.
-func renderConfigs(in *input, p *prepared, variables variables) (map[string]string, error) {
+// renderConfigs returns the BOSH configs whose condition holds, as YAML by type, or nil if there are none. It returns a
+// *fault.UserError if there are some and the broker rejects BOSH configs; while the broker checks for pending changes,
+// it returns the configs instead. It returns another error if a condition or a variable cannot be evaluated, or if a
+// config contains a reference that BOSH cannot or must not resolve; see checkReferences.
+func renderConfigs(d *decisions, variables variables) (map[string]string, error) {
 	configs := map[string]string{}
-	for _, kind := range value.Keys(in.bosh.Configs) {
-		config := in.bosh.Configs[kind]
-		applies, err := p.scope.Holds("configs."+kind, config.If)
+	for _, kind := range value.Keys(d.bosh.Configs) {
+		config := d.bosh.Configs[kind]
+		applies, err := d.scope.Holds("configs."+kind, config.If)
 		if err != nil {
 			return nil, fmt.Errorf("evaluating the condition of the %s config: %w", kind, err)
 		}
@@ -90,7 +95,7 @@ func renderConfigs(in *input, p *prepared, variables variables) (map[string]stri
 		if err != nil {
 			return nil, err
 		}
-		if err := checkReferences(in, p.secrets, variables, result, kind); err != nil {
+		if err := checkReferences(d, variables, result, kind); err != nil {
 			return nil, err
 		}
 		if configs[kind], err = encodeManifest(result.tree); err != nil {
@@ -100,16 +105,19 @@ func renderConfigs(in *input, p *prepared, variables variables) (map[string]stri
 	if len(configs) == 0 {
 		return nil, nil
 	}
-	if in.NoConfigs && !in.pendingCheck() {
+	if d.NoConfigs && !d.pendingCheck() {
 		return nil, &fault.UserError{
-			Message: fmt.Sprintf("the service instance needs a BOSH config (%s), and the operator has turned BOSH configs off", strings.Join(value.Keys(configs), ", ")),
-			Err:     errors.New("the configuration has disable_bosh_configs, as the broker does"),
+			Message: fmt.Sprintf("the service instance needs a BOSH config (%s), "+
+				"and the operator has turned BOSH configs off",
+				strings.Join(value.Keys(configs), ", ")),
+			Err: errors.New("the configuration has disable_bosh_configs, as the broker does"),
 		}
 	}
 	return configs, nil
 }
 
-// renderLabels evaluates the instance's metadata labels.
+// renderLabels evaluates the metadata labels of the instance. It returns nil if the definition has none, and an error
+// if an expression fails.
 func renderLabels(templates map[string]*expr.Template, scope *vars.Scope) (map[string]any, error) {
 	if len(templates) == 0 {
 		return nil, nil

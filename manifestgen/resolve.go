@@ -6,95 +6,173 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
+	"sync"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
-	"service-adapter/schemas"
+	"service-adapter/internal/vars"
 )
 
-// resolve merges parameters and computes the variables. Found are values that the instance has: those of user inputs count as parameters
-// of earlier requests.
-func resolve(in *input, found map[string]any) (*prepared, error) {
-	r := &prepared{record: in.before.record, earlier: value.Merge(in.before.record.Parameters)}
-	if in.before.carried != nil {
-		r.earlier = in.before.carried.Parameters(in.bosh)
+// resolution contains the variables of a request, and the parts of the record that they are resolved from. It is the
+// first part of decisions, the result of the second stage of Generator.Generate. Only resolve sets the fields;
+// decisions.withOutputs makes a copy whose scope also contains the outputs of the template.
+type resolution struct {
+	*inputs
+	// identity and received are parts of the record of the new manifest.
+	identity record.Identity
+	received record.Received
+	// earlierParameters are the parameters of earlier requests. For an instance that another adapter deployed they are
+	// the values that carry_over reads from its manifest.
+	earlierParameters map[string]any
+	// scope holds the resolved variables.
+	scope *vars.Scope
+	// sticky are the values of sticky inputs, for the record.
+	sticky map[string]any
+	// deployedScope computes the variables of the deployed instance on its first call; see resolveDeployed.
+	deployedScope func() (*vars.Scope, error)
+}
+
+// resolve merges the parameters of this request with earlier ones and resolves the variables. The imported values are
+// values of user inputs that an import read from existing resources; they count as parameters of earlier requests, and
+// are nil if nothing was imported. It returns an error if a variable cannot be resolved (see vars.Provision.Resolve for
+// the types), or if checkPlanSecrets does.
+func resolve(in *inputs, imported map[string]any) (*resolution, error) {
+	r := &resolution{inputs: in, earlierParameters: value.Merge(in.previous.record.Parameters)}
+	if in.previous.carried != nil {
+		r.earlierParameters = in.previous.carried.Parameters(in.bosh)
 	}
-	sticky := stickyValues(in, r.record.Sticky, in.Parameters)
-	carried := vars.Generated(value.Merge(r.record.Generated))
-	found = carryFound(in, found, carried)
-	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, value.Merge(r.earlier, found), in.Parameters)
-	r.record = startRecord(in, r.record, parameters)
+	importedCalls, imported := splitImported(in, imported)
+	carried := vars.Generated(value.Merge(in.previous.record.Generated, importedCalls))
+	existing := value.Merge(r.earlierParameters, imported)
+	parameters := vars.MergeParameters(in.Service.Provision.UserInputs, existing, in.Parameters)
+	r.identity, r.received = identityOf(in), receivedData(in, parameters)
 	r.scope = vars.NewScope(vars.Options{
-		Constants: constants(&r.record, in.GlobalLabels, in.Plan.Properties), Environment: in.Environment, Functions: functions(in),
-		Carried: carried, GuardReferences: true, Later: in.applies,
+		Constants:   constants(r.identity, r.received, in.GlobalLabels, in.Plan.Properties),
+		Environment: in.Environment, Functions: functions(in),
+		Carried: carried, GuardReferences: true, TolerateUnset: in.appliesByErrand,
 	})
 	provision := vars.Provision{
-		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults, Parameters: withSecrets(parameters, r.record.SecretParameters),
-		Deployed: keptParameters(r.earlier, found, in.Parameters), Secrets: value.Keys(r.record.SecretParameters), Sticky: sticky,
-		Unchecked: in.Unchecked,
+		Service: in.Service, Plan: in.Plan, Defaults: in.Defaults,
+		Parameters: withSecretParameters(parameters, r.received.SecretParameters),
+		Deployed:   unchangedParameters(r.earlierParameters, imported, in.Parameters),
+		Secrets:    value.Keys(r.received.SecretParameters),
+		Sticky:     stickyValues(in, in.previous.record.Sticky, in.Parameters),
+		Unchecked:  in.Unchecked,
 	}
 	if err := provision.Resolve(r.scope); err != nil {
 		return nil, err
 	}
-	r.record.Sticky = stickyValues(in, r.scope.Values, nil)
-	return r, checkPlanSecrets(in, r.record.PlanProperties)
+	r.sticky = stickyValues(in, r.scope.Values, nil)
+	r.deployedScope = sync.OnceValues(func() (*vars.Scope, error) { return resolveDeployed(r) })
+	return r, checkPlanSecrets(in, r.received.PlanProperties)
 }
 
-// stickyValues are those of the sticky inputs but for the ones that are requested anew. A secret stays in CredHub.
-func stickyValues(in *input, values, requested map[string]any) map[string]any {
-	kept := map[string]any{}
-	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
-		item, known := values[variable.Name]
-		if _, changed := requested[variable.Name]; known && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil {
-			kept[variable.Name] = item
+// instance returns the identity of the service instance: its ID, deployment, service and plan.
+func (r *resolution) instance() record.Instance {
+	return record.Instance{
+		InstanceID: r.instanceID(), Deployment: r.identity.Deployment,
+		Service: r.identity.Service, ServiceID: r.identity.ServiceID,
+		Plan: r.identity.Plan, PlanID: r.identity.PlanID,
+	}
+}
+
+// splitImported separates imported values by the kind of their inputs. It returns the values of generated inputs as
+// results of the generating call, and those of inputs that are not computed by an expression as they are. A computed
+// input counts as generated if its expression consists of a single call and reads no variables. The values of other
+// computed inputs are dropped. Neither map is nil.
+func splitImported(in *inputs, imported map[string]any) (generated vars.Generated, others map[string]any) {
+	generated, others = vars.Generated{}, map[string]any{}
+	for name, item := range imported {
+		template := in.Service.Provision.ExpressionOf(name, false)
+		if template == nil {
+			others[name] = item
+			continue
+		}
+		if calls := template.Calls(); len(calls) == 1 && len(template.References()) == 0 {
+			generated[name] = map[string]any{calls[0].Name + "#1": item}
 		}
 	}
-	return kept
+	return generated, others
 }
 
-// startRecord is the record after a request, as far as the request and the earlier record tell.
-func startRecord(in *input, earlier record.Record, parameters map[string]any) record.Record {
-	action := &in.Service.Provision
-	sent, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
+// stickyValues selects, from values by input, those of sticky inputs, which keep the value of the first request. It
+// omits inputs that are set by the requested parameters, even to null, and inputs that are the value of a secret,
+// because secrets are not recorded. The result is never nil.
+func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
+	sticky := map[string]any{}
+	for _, variable := range slices.Concat(in.Service.Provision.PlanInputs, in.Service.Provision.UserInputs) {
+		item, exists := values[variable.Name]
+		_, changed := requested[variable.Name]
+		if exists && variable.Sticky && !changed && in.bosh.SecretOf(variable.Name) == nil {
+			sticky[variable.Name] = item
+		}
+	}
+	return sticky
+}
+
+// identityOf returns the identity in the record of the new manifest. The broker does not send the ID of the plan on
+// upgrades; it is then read from the record of the deployed manifest, or else from the pak.
+func identityOf(in *inputs) record.Identity {
 	planID, _ := in.Body["plan_id"].(string)
-	owner := record.OwnerOf(in.Body).Or(earlier.Owner)
-	owner.App = "" // apps are bound to it
-	r := record.Record{
+	return record.Identity{
 		Pak: in.Pak.Manifest.Name, PakVersion: in.Pak.Manifest.Version, Deployment: in.Deployment.DeploymentName,
 		Service: in.Service.Name, ServiceID: in.ServiceID, Plan: in.Plan.Name,
-		PlanID:           cmp.Or(planID, earlier.PlanID, in.Plan.ID),
-		Owner:            owner,
-		Context:          pick(vars.WithoutAnnotations(value.Merge(earlier.Context, sent)), action, "request.context", nil),
-		UAAClient:        pick(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
-		PlanProperties:   pick(in.Plan.Properties, &in.Service.Bind, "request.plan_properties", brokerpak.Names(in.Service.Bind.PlanInputs)),
-		SecretParameters: map[string]string{}, Parameters: maps.Clone(parameters),
+		PlanID: cmp.Or(planID, in.previous.record.PlanID, in.Plan.ID),
 	}
+}
+
+// receivedData returns the received data in the record of the new manifest, from this request and from the record of
+// the deployed manifest. The parameters are the merged ones; those that are the value of a secret are listed by name in
+// SecretParameters instead of being recorded. Of the request's context, the UAA client and the plan properties, it
+// keeps only the entries that expressions read.
+func receivedData(in *inputs, parameters map[string]any) record.Received {
+	action, earlier := &in.Service.Provision, in.previous.record.Received
+	context, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one
+	context = vars.WithoutAnnotations(value.Merge(earlier.Context, context))
+	owner := record.OwnerOf(in.Body).Or(earlier.Owner)
+	owner.App = "" // an instance belongs to a space, only its bindings belong to apps
+	bind := &in.Service.Bind
+	received := record.Received{
+		Parameters: maps.Clone(parameters), SecretParameters: secretParameters(in, parameters),
+		Context: usedEntries(context, action, "request.context", nil), Owner: owner,
+		UAAClient: usedEntries(mergedClient(in, earlier.UAAClient), action, "uaa_client", nil),
+		PlanProperties: usedEntries(in.Plan.Properties, bind, "request.plan_properties",
+			brokerpak.Names(bind.PlanInputs)),
+	}
+	maps.DeleteFunc(received.Parameters, func(name string, _ any) bool { return received.SecretParameters[name] != "" })
+	return received
+}
+
+// secretParameters returns the names of the parameters that are the value of a secret, with the name of the secret. The
+// parameters are the merged ones. A parameter of an earlier request is included, although its value is not available,
+// unless this request sets it to null. The map is never nil.
+func secretParameters(in *inputs, parameters map[string]any) map[string]string {
+	names := map[string]string{}
 	for _, secret := range in.bosh.Secrets {
 		if secret.Input == "" {
 			continue
 		}
 		_, requested := in.Parameters[secret.Input]
-		_, kept := earlier.SecretParameters[secret.Input]
-		if parameters[secret.Input] != nil || !requested && (kept || carries(in, secret)) {
-			r.SecretParameters[secret.Input] = secret.Name
+		_, kept := in.previous.record.SecretParameters[secret.Input]
+		if parameters[secret.Input] != nil || !requested && (kept || carriesSecretParameter(in, secret)) {
+			names[secret.Input] = secret.Name
 		}
 	}
-	maps.DeleteFunc(r.Parameters, func(name string, _ any) bool { return r.SecretParameters[name] != "" })
-	return r
+	return names
 }
 
-// carries tells whether the manifest of another adapter had the value of a secret that is a parameter.
-func carries(in *input, secret brokerpak.Secret) bool {
+// carriesSecretParameter reports whether the value of the secret is a parameter and is in the carried values of another
+// adapter's manifest.
+func carriesSecretParameter(in *inputs, secret brokerpak.Secret) bool {
 	isParameter := slices.Contains(brokerpak.Names(in.Service.Provision.UserInputs), secret.Input)
-	return isParameter && (in.before.carried[secret.Name] != nil || in.before.carried[secret.Input] != nil)
+	return isParameter && (in.previous.carried[secret.Name] != nil || in.previous.carried[secret.Input] != nil)
 }
 
-// withSecrets adds the parameters of earlier requests that are values of secrets. They are null, which counts as set, so that no
-// default takes their place.
-func withSecrets(parameters map[string]any, secrets map[string]string) map[string]any {
+// withSecretParameters returns a copy of the parameters, which must not be nil, extended by the secret parameters of
+// earlier requests, whose values are not available. They are set to null: this counts as set, so that they do not get
+// their default. The keys of secrets are the parameters' names.
+func withSecretParameters(parameters map[string]any, secrets map[string]string) map[string]any {
 	all := maps.Clone(parameters)
 	for name := range secrets {
 		all[name] = parameters[name]
@@ -102,22 +180,24 @@ func withSecrets(parameters map[string]any, secrets map[string]string) map[strin
 	return all
 }
 
-// keptParameters names the parameters that the deployed instance has already and that this request leaves as they are.
-func keptParameters(earlier, found, requested map[string]any) []string {
+// unchangedParameters returns the names of the earlier parameters that neither this request nor an import changes, in
+// no particular order. A parameter that the request sends again with an equal value is unchanged.
+func unchangedParameters(earlier, imported, requested map[string]any) []string {
 	var names []string
 	for name, item := range earlier {
 		wanted, sent := requested[name]
-		if _, imported := found[name]; !imported && (!sent || reflect.DeepEqual(wanted, item)) {
+		if _, isImported := imported[name]; !isImported && (!sent || reflect.DeepEqual(wanted, item)) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// mergedClient is the UAA client. The broker sends the client's secret only once, later it is empty: an empty field never replaces a
-// kept one.
-func mergedClient(in *input, earlier map[string]any) map[string]any {
-	merged := value.Merge(earlier, in.before.carried.UAAClient())
+// mergedClient returns the fields of the UAA client: recorded ones, those of another adapter's manifest, and those of
+// the request, in increasing precedence. The broker sends the client's secret only once and later sends an empty field,
+// so empty fields never replace recorded ones.
+func mergedClient(in *inputs, earlier map[string]any) map[string]any {
+	merged := value.Merge(earlier, in.previous.carried.UAAClient())
 	for name, item := range in.UAAClient {
 		if item != nil && item != "" {
 			merged[name] = item
@@ -126,9 +206,11 @@ func mergedClient(in *input, earlier map[string]any) map[string]any {
 	return merged
 }
 
-// pick returns the entries that an action's expressions use through a map variable, and the named ones.
-func pick(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
-	keys, whole := action.Uses(variable)
+// usedEntries returns a copy of the map with only the entries that the expressions of an action read through a map
+// variable, such as "request.context", and the entries whose names are in named, which may be nil. If an expression
+// needs the whole map, all entries are kept. The copy is never nil.
+func usedEntries(all map[string]any, action *brokerpak.Action, variable string, named []string) map[string]any {
+	keys, whole := action.KeysRead(variable)
 	picked := value.Merge(all)
 	maps.DeleteFunc(picked, func(key string, _ any) bool {
 		return !whole && !slices.Contains(keys, key) && !slices.Contains(named, key)
@@ -136,29 +218,15 @@ func pick(all map[string]any, action *brokerpak.Action, variable string, named [
 	return picked
 }
 
-// checkPlanSecrets refuses a plan property that is kept for the bind action in clear and is the value of a secret.
-func checkPlanSecrets(in *input, properties map[string]any) error {
+// checkPlanSecrets returns an error if one of the properties, which the record keeps in clear text for the bind action,
+// is the value of a secret and the broker stores secrets.
+func checkPlanSecrets(in *inputs, properties map[string]any) error {
 	for _, secret := range in.bosh.Secrets {
 		if _, clear := properties[secret.Input]; clear && in.storesSecrets() {
-			return fmt.Errorf("plan property %q is the value of secret %q, so the bind action cannot read it from the plan; "+
+			return fmt.Errorf("plan property %q is the value of secret %q, "+
+				"so the bind action cannot read it from the plan; "+
 				"it can read the secret with manifest.get", secret.Input, secret.Name)
 		}
 	}
 	return nil
-}
-
-// checkRequest refuses what would become a reference to a credential, or would not come out as it is.
-func checkRequest(in *input) error {
-	if strings.ContainsAny(in.Deployment.DeploymentName, "()"+maskRunes) {
-		return fmt.Errorf("the deployment name %q must not hold parentheses", in.Deployment.DeploymentName)
-	}
-	for _, name := range value.Keys(in.Parameters) {
-		if err := checkReserved(name, map[string]any{name: in.Parameters[name]}, true); err != nil {
-			return err
-		}
-	}
-	if in.Unchecked {
-		return nil
-	}
-	return schemas.CheckParameters(&in.Service.Provision, in.Plan.Properties, in.Parameters, in.before.exists())
 }

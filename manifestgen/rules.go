@@ -3,27 +3,33 @@ package manifestgen
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 )
 
-// checkVersions holds the definition's rules about versions. The user reads what is not met.
-func checkVersions(requires brokerpak.Requires, deployment serviceadapter.ServiceDeployment, before *previous) error {
+// checkVersions checks the versions in the deployment against the constraints of the definition, and against those of
+// the deployed manifest where the definition forbids downgrades. It returns all violations, joined, as
+// *fault.UserErrors. A constraint that cannot be parsed and a deployed manifest that cannot be read are other errors.
+func checkVersions(
+	requires brokerpak.Requires, deployment serviceadapter.ServiceDeployment, previous *deployedInstance,
+) error {
 	versions := releaseVersions(deployment.Releases)
 	var failed []error
 	for _, constraint := range requires.Releases {
-		failed = append(failed, meets("release", constraint, versions))
+		failed = append(failed, checkConstraint("release", constraint, versions))
 	}
 	for _, constraint := range requires.Jobs {
 		release, err := releaseOf(constraint.Name, deployment.Releases)
 		if err == nil {
-			err = meets("the release of job", constraint, map[string]string{constraint.Name: versions[release]})
+			err = checkConstraint("the release of job", constraint,
+				map[string]string{constraint.Name: versions[release]})
 		}
 		failed = append(failed, err)
 	}
@@ -32,16 +38,19 @@ func checkVersions(requires brokerpak.Requires, deployment serviceadapter.Servic
 		systems[stemcell.OS] = stemcell.Version
 	}
 	for _, constraint := range requires.Stemcells {
-		failed = append(failed, meets("stemcell", constraint, systems))
+		failed = append(failed, checkConstraint("stemcell", constraint, systems))
 	}
-	return errors.Join(append(failed, checkDowngrades(requires, deployment.Releases, before))...)
+	return errors.Join(append(failed, checkDowngrades(requires, deployment.Releases, previous))...)
 }
 
-// meets holds a constraint on one of the versions, which are by name.
-func meets(what string, constraint brokerpak.Constraint, versions map[string]string) error {
+// checkConstraint checks one constraint. The versions are those of the releases, jobs or stemcells by name; kind
+// describes them in the error. It returns a *fault.UserError if the name is missing, or if its version cannot be
+// compared or does not meet the constraint. A constraint that cannot be parsed is another error.
+func checkConstraint(kind string, constraint brokerpak.Constraint, versions map[string]string) error {
 	version, ok := versions[constraint.Name]
 	if !ok {
-		return fault.Operatorf("the service requires %s %q %s; the deployment has none of that name", what, constraint.Name, constraint.Constraint)
+		return fault.Operatorf("the service requires %s %q %s; the deployment has none of that name",
+			kind, constraint.Name, constraint.Constraint)
 	}
 	conditions, err := brokerpak.ParseConstraint(constraint.Constraint)
 	if err != nil {
@@ -49,21 +58,28 @@ func meets(what string, constraint brokerpak.Constraint, versions map[string]str
 	}
 	ok, err = conditions.Match(version)
 	if err != nil {
-		return fault.Operatorf("%s %q: %s", what, constraint.Name, err)
+		return fault.Operatorf("%s %q: %s", kind, constraint.Name, err)
 	}
 	if !ok {
-		return fault.Operatorf("the service requires %s %q %s; the deployment has version %s", what, constraint.Name, constraint.Constraint, version)
+		return fault.Operatorf("the service requires %s %q %s; the deployment has version %s",
+			kind, constraint.Name, constraint.Constraint, version)
 	}
 	return nil
 }
 
-// checkDowngrades refuses releases whose versions are lower than the deployed ones. Those that are known by a job of theirs have
-// whatever name the operator gives them: where the deployment has no release of that name, nobody can tell which version is lower.
-func checkDowngrades(requires brokerpak.Requires, releases []serviceadapter.ServiceRelease, before *previous) error {
-	if !before.exists() || len(requires.NoDowngrade)+len(requires.NoDowngradeJobs) == 0 {
+// checkDowngrades returns a *fault.UserError for each release that the definition protects from downgrades if its
+// version is lower than the deployed version or cannot be compared with it. A protected release that is new or no
+// longer in the deployment is not checked. A release that the definition identifies by one of its jobs may have any
+// name; it is an error if no release or several provide the job, or if the deployed manifest has no release of the
+// current name. On create, checkDowngrades returns nil. It returns another error if the deployed manifest cannot be
+// read.
+func checkDowngrades(
+	requires brokerpak.Requires, releases []serviceadapter.ServiceRelease, previous *deployedInstance,
+) error {
+	if !previous.exists() || len(requires.NoDowngrade)+len(requires.NoDowngradeJobs) == 0 {
 		return nil
 	}
-	root, err := before.root()
+	root, err := previous.root()
 	if err != nil {
 		return err
 	}
@@ -80,7 +96,8 @@ func checkDowngrades(requires brokerpak.Requires, releases []serviceadapter.Serv
 		case err != nil:
 			failed = append(failed, err)
 		case !ok:
-			failed = append(failed, fault.Operatorf("release %q, which provides the job %q, is not in the previous manifest", name, job))
+			failed = append(failed, fault.Operatorf(
+				"release %q, which provides the job %q, is not in the previous manifest", name, job))
 		default:
 			failed = append(failed, notLower(name, versions[name], deployed[name]))
 		}
@@ -88,7 +105,8 @@ func checkDowngrades(requires brokerpak.Requires, releases []serviceadapter.Serv
 	return errors.Join(failed...)
 }
 
-// notLower refuses a release whose version is lower than the deployed one.
+// notLower returns a *fault.UserError if the version of the release is lower than the deployed version or cannot be
+// compared with it. A deployed version "latest" accepts every version.
 func notLower(release, version, deployed string) error {
 	if strings.HasSuffix(deployed, "latest") {
 		return nil
@@ -98,17 +116,21 @@ func notLower(release, version, deployed string) error {
 		return fault.Operatorf("release %q: %s", release, err)
 	}
 	if comparison < 0 {
-		return fault.Operatorf("release %q: version %s is lower than the deployed version %s", release, version, deployed)
+		return fault.Operatorf("release %q: version %s is lower than the deployed version %s",
+			release, version, deployed)
 	}
 	return nil
 }
 
-// checkScaleIn refuses fewer instances than the previous plan had, or, of a group that the definition sizes, than are deployed.
-func checkScaleIn(in *input) error {
-	for _, name := range in.bosh.Requires.NoScaleIn {
-		before, now := instance.FindGroup(in.PreviousPlan, name), instance.FindGroup(in.plan, name)
-		if in.bosh.Group(name) != nil {
-			root, err := in.before.root()
+// checkScaleIn returns a *fault.UserError if a group that must not shrink would have fewer instances in the plan, whose
+// groups are sized. The size is compared with that in the previous plan, or, if the definition computes it, with that
+// in the deployed manifest; a group that is missing there is not checked. The message for the user blames the plan only
+// if this request changes it. checkScaleIn returns another error if the deployed manifest cannot be read.
+func checkScaleIn(r *resolution, plan *serviceadapter.Plan) error {
+	for _, name := range r.bosh.Requires.NoScaleIn {
+		before, now := instance.FindGroup(r.PreviousPlan, name), instance.FindGroup(plan, name)
+		if r.bosh.Group(name) != nil {
+			root, err := r.previous.root()
 			if err != nil {
 				return err
 			}
@@ -120,10 +142,23 @@ func checkScaleIn(in *input) error {
 		if now == nil {
 			now = &serviceadapter.InstanceGroup{}
 		}
+		if !changesPlan(r) {
+			return fault.Userf("the service instance has %d instances of %q and cannot be reduced to %d",
+				before.Instances, name, now.Instances)
+		}
 		return &fault.UserError{
 			Message: "cannot migrate to a smaller plan",
-			Err:     fmt.Errorf("instance group %q would shrink from %d to %d instances", name, before.Instances, now.Instances),
+			Err: fmt.Errorf("instance group %q would shrink from %d to %d instances",
+				name, before.Instances, now.Instances),
 		}
 	}
 	return nil
+}
+
+// changesPlan reports whether the request moves the instance to another plan, or to another definition of its plan. A
+// manifest that another adapter generated does not tell the ID of its plan, so only the definitions are compared then.
+func changesPlan(r *resolution) bool {
+	recorded := r.previous.record.PlanID
+	return recorded != "" && recorded != r.identity.PlanID ||
+		r.PreviousPlan != nil && !reflect.DeepEqual(*r.PreviousPlan, r.BrokerPlan)
 }

@@ -2,144 +2,160 @@ package manifestgen
 
 import (
 	"cmp"
-	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// decision is what becomes of a secret in this call.
-type decision struct {
-	// reference is what the manifest holds, with its parentheses; "" where it holds the value itself.
+// A secretDecision determines how the manifest gets the value of a secret: by a reference that the broker resolves, or
+// literally.
+type secretDecision struct {
+	// reference is the text in the manifest that BOSH replaces by the value, including its parentheses. It is "" if the
+	// manifest contains the value itself.
 	reference string
-	// literal is the value that the manifest holds.
+	// literal is the value in the manifest. It is used only if reference is "".
 	literal any
-	// stored is the value that the broker is to store, under the name that the reference tells; nil for none.
-	stored any
-	// lost is the error of a secret whose value nobody knows any more; it counts only where the manifest uses the secret.
-	lost error
-	// before and after are what the record knows and will know of the secret.
+	// newValue is the value that the broker must store under the name in reference. It is nil if there is nothing to
+	// store.
+	newValue any
+	// lostErr is the error to report if the manifest uses the secret, because its value cannot be determined any more.
+	lostErr error
+	// before is the entry of the secret in the record of the deployed manifest, and after the one in the new record.
 	before, after record.Secret
 }
 
-// decisions are those of all secrets, by name.
-type decisions map[string]decision
+// secretDecisions contains the decision about each secret, by the name of the secret.
+type secretDecisions map[string]secretDecision
 
-// named is the name of the secret that a reference stands for; "" for none.
-func (d decisions) named(reference string) string {
-	for name, chosen := range d {
-		if chosen.reference == reference {
+// nameOf returns the name of the secret with this reference, which must not be "", or "" if there is none.
+func (d secretDecisions) nameOf(reference string) string {
+	for name, secret := range d {
+		if secret.reference == reference {
 			return name
 		}
 	}
 	return ""
 }
 
-// returned are the values that the manifest asks the broker to store. It stores no others.
-func (d decisions) returned(used []string) map[string]any {
-	returned := map[string]any{}
-	for name, chosen := range d {
-		if chosen.stored != nil && slices.Contains(used, chosen.reference) {
-			returned[chosen.after.StoredName(name)] = chosen.stored
+// valuesToStore returns the values that the broker must store in CredHub, by their names there. It omits those whose
+// reference is not among the used ones, because the broker stores only secrets that the manifest refers to. The map is
+// never nil.
+func (d secretDecisions) valuesToStore(used []string) map[string]any {
+	values := map[string]any{}
+	for name, secret := range d {
+		if secret.newValue != nil && slices.Contains(used, secret.reference) {
+			values[secret.after.StoredName(name)] = secret.newValue
 		}
 	}
-	return returned
+	return values
 }
 
-// remembered is what the record says of the secrets. One that the manifest does not use for the moment keeps its reference, because no
-// later call would find it.
-func (d decisions) remembered(used []string) map[string]record.Secret {
-	remembered := map[string]record.Secret{}
-	for name, chosen := range d {
-		after := chosen.after
-		if chosen.lost != nil {
+// recordEntries returns the entries of the secrets in the new record. The used references are those of the manifest. A
+// stored secret that the manifest does not use at the moment keeps its reference in the record, because later calls
+// could not find it in the manifest. A secret without a value, and one with a lostErr, has no entry.
+func (d secretDecisions) recordEntries(used []string) map[string]record.Secret {
+	entries := map[string]record.Secret{}
+	for name, secret := range d {
+		entry := secret.after
+		if secret.lostErr != nil {
 			continue
 		}
-		if chosen.reference != "" && !slices.Contains(used, chosen.reference) {
-			after = record.Secret{Version: chosen.before.Version}
-			if chosen.stored == nil {
-				after.Reference = chosen.reference
+		if secret.reference != "" && !slices.Contains(used, secret.reference) {
+			entry = record.Secret{Version: secret.before.Version}
+			if secret.newValue == nil {
+				entry.Reference = secret.reference
 			}
 		}
-		if after.Version > 0 || after.Value != nil {
-			remembered[name] = after
+		if entry.Version > 0 || entry.Value != nil {
+			entries[name] = entry
 		}
 	}
-	return remembered
+	return entries
 }
 
-// candidate is the value of a secret as far as this call knows it.
-type candidate struct {
-	item any
-	// known is false where the value is unchanged and only CredHub has it.
-	known bool
-	// requested tells that this very request carries the value.
-	requested bool
-	// changed tells that it must count as a new one where the previous value is not known.
-	changed bool
-	// keepers is what its keepers give.
-	keepers string
-}
-
-// finder looks up the value of a secret, of which the record says what was before.
-type finder func(secret brokerpak.Secret, before record.Secret) (candidate, error)
-
-// decideSecrets decides about each secret.
-func decideSecrets(in *input, secrets []brokerpak.Secret, find finder) (decisions, error) {
-	made := decisions{}
+// decideSecrets decides how the manifest gets the values of the given secrets. propose returns the candidate for each
+// of them; it is not called for a secret that a check for pending changes leaves unchanged. decideSecrets returns the
+// first error of propose, of the deployed manifest or of a value that a manifest cannot contain. The result is never
+// nil unless there is an error. See keepStored for a warning that is logged.
+func decideSecrets(in *inputs, secrets []brokerpak.Secret, propose candidateFunc) (secretDecisions, error) {
+	decided := secretDecisions{}
 	if len(secrets) == 0 {
-		return made, nil
+		return decided, nil
 	}
-	stored := in.before.storedReferences(in.Deployment.DeploymentName, in.ServiceID)
+	stored := in.previous.storedReferences(in.Deployment.DeploymentName, in.ServiceID)
 	for _, secret := range secrets {
-		var err error
-		if made[secret.Name], err = decide(in, secret, stored, find); err != nil {
+		before, err := in.previous.secret(secret)
+		if err != nil {
+			return nil, err
+		}
+		reference := cmp.Or(before.Reference, stored[before.StoredName(secret.Name)])
+		unchanged := secretDecision{reference: reference, before: before, after: before}
+		if decided[secret.Name], err = decideSecret(in, secret, unchanged, propose); err != nil {
 			return nil, err
 		}
 	}
-	return made, nil
+	return decided, nil
 }
 
-// decide decides between the stored reference of a secret, a new reference and its value.
-func decide(in *input, secret brokerpak.Secret, stored map[string]string, find finder) (decision, error) {
-	before, err := in.before.secret(secret)
-	if err != nil {
-		return decision{}, err
+// decideSecret decides about one secret. The unchanged decision keeps the reference of the deployed manifest, if it has
+// one. There are five cases:
+//
+//   - While the broker checks for pending changes, a secret that has a reference or a recorded value keeps it.
+//   - An available candidate becomes the value; see withValue.
+//   - Without an available candidate, the secret keeps the stored value; see keepStored.
+//   - If no value is stored either, a secret without an expression gets a new password.
+//   - A secret with an expression, whose value must have been supplied earlier, gets a decision with a lostErr.
+//
+// It returns an error if propose does, or if the manifest would contain a literal value that BOSH takes for a
+// reference.
+func decideSecret(
+	in *inputs, secret brokerpak.Secret, unchanged secretDecision, propose candidateFunc,
+) (secretDecision, error) {
+	before, hasReference := unchanged.before, unchanged.reference != ""
+	if in.pendingCheck() && hasReference {
+		return unchanged, nil
 	}
-	keep := decision{reference: cmp.Or(before.Reference, stored[before.StoredName(secret.Name)]), before: before, after: before}
+	if in.pendingCheck() && before.Value != nil {
+		return unchanged.withLiteral(before.Value), nil
+	}
+	proposed, err := propose(secret, before)
+	if err != nil {
+		return secretDecision{}, err
+	}
+	var decided secretDecision
 	switch {
-	case in.pendingCheck() && keep.reference != "":
-		return keep, nil
-	case in.pendingCheck() && before.Value != nil:
-		return keep.withLiteral(before.Value), nil
+	case proposed.available:
+		decided, err = withValue(in, secret, unchanged, proposed)
+	case hasReference:
+		decided, err = keepStored(in, secret, unchanged)
+	case secret.Value == nil:
+		decided, err = withValue(in, secret, unchanged, candidate{item: password(secret.Length), available: true})
+	default:
+		decided = secretDecision{
+			reference: "((lost:" + secret.Name + "))", before: before, lostErr: lostValue(secret),
+		}
 	}
-	current, err := find(secret, before)
-	if err != nil {
-		return decision{}, err
-	}
-	chosen, err := choose(in, secret, keep, current)
-	chosen.after.Keepers = current.keepers
-	return chosen, err
+	decided.after.Keepers = proposed.keepers
+	return decided, err
 }
 
-// secret is what the record says of a secret, or the manifest of another adapter where carry_over finds it there: a reference, or
-// the value.
-func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
-	if p.carried == nil {
-		return p.record.Secrets[secret.Name], nil
+// secret returns the record's entry of a secret. For an instance that another adapter deployed, it returns the
+// reference or the value that carry_over reads from that adapter's manifest. The entry is zero if there is none. It
+// returns an error if the value there contains a reference within a longer text, which cannot be carried over.
+func (d *deployedInstance) secret(secret brokerpak.Secret) (record.Secret, error) {
+	if d.carried == nil {
+		return d.record.Secrets[secret.Name], nil
 	}
-	item, ok := p.carried[secret.Name]
+	item, ok := d.carried[secret.Name]
 	if !ok {
-		item, ok = p.carried[secret.Input]
+		item, ok = d.carried[secret.Input]
 	}
 	text, _ := item.(string)
 	switch {
@@ -148,153 +164,103 @@ func (p *previous) secret(secret brokerpak.Secret) (record.Secret, error) {
 	case instance.IsReference(text):
 		return record.Secret{Version: 1, Reference: text}, nil
 	case vars.HasReference(item):
-		return record.Secret{}, fmt.Errorf("carry_over of secret %q: the previous manifest has a reference within a text there", secret.Name)
+		return record.Secret{}, fmt.Errorf(
+			"carry_over of secret %q: the previous manifest has a reference within a text there", secret.Name)
 	default:
 		return record.Secret{Value: item}, nil
 	}
 }
 
-// choose decides by the value of a secret; keep is the decision that changes nothing.
-func choose(in *input, secret brokerpak.Secret, keep decision, current candidate) (decision, error) {
-	if !current.known && keep.reference != "" {
-		taken, ok := in.PreviousSecrets[keep.reference]
-		if !in.storesSecrets() && !ok {
-			in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
-		}
-		if in.storesSecrets() || !ok {
-			return keep, nil
-		}
-		current = candidate{item: taken, known: true} // the feature was switched off
-	}
-	if !current.known && secret.Value != nil {
-		return decision{reference: "((lost:" + secret.Name + "))", before: keep.before, lost: lostValue(secret)}, nil
-	}
-	if !current.known {
-		current.item = password(secret.Length)
-	}
+// withValue returns the decision to give a secret the proposed value: literally if the broker stores no secrets or the
+// value is empty, otherwise as a new value for the broker to store, unless CredHub stores the same value already. It
+// returns an error if the manifest would contain a literal value that BOSH takes for a reference.
+func withValue(
+	in *inputs, secret brokerpak.Secret, unchanged secretDecision, proposed candidate,
+) (secretDecision, error) {
+	isEmpty := proposed.item == nil || proposed.item == "" // CredHub stores no empty values
 	switch {
-	case !in.storesSecrets() || current.item == nil || current.item == "": // CredHub stores no empty value
-		return keep.withLiteral(current.item), checkLiteral(secret, current)
-	case keep.reference != "" && unchanged(current, in.PreviousSecrets, keep.reference):
-		return keep, nil
+	case !in.storesSecrets() || isEmpty:
+		return unchanged.withLiteral(proposed.item), checkLiteral(secret, proposed)
+	case unchanged.reference != "" && isStored(proposed, in.PreviousSecrets, unchanged.reference):
+		return unchanged, nil
 	default:
-		return keep.withNewValue(secret.Name, current.item), nil
+		return unchanged.withNewValue(secret.Name, proposed.item), nil
 	}
 }
 
-// withLiteral puts the value itself into the manifest, as adapters do whose broker manages no secrets.
-func (d decision) withLiteral(item any) decision {
+// keepStored returns the decision to keep the value that CredHub stores under the reference of the unchanged decision.
+// If the broker no longer stores secrets, the value moves from the previous secrets into the manifest; if the broker
+// did not send it, the secret stays in CredHub, and keepStored logs a warning. It returns an error if the manifest
+// would contain a literal value that BOSH takes for a reference.
+func keepStored(in *inputs, secret brokerpak.Secret, unchanged secretDecision) (secretDecision, error) {
+	if in.storesSecrets() {
+		return unchanged, nil
+	}
+	stored, sent := in.PreviousSecrets[unchanged.reference]
+	if !sent {
+		in.Logger.Warn("secret stays in CredHub: its value is not known to this call", "secret", secret.Name)
+		return unchanged, nil
+	}
+	return withValue(in, secret, unchanged, candidate{item: stored, available: true})
+}
+
+// withLiteral returns the decision that puts the value itself into the manifest, as for a broker that stores no
+// secrets.
+func (d secretDecision) withLiteral(item any) secretDecision {
 	d.reference, d.literal = "", item
 	d.after = record.Secret{Version: d.before.Version, Value: item}
 	return d
 }
 
-// withNewValue asks the broker to store a value, as a text or an object. A changed one gets a new name, because the broker stores secrets before it
-// deploys: a failed deployment must not find a new value under the name that the running one uses.
-func (d decision) withNewValue(name string, item any) decision {
+// withNewValue returns the decision to let the broker store item as the new value of a secret. An object is stored as
+// it is, any other value as text. The name is that of the secret in the definition. The name in CredHub is built from
+// it and the next version, so that it is new for every value: the broker stores secrets before it deploys, and if the
+// deployment fails, the running one must still find its old value under the old name.
+func (d secretDecision) withNewValue(name string, item any) secretDecision {
 	d.after = record.Secret{Version: d.before.Version + 1}
-	d.stored, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"
+	d.newValue, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"
 	if _, isObject := item.(map[string]any); !isObject {
-		d.stored = value.Text(item)
+		d.newValue = value.Text(item)
 	}
 	return d
 }
 
-// supplied finds the value of a secret of the definition: supplied, remembered as a literal, or unknown.
-func supplied(in *input, r *prepared, secret brokerpak.Secret, before record.Secret) (candidate, error) {
-	kept := candidate{item: before.Value, known: before.Value != nil}
-	if secret.Value == nil {
-		return keptBy(r, secret, before, kept)
-	}
-	_, requested := in.Parameters[secret.Input]
-	if r.generated[secret.Input] && !requested && (kept.known || before.Version > 0 || before.Reference != "") {
-		return kept, nil
-	}
-	_, remembered := r.record.SecretParameters[secret.Input]
-	if !requested && remembered && r.scope.Origins[secret.Input].FromRequest && r.scope.Values[secret.Input] == nil {
-		return kept, nil
-	}
-	if field, ok := strings.CutPrefix(secret.Input, brokerpak.UAAClient); ok {
-		if item := r.record.UAAClient[field]; item != nil {
-			return candidate{item: item, known: true, requested: requested}, nil
-		}
-		return kept, nil // the broker sends it only once
-	}
-	item, ok := r.scope.Values[secret.Input] // an input as a whole keeps its type
-	if !ok && !slices.Contains(in.Service.Provision.InputNames(), secret.Input) {
-		var err error
-		if item, err = r.scope.Eval("secrets."+secret.Name, secret.Value); err != nil {
-			return kept, fmt.Errorf("evaluating secret %q: %w", secret.Name, err)
-		}
-	}
-	return candidate{item: item, known: true, requested: requested}, nil
-}
-
-// keptBy tells whether a generated secret stays: it is made anew when what a keeper gives is not what it gave when the secret was made.
-func keptBy(r *prepared, secret brokerpak.Secret, before record.Secret, kept candidate) (candidate, error) {
-	if len(secret.Keepers) == 0 {
-		return kept, nil
-	}
-	values := map[string]any{}
-	for _, name := range value.Keys(secret.Keepers) {
-		item, err := r.scope.Eval("secrets."+secret.Name+"."+name, secret.Keepers[name])
-		if err != nil {
-			return kept, fmt.Errorf("evaluating keeper %q of secret %q: %w", name, secret.Name, err)
-		}
-		values[name] = item
-	}
-	kept.keepers = fmt.Sprintf("%x", sha256.Sum256(value.MustJSON(values)))
-	if before.Keepers != "" && before.Keepers != kept.keepers {
-		return candidate{item: password(secret.Length), known: true, changed: true, keepers: kept.keepers}, nil
-	}
-	return kept, nil
-}
-
-// passwordLetters need no quoting in shells, URLs and configuration files.
-const passwordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-// password makes one of letters and digits, about 5.95 bits a letter.
-func password(length int) string {
-	made, most := make([]byte, length), big.NewInt(int64(len(passwordLetters)))
-	for i := range made {
-		index, _ := rand.Int(rand.Reader, most) // this reader never fails
-		made[i] = passwordLetters[index.Int64()]
-	}
-	return string(made)
-}
-
-// lostValue explains why nobody knows the value of a secret.
+// lostValue returns the error, never nil, for a secret whose supplied value was not recorded and is not stored. It is a
+// *fault.UserError that asks for the parameter again if the secret's value is a parameter.
 func lostValue(secret brokerpak.Secret) error {
-	lost := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest nor among the "+
-		"previous secrets", secret.Name)
+	err := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest "+
+		"nor among the previous secrets", secret.Name)
 	if secret.Input == "" || strings.Contains(secret.Input, ".") {
-		return lost
+		return err
 	}
-	return &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: lost}
+	return &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: err}
 }
 
-// checkLiteral refuses a value that BOSH would take for a reference.
-func checkLiteral(secret brokerpak.Secret, current candidate) error {
+// checkLiteral returns an error if BOSH would take the value for a reference. It is a *fault.UserError if the value is
+// a parameter of this request.
+func checkLiteral(secret brokerpak.Secret, proposed candidate) error {
 	switch {
-	case !vars.HasReference(current.item):
+	case !vars.HasReference(proposed.item):
 		return nil
-	case current.requested:
-		return fault.Userf("parameter %q must not hold \"((\", which would be a reference to a credential", secret.Input)
+	case proposed.requested:
+		return fault.Userf("parameter %q must not contain \"((\", which would be a reference to a credential",
+			secret.Input)
 	default:
 		return fmt.Errorf("secret %q: its value holds \"((\", which BOSH would take for a reference", secret.Name)
 	}
 }
 
-// unchanged tells whether the stored value is the current one. Without its previous value (the broker sends none on upgrades) only
-// a value in this very request counts as changed.
-func unchanged(current candidate, previous map[string]string, reference string) bool {
-	before, ok := previous[reference]
+// isStored reports whether CredHub already stores the proposed value under the reference. The previous map holds the
+// stored values that the broker sent. It sends none on upgrades; the value then counts as stored unless this request
+// contains it or it is marked as changed.
+func isStored(proposed candidate, previous map[string]string, reference string) bool {
+	stored, ok := previous[reference]
 	if !ok {
-		return !current.requested && !current.changed
+		return !proposed.requested && !proposed.changed
 	}
-	if object, isObject := current.item.(map[string]any); isObject {
-		decoded, err := value.DecodeJSON([]byte(before))
+	if object, isObject := proposed.item.(map[string]any); isObject {
+		decoded, err := value.DecodeJSON([]byte(stored))
 		return err == nil && string(value.MustJSON(decoded)) == string(value.MustJSON(object))
 	}
-	return before == value.Text(current.item)
+	return stored == value.Text(proposed.item)
 }

@@ -8,14 +8,17 @@ import (
 
 	"service-adapter/brokerpak"
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/instance"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// size returns the plan's instance groups with the sizes that the definition computes, and the groups that it adds.
-func size(in *input, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) {
+// sizedGroups returns the plan's instance groups with the sizes that the definition computes, followed by groups that
+// only the definition has, if the definition computes them completely. The broker's plan is not changed. It returns an
+// error if an expression fails or gives an invalid size; the error is a *fault.UserError if the user asked for too many
+// instances or the operator's plan lacks a group that another group is declared like.
+func sizedGroups(in *inputs, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) {
 	sized := &serviceadapter.Plan{InstanceGroups: slices.Clone(in.BrokerPlan.InstanceGroups)}
 	for i := range in.bosh.Groups {
 		rule := &in.bosh.Groups[i]
@@ -36,26 +39,33 @@ func size(in *input, scope *vars.Scope) ([]serviceadapter.InstanceGroup, error) 
 	return sized.InstanceGroups, nil
 }
 
-// addedGroup is a group that the plan does not have, before its own size; nil where it is optional and like nothing that is there.
-func addedGroup(in *input, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
+// addedGroup returns the group that a rule of the definition describes and the plan does not have, before its size is
+// computed. A group that is declared like another one, its model, starts as a copy of that group of the plan.
+// addedGroup returns nil if the group is optional and its model is missing, or if the rule does not compute the group
+// completely, so that the plan must have it: checkGroups reports that later. It returns a *fault.UserError if the group
+// is required and its model is missing.
+func addedGroup(in *inputs, rule *brokerpak.GroupSize) (*serviceadapter.InstanceGroup, error) {
 	var added serviceadapter.InstanceGroup
 	switch model := instance.FindGroup(&in.BrokerPlan, rule.Like); {
 	case !rule.Complete():
-		return nil, nil // what the plan lacks is reported with all it lacks
+		return nil, nil // checkGroups reports the missing group
 	case rule.Like == "":
 	case model != nil:
 		added = *model
-		added.MigratedFrom, added.Lifecycle = nil, "" // which are the other's own
+		added.MigratedFrom, added.Lifecycle = nil, "" // these belong to the model only
 	case slices.Contains(in.bosh.OptionalInstanceGroups, rule.Name):
 		return nil, nil
 	default:
-		return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: its group %q is like it", rule.Like, rule.Name)
+		return nil, fault.Operatorf("the plan lacks the instance group %q, which the service requires: "+
+			"the group %q is declared like it", rule.Like, rule.Name)
 	}
 	added.Name = rule.Name
 	return &added, nil
 }
 
-// resize sets what the definition computes of a group.
+// resize evaluates the size expressions of the rule and sets the results in the group, in place. It returns an error if
+// an expression fails, or if its result has another type or is negative, and a *fault.UserError if the group has more
+// instances than at_most. The group may then be partly changed.
 func resize(scope *vars.Scope, rule *brokerpak.GroupSize, group *serviceadapter.InstanceGroup) error {
 	for _, size := range rule.Sizes {
 		if size.Template == nil {
@@ -73,12 +83,13 @@ func resize(scope *vars.Scope, rule *brokerpak.GroupSize, group *serviceadapter.
 		if count < 0 {
 			return fmt.Errorf("%s: %s must be a number of instances, not %d", size.Pos(), size.Key, count)
 		}
-		switch list := value.Each(elements, value.Text); size.Key {
+		switch list := value.Convert(elements, value.Text); size.Key {
 		case "instances":
 			group.Instances = int(count)
-		case "at_most": // the user asked for more, and reads it
+		case "at_most": // evaluated after instances
 			if group.Instances > int(count) {
-				return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed", group.Instances, rule.Name, count)
+				return fault.Userf("the service instance would have %d instances of %q, and at most %d are allowed",
+					group.Instances, rule.Name, count)
 			}
 		case "vm_type":
 			group.VMType = value.Text(item)

@@ -14,21 +14,23 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"service-adapter/brokerpak"
-	"service-adapter/internal/provision"
+	"service-adapter/internal/engine/provision"
 	"service-adapter/internal/value"
 )
 
-// chance makes random operators and users.
+// chance generates random plans, requests and values.
 type chance struct{ *rand.Rand }
 
 func newChance(seed uint64) chance { return chance{rand.New(rand.NewPCG(seed, 0))} }
 
+// often returns true in three of four cases, and half in one of two.
 func (c chance) often() bool { return c.IntN(4) > 0 }
 func (c chance) half() bool  { return c.IntN(2) == 0 }
 
+// pick returns one of the items.
 func pick[T any](c chance, items ...T) T { return items[c.IntN(len(items))] }
 
-// some returns a few of the items, at least one, in order.
+// some returns a random selection of the items, at least one, in their order.
 func some(c chance, items ...string) []string {
 	var few []string
 	for _, item := range items {
@@ -42,12 +44,16 @@ func some(c chance, items ...string) []string {
 	return few
 }
 
+// text returns a random text, mostly one that YAML parsers could read as another type.
 func (c chance) text() string {
-	return pick(c, "x", "", "y", "No", "010", "1e3", "1_000", "1,000", "1:30", "2026-01-02", "0x1F", ":symbol", "~", "null", "a: b",
-		"# no comment", "two\nlines\n", "\n leading", "trailing \n", "tab\there", "é☃😀", "\u0085\u2028\u0000", "'\"`", "- item", "(one)",
+	return pick(c, "x", "", "y", "No", "010", "1e3", "1_000", "1,000", "1:30", "2026-01-02", "0x1F",
+		":symbol", "~", "null", "a: b",
+		"# no comment", "two\nlines\n", "\n leading", "trailing \n", "tab\there", "é☃😀", "\u0085\u2028\u0000",
+		"'\"`", "- item", "(one)",
 		"{a: 1}", "*alias", "&anchor", "!tag", "%", "@", "=", fmt.Sprint(c.IntN(1e9)))
 }
 
+// value returns a random value whose lists and mappings are nested at most to the given depth.
 func (c chance) value(depth int) any {
 	switch kind := c.IntN(8); {
 	case kind == 0 && depth > 0:
@@ -65,12 +71,13 @@ func (c chance) value(depth int) any {
 	}
 }
 
-// parameters are random values for some of a service's inputs. A null resets one.
+// parameters returns random values for some of the inputs. For an update, it omits inputs that must not change, and
+// resets some to null.
 func (c chance) parameters(inputs []brokerpak.Variable, update bool) map[string]any {
 	parameters := map[string]any{}
 	for _, input := range inputs {
 		wanted := input.Required && !update
-		_, formed := input.Constraints["pattern"] // no random text has the form
+		_, formed := input.Constraints["pattern"] // a random text does not match the pattern
 		if !wanted && c.often() || input.ProhibitUpdate && update || formed {
 			continue
 		}
@@ -95,11 +102,11 @@ func (c chance) parameters(inputs []brokerpak.Variable, update bool) map[string]
 	return parameters
 }
 
-// brokerPlan is a random plan of the operator for a service's instance groups.
+// brokerPlan returns a random plan with the instance groups of the service. A nil bosh has none.
 func (c chance) brokerPlan(bosh *brokerpak.Bosh) map[string]any {
 	groups, errands := []any{}, []any{}
 	if bosh == nil {
-		bosh = &brokerpak.Bosh{} // OpenTofu makes the instance
+		bosh = &brokerpak.Bosh{} // OpenTofu creates the whole instance
 	}
 	for _, group := range bosh.InstanceGroups() {
 		if group.Optional && c.half() {
@@ -107,7 +114,7 @@ func (c chance) brokerPlan(bosh *brokerpak.Bosh) map[string]any {
 		}
 		instances := 1 + c.IntN(5)
 		if group.Name == "redis-server" {
-			instances = 1 // more are refused
+			instances = 1 // the service rejects more
 		}
 		entry := map[string]any{
 			"name": group.Name, "vm_type": pick(c, "small", "large"), "instances": instances,
@@ -137,21 +144,27 @@ func (c chance) brokerPlan(bosh *brokerpak.Bosh) map[string]any {
 		properties["licence"] = pick(c, "a", "b", "")
 	}
 	plan := map[string]any{
-		"instance_groups": groups, "properties": properties, "lifecycle_errands": map[string]any{"post_deploy": errands},
+		"instance_groups": groups, "properties": properties,
+		"lifecycle_errands": map[string]any{"post_deploy": errands},
 	}
 	if c.half() {
 		plan["update"] = map[string]any{
-			"canaries": c.IntN(3), "canary_watch_time": "1-2", "update_watch_time": "1-2", "max_in_flight": pick[any](c, 3, "30%"),
+			"canaries": c.IntN(3), "canary_watch_time": "1-2", "update_watch_time": "1-2",
+			"max_in_flight": pick[any](c, 3, "30%"),
 		}
 	}
 	return plan
 }
 
+// context returns the context of a request with a random space name.
 func (c chance) context() map[string]any {
-	return map[string]any{"platform": "cloudfoundry", "space_name": c.text(), "organization_guid": "org", "space_guid": "space"}
+	return map[string]any{
+		"platform": "cloudfoundry", "space_name": c.text(), "organization_guid": "org", "space_guid": "space",
+	}
 }
 
-// everything is the pak of that name in a version.
+// everything writes the given version of the pak in testdata/paks/everything.txtar into a directory and returns the
+// directory.
 func everything(version int) string {
 	GinkgoHelper()
 	archive, err := txtar.ParseFile("testdata/paks/everything.txtar")
@@ -163,15 +176,17 @@ func everything(version int) string {
 	return packed(files)
 }
 
-// The broker refuses every update when the manifest that the adapter makes again differs from the deployed one.
+// The broker rejects every update of an instance if the manifest that the adapter generates for its check differs from
+// the deployed one.
 var _ = Describe("a deployed instance", func() {
-	// live plays a random life of an instance. After each deployment the manifest must come out again.
+	// live deploys an instance and changes it at random. After each deployment, the check must find no changes.
 	live := func(w *world, c chance, install func(version int)) {
 		w.secure(c.often())
 		w.instance.Plan = c.brokerPlan(w.service.Provision.Bosh)
-		w.must(call{Parameters: c.parameters(w.service.Provision.UserInputs, false), Context: c.context(), UAA: map[string]any{
-			"client_id": "one", "client_secret": "s", "name": "n", "scopes": "",
-		}})
+		w.must(call{
+			Parameters: c.parameters(w.service.Provision.UserInputs, false), Context: c.context(),
+			UAA: map[string]any{"client_id": "one", "client_secret": "s", "name": "n", "scopes": ""},
+		})
 		w.expectNoPendingChanges()
 		for step := range 15 {
 			next := call{}
@@ -188,7 +203,8 @@ var _ = Describe("a deployed instance", func() {
 				next.Context = c.context()
 			case 3:
 				next.Parameters = c.parameters(w.service.Provision.UserInputs, true)
-				next.Context, next.UAA = c.context(), map[string]any{"client_id": "one", "client_secret": "", "name": ""}
+				next.Context = c.context()
+				next.UAA = map[string]any{"client_id": "one", "client_secret": "", "name": ""}
 			}
 			w.must(next)
 			w.expectNoPendingChanges()
@@ -199,21 +215,23 @@ var _ = Describe("a deployed instance", func() {
 	}
 
 	for seed := range uint64(6) {
-		It(fmt.Sprintf("has no pending changes, with everything, life %d", seed), func() {
+		It(fmt.Sprintf("has no pending changes after random updates of the pak that uses everything, "+
+			"seed %d", seed), func() {
 			c := newChance(seed)
 			w := newWorld(everything(0))
 			w.instance.Deployment.Releases = append(w.instance.Deployment.Releases[:0],
 				release("everything", "1.0", "broker", "worker", "smoke", "agent"))
 			live(w, c, func(version int) { w.install(everything(version)) })
 			groups := w.tree()["instance_groups"].([]any)
-			broker := groups[slices.IndexFunc(groups, func(g any) bool { return g.(map[string]any)["name"] == "broker" })].(map[string]any)
+			index := slices.IndexFunc(groups, func(g any) bool { return g.(map[string]any)["name"] == "broker" })
+			broker := groups[index].(map[string]any)
 			Expect(broker).To(HaveKeyWithValue("persistent_disk", int64(10240)))
 			Expect(broker).To(HaveKeyWithValue("tags", map[string]any{"role": "broker"}))
 			Expect(w.tree()["releases"]).To(HaveExactElements(HaveKey("exported_from")))
 		})
-		for _, example := range []string{"redis", "example-email"} {
-			It(fmt.Sprintf("has no pending changes, example %s, life %d", example, seed), func() {
-				w := newWorld("../examples/" + example)
+		for _, pak := range []string{"../spec/parity/pak", "../examples/example-email"} {
+			It(fmt.Sprintf("has no pending changes after random updates of %s, seed %d", pak, seed), func() {
+				w := newWorld(pak)
 				w.generator.Provision = mailbox
 				live(w, newChance(seed), func(int) {})
 			})
@@ -221,7 +239,7 @@ var _ = Describe("a deployed instance", func() {
 	}
 })
 
-// mailbox answers as the template of the example-email.
+// mailbox implements Generator.Provision. It returns the outputs of the template in the example example-email.
 func mailbox(_ context.Context, r provision.Request, check bool) (*provision.Result, error) {
 	if check {
 		return nil, nil
@@ -230,9 +248,9 @@ func mailbox(_ context.Context, r provision.Request, check bool) (*provision.Res
 	return &provision.Result{Outputs: map[string]any{"email": email}, Changed: true}, nil
 }
 
-var _ = Describe("a value", func() {
-	It("comes out as it went in, for each reader of YAML", func() {
-		w := newWorld(packed(injectionPlaces["a whole value"]))
+var _ = Describe("a value in a manifest", func() {
+	It("is read back unchanged by each YAML parser", func() {
+		w := newWorld(packed(injectionPoints["a whole value"]))
 		c := newChance(0)
 		for range 400 {
 			sent := []any{c.value(3)}
@@ -245,7 +263,8 @@ var _ = Describe("a value", func() {
 				var raw any
 				Expect(unmarshal([]byte(result.Manifest), &raw)).To(Succeed())
 				Expect(value.Normalise(raw)).To(HaveKeyWithValue("instance_groups", HaveExactElements(
-					HaveKeyWithValue("jobs", HaveExactElements(HaveKeyWithValue("properties", HaveKeyWithValue("v", sent)))),
+					HaveKeyWithValue("jobs",
+						HaveExactElements(HaveKeyWithValue("properties", HaveKeyWithValue("v", sent)))),
 				)), result.Manifest)
 			}
 			Expect(result.Manifest).NotTo(MatchRegexp(`[0-9]e[-+]?[0-9]+$`))
@@ -253,7 +272,8 @@ var _ = Describe("a value", func() {
 	})
 })
 
-// grown keeps the number of instances from shrinking, which services may refuse.
+// grown returns the plan after, with at least as many instances of each group as in the plan before, because services
+// may reject fewer.
 func grown(before, after map[string]any) map[string]any {
 	for _, item := range after["instance_groups"].([]any) {
 		group := item.(map[string]any)

@@ -10,10 +10,13 @@ import (
 	"service-adapter/internal/value"
 )
 
-// stemcells gives the deployment's stemcells the aliases of the template: that of an entry with the same operating system or
-// name, else that of an entry with neither, in order. It returns the first alias, the default of instance groups. What the deployed
-// instance runs without, and no group names, is left out.
-func stemcells(template, groups any, deployed []serviceadapter.Stemcell, before *previous) ([]any, string, error) {
+// stemcells returns the stemcells of the manifest, and the alias of the first one, which is the default of instance
+// groups. The template and groups arguments are the lists in the template; see stemcellAliases for the aliases. A
+// further stemcell is omitted if the instance is deployed without its alias and neither the template nor a group uses
+// the alias. It returns an error if the deployment has no stemcells or one without an exact version.
+func stemcells(
+	template, groups any, deployed []serviceadapter.Stemcell, previous *deployedInstance,
+) (list []any, defaultAlias string, err error) {
 	if len(deployed) == 0 {
 		return nil, "", errors.New("the deployment has no stemcells")
 	}
@@ -25,7 +28,7 @@ func stemcells(template, groups any, deployed []serviceadapter.Stemcell, before 
 			return nil, "", err
 		}
 		used := hasEntry(entries, "alias", aliases[i]) || hasEntry(value.Mappings(groups), "stemcell", aliases[i])
-		if i > 0 && !used && before.exists() && !hasEntry(before.list("stemcells"), "alias", aliases[i]) {
+		if i > 0 && !used && previous.exists() && !hasEntry(previous.list("stemcells"), "alias", aliases[i]) {
 			continue
 		}
 		entry := map[string]any{"alias": aliases[i], "version": stemcell.Version}
@@ -40,24 +43,29 @@ func stemcells(template, groups any, deployed []serviceadapter.Stemcell, before 
 	return all, aliases[0], nil
 }
 
-// hasEntry tells whether one of the entries has a key with that text.
+// hasEntry reports whether the value of the key is the text in one of the entries.
 func hasEntry(entries []map[string]any, key, text string) bool {
 	return slices.ContainsFunc(entries, func(entry map[string]any) bool { return entry[key] == text })
 }
 
-// stemcellAliases returns the alias of each stemcell. No entry of the template serves twice.
+// stemcellAliases returns the alias of each stemcell: that of the template's entry with the same operating system or
+// name, otherwise that of an entry with neither, in order. Each entry is used once. The remaining stemcells get the
+// aliases "default" or "stemcell-N".
 func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemcell) []string {
 	aliases, unused := make([]string, len(stemcells)), slices.Clone(template)
 	assign := func(fits func(entry map[string]any, stemcell serviceadapter.Stemcell) bool) {
 		for i, stemcell := range stemcells {
-			at := slices.IndexFunc(unused, func(entry map[string]any) bool { return value.Text(entry["alias"]) != "" && fits(entry, stemcell) })
+			at := slices.IndexFunc(unused, func(entry map[string]any) bool {
+				return value.Text(entry["alias"]) != "" && fits(entry, stemcell)
+			})
 			if at >= 0 && aliases[i] == "" {
 				aliases[i], unused = value.Text(unused[at]["alias"]), slices.Delete(unused, at, at+1)
 			}
 		}
 	}
 	assign(func(entry map[string]any, stemcell serviceadapter.Stemcell) bool {
-		return entry["os"] != nil && entry["os"] == stemcell.OS || entry["name"] != nil && entry["name"] == stemcell.Name
+		return entry["os"] != nil && entry["os"] == stemcell.OS ||
+			entry["name"] != nil && entry["name"] == stemcell.Name
 	})
 	assign(func(entry map[string]any, _ serviceadapter.Stemcell) bool {
 		return entry["os"] == nil && entry["name"] == nil

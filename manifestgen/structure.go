@@ -12,9 +12,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// check validates a finished manifest: its structure, and that the broker's own struct can read its text, without which every later
-// update would fail.
-func check(structure func(manifest map[string]any) error, manifest map[string]any, text string) error {
+// validateManifest returns an error if a finished manifest is invalid: if the function structure rejects it, if its
+// names are inconsistent (see checkNames), or if the broker's struct cannot decode its text. text is the manifest as
+// YAML. The broker decodes the deployed manifest before every update, so such a manifest would block all updates.
+func validateManifest(structure func(manifest map[string]any) error, manifest map[string]any, text string) error {
 	if err := cmp.Or(structure(manifest), checkNames(manifest)); err != nil {
 		return err
 	}
@@ -25,8 +26,9 @@ func check(structure func(manifest map[string]any) error, manifest map[string]an
 	return nil
 }
 
-// checkNames holds the Director's rules about names that a schema cannot express: those of a list are there once, and what
-// instance groups, jobs and addons name exists.
+// checkNames checks the Director's rules on names, which a schema cannot express: names in a list are unique, every job
+// has a release, and every stemcell or release that an instance group, job or addon names exists. It returns all
+// violations, joined.
 func checkNames(manifest map[string]any) error {
 	var failed []error
 	namesOf := func(where string, list any, key string) map[string]bool {
@@ -40,7 +42,8 @@ func checkNames(manifest map[string]any) error {
 		}
 		return names
 	}
-	releases, stemcells := namesOf("releases", manifest["releases"], "name"), namesOf("stemcells", manifest["stemcells"], "alias")
+	releases := namesOf("releases", manifest["releases"], "name")
+	stemcells := namesOf("stemcells", manifest["stemcells"], "alias")
 	for _, list := range []string{"instance_groups", "addons", "variables"} {
 		namesOf(list, manifest[list], "name")
 	}
@@ -48,7 +51,8 @@ func checkNames(manifest map[string]any) error {
 		for _, entry := range value.Mappings(manifest[owner]) {
 			where := owner + "/" + value.Text(entry["name"])
 			if alias, ok := entry["stemcell"]; ok && !stemcells[value.Text(alias)] {
-				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s", where, alias, diag.Names(value.Keys(stemcells))))
+				failed = append(failed, fmt.Errorf("%s names the stemcell %q; there are: %s",
+					where, alias, diag.Names(value.Keys(stemcells))))
 			}
 			namesOf(where+"/jobs", entry["jobs"], "name")
 			for _, job := range value.Mappings(entry["jobs"]) {

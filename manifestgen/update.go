@@ -9,26 +9,30 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/brokerpak/expr"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// update is the plan's update block, else that of the definition's `update`, else the template's; what is missing comes from a
-// default, because the Director needs all four keys, and the broker max_in_flight. The broker ignores update blocks when it compares
-// manifests.
-func update(template any, expressions map[string]*expr.Template, plan *serviceadapter.Update, scope *vars.Scope) (map[string]any, error) {
-	given, _ := template.(map[string]any)
+// updateBlock returns the update block of the manifest. Each key is taken from the plan, otherwise from the
+// definition's expressions, otherwise from the template, otherwise from a default. An empty text in the plan or from an
+// expression counts as missing. The Director requires all four keys, and the broker requires max_in_flight. The plan
+// may be nil. The block may change at any time, because the broker ignores it when it compares manifests. An error
+// means that an expression failed or that the plan could not be encoded.
+func updateBlock(
+	template any, expressions map[string]*expr.Template, plan *serviceadapter.Update, scope *vars.Scope,
+) (map[string]any, error) {
+	templateBlock, _ := template.(map[string]any)
 	update := value.Merge(map[string]any{
 		"canaries": int64(1), "max_in_flight": int64(1),
 		"canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
-	}, given)
+	}, templateBlock)
 	for _, key := range value.Keys(expressions) {
 		text, err := scope.Text("update."+key, expressions[key])
 		if err != nil {
 			return nil, fmt.Errorf("evaluating update.%s: %w", key, err)
 		}
 		if text != "" {
-			update[key] = typed(text)
+			update[key] = parseScalar(text)
 		}
 	}
 	if plan == nil {
@@ -44,8 +48,8 @@ func update(template any, expressions map[string]*expr.Template, plan *servicead
 	return update, err
 }
 
-// typed reads an integer or a boolean from a text that is one.
-func typed(text string) any {
+// parseScalar returns the integer or boolean that the text denotes, or the text itself if it denotes neither.
+func parseScalar(text string) any {
 	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return number
 	}
@@ -55,8 +59,9 @@ func typed(text string) any {
 	return text
 }
 
-// completeUpdates gives the update blocks of instance groups the max_in_flight of the deployment where they have none: the
-// Director takes that anyway, but the broker cannot read such a block.
+// completeUpdates sets max_in_flight, in place, in the update blocks of instance groups that lack it, to the value in
+// the update block of the tree. Groups without an update block are not changed. The Director does the same, but the
+// broker cannot decode a block without it.
 func completeUpdates(tree map[string]any) {
 	general, _ := tree["update"].(map[string]any)
 	for _, group := range value.Mappings(tree["instance_groups"]) {

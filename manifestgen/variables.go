@@ -8,79 +8,89 @@ import (
 	"github.com/cloudfoundry/bosh-cli/v7/director/template"
 
 	"service-adapter/brokerpak"
-	"service-adapter/brokerpak/vars"
 	"service-adapter/internal/fault"
+	"service-adapter/internal/vars"
 )
 
-// variables are what ((NAME)) stands for in a template, as the BOSH library asks for it. It knows no dotted names: the library looks
-// below a variable itself.
+// variables maps the names of template variables to their masked values (see masked). A nil value becomes null; a
+// reference to a name that is not in the map is left to BOSH. The type implements template.Variables of the BOSH
+// library. Names are not dotted: the library itself descends into a variable for ((NAME.KEY)).
 type variables map[string]any
 
-// Get returns the value of ((name)); what is not found stays as it is, for BOSH.
+// Get returns the value of a variable and whether it exists. The library leaves ((NAME)) unchanged if it does not, so
+// that BOSH can resolve it. The error is always nil.
 func (v variables) Get(definition template.VariableDefinition) (any, bool, error) {
 	item, ok := v[definition.Name]
 	return item, ok, nil
 }
 
-// List returns nothing: it serves only options that are not used.
+// List returns nil. The library calls it only with options that this package does not use.
 func (v variables) List() ([]template.VariableDefinition, error) { return nil, nil }
 
-// set adds a variable unless its value cannot stand in a manifest.
+// set adds a variable, even if it returns an error. The fromRequest argument says that the value contains input from
+// the user. It returns an error if a manifest cannot contain the value, which is a *fault.UserError if fromRequest is
+// true; see checkReserved.
 func (v variables) set(name string, item any, fromRequest bool) error {
 	v[name] = masked(item, fromRequest)
 	return checkReserved(name, item, fromRequest)
 }
 
-// templateVariables are all variables, null for declared inputs that nobody set, the outputs of the provision template where no input
-// has their name, the references and the secrets.
-func templateVariables(in *input, p *prepared) (variables, error) {
-	made := variables{}
-	for _, name := range in.Service.Provision.InputNames() {
-		made[name] = nil
+// templateVariables returns the variables of the manifest template: the inputs, which are null if they have no value;
+// the outputs of the provision template, unless an input of the same name has a value; the references; and the secrets.
+// Inputs that are the value of a secret, and inputs that only an errand can evaluate, are omitted. It returns an error
+// if a value cannot be part of a manifest (see checkReserved), or if credentialPath rejects the path of a reference.
+func templateVariables(d *decisions) (variables, error) {
+	result := variables{}
+	for _, name := range d.Service.Provision.InputNames() {
+		result[name] = nil
 	}
-	for name, item := range p.scope.Values {
-		if err := made.set(name, asDeployed(p, name, item), p.scope.Origins[name].FromRequest); err != nil {
-			return nil, err
-		}
-	}
-	for name := range p.scope.Failed {
-		delete(made, name)
-	}
-	for _, secret := range in.bosh.Secrets {
-		delete(made, secret.Input)
-	}
-	if p.record.Template != nil {
-		if err := made.setOutputs(in.Service.Provision.Outputs, p.record.Template.Outputs); err != nil {
-			return nil, err
-		}
-	}
-	for _, reference := range in.bosh.References {
-		path, err := credentialPath(in, p.scope, reference)
+	for name, item := range d.scope.Values {
+		err := result.set(name, asDeployed(d.resolution, name, item), d.scope.Origins[name].FromRequest)
 		if err != nil {
 			return nil, err
 		}
-		made[reference.Name] = nil
-		if path != "" {
-			made[reference.Name] = stored(masked("(("+path+"))", false).(string)) //nolint:forcetypeassert // masked keeps a text a text
-		}
 	}
-	for name, chosen := range p.secrets {
-		if chosen.reference != "" {
-			made[name] = masked(chosen.reference, false)
-			continue
-		}
-		if err := checkReserved(name, chosen.literal, false); err != nil {
+	for name := range d.scope.Unresolved {
+		delete(result, name)
+	}
+	for _, secret := range d.definedSecrets {
+		delete(result, secret.Input)
+	}
+	if d.template != nil {
+		if err := result.setOutputs(d.Service.Provision.Outputs, d.template.Outputs); err != nil {
 			return nil, err
 		}
-		made[name] = masked(chosen.literal, true)
 	}
-	return made, nil
+	for _, reference := range d.bosh.References {
+		path, err := credentialPath(d.resolution, reference)
+		if err != nil {
+			return nil, err
+		}
+		result[reference.Name] = nil
+		if path != "" {
+			text, _ := masked("(("+path+"))", false).(string)
+			result[reference.Name] = credentialReference(text)
+		}
+	}
+	for name, secret := range d.secrets {
+		if secret.reference != "" {
+			result[name] = masked(secret.reference, false)
+			continue
+		}
+		if err := checkReserved(name, secret.literal, false); err != nil {
+			return nil, err
+		}
+		result[name] = masked(secret.literal, true)
+	}
+	return result, nil
 }
 
-// setOutputs adds outputs. What a provider answers may hold what a user sent.
+// setOutputs adds the outputs of the provision template, and null for declared outputs that have no value. A variable
+// that already has a value is not replaced. Outputs are treated like input from the user, because a provider may return
+// what the user sent. It returns an error if a manifest cannot contain a value.
 func (v variables) setOutputs(declared []brokerpak.Variable, outputs map[string]any) error {
 	for _, output := range declared {
-		if _, input := v[output.Name]; !input {
+		if _, exists := v[output.Name]; !exists {
 			v[output.Name] = nil
 		}
 	}
@@ -95,55 +105,69 @@ func (v variables) setOutputs(declared []brokerpak.Variable, outputs map[string]
 	return nil
 }
 
-// asDeployed is a parameter of an earlier request as it was sent or found in the manifest, where its input has another type by now: a
-// number in place of a text would be a pending change.
-func asDeployed(p *prepared, name string, item any) any {
+// asDeployed returns the value that the template gets for an input. Normally this is the resolved value. If the value
+// is a scalar parameter of an earlier request that this request leaves unchanged, it is the parameter with the type in
+// which it was sent: the declared type of the input may have changed, and a number in place of a string would show up
+// as a pending change.
+func asDeployed(r *resolution, name string, item any) any {
 	switch item.(type) {
 	case map[string]any, []any:
-		return item // the template may look into it
+		return item // the template may refer to parts of the value
 	}
-	sent, kept := p.record.Parameters[name]
-	if kept && p.scope.Kept(name) && p.scope.Origins[name].Layer == vars.ParameterLayer {
-		return sent
+	original, recorded := r.received.Parameters[name]
+	if recorded && r.scope.DependsOnDeployed(name) && r.scope.Origins[name].Layer == vars.ParameterLayer {
+		return original
 	}
 	return item
 }
 
-// pathForm is the form of an absolute path in CredHub.
+// pathForm matches an absolute path in CredHub.
 var pathForm = regexp.MustCompile(`^(/[A-Za-z0-9._-]+)+$`)
 
-// credentialPath is the path of a credential that CredHub has already; "" for none. Only paths that the operator allows may stand in
-// a manifest: BOSH resolves any.
-func credentialPath(in *input, scope *vars.Scope, reference brokerpak.Reference) (string, error) {
-	path, err := scope.Text("references."+reference.Name, reference.Path)
+// credentialPath evaluates the path of a reference to an existing credential in CredHub. It returns "" if the instance
+// uses none. It returns an error if the expression fails, or if the path is malformed or not allowed by the operator,
+// because BOSH would resolve any path in a manifest; in the second case, the error is a *fault.UserError if the path is
+// a parameter of this or an earlier request.
+func credentialPath(r *resolution, reference brokerpak.Reference) (string, error) {
+	path, err := r.scope.Text("references."+reference.Name, reference.Path)
 	if err != nil {
 		return "", fmt.Errorf("evaluating reference %q: %w", reference.Name, err)
 	}
-	if path == "" || pathForm.MatchString(path) && (in.allowed(path) || in.allowed(vars.Credential(path))) {
+	if path == "" || pathForm.MatchString(path) && (r.allowed(path) || r.allowed(vars.Credential(path))) {
 		return path, nil
 	}
-	err = fmt.Errorf("reference %q: %s", reference.Name, in.mustAllow(fmt.Sprintf("the path %q", path), path))
-	if _, requested := in.Parameters[reference.Input]; requested {
-		return "", &fault.UserError{Message: fmt.Sprintf("parameter %q must be the path of a credential that the operator allows", reference.Input), Err: err}
+	err = fmt.Errorf("reference %q: %s", reference.Name, r.allowanceHint(fmt.Sprintf("the path %q", path), path))
+	if _, requested := r.Parameters[reference.Input]; requested {
+		return "", &fault.UserError{
+			Message: fmt.Sprintf("parameter %q must be the path of a credential that the operator allows",
+				reference.Input),
+			Err: err,
+		}
 	}
-	if in.before.record.Parameters[reference.Input] != nil {
-		return "", &fault.UserError{Message: fmt.Sprintf("parameter %q is the path of a credential that the operator does not allow any more; "+
-			"set it to another one, or to null", reference.Input), Err: err}
+	if r.previous.record.Parameters[reference.Input] != nil {
+		return "", &fault.UserError{
+			Message: fmt.Sprintf("parameter %q is the path of a credential that the operator does not allow any more; "+
+				"set it to another one, or to null", reference.Input),
+			Err: err,
+		}
 	}
 	return "", err
 }
 
-// allowed tells whether the manifest may refer to an absolute path. What is deployed may stay while the broker only compares: the update
-// itself is refused, unless it takes the reference away.
-func (in *input) allowed(path string) bool {
-	return slices.Contains(in.AllowedReferences, path) || in.pendingCheck() && in.before.refersTo(path)
+// allowed reports whether the manifest may refer to an absolute path in CredHub. While the broker checks for pending
+// changes, the paths of the deployed manifest are allowed as well: the update itself fails, unless it removes the
+// reference.
+func (in *inputs) allowed(path string) bool {
+	return slices.Contains(in.AllowedReferences, path) || in.pendingCheck() && in.previous.refersTo(path)
 }
 
-// mustAllow says what is to be done about a path that is not allowed; what names it in the sentence.
-func (in *input) mustAllow(what, path string) string {
-	text := "the operator must allow " + what + " with allowed_references"
-	if in.before.refersTo(path) {
-		text += " again, because the instance was deployed with it: until then it cannot be updated or upgraded, unless it drops the reference"
+// allowanceHint returns the hint for a path that is not allowed. It names the setting that the operator must change,
+// and the operations that are blocked until then. The subject is the path's name in that sentence.
+func (in *inputs) allowanceHint(subject, path string) string {
+	text := "the operator must allow " + subject + " with allowed_references"
+	if in.previous.refersTo(path) {
+		text += " again, because the instance was deployed with it: until then it cannot be updated or upgraded, " +
+			"unless it drops the reference"
 	}
 	return text
 }

@@ -5,20 +5,24 @@ import (
 	"math/big"
 )
 
-// errReference refuses what would make a constraint depend on other documents or on the place where it is used.
+// errReference rejects references, because they would let a constraint depend on other documents or on its position.
 var errReference = errors.New("$ref is not supported in constraints")
 
-// translator rewrites a schema of a later draft as draft-04: `const`, numeric exclusive limits and boolean schemas are
-// expressed with what draft-04 has. Keywords that it does not know pass unchanged.
+// A translator rewrites schemas of later JSON schema drafts as draft-04: it replaces `const`, numeric exclusive limits
+// and boolean schemas. It removes id, $id, $schema and definitions, which only references need. Keywords that it does
+// not know stay unchanged.
 type translator struct {
-	// validating keeps propertyNames, which draft-04 cannot express but our own validation enforces, and drops `contains`
-	// and `if`, which it would enforce although brokerpaks rely on their being ignored. Otherwise the schema is published:
-	// what draft-04 ignores may stay.
+	// validating is true for schemas that the adapter validates with, and false for schemas that it publishes. When
+	// validating, propertyNames stays, although draft-04 does not have it; `contains` and `if` are removed, because the
+	// library would enforce them and brokerpaks rely on draft-04, which ignores them. In a published schema, it is the
+	// other way round.
 	validating bool
-	err        error
+	// err is errReference after a schema contained a reference.
+	err error
 }
 
-// schema rewrites a schema and everything below it; the original is left alone.
+// schema returns a rewritten copy of a schema. A node that is not a schema is returned as it is; compiling reports it.
+// If the schema contains a reference, schema leaves it out and sets t.err.
 func (t *translator) schema(node any) any {
 	switch node := node.(type) {
 	case bool:
@@ -29,17 +33,19 @@ func (t *translator) schema(node any) any {
 	case map[string]any:
 		return t.object(node)
 	default:
-		return node // not a schema; compiling tells
+		return node
 	}
 }
 
+// object returns a rewritten copy of a schema that is an object; that of nil is an empty schema. If the schema contains
+// a reference, object leaves it out and sets t.err.
 func (t *translator) object(node map[string]any) map[string]any {
 	out := make(map[string]any, len(node))
 	for keyword, value := range node {
 		switch keyword {
 		case "$ref":
 			t.err = errReference
-		case "id", "$id", "$schema", "definitions": // mean something only to references
+		case "id", "$id", "$schema", "definitions": // only references need them
 		case "contains", "if", "then", "else":
 			if !t.validating {
 				out[keyword] = value
@@ -67,7 +73,8 @@ func (t *translator) object(node map[string]any) map[string]any {
 	return out
 }
 
-// each rewrites the schemas of a map; lists in it, as in dependencies, are no schemas.
+// each returns a copy of a map from names to schemas, in which every schema is rewritten as by schema. Lists in the
+// map, as in `dependencies`, are not schemas and stay unchanged. A node that is not a map is returned as it is.
 func (t *translator) each(node any) any {
 	schemas, ok := node.(map[string]any)
 	if !ok {
@@ -80,6 +87,8 @@ func (t *translator) each(node any) any {
 	return out
 }
 
+// oneOrMore returns a rewritten copy of a schema, or of a list of schemas. Each is rewritten as by schema. A node that
+// is neither is returned as it is.
 func (t *translator) oneOrMore(node any) any {
 	schemas, ok := node.([]any)
 	if !ok {
@@ -92,6 +101,8 @@ func (t *translator) oneOrMore(node any) any {
 	return out
 }
 
+// constToEnum replaces `const` by an `enum` of one value, in place. If the schema already has an `enum`, the new one
+// goes into `allOf`.
 func constToEnum(schema map[string]any) {
 	value, ok := schema["const"]
 	if !ok {
@@ -106,8 +117,10 @@ func constToEnum(schema map[string]any) {
 	schema["enum"] = []any{value}
 }
 
-// exclusiveToBool turns a numeric exclusive limit into the inclusive one with draft-04's flag, unless an inclusive limit
-// is there that is tighter; direction is 1 for a lower limit and -1 for an upper one.
+// exclusiveToBool replaces a numeric exclusive limit, in place, by the inclusive limit with draft-04's flag. It only
+// removes the exclusive limit if the schema has a tighter inclusive one. It does nothing if the schema has no numeric
+// exclusive limit. exclusive and inclusive are the keywords of the two limits. direction is 1 for a lower limit and -1
+// for an upper one.
 func exclusiveToBool(schema map[string]any, exclusive, inclusive string, direction int) {
 	strict, ok := number(schema[exclusive])
 	if !ok {
@@ -121,6 +134,7 @@ func exclusiveToBool(schema map[string]any, exclusive, inclusive string, directi
 	schema[exclusive] = true
 }
 
+// number returns the exact value of a number. It returns false for any other type, and for infinities and NaN.
 func number(value any) (*big.Rat, bool) {
 	switch value := value.(type) {
 	case int64:

@@ -13,35 +13,40 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 )
 
-// findings collects what is wrong with a document, by place. The library reports in random order and repeats itself.
+// findings collects the violations of a schema in a document. The library reports them in random order and with
+// repetitions.
 type findings struct {
 	items []finding
 }
 
-// finding says what is wrong at a place, as the rest of a sentence that begins with the place: "must be an integer".
+// A finding is a violation at a path in the document. text is the rest of a sentence that begins with the name of the
+// value: "must be an integer".
 type finding struct {
 	path []string
 	text string
 }
 
-// add records a finding; an empty text is none.
+// add records a finding. It does nothing if the text is empty.
 func (f *findings) add(path []string, text string) {
 	if text != "" {
 		f.items = append(f.items, finding{path: path, text: text})
 	}
 }
 
-// collect takes over the errors of a validation.
+// collect records the errors of a validation. A missing property, or one that is not allowed, is recorded at its own
+// path, and an error about the name of a key at the path of the object that has the key. Errors that only say that a
+// schema below was violated are left out, because the library reports those violations as well.
 func (f *findings) collect(result *gojsonschema.Result) {
-	var badKey string // the key that the last invalid_property_name was about
+	var badKey string // the key that the last invalid_property_name error concerned
 	var badKeyAt string
 	for _, e := range result.Errors() {
 		path := pathOf(e.Context())
 		if e.Type() == "invalid_property_name" {
 			badKey, badKeyAt = fmt.Sprint(e.Details()["property"]), e.Context().String(separator)
-			continue // what is wrong with the key follows, at the same place
+			continue // the violation by the key follows as the next error with the same context
 		}
-		if key, ok := e.Value().(string); ok && badKeyAt != "" && key == badKey && e.Context().String(separator) == badKeyAt {
+		key, isText := e.Value().(string)
+		if isText && badKeyAt != "" && key == badKey && e.Context().String(separator) == badKeyAt {
 			if text := phrase(e); text != "" {
 				f.add(path, "has the key "+quote(key)+", which "+text)
 			}
@@ -55,15 +60,17 @@ func (f *findings) collect(result *gojsonschema.Result) {
 	}
 }
 
-// separator parts the elements of a path in the library's notation; no name holds it.
+// separator separates the elements of a path in the library's notation. No name contains it.
 const separator = "\x00"
 
+// pathOf returns the path of an error, without the root element. It is empty for an error about the whole document.
 func pathOf(context *gojsonschema.JsonContext) []string {
 	return strings.Split(context.String(separator), separator)[1:] // the first element is the root
 }
 
-// byPlace returns one finding for each place, sorted by place.
-func (f *findings) byPlace() []finding {
+// byPath returns the findings sorted by path. Several findings at one path are joined with "and", and repetitions are
+// left out. It may be called only once, because it changes the recorded findings.
+func (f *findings) byPath() []finding {
 	compare := func(a, b finding) int { return cmp.Or(slices.Compare(a.path, b.path), cmp.Compare(a.text, b.text)) }
 	slices.SortFunc(f.items, compare)
 	var all []finding
@@ -77,13 +84,17 @@ func (f *findings) byPlace() []finding {
 	return all
 }
 
-// sentences returns one sentence for each place, sorted by place; subject names a place.
+// sentences returns one sentence for each path with findings, sorted by path. subject returns the name of the value at
+// a path, with which the sentence begins. Several findings at one path are joined with "and". sentences may be called
+// only once; see byPath.
 func (f *findings) sentences(subject func(path []string) string) []string {
-	return value.Each(f.byPlace(), func(found finding) string { return subject(found.path) + " " + found.text })
+	return value.Convert(f.byPath(), func(item finding) string { return subject(item.path) + " " + item.text })
 }
 
-// placeOf names a place in a value that subject names.
-func placeOf(subject func(name string) string) func(path []string) string {
+// fieldOf returns a function that names the value at a path for a message. The path must not be empty. The first
+// element of the path is the name of an input, for which subject returns the name; further elements become "field …
+// of".
+func fieldOf(subject func(name string) string) func(path []string) string {
 	return func(path []string) string {
 		if len(path) == 1 {
 			return subject(path[0])
@@ -92,8 +103,9 @@ func placeOf(subject func(name string) string) func(path []string) string {
 	}
 }
 
-// phrases say what a value must be instead, never what it is: it may be a secret. {min} stands for a detail of the library's error,
-// {min item} for that many items. Where the library adds the faults that it found in the schemas below one, nothing is left to say.
+// phrases holds the texts for the library's error types. They state the requirement and never the value, which may be a
+// secret. {min} is replaced by a detail of the library's error, and {min item} by that number with the noun. The text
+// is empty if the library also reports the violations in the schemas below, which say enough.
 var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"required":                        "is required",
 	"additional_property_not_allowed": "is not allowed",
@@ -111,7 +123,7 @@ var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"array_min_items":                 "must have at least {min item}",
 	"array_max_items":                 "must have at most {max item}",
 	"array_no_additional_items":       "has too many items",
-	"unique":                          "must not hold the same item twice",
+	"unique":                          "must not contain the same item twice",
 	"array_min_properties":            "must have at least {min key}",
 	"array_max_properties":            "must have at most {max key}",
 	"missing_dependency":              "also needs the key {dependency}",
@@ -123,18 +135,21 @@ var phrases = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"condition_else":                  "",
 }
 
+// detail matches a placeholder in phrases.
 var detail = regexp.MustCompile(`\{(\w+) ?(\w*)\}`)
 
+// phrase returns the text for an error of the library, without the value: "is not valid" if phrases has none for the
+// type of the error. It is "" if the library also reports the violations in the schemas below, which say enough.
 func phrase(e gojsonschema.ResultError) string {
 	details := e.Details()
 	if e.Type() == "invalid_type" {
-		return "must be " + wanted(details)
+		return "must be " + expectedType(details)
 	}
-	words, known := phrases[e.Type()]
-	if !known {
+	template, ok := phrases[e.Type()]
+	if !ok {
 		return "is not valid"
 	}
-	return detail.ReplaceAllStringFunc(words, func(token string) string {
+	return detail.ReplaceAllStringFunc(template, func(token string) string {
 		parts := detail.FindStringSubmatch(token)
 		name, noun := parts[1], parts[2]
 		switch number, isNumber := details[name].(*big.Float); {
@@ -150,19 +165,22 @@ func phrase(e gojsonschema.ResultError) string {
 	})
 }
 
-// wanted turns "[integer,null]" into "an integer or null", with what was given.
-func wanted(details gojsonschema.ErrorDetails) string {
+// expectedType returns the expected and the actual type of a value, from the details of an error of the type
+// invalid_type: "an integer or null, not a string". If a number is not an integer as expected, its type is "a
+// fraction".
+func expectedType(details gojsonschema.ErrorDetails) string {
 	expected := strings.Split(strings.Trim(fmt.Sprint(details["expected"]), "[]"), ",")
-	given := fmt.Sprint(details["given"])
+	actual := fmt.Sprint(details["given"])
 	for i, name := range expected {
-		if name == "integer" && given == "number" {
-			given = "fraction"
+		if name == "integer" && actual == "number" {
+			actual = "fraction"
 		}
 		expected[i] = article(name)
 	}
-	return strings.Join(expected, " or ") + ", not " + article(given)
+	return strings.Join(expected, " or ") + ", not " + article(actual)
 }
 
+// article returns the name of a JSON type with its article.
 func article(typeName string) string {
 	switch typeName {
 	case "null":
@@ -174,6 +192,7 @@ func article(typeName string) string {
 	}
 }
 
+// count returns a number with a noun, in the plural unless the number is 1.
 func count(number any, noun string) string {
 	if text := fmt.Sprint(number); text != "1" {
 		return text + " " + noun + "s"
@@ -181,7 +200,7 @@ func count(number any, noun string) string {
 	return "1 " + noun
 }
 
-// decimal shows a limit without an exponent, unless it is very large.
+// decimal returns the text of a number, without an exponent unless the number has more than 80 bits before the point.
 func decimal(number *big.Float) string {
 	if number.MantExp(nil) > 80 {
 		return number.Text('g', -1)

@@ -15,8 +15,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// restrictions returns what an input demands of its value as a draft-04 schema. With null, null is allowed besides. The
-// translator says whether the schema is for our own validation or for publication.
+// restrictions returns a draft-04 schema of the type, enum and constraints of an input. If null is true, the schema
+// also allows null. The translator decides whether the schema is for validation or for publication. If the constraints
+// contain a reference, restrictions sets the err of the translator and leaves the reference out.
 func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any {
 	constraints := v.Constraints
 	if len(v.Enum) > 0 {
@@ -39,6 +40,7 @@ func restrictions(v brokerpak.Variable, null bool, t *translator) map[string]any
 	return schema
 }
 
+// admitNull changes a schema, in place, so that its type and enum also allow null. A missing type or enum is not added.
 func admitNull(schema map[string]any) {
 	if name, ok := schema["type"].(string); ok && name != "null" {
 		schema["type"] = []any{name, "null"}
@@ -51,7 +53,10 @@ func admitNull(schema map[string]any) {
 	}
 }
 
-// described returns the schema of an input as published, with title, description and default.
+// described returns the published schema of an input, with title, description and default. If null is true, it allows
+// null even if the input is not nullable. A default that depends on the request is only mentioned in the description,
+// and one that cannot be cast to the type is left out. described returns errReference if the constraints contain a
+// reference.
 func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	t := &translator{}
 	schema := restrictions(v, null || v.Nullable, t)
@@ -62,7 +67,7 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	switch item, err := v.ConstantDefault(); {
 	case v.DefaultExpr != nil && !v.DefaultExpr.IsLiteral():
 		schema["description"] = v.Details + " (computed when it is left out)"
-	case v.HasDefault && err == nil: // else a request without the input is refused
+	case v.HasDefault && err == nil: // a default with an error rejects requests that omit the input
 		schema["default"] = item
 	}
 	if v.ProhibitUpdate {
@@ -71,7 +76,7 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	return schema, t.err
 }
 
-// title makes a heading of a name: max_disk_gb becomes "Max Disk GB".
+// title returns a heading for a name: max_disk_gb becomes "Max Disk GB".
 func title(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.;", r) })
 	for i, word := range words {
@@ -86,10 +91,14 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// propertiesOf makes the schemas of inputs and compiles them together. Where that fails, each is compiled alone: the error names the
-// place of each input at fault, with the first keyword that is at fault by itself.
+// propertiesOf returns the schemas of inputs by name: schemaOf returns the schema of an input, and compile reports
+// whether the schemas of several inputs can be used. If either fails, both are called again for each input alone to
+// find the cause. The error is then a diag.Errors that contains the position of each input at fault in the definition,
+// and the first of its constraints that fails on its own. If no input fails alone, the first error is returned.
 func propertiesOf(
-	inputs []brokerpak.Variable, schemaOf func(brokerpak.Variable) (map[string]any, error), compile func(properties map[string]any) error,
+	inputs []brokerpak.Variable,
+	schemaOf func(brokerpak.Variable) (map[string]any, error),
+	compile func(properties map[string]any) error,
 ) (map[string]any, error) {
 	together := func(inputs ...brokerpak.Variable) (map[string]any, error) {
 		properties := make(map[string]any, len(inputs))
@@ -124,14 +133,16 @@ func propertiesOf(
 				_, syntax := regexp.Compile(pattern)
 				err = cmp.Or(syntax, err)
 			}
-			faults.Errorf(input.Pos, "constraint", "%s of input %q cannot be used: %s", subject, input.Name, strings.Join(strings.Fields(err.Error()), " "))
+			reason := strings.Join(strings.Fields(err.Error()), " ")
+			faults.Errorf(input.Pos, "constraint", "%s of input %q cannot be used: %s", subject, input.Name, reason)
 			break
 		}
 	}
 	return nil, cmp.Or(faults.Err(), cause)
 }
 
-// withKeyword is an input with one of its constraints, and the limit that it may belong to; with all for "".
+// withKeyword returns a copy of an input with only one of its constraints. An exclusive limit keeps its inclusive
+// limit, which it may depend on. For the keyword "", the input keeps all constraints.
 func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	if keyword == "" {
 		return input
@@ -145,8 +156,8 @@ func withKeyword(input brokerpak.Variable, keyword string) brokerpak.Variable {
 	return input
 }
 
-// compilePublished compiles a schema as the broker and the Cloud Controller do, who also hold it against the schema of
-// schemas.
+// compilePublished compiles a schema as the broker and the Cloud Controller do: they also validate it against the
+// meta-schema. It returns an error if they would reject the schema.
 func compilePublished(schema map[string]any) error {
 	loader := gojsonschema.NewSchemaLoader()
 	loader.Validate = true

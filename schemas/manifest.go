@@ -15,49 +15,55 @@ import (
 	"service-adapter/internal/value"
 )
 
-// manifestText describes BOSH manifests, version 2, as the Director accepts them and the on-demand broker can compare
-// them; unknown keys are refused. Besides, the top-level key "brokerpak" is a string, and
-// "brokerpak_outputs" a mapping of strings.
+// manifestText is the JSON schema of BOSH manifests, version 2, as the Director accepts them and the on-demand broker
+// can compare them. It rejects unknown keys. In addition, it allows the adapter's own top-level keys: "brokerpak", a
+// string, and "brokerpak_outputs", a mapping of strings.
 //
 //go:embed bosh-manifest-v2.schema.json
 var manifestText string
 
-var manifestSchema = sync.OnceValues(func() (*gojsonschema.Schema, error) { //nolint:gochecknoglobals // a constant, made when it is needed
+// manifestSchema compiles manifestText when it is first called.
+var manifestSchema = sync.OnceValues(func() (*gojsonschema.Schema, error) { //nolint:gochecknoglobals // a constant
 	return gojsonschema.NewSchema(gojsonschema.NewStringLoader(manifestText))
 })
 
-// ExpectManifest begins to read the schema of BOSH manifests, for which the first check waits. Read while a manifest is made, it costs a
-// generate-manifest a tenth less time.
-func ExpectManifest() { go func() { _, _ = manifestSchema() }() }
+// PreloadManifestSchema starts to compile the schema of BOSH manifests in the background and returns at once. The first
+// check waits until the schema is compiled, and returns the error if that fails. Compiling while a manifest is
+// generated saves a tenth of the time of generate-manifest.
+func PreloadManifestSchema() { go func() { _, _ = manifestSchema() }() }
 
-// CheckManifest checks a BOSH manifest. The error names the place of each fault, as in
-// /instance_groups/name=redis/instances, and shows no value.
+// CheckManifest returns an error if a BOSH manifest violates the schema, or if the check itself fails. The error names
+// the path of each fault, such as /instance_groups/name=redis/instances, and contains no values. It lists up to nine
+// faults and counts the others.
 func CheckManifest(tree map[string]any) error {
-	found, err := ManifestFaults(tree)
+	all, err := ManifestFaults(tree)
 	if err != nil {
 		return err
 	}
-	faults := limit(value.Each(found, func(fault ManifestFault) string { return fault.Message }))
+	faults := limit(value.Convert(all, func(fault ManifestFault) string { return fault.Message }))
 	if len(faults) > 0 {
 		return fmt.Errorf("checking the BOSH manifest: %s", strings.Join(faults, "; "))
 	}
 	return nil
 }
 
-// ManifestFault says what is wrong at a place of a manifest. Path leads to it as in ops files: keys, name=NAME for an item of a list that has
-// a name, else its index. The message begins with the place, as in /instance_groups/name=redis/instances.
+// A ManifestFault is a violation of the schema in a BOSH manifest.
 type ManifestFault struct {
-	Path    []string
+	// Path is the path of the fault as in ops files. It consists of keys and, for items of lists, name=NAME or, if the
+	// item has no name, the index.
+	Path []string
+	// Message is a sentence without values that begins with the path, such as /instance_groups/name=redis/instances.
 	Message string
 }
 
-// ManifestFaults checks a BOSH manifest and returns all faults, sorted by place. The error means that the check failed.
+// ManifestFaults checks a BOSH manifest against the schema and returns all faults, sorted by path, or nil if there are
+// none. It returns an error only if the check itself fails, as for a number that JSON cannot represent.
 func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	schema, err := manifestSchema()
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema of BOSH manifests: %w", err)
 	}
-	// A manifest may be large: it becomes what the library looks into without a text of JSON in between.
+	// The manifest is converted in memory, because encoding and decoding a large one as JSON would take longer.
 	document, err := value.Map(tree, jsonNumber)
 	if err != nil {
 		return nil, fmt.Errorf("checking the BOSH manifest: %w", err)
@@ -69,17 +75,18 @@ func ManifestFaults(tree map[string]any) ([]ManifestFault, error) {
 	var failed findings
 	failed.collect(result)
 	var faults []ManifestFault
-	for _, found := range failed.byPlace() {
-		place, path := "", named(tree, found.path)
+	for _, item := range failed.byPath() {
+		location, path := "", named(tree, item.path)
 		for _, element := range path {
-			place += "/" + strings.ReplaceAll(quote(element), `"`, "")
+			location += "/" + strings.ReplaceAll(quote(element), `"`, "")
 		}
-		faults = append(faults, ManifestFault{Path: path, Message: cmp.Or(place, "the manifest") + " " + found.text})
+		faults = append(faults, ManifestFault{Path: path, Message: cmp.Or(location, "the manifest") + " " + item.text})
 	}
 	return faults, nil
 }
 
-// jsonNumber makes a number one of JSON.
+// jsonNumber converts a number to json.Number, as the library expects it, and returns any other scalar as it is. It
+// returns an error for a number that JSON cannot represent.
 func jsonNumber(scalar any) (any, error) {
 	switch scalar.(type) {
 	case nil, bool, string:
@@ -89,7 +96,8 @@ func jsonNumber(scalar any) (any, error) {
 	return json.Number(text), err
 }
 
-// named is a path on which items of lists are called by their names, where they have one.
+// named returns a copy of a path in which the index of a list item is replaced by name=NAME if the item has a name. The
+// node is the root of the document. The rest of a path that leads out of the document stays unchanged.
 func named(node any, path []string) []string {
 	all := slices.Clone(path)
 	for i, element := range path {

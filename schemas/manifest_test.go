@@ -14,7 +14,7 @@ import (
 	"service-adapter/schemas"
 )
 
-// goodManifest reads a manifest that uses most of what manifests can hold.
+// goodManifest returns a valid manifest that uses most of the keys of the schema.
 func goodManifest(tb interface{ Fatal(args ...any) }) map[string]any {
 	text, err := os.ReadFile("testdata/manifest.yml")
 	if err != nil {
@@ -23,7 +23,7 @@ func goodManifest(tb interface{ Fatal(args ...any) }) map[string]any {
 	return manifestOf(tb, text)
 }
 
-// manifestOf is a YAML text as the adapter has one: with the numbers of package value.
+// manifestOf decodes a YAML text to a value, as package value defines it.
 func manifestOf(tb interface{ Fatal(args ...any) }, text []byte) map[string]any {
 	var decoded any
 	if err := yaml.Unmarshal(text, &decoded); err != nil {
@@ -41,10 +41,11 @@ var _ = Describe("CheckManifest", func() {
 	const group = "/instance_groups/name=redis-server"
 	const job = group + "/jobs/name=redis-server"
 
-	DescribeTable("names the place of a fault",
+	DescribeTable("names the path of a fault",
 		func(path, value, message string) {
 			tree := goodManifest(GinkgoT())
-			Expect(schemas.CheckManifest(set(tree, path, value))).To(MatchError("checking the BOSH manifest: " + message))
+			Expect(schemas.CheckManifest(set(tree, path, value))).To(
+				MatchError("checking the BOSH manifest: " + message))
 		},
 		Entry("a number as text", group+"/instances", `"2"`, group+`/instances must be an integer, not a string`),
 		Entry("text as a number", "/name", `7`, `/name must be a string, not an integer`),
@@ -57,13 +58,15 @@ var _ = Describe("CheckManifest", func() {
 			`/update/canaries must be an integer, not a string`),
 		Entry("a null", group+"/azs", `null`, group+`/azs must be an array, not null`),
 		Entry("a list of wrong things", group+"/azs/0", `{}`, group+`/azs/0 must be a string, not an object`),
-		Entry("a word that is none", group+"/lifecycle?", `erand`, group+`/lifecycle must be one of "service", "errand"`),
-		Entry("a link that is not blocked this way", job+"/provides/redis", `nil`, job+`/provides/redis must be an object, not a string`),
-		Entry("a record that is no text", "/brokerpak", `{}`, `/brokerpak must be a string, not an object`),
-		Entry("a secret in the wrong place", group+"/jobs/name=redis-server/release", `[hunter2]`, job+`/release must be a string, not an array`),
+		Entry("a misspelt value", group+"/lifecycle?", `erand`, group+`/lifecycle must be one of "service", "errand"`),
+		Entry("a link that is not blocked this way", job+"/provides/redis", `nil`,
+			job+`/provides/redis must be an object, not a string`),
+		Entry("a record that is not a string", "/brokerpak", `{}`, `/brokerpak must be a string, not an object`),
+		Entry("a secret at the wrong key", group+"/jobs/name=redis-server/release", `[hunter2]`,
+			job+`/release must be a string, not an array`),
 	)
 
-	It("lists several faults by place", func() {
+	It("lists several faults sorted by path", func() {
 		tree := set(goodManifest(GinkgoT()), group+"/stemcell", "")
 		tree = set(tree, "/name", "")
 		for range 20 {
@@ -72,21 +75,23 @@ var _ = Describe("CheckManifest", func() {
 		}
 	})
 
-	It("wants either a VM type or VM resources", func() {
+	It("requires either a VM type or VM resources", func() {
 		tree := goodManifest(GinkgoT())
-		Expect(schemas.CheckManifest(set(tree, group+"/vm_type", ""))).To(MatchError(ContainSubstring(group + "/vm_type is required")))
+		Expect(schemas.CheckManifest(set(tree, group+"/vm_type",
+			""))).To(MatchError(ContainSubstring(group + "/vm_type is required")))
 		tree = goodManifest(GinkgoT())
 		Expect(schemas.CheckManifest(set(tree, "/instance_groups/name=smoke-tests/vm_type?", "small"))).To(MatchError(
 			`checking the BOSH manifest: /instance_groups/name=smoke-tests must have exactly one of the allowed forms`))
 	})
 
-	It("refuses an empty manifest and names what is missing", func() {
+	It("rejects an empty manifest and names the missing keys", func() {
 		Expect(schemas.CheckManifest(nil)).To(MatchError(ContainSubstring("manifest")))
-		Expect(schemas.CheckManifest(map[string]any{})).To(MatchError(ContainSubstring("/instance_groups is required; /name is required")))
+		Expect(schemas.CheckManifest(map[string]any{})).To(MatchError(
+			ContainSubstring("/instance_groups is required; /name is required")))
 	})
 })
 
-// set replaces a value of a tree by a YAML text, or removes it when the text is empty.
+// set replaces the value at a path in a tree by a YAML text. It removes the value if the text is empty.
 func set(tree map[string]any, path, text string) map[string]any {
 	GinkgoHelper()
 	pointer, err := patch.NewPointerFromString(path)
@@ -104,7 +109,7 @@ func set(tree map[string]any, path, text string) map[string]any {
 	return manifestOf(GinkgoT(), encoded)
 }
 
-// loose turns string maps into the maps that go-patch works on.
+// loose converts string maps to the maps that go-patch requires.
 func loose(node any) any {
 	switch node := node.(type) {
 	case map[string]any:

@@ -15,14 +15,14 @@ var _ = Describe("CheckParameters", func() {
 		UserInputs: []brokerpak.Variable{
 			{Name: "size"},
 			{Name: "maxclients"},
-			{Name: "region", ProhibitUpdate: true},
+			{Name: "region", RequestRules: brokerpak.RequestRules{ProhibitUpdate: true}},
 			{Name: "storage_gb"},
 		},
-		ImportInputs: []brokerpak.Variable{{Name: "existing_id"}},
+		Import: brokerpak.Import{ImportInputs: []brokerpak.Variable{{Name: "existing_id"}}},
 	}
 	plan := map[string]any{"storage_gb": int64(10), "cores": int64(2)}
 
-	DescribeTable("says what may be sent",
+	DescribeTable("accepts or rejects the names of parameters",
 		func(update bool, parameters, message string) {
 			Expect(userMessage(schemas.CheckParameters(action, plan, object(parameters), update))).To(Equal(message))
 		},
@@ -32,29 +32,37 @@ var _ = Describe("CheckParameters", func() {
 		Entry("an import input of an update", true, `{"existing_id": "db-1"}`,
 			`parameter "existing_id" is not supported; supported parameters: maxclients, size`),
 		Entry("a misspelt name", false, `{"siez": 1}`,
-			`parameter "siez" is not supported (did you mean "size"?); supported parameters: existing_id, maxclients, region, size`),
+			`parameter "siez" is not supported (did you mean "size"?); `+
+				`supported parameters: existing_id, maxclients, region, size`),
 		Entry("a name that other brokers use to skip the provisioning", false, `{"vacant": true}`,
 			`parameter "vacant" is not supported; supported parameters: existing_id, maxclients, region, size`),
 		Entry("a plan property that is an input", false, `{"storage_gb": 10}`,
 			`parameter "storage_gb" is set by the plan and cannot be changed`),
-		Entry("a plan property that is none", false, `{"cores": 2}`,
+		Entry("a plan property that is not an input", false, `{"cores": 2}`,
 			`parameter "cores" is set by the plan and cannot be changed`),
-		Entry("prohibit_update in an update", true, `{"region": "eu"}`, `parameter "region" cannot be changed after creation`),
-		Entry("prohibit_update reset in an update", true, `{"region": null}`, `parameter "region" cannot be changed after creation`),
+		Entry("prohibit_update in an update", true, `{"region": "eu"}`,
+			`parameter "region" cannot be changed after creation`),
+		Entry("prohibit_update reset in an update", true, `{"region": null}`,
+			`parameter "region" cannot be changed after creation`),
 		Entry("several faults, by name", true, `{"zzz": 1, "region": 1, "cores": 1, "size": 1}`,
-			`parameter "cores" is set by the plan and cannot be changed; parameter "region" cannot be changed after creation; `+
+			`parameter "cores" is set by the plan and cannot be changed; `+
+				`parameter "region" cannot be changed after creation; `+
 				`parameter "zzz" is not supported; supported parameters: maxclients, size`),
 		Entry("a name with control characters", false, `{"a\n\u0007": 1}`,
 			`parameter "a\n\a" is not supported; supported parameters: existing_id, maxclients, region, size`),
 	)
 
-	It("says what may be sent where an input is for all other parameters", func() {
+	It("accepts further names if the action has an additional input", func() {
 		further := func(prohibit bool) *brokerpak.Action {
 			return &brokerpak.Action{
 				UserInputs: []brokerpak.Variable{
-					{Name: "size", ProhibitUpdate: true}, {Name: "rest", Type: "object", Additional: true, ProhibitUpdate: prohibit},
+					{Name: "size", RequestRules: brokerpak.RequestRules{ProhibitUpdate: true}},
+					{
+						Name: "rest", Type: "object",
+						RequestRules: brokerpak.RequestRules{Additional: true, ProhibitUpdate: prohibit},
+					},
 				},
-				ImportInputs: action.ImportInputs,
+				Import: action.Import,
 			}
 		}
 		refused := func(prohibit, update bool, plan map[string]any, parameters string) string {
@@ -75,12 +83,12 @@ var _ = Describe("CheckParameters", func() {
 		Expect(schemas.CheckParameters(action, nil, object(`{"storage_gb": 5}`), false)).To(Succeed())
 	})
 
-	It("says so when there is nothing to send", func() {
+	It("reports if no parameters are supported", func() {
 		Expect(userMessage(schemas.CheckParameters(&brokerpak.Action{}, nil, object(`{"a": 1}`), false))).To(
 			Equal(`parameter "a" is not supported; no parameters are supported`))
 	})
 
-	It("keeps the message short whatever is sent", func() {
+	It("keeps the message short for any request", func() {
 		parameters := map[string]any{}
 		for i := range 500 {
 			parameters[strings.Repeat("ä", 400+i)] = nil

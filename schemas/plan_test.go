@@ -18,7 +18,9 @@ var _ = Describe("ForPlan", func() {
 	const published = "http://json-schema.org/draft-04/schema#"
 
 	service := func(inputs ...brokerpak.Variable) *brokerpak.Service {
-		return &brokerpak.Service{Name: "redis", Provision: brokerpak.Action{UserInputs: inputs}}
+		return &brokerpak.Service{
+			Offering: brokerpak.Offering{Name: "redis"}, Provision: brokerpak.Action{UserInputs: inputs},
+		}
 	}
 	create := func(s *brokerpak.Service) map[string]any {
 		GinkgoHelper()
@@ -44,12 +46,17 @@ var _ = Describe("ForPlan", func() {
 		for _, schema := range []map[string]any{first, second, third} {
 			text, err := json.Marshal(schema)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(text).To(MatchJSON(`{"$schema": "` + published + `", "type": "object", "additionalProperties": false, "properties": {}}`))
+			Expect(text).To(MatchJSON(`{"$schema": "` + published + `",
+				"type": "object", "additionalProperties": false, "properties": {}}`))
 		}
 	})
 
-	It("admits any parameter where an input is for all others", func() {
-		rest := brokerpak.Variable{Name: "rest", Type: "object", Details: "Others", HasDefault: true, Default: map[string]any{}, Additional: true}
+	It("allows any parameter if the action has an additional input", func() {
+		rest := brokerpak.Variable{
+			Name: "rest", Type: "object", Details: "Others",
+			DefaultValue: brokerpak.DefaultValue{HasDefault: true, Default: map[string]any{}},
+			RequestRules: brokerpak.RequestRules{Additional: true},
+		}
 		s := service(input("string", `{}`), rest)
 		for _, schema := range []map[string]any{create(s), update(s)} {
 			Expect(schema).To(HaveKeyWithValue("additionalProperties", true))
@@ -80,17 +87,20 @@ var _ = Describe("ForPlan", func() {
 	})
 
 	It("describes an input", func() {
-		v := input("string", `{"maxLength": 8, "examples": ["a"], "nonsense": 1, "description": "replaced", "default": "replaced"}`)
+		v := input("string", `{"maxLength": 8, "examples": ["a"], "nonsense": 1,
+			"description": "replaced", "default": "replaced"}`)
 		v.ProhibitUpdate, v.Nullable = true, true
 		v.Enum = enum("small", "large")
 		v.HasDefault, v.Default, v.DefaultExpr = true, "$${x}", template("$${x}")
 		Expect(property(v)).To(BeComparableTo(map[string]any{
-			"title": "N", "description": "the details", "type": []any{"string", "null"}, "enum": []any{"small", "large", nil},
-			"default": "${x}", "maxLength": int64(8), "examples": []any{"a"}, "nonsense": int64(1), "prohibitUpdate": true,
+			"title": "N", "description": "the details",
+			"type": []any{"string", "null"}, "enum": []any{"small", "large", nil},
+			"default": "${x}", "maxLength": int64(8), "examples": []any{"a"},
+			"nonsense": int64(1), "prohibitUpdate": true,
 		}))
 	})
 
-	DescribeTable("titles", func(name, title string) {
+	DescribeTable("derives the title of an input from its name", func(name, title string) {
 		v := brokerpak.Variable{Name: name}
 		Expect(create(service(v))["properties"]).To(HaveKeyWithValue(name, HaveKeyWithValue("title", title)))
 	},
@@ -100,7 +110,9 @@ var _ = Describe("ForPlan", func() {
 		Entry(nil, "__", ""),
 	)
 
-	DescribeTable("defaults", func(typeName string, value any, text, defaultValue, description any) {
+	DescribeTable("shows the default of an input", func(
+		typeName string, value any, text, defaultValue, description any,
+	) {
 		v := input(typeName, "")
 		v.HasDefault, v.Default = true, value
 		if text != nil {
@@ -117,67 +129,75 @@ var _ = Describe("ForPlan", func() {
 		Entry("a number", "integer", int64(5), nil, int64(5), "the details"),
 		Entry("a list, whose strings are not evaluated", "array", []any{"${x}"}, nil, []any{"${x}"}, "the details"),
 		Entry("a text", "string", "x", "x", "x", "the details"),
-		Entry("an expression", "string", "${request.plan_id}", "${request.plan_id}", nil, "the details (computed when it is left out)"),
+		Entry("an expression", "string", "${request.plan_id}", "${request.plan_id}", nil,
+			"the details (computed when it is left out)"),
 		Entry("a text that is cast", "array", "[1]", "[1]", []any{int64(1)}, "the details"),
 		Entry("a text that cannot be cast", "integer", "many", "many", nil, "the details"),
 	)
 
-	DescribeTable("the default of an input that others supply, too", func(supplied map[string]any, defaultValue any, description string) {
-		v := input("integer", "")
-		v.HasDefault, v.Default = true, int64(5)
-		s := service(v)
-		s.Provision.Bosh = &brokerpak.Bosh{PlanDefaults: []string{"n"}}
-		s.Bind.UserInputs = s.Provision.UserInputs
-		if _, overwritten := supplied["computed"]; overwritten {
-			s.Provision.ComputedInputs = []brokerpak.Variable{{Name: "n", Overwrite: true, Default: int64(7)}}
-			s.Bind.ComputedInputs = s.Provision.ComputedInputs
-		}
-		create, update, bind, err := schemas.ForPlan(s, map[string]any{"n": 3}, schemas.Supplied{Provision: supplied, Bind: supplied})
-		Expect(err).NotTo(HaveOccurred())
-		kept := update["properties"].(map[string]any)["n"].(map[string]any)
-		Expect(kept).NotTo(HaveKey("default"), "an update keeps what is left out")
-		Expect(kept["description"]).To(Equal("the details"))
-		for _, schema := range []map[string]any{create, bind} {
-			property := schema["properties"].(map[string]any)["n"].(map[string]any)
-			if defaultValue == nil {
-				Expect(property).NotTo(HaveKey("default"))
-			} else {
-				Expect(property).To(HaveKeyWithValue("default", defaultValue))
+	DescribeTable("shows the value that the plan or the operator supplies as the default",
+		func(supplied map[string]any, defaultValue any, description string) {
+			v := input("integer", "")
+			v.HasDefault, v.Default = true, int64(5)
+			s := service(v)
+			s.Provision.Bosh = &brokerpak.Bosh{PlanDefaults: []string{"n"}}
+			s.Bind.UserInputs = s.Provision.UserInputs
+			if _, overwritten := supplied["computed"]; overwritten {
+				s.Provision.ComputedInputs = []brokerpak.Variable{
+					{Name: "n", DefaultValue: brokerpak.DefaultValue{Overwrite: true, Default: int64(7)}},
+				}
+				s.Bind.ComputedInputs = s.Provision.ComputedInputs
 			}
-			Expect(property["description"]).To(Equal(description))
-		}
-	},
-		Entry("nobody does", nil, int64(5), "the details"),
+			create, update, bind, err := schemas.ForPlan(s, map[string]any{"n": 3},
+				schemas.Supplied{Provision: supplied, Bind: supplied})
+			Expect(err).NotTo(HaveOccurred())
+			kept := update["properties"].(map[string]any)["n"].(map[string]any)
+			Expect(kept).NotTo(HaveKey("default"), "an update keeps what is left out")
+			Expect(kept["description"]).To(Equal("the details"))
+			for _, schema := range []map[string]any{create, bind} {
+				property := schema["properties"].(map[string]any)["n"].(map[string]any)
+				if defaultValue == nil {
+					Expect(property).NotTo(HaveKey("default"))
+				} else {
+					Expect(property).To(HaveKeyWithValue("default", defaultValue))
+				}
+				Expect(property["description"]).To(Equal(description))
+			}
+		},
+		Entry("not supplied", nil, int64(5), "the details"),
 		Entry("a value", map[string]any{"n": int64(3)}, int64(3), "the details"),
 		Entry("null", map[string]any{"n": nil}, nil, "the details"),
 		Entry("a list", map[string]any{"n": []any{"a"}}, []any{"a"}, "the details"),
-		Entry("a secret", map[string]any{"n": schemas.Hidden{}}, nil, "the details (the operator sets it when it is left out)"),
+		Entry("a secret", map[string]any{"n": schemas.Hidden{}}, nil,
+			"the details (the operator sets it when it is left out)"),
 		Entry("computed whatever the user sends", map[string]any{"computed": 1}, nil, "the details"),
 	)
 
-	It("lets the constraints say the title", func() {
+	It("uses the title in the constraints", func() {
 		Expect(property(input("string", `{"title": "Own"}`))).To(HaveKeyWithValue("title", "Own"))
 	})
 
-	It("says in draft-04 what constraints of later drafts say", func() {
+	It("translates constraints of later drafts to draft-04", func() {
 		Expect(property(input("array", `{"items": {"exclusiveMinimum": 5}, "additionalItems": true, "not": false, `+
-			`"contains": {"const": 1}, "propertyNames": {"pattern": "a"}, "const": []}`))).To(BeComparableTo(map[string]any{
-			"title": "N", "description": "the details", "type": "array",
-			"items":           map[string]any{"minimum": int64(5), "exclusiveMinimum": true},
-			"additionalItems": true,
-			"not":             map[string]any{"not": map[string]any{}},
-			"contains":        map[string]any{"const": int64(1)},
-			"enum":            []any{[]any{}},
-		}))
+			`"contains": {"const": 1}, "propertyNames": {"pattern": "a"}, "const": []}`))).To(
+			BeComparableTo(map[string]any{
+				"title": "N", "description": "the details", "type": "array",
+				"items":           map[string]any{"minimum": int64(5), "exclusiveMinimum": true},
+				"additionalItems": true,
+				"not":             map[string]any{"not": map[string]any{}},
+				"contains":        map[string]any{"const": int64(1)},
+				"enum":            []any{[]any{}},
+			}))
 	})
 
-	It("requires what nothing else supplies", func() {
+	It("requires the inputs that only the user can supply", func() {
 		required := func(name string) brokerpak.Variable { return brokerpak.Variable{Name: name, Required: true} }
 		withDefault := required("default")
 		withDefault.HasDefault, withDefault.Default = true, int64(1)
 		withExpr := required("expression")
 		withExpr.HasDefault, withExpr.DefaultExpr = true, template("${x}")
-		s := service(required("z"), required("a"), withDefault, withExpr, required("computed"), required("owned"), required("operator"),
+		s := service(required("z"), required("a"), withDefault, withExpr, required("computed"), required("owned"),
+			required("operator"),
 			brokerpak.Variable{Name: "optional"})
 		s.Provision.ComputedInputs = []brokerpak.Variable{{Name: "computed"}}
 		s.Provision.PlanInputs = []brokerpak.Variable{{Name: "a"}} // which this plan does not set
@@ -202,20 +222,23 @@ var _ = Describe("ForPlan", func() {
 		Expect(third["required"]).To(Equal([]string{"operator", "owned"}))
 	})
 
-	It("admits import inputs in a create", func() {
+	It("allows import inputs when an instance is created", func() {
 		s := service(brokerpak.Variable{Name: "size", Type: "string"})
 		s.Provision.ImportInputs = []brokerpak.Variable{
 			{Name: "existing_id", Type: "string", Details: "what to import"}, {Name: "size"}, {Name: "any"},
 		}
 		Expect(create(s)["properties"]).To(And(
-			HaveKeyWithValue("existing_id", map[string]any{"title": "Existing ID", "description": "what to import", "type": "string"}),
+			HaveKeyWithValue("existing_id", map[string]any{
+				"title": "Existing ID", "description": "what to import",
+				"type": "string",
+			}),
 			HaveKeyWithValue("any", Not(HaveKey("type"))),
 			HaveKeyWithValue("size", HaveKeyWithValue("type", "string")),
 		))
 		Expect(update(s)["properties"]).NotTo(HaveKey("existing_id"))
 	})
 
-	DescribeTable("an update resets with null what is optional",
+	DescribeTable("allows null in an update if it resets the input",
 		func(change func(*brokerpak.Variable), given string, valid bool) {
 			v := input("string", "")
 			v.Enum = enum("a", "b")
@@ -225,35 +248,41 @@ var _ = Describe("ForPlan", func() {
 		},
 		Entry("an optional one", func(*brokerpak.Variable) {}, `null`, true),
 		Entry("a required one", func(v *brokerpak.Variable) { v.Required = true }, `null`, false),
-		Entry("a required one with a default", func(v *brokerpak.Variable) { v.Required, v.HasDefault, v.Default = true, true, "a" }, `null`, true),
+		Entry("a required one with a default", func(v *brokerpak.Variable) {
+			v.Required, v.HasDefault, v.Default = true, true,
+				"a"
+		}, `null`, true),
 		Entry("a nullable one", func(v *brokerpak.Variable) { v.Required, v.Nullable = true, true }, `null`, true),
 		Entry("another value", func(*brokerpak.Variable) {}, `"c"`, false),
 		Entry("one that may not change", func(v *brokerpak.Variable) { v.ProhibitUpdate = true }, `"a"`, false),
 	)
 
-	It("does not admit null in a create", func() {
+	It("does not allow null when an instance is created", func() {
 		Expect(validAsBroker(create(service(input("string", ""))), `{"n": null}`)).To(BeFalse())
 	})
 
-	DescribeTable("constraints that the platform would refuse",
+	DescribeTable("rejects a constraint that the platform would reject",
 		func(constraints, message string) {
-			_, _, _, err := schemas.ForPlan(service(brokerpak.Variable{Name: "fine"}, input("string", constraints)), nil, schemas.Supplied{})
+			_, _, _, err := schemas.ForPlan(service(brokerpak.Variable{Name: "fine"}, input("string", constraints)),
+				nil, schemas.Supplied{})
 			var faults diag.Errors
 			Expect(errors.As(err, &faults)).To(BeTrue(), "%v", err)
 			Expect(faults).To(HaveLen(1))
-			Expect(err).To(MatchError(HavePrefix(`making the schema for creating instances of "redis": definitions/redis.yml:7:5: ` + message)))
+			Expect(err).To(MatchError(HavePrefix(
+				`generating the schema for creating instances of "redis": definitions/redis.yml:7:5: ` + message)))
 		},
 		Entry(nil, `{"pattern": "["}`, "constraint pattern of input \"n\" cannot be used: error parsing regexp"),
 		Entry(nil, `{"minimum": 1, "exclusiveMinimum": true, "pattern": "["}`, "constraint pattern of input"),
 		Entry(nil, `{"enum": []}`, `constraint enum of input "n" cannot be used: `),
-		Entry(nil, `{"$ref": "http://example.com/schema"}`, `constraint $ref of input "n" cannot be used: $ref is not supported`),
+		Entry(nil, `{"$ref": "http://example.com/schema"}`,
+			`constraint $ref of input "n" cannot be used: $ref is not supported`),
 		Entry(nil, `{"exclusiveMaximum": true}`, `constraint exclusiveMaximum of input "n" cannot be used: `),
 		Entry(nil, `{"definitions": 5, "items": 5}`, `constraint items of input "n" cannot be used: `),
 	)
 })
 
-// validAsBroker does what the on-demand broker does with a plan schema: it wants the exact $schema, compiles it and holds
-// the parameters against it.
+// validAsBroker reports whether parameters are valid, as the on-demand broker determines it: it requires the exact
+// $schema, compiles the plan schema and validates the parameters.
 func validAsBroker(schema map[string]any, parameters string) bool {
 	GinkgoHelper()
 	text, err := json.Marshal(schema)

@@ -1,6 +1,6 @@
-// Package schemas knows what a request and a manifest may look like: it checks parameters against the inputs of a service
-// definition, makes the JSON schemas of a plan for the on-demand broker, and checks BOSH manifests. It is the only importer
-// of gojsonschema, the library that the broker itself validates with; nothing is compiled before a check needs it.
+// Package schemas validates requests and manifests. It checks parameters against the inputs of a service definition,
+// generates the JSON schemas of a plan for the on-demand broker, and checks BOSH manifests. It is the only importer of
+// gojsonschema, the library that the broker itself validates with. No schema is compiled before a check needs it.
 package schemas
 
 import (
@@ -14,9 +14,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// CheckParameters checks the names of the parameters as a user sent them, before anything is resolved: each must be an input of the
-// action, or belong to the additional one, that no property of the plan sets and, in an update, that may change and is no import input.
-// A binding may set what a plan sets; its plan is nil. A refused request is a *fault.UserError.
+// CheckParameters checks the names of the parameters that a user sent, before anything is resolved; CheckValues checks
+// the values. Each must be an input of the action, or be covered by its additional input. It must not be owned by the
+// plan; see brokerpak.Action.PlanOwned. In an update, it must also be changeable and must not be an import input. plan
+// contains the properties of the plan; it is nil for a binding, which may set what a plan sets. If parameters are
+// rejected, CheckParameters returns a *fault.UserError that names up to nine of them.
 func CheckParameters(action *brokerpak.Action, plan, parameters map[string]any, update bool) error {
 	var faults []string
 	unknown := false
@@ -43,7 +45,9 @@ func CheckParameters(action *brokerpak.Action, plan, parameters map[string]any, 
 	return userError(faults)
 }
 
-// supported returns the names that a request may use.
+// supported returns the sorted names of the inputs that a request may set, without duplicates. plan contains the
+// properties of the plan; inputs that the plan owns are left out. For an update, inputs that cannot be changed and
+// import inputs are left out as well.
 func supported(action *brokerpak.Action, plan map[string]any, update bool) []string {
 	var names []string
 	for _, input := range action.UserInputs {
@@ -58,6 +62,7 @@ func supported(action *brokerpak.Action, plan map[string]any, update bool) []str
 	return slices.Compact(names)
 }
 
+// suggestion returns the supported name that is most similar to a name, as a remark in parentheses, or "" if none is.
 func suggestion(name string, known []string) string {
 	if text := strings.TrimPrefix(string(diag.Suggest(name, known)), "; "); text != "" {
 		return " (" + text + ")"
@@ -65,9 +70,11 @@ func suggestion(name string, known []string) string {
 	return ""
 }
 
-// maxFaults is how many faults a message lists before it only counts the rest.
+// maxFaults is the number of faults that a message lists. It only counts the others.
 const maxFaults = 9
 
+// limit returns a list with at most maxFaults of the faults, followed by a text with the number of the others if there
+// are more.
 func limit(faults []string) []string {
 	if len(faults) <= maxFaults {
 		return faults
@@ -76,7 +83,8 @@ func limit(faults []string) []string {
 	return append(slices.Clone(faults[:maxFaults]), "and "+rest+" more")
 }
 
-// userError makes one line of sentences that begin with the name of a parameter each; nil when there is none.
+// userError returns a *fault.UserError of one line with all faults, each of which names a parameter. It returns nil if
+// there are none.
 func userError(faults []string) error {
 	if len(faults) == 0 {
 		return nil
@@ -84,10 +92,10 @@ func userError(faults []string) error {
 	return &fault.UserError{Message: strings.Join(faults, "; ")}
 }
 
-// maxQuoted is how much of a name that a user chose is repeated, in bytes.
+// maxQuoted is the number of bytes that a message repeats of a name that a user chose.
 const maxQuoted = 64
 
-// quote shows a name, which may be anything a JSON key may be.
+// quote returns a name in quotes. The name may contain any characters of a JSON key, and is cut after maxQuoted bytes.
 func quote(name string) string {
 	if len(name) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(name[:maxQuoted], "")) + "…"

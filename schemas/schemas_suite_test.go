@@ -19,7 +19,7 @@ func TestSchemas(t *testing.T) {
 	RunSpecs(t, "Schemas")
 }
 
-// userMessage returns what the cf user reads, "" for no error; any other error fails the test.
+// userMessage returns the message of a UserError, or "" for nil. Any other error fails the test.
 func userMessage(err error) string {
 	GinkgoHelper()
 	if err == nil {
@@ -38,7 +38,7 @@ func object(text string) map[string]any {
 	return decoded
 }
 
-// input is the variable n of a definition, line 7.
+// input returns the variable n of a definition, at line 7.
 func input(typeName, constraints string) brokerpak.Variable {
 	GinkgoHelper()
 	v := brokerpak.Variable{

@@ -12,17 +12,23 @@ import (
 	"service-adapter/internal/value"
 )
 
-// CheckValues checks the resolved variables against the declared inputs: required ones are there, and each has its type,
-// is one of its enum and keeps its constraints. Variables that are no inputs are not looked at. A value that does not fit
-// is a *fault.UserError, which shows no value; with subject, which names an input in sentences, it is a *ValueError for whoever
-// gave the value. A constraint that cannot be used is an error for the operator that names its place in the definition.
+// CheckValues checks the resolved variables against the declared inputs: required inputs must have a value, and each
+// value must have the type of its input, be one of its enum and satisfy its constraints. A null is a value like any
+// other, and fits every nullable input. Of several inputs with the same name, only the last counts. Variables that are
+// not inputs are not checked.
+//
+// If values do not fit and subject is nil, CheckValues returns a *fault.UserError, which calls inputs parameters. If
+// they do not fit and subject is not nil, it returns a *ValueError, in which subject names the inputs. Neither contains
+// values, except those of an enum. If constraints of the definition cannot be used, CheckValues returns an error for
+// the operator that wraps a diag.Errors with the positions in the definition. It returns another error if a value
+// cannot be checked, because JSON cannot represent it.
 func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject func(input string) string) error {
 	inputs = lastOfEachName(inputs)
 	if len(inputs) == 0 {
 		return nil
 	}
-	var schema *gojsonschema.Schema // of the library's mixed draft, in which propertyNames counts
-	enums := map[string][]any{}     // which the library would compare as floats, where 2⁵³+1 is 2⁵³
+	var schema *gojsonschema.Schema // of the library's hybrid draft, which supports propertyNames
+	enums := map[string][]any{}     // checked separately, because the library compares floats, for which 2⁵³+1 is 2⁵³
 	schemaOf := func(input brokerpak.Variable) (map[string]any, error) {
 		t := &translator{validating: true}
 		property := restrictions(input, input.Nullable, t)
@@ -39,7 +45,7 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 	if err != nil {
 		return fmt.Errorf("reading the constraints of inputs: %w", err)
 	}
-	given := map[string]any{}
+	present := map[string]any{}
 	var failed findings
 	for _, input := range inputs {
 		one, ok := values[input.Name]
@@ -51,33 +57,35 @@ func CheckValues(inputs []brokerpak.Variable, values map[string]any, subject fun
 			continue
 		}
 		failed.add([]string{input.Name}, text)
-		if text == "" { // else it says enough
-			given[input.Name] = one
+		if text == "" { // a value outside of the enum needs no further findings
+			present[input.Name] = one
 		}
 	}
-	result, err := schema.Validate(gojsonschema.NewGoLoader(given))
+	result, err := schema.Validate(gojsonschema.NewGoLoader(present))
 	if err != nil {
 		return fmt.Errorf("checking the values of inputs: %w", err)
 	}
 	failed.collect(result)
 	if subject == nil {
-		return userError(limit(failed.sentences(placeOf(func(name string) string { return "parameter " + quote(name) }))))
+		parameter := func(name string) string { return "parameter " + quote(name) }
+		return userError(limit(failed.sentences(fieldOf(parameter))))
 	}
-	if sentences := failed.sentences(placeOf(subject)); len(sentences) > 0 {
+	if sentences := failed.sentences(fieldOf(subject)); len(sentences) > 0 {
 		return &ValueError{Sentences: limit(sentences)}
 	}
 	return nil
 }
 
-// ValueError says which values do not fit their inputs. It shows no value.
+// A ValueError means that values do not fit their inputs.
 type ValueError struct {
+	// Sentences describe up to nine faults, without values. If there are more, a last element contains their number.
 	Sentences []string
 }
 
-// Error returns all sentences.
+// Error returns all sentences, separated by semicolons.
 func (e *ValueError) Error() string { return strings.Join(e.Sentences, "; ") }
 
-// lastOfEachName drops inputs that a later one of the same name replaces.
+// lastOfEachName returns the inputs without those that a later input of the same name replaces.
 func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	var kept []brokerpak.Variable
 	for i, input := range inputs {
@@ -88,26 +96,28 @@ func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	return kept
 }
 
-// enumFault says what is wrong with a value that is not among those of an enum; "" for nothing.
-func enumFault(allowed []any, given any) string {
-	if len(allowed) == 0 || slices.ContainsFunc(allowed, func(a any) bool { return equal(a, given) }) {
+// enumFault returns the predicate of a sentence about a value that is not in an enum, such as "must be one of 1, 2". It
+// returns "" if the value is in the enum, as by equal, or if the enum is empty, which means that every value is
+// allowed. The text contains the values of the enum, but not the rejected one.
+func enumFault(allowed []any, actual any) string {
+	if len(allowed) == 0 || slices.ContainsFunc(allowed, func(a any) bool { return equal(a, actual) }) {
 		return ""
 	}
 	shown := make([]string, len(allowed))
 	sameType := false
 	for i, one := range allowed {
 		shown[i] = string(value.MustJSON(one))
-		sameType = sameType || value.Kind(one) == value.Kind(given)
+		sameType = sameType || value.Kind(one) == value.Kind(actual)
 	}
 	text := "must be one of " + strings.Join(shown, ", ")
 	if len(allowed) == 1 {
 		text = "must be " + shown[0]
 	}
 	if !sameType {
-		text += ", not " + value.Kind(given)
+		text += ", not " + value.Kind(actual)
 	}
 	return text
 }
 
-// equal compares as JSON does, where 1 and 1.0 are one number.
+// equal reports whether two values are equal in JSON, where 1 and 1.0 are the same number.
 func equal(a, b any) bool { return bytes.Equal(value.MustJSON(a), value.MustJSON(b)) }

@@ -13,10 +13,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Cast converts the result of an expression to a JSON type: "string", "integer" (int64; the empty text is 0, a decimal
-// part is dropped, "0x1f" and "017" are read as in Go), "number" (int64 when integral, else float64; the empty text is 0),
-// "boolean", "object" and "array" (a text must be JSON), or "" for no conversion. A null and, for "object" and "array",
-// the text "null" stay null. The error does not quote the value, which may be secret.
+// Cast converts the result of an expression to a JSON type:
+//
+//   - "string": the text of a scalar: "1" for true and "0" for false.
+//   - "integer": int64. The empty text is 0, a decimal part is dropped, and "0x1f" and "017" are parsed as in Go.
+//   - "number": int64 or uint64 if the value is an integer of 64 bits, else float64. The empty text is 0.
+//   - "boolean": the text of the scalar must be one that strconv.ParseBool accepts.
+//   - "object" and "array": a text must be JSON.
+//   - "": no conversion.
+//
+// A nil value and, for "object" and "array", the text "null" become nil. Cast returns an error if the value cannot be
+// converted or the type is unknown. The error does not contain the value, which may be secret.
 func Cast(v any, typ string) (any, error) {
 	if typ == "" || v == nil {
 		return v, nil
@@ -28,6 +35,7 @@ func Cast(v any, typ string) (any, error) {
 	return cast, nil
 }
 
+// castTo implements Cast for a value that is not nil and a type that is not "".
 func castTo(v any, typ string) (any, error) {
 	switch typ {
 	case "object":
@@ -61,14 +69,17 @@ func castTo(v any, typ string) (any, error) {
 	}
 }
 
-// decimal is a number with a point; the groups are its sign and its digits before the point.
+// decimal matches a number with a decimal point. Its groups are the sign and the digits before the point.
 var decimal = regexp.MustCompile(`^([-+]?)([0-9]*)\.[0-9]*$`)
 
+// integer parses a text as an int64, in the syntax of Go: "0x1f" is hexadecimal and "017" octal. The empty text is 0,
+// and a decimal part is dropped. It returns an error, which does not contain the text, if that is not an integer or
+// does not fit into 64 bits.
 func integer(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
 	}
-	if parts := decimal.FindStringSubmatch(text); parts != nil { // the decimal part is dropped
+	if parts := decimal.FindStringSubmatch(text); parts != nil {
 		text = parts[1] + cmp.Or(parts[2], "0")
 	}
 	i, err := strconv.ParseInt(text, 0, 64)
@@ -76,11 +87,14 @@ func integer(text string) (any, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return nil, errors.New("the integer is out of range")
 	case err != nil:
-		return nil, errors.New("the text is no integer")
+		return nil, errors.New("the text is not an integer")
 	}
 	return i, nil
 }
 
+// number parses a text as a decimal number: int64 or uint64 if it is an integer of 64 bits, else float64. The empty
+// text is 0. It returns an error, which does not contain the text, if that is not a number or is out of the range of a
+// float64.
 func number(text string) (any, error) {
 	if text == "" {
 		return int64(0), nil
@@ -90,24 +104,27 @@ func number(text string) (any, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return nil, errors.New("the number is out of range")
 	case err != nil, math.IsNaN(f), math.IsInf(f, 0):
-		return nil, errors.New("the text is no number")
+		return nil, errors.New("the text is not a number")
 	}
 	return value.Normalise(json.Number(text)), nil
 }
 
-// collection is a map or a list, or the value of a JSON text that is one; kind names it in the error.
+// collection returns a map or list unchanged, and decodes a text, which must be the JSON of one. T is the expected
+// type. The JSON null becomes nil. Any other value is an error, which does not contain the value. The parameter kind
+// names the expected type in the error, such as "an object".
 func collection[T map[string]any | []any](v any, kind string) (any, error) {
 	decoded, err := decodeText(v)
 	if err != nil || decoded == nil {
 		return nil, err
 	}
-	if found, ok := decoded.(T); ok {
-		return found, nil
+	if result, ok := decoded.(T); ok {
+		return result, nil
 	}
 	return nil, fmt.Errorf("expected %s, found %s", kind, value.Kind(decoded))
 }
 
-// decodeText returns the value of a JSON text, and every other value as it is.
+// decodeText decodes a text as JSON, and returns every other value unchanged. It returns an error, which does not
+// contain the text, if that is not JSON or contains a number that value.CheckNumbers rejects.
 func decodeText(v any) (any, error) {
 	text, ok := v.(string)
 	if !ok {
@@ -117,15 +134,16 @@ func decodeText(v any) (any, error) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return nil, fmt.Errorf("the text is no JSON from byte %d on", syntax.Offset)
+		return nil, fmt.Errorf("the text is not JSON from byte %d on", syntax.Offset)
 	case err != nil:
-		return nil, errors.New("the text is no JSON")
+		return nil, errors.New("the text is not JSON")
 	}
 	return result, value.CheckNumbers(result)
 }
 
-// Truthy tells whether the result of a condition holds. A null, "" and an empty list or map do not; a text must be one of
-// those that mean true or false in Go ("1", "true", "0", "false", …).
+// Truthy reports whether the result of a condition is true. A nil, "" and an empty list or map are false. A text must
+// be one that strconv.ParseBool accepts, such as "1", "true", "0" or "false"; white space around it is ignored.
+// Truthy returns an error for any other value.
 func Truthy(v any) (bool, error) {
 	switch c := v.(type) {
 	case nil:

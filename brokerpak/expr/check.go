@@ -8,34 +8,38 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Known is what a template may use besides the standard functions.
-type Known struct {
+// Names declares the variables and functions that a template may use, in addition to the standard functions. The zero
+// value declares none.
+type Names struct {
+	// Variables are the names of variables.
 	Variables []string
-	// Prefixes are names under which every dotted name is accepted, because the variable is a map whose keys nobody knows
-	// beforehand: "request.context" admits "request.context" and "request.context.platform".
-	Prefixes  []string
+	// Prefixes are the names of map variables with unknown keys. Every dotted name below them is accepted:
+	// "request.context" allows "request.context" and "request.context.platform".
+	Prefixes []string
+	// Functions are declared by name. A standard function with the same name takes precedence.
 	Functions map[string]Function
-	// Types are the types of those variables that always have the same: String for every scalar, since a variable's scalars
-	// are texts, List or Map.
+	// Types contains the types of the variables whose type is always the same. A scalar has the type String, because
+	// scalar variables are texts; the other types are List and Map. A missing variable may have any type.
 	Types map[string]Type
 }
 
-// Check reports what the template uses and is not known, without evaluating it: variables, functions, calls with the wrong
-// number of arguments, and what has a type that cannot be used where it stands.
-func (t *Template) Check(known Known) *diag.List {
+// Check checks the template without evaluating it. It reports variables and functions that are not declared, calls with
+// a wrong number of arguments, and type errors that would occur with every value. All diagnostics are errors. The list
+// is never nil; it is empty if the template has no such problem.
+func (t *Template) Check(declared Names) *diag.List {
 	list := &diag.List{}
-	variables := slices.Concat(known.Variables, known.Prefixes)
+	variables := slices.Concat(declared.Variables, declared.Prefixes)
 	for _, reference := range t.references {
-		if !known.admits(reference.Name) {
-			suggestion, names := hint(reference.Name, variables)
+		if !declared.admits(reference.Name) {
+			suggestion, names := suggestOrList(reference.Name, variables)
 			list.Errorf(reference.Pos, "unknown-variable", "unknown variable %q%s%s", reference.Name, suggestion, names)
 		}
 	}
-	functions := value.Merge(known.Functions, StandardFunctions())
+	functions := value.Merge(declared.Functions, StandardFunctions())
 	for _, call := range t.calls {
 		function, ok := functions[call.Name]
 		if !ok {
-			suggestion, names := hint(call.Name, value.Keys(functions))
+			suggestion, names := suggestOrList(call.Name, value.Keys(functions))
 			list.Errorf(call.Pos, "unknown-function", "unknown function %q%s%s", call.Name, suggestion, names)
 			continue
 		}
@@ -43,25 +47,28 @@ func (t *Template) Check(known Known) *diag.List {
 			list.Errorf(call.Pos, "function-arguments", "%s; its arguments are %s", err, function.Signature())
 		}
 	}
-	types := &typeCheck{template: t, known: known, functions: functions, list: list}
+	types := &typeCheck{template: t, declared: declared, functions: functions, list: list}
 	types.infer(t.root)
 	return list
 }
 
-func (k Known) admits(name string) bool {
-	if slices.Contains(k.Variables, name) {
+// admits reports whether a template may read a variable: one of Variables, or a name that equals one of Prefixes or
+// continues it with a dot.
+func (n Names) admits(name string) bool {
+	if slices.Contains(n.Variables, name) {
 		return true
 	}
-	return slices.ContainsFunc(k.Prefixes, func(prefix string) bool {
+	return slices.ContainsFunc(n.Prefixes, func(prefix string) bool {
 		rest, ok := strings.CutPrefix(name, prefix)
 		return ok && (rest == "" || rest[0] == '.')
 	})
 }
 
-// hint proposes the nearest name, or lists all of them.
-func hint(name string, known []string) (suggestion diag.Hint, names string) {
-	if suggestion = diag.Suggest(name, known); suggestion == "" && len(known) > 0 {
-		names = "; known are " + diag.Names(known)
+// suggestOrList returns the declared name that is most similar as a suggestion, and names is "". If none is similar,
+// suggestion is "", and names is a clause with the declared names, or "" if there are none.
+func suggestOrList(name string, declared []string) (suggestion diag.Hint, names string) {
+	if suggestion = diag.Suggest(name, declared); suggestion == "" && len(declared) > 0 {
+		names = "; known names: " + diag.Names(declared)
 	}
 	return suggestion, names
 }

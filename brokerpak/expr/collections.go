@@ -12,7 +12,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// length counts what a value holds.
+// length implements length(value): the number of elements of a list, entries of a map, or characters of a text. Numbers
+// and booleans count as their texts, so that length(12) is 2. The length of null is 0. It fails only for values of
+// unsupported types.
 func length(args []any) (any, error) {
 	switch c := args[0].(type) {
 	case nil:
@@ -27,7 +29,8 @@ func length(args []any) (any, error) {
 	}
 }
 
-// pluck returns one entry of each map in a list.
+// pluck implements list.pluck(list, key): the values of the key in a list of maps, in the order of the list. It fails
+// if an element is not a map or does not have the key.
 func pluck(args []any) (any, error) {
 	key := as[string](args[1])
 	plucked := []any{}
@@ -41,11 +44,13 @@ func pluck(args []any) (any, error) {
 	return plucked, nil
 }
 
-// yamlToJSON reads one YAML document, "null" from an empty text. The error does not quote the text, which may be a user's.
+// yamlToJSON implements yaml.toJSON(text). It reads the first YAML document; an empty text gives "null". It fails if
+// the text is not YAML or contains a number that JSON cannot represent. The error does not contain the text, which
+// may be secret.
 func yamlToJSON(args []any) (any, error) {
 	var decoded any
 	if err := yaml.Unmarshal([]byte(as[string](args[0])), &decoded); err != nil {
-		return nil, errors.New("the text is no YAML")
+		return nil, errors.New("the text is not YAML")
 	}
 	tree := value.Normalise(decoded)
 	if err := value.CheckNumbers(tree); err != nil {
@@ -54,7 +59,7 @@ func yamlToJSON(args []any) (any, error) {
 	return jsonText(tree)
 }
 
-// textsOf returns the texts of a list of scalars.
+// textsOf returns the texts of a list of scalars. It returns an error if an element is not a scalar.
 func textsOf(list []any) ([]string, error) {
 	texts := make([]string, len(list))
 	for i, element := range list {
@@ -67,22 +72,28 @@ func textsOf(list []any) ([]string, error) {
 	return texts, nil
 }
 
+// sorted implements sort(list): the texts of the elements in ascending order. Numbers are therefore not sorted by their
+// values. The list itself is not changed. It fails if an element is not a scalar.
 func sorted(args []any) (any, error) {
 	texts, err := textsOf(as[[]any](args[0]))
 	slices.Sort(texts)
 	return value.Texts(texts), err
 }
 
+// concat implements concat(list, ...): the elements of all lists in one list. It never fails.
 func concat(args []any) (any, error) {
-	return slices.Concat(value.Each(args, as[[]any])...), nil
+	return slices.Concat(value.Convert(args, as[[]any])...), nil
 }
 
+// reverse implements reverse(list). The result is a copy. It never fails.
 func reverse(args []any) (any, error) {
 	backwards := slices.Clone(as[[]any](args[0]))
 	slices.Reverse(backwards)
 	return backwards, nil
 }
 
+// flatten implements flatten(list): the elements of the list, with nested lists replaced by their elements at every
+// depth. It never fails.
 func flatten(args []any) (any, error) {
 	flat := []any{}
 	for _, item := range as[[]any](args[0]) {
@@ -97,6 +108,8 @@ func flatten(args []any) (any, error) {
 	return flat, nil
 }
 
+// slice implements slice(list, from, to): the elements from index from up to, but not including, index to. It fails
+// if the indexes are out of range.
 func slice(args []any) (any, error) {
 	list, from, to := as[[]any](args[0]), as[int64](args[1]), as[int64](args[2])
 	if from < 0 || to > int64(len(list)) || from > to {
@@ -105,6 +118,8 @@ func slice(args []any) (any, error) {
 	return list[from:to], nil
 }
 
+// elementAt implements element(list, index). An index outside of the list wraps around; -1 is the last element. It
+// fails if the list is empty.
 func elementAt(args []any) (any, error) {
 	list, index := as[[]any](args[0]), as[int64](args[1])
 	if len(list) == 0 {
@@ -114,6 +129,9 @@ func elementAt(args []any) (any, error) {
 	return list[(index%length+length)%length], nil
 }
 
+// distinct implements distinct(list): the list without repeated elements, in the order of the first ones. Elements are
+// equal if their texts, or the texts in them, are equal. The scalars in the result are texts. It fails only for values
+// of unsupported types.
 func distinct(args []any) (any, error) {
 	all, err := texts(args[0])
 	kept, seen := []any{}, map[string]bool{}
@@ -127,6 +145,8 @@ func distinct(args []any) (any, error) {
 	return kept, err
 }
 
+// contains implements contains(list, value): whether an element equals the value. Scalars, also those in lists and
+// maps, are compared by their texts. It fails only for values of unsupported types.
 func contains(args []any) (any, error) {
 	both, err := texts(args)
 	if err != nil {
@@ -136,13 +156,17 @@ func contains(args []any) (any, error) {
 	return slices.ContainsFunc(list, func(item any) bool { return reflect.DeepEqual(item, wanted) }), nil
 }
 
+// merge implements merge(map, ...): a deep copy of the entries of all maps. The last map that has a key determines
+// its value. It never fails.
 func merge(args []any) (any, error) {
-	return value.CloneMap(value.Merge(value.Each(args, as[map[string]any])...)), nil
+	return value.CloneMap(value.Merge(value.Convert(args, as[map[string]any])...)), nil
 }
 
+// keys implements keys(map): the sorted keys of the map. It never fails.
 func keys(args []any) (any, error) { return value.Texts(value.Keys(as[map[string]any](args[0]))), nil }
 
+// values implements values(map): the values in the order of the sorted keys. It never fails.
 func values(args []any) (any, error) {
 	m := as[map[string]any](args[0])
-	return value.Each(value.Keys(m), func(key string) any { return m[key] }), nil
+	return value.Convert(value.Keys(m), func(key string) any { return m[key] }), nil
 }

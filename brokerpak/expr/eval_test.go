@@ -12,15 +12,16 @@ import (
 	"service-adapter/internal/fault"
 )
 
-// everything is a scope with a variable of each kind.
+// everything returns a scope with a variable of each kind, an environment, a configuration and functions.
 func everything() *expr.Scope {
 	return &expr.Scope{
 		Variables: vars{
 			"s": "text", "n": int64(5), "big": uint64(1 << 63), "f": 1.5, "whole": 5432.0, "huge": 1e21, "small": 1e-7,
 			"yes": true, "no": false, "null": nil, "empty": "",
-			"l": []any{"a", "b"}, "hollow": vars{"a": []any{}, "b": vars{}, "c": []any{int64(1)}, "d": []any{[]any{}, vars{"e": []any{}}}}, "mixed": []any{"a", int64(1), true, nil, 1.5, []any{}}, "none": []any{},
-			"pairs": []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}},
-			"m":     vars{"key1": "val1", "key2": "val2"}, "nothing": vars{}, "typedNil": vars(nil),
+			"l": []any{"a", "b"}, "mixed": []any{"a", int64(1), true, nil, 1.5, []any{}}, "none": []any{},
+			"hollow": vars{"a": []any{}, "b": vars{}, "c": []any{int64(1)}, "d": []any{[]any{}, vars{"e": []any{}}}},
+			"pairs":  []any{vars{"name": "a"}, vars{"name": int64(1), "other": "x"}},
+			"m":      vars{"key1": "val1", "key2": "val2"}, "nothing": vars{}, "typedNil": vars(nil),
 			"details": vars{
 				"host": "db", "port": int64(5432), "tls": true, "z": nil,
 				"l": []any{"a", "b"}, "o": vars{"k": "v", "n": int64(1)},
@@ -47,7 +48,8 @@ func everything() *expr.Scope {
 				return 3, nil
 			}},
 			"manifest.get": {Args: []expr.Type{expr.String}, Result: expr.Any, Call: func(args []any) (any, error) {
-				return vars{"/flag": true, "/null": nil, "/list": []any{int64(1)}, "/map": vars{"k": int64(7)}}[args[0].(string)], nil
+				manifest := vars{"/flag": true, "/null": nil, "/list": []any{int64(1)}, "/map": vars{"k": int64(7)}}
+				return manifest[args[0].(string)], nil
 			}},
 			"wrong":  {Result: expr.Int, Call: func([]any) (any, error) { return "x", nil }},
 			"panics": {Result: expr.Int, Call: func([]any) (any, error) { panic("out of order") }},
@@ -55,7 +57,7 @@ func everything() *expr.Scope {
 	}
 }
 
-var _ = DescribeTable("values of expressions", func(text string, expected any) {
+var _ = DescribeTable("an expression is evaluated", func(text string, expected any) {
 	value, err := parse(text).Eval(everything())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(value).To(Equal(expected))
@@ -68,7 +70,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("an escape before an expression", `$$${"x"}`, "$x"),
 	Entry("a backslash outside an expression", `a\b ${"c\\d"}`, `a\b c\d`),
 	Entry("parts of all types", `a${1}b${true}c${1.5}`, "a1btruec1.5"),
-	Entry("nested interpolation", `${str.truncate(20, "pcf-binding-${request.instance_id}-and-more")}`, "pcf-binding-i-1-and-"),
+	Entry("nested interpolation", `${str.truncate(20, "pcf-binding-${request.instance_id}-and-more")}`,
+		"pcf-binding-i-1-and-"),
 
 	Entry("a string", `${s}`, "text"),
 	Entry("an integer", `${n}`, "5"),
@@ -89,7 +92,7 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 
 	Entry("sum", `${1 + 2 * 3}`, "7"),
 	Entry("negative", `${-3}`, "-3"),
-	Entry("a name with a dash is no subtraction", `${n -1}`, "4"),
+	Entry("subtraction needs a blank before the dash", `${n -1}`, "4"),
 	Entry("integer division", `${-7 / 2},${-7 % 4},${5 / 2}`, "-3,-3,2"),
 	Entry("float division", `${5.0 / 2}`, "2.5"),
 	Entry("sum of floats", `${0.1 + 0.2}`, "0.30000000000000004"),
@@ -133,7 +136,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("str.queryEscape", `${str.queryEscape("a b&c")}`, "a+b%26c"),
 	Entry("nested calls", `${str.truncate(5, str.queryEscape("a b c d"))}`, "a+b+c"),
 	Entry("rand.base64 of nothing", `${rand.base64(0)}`, ""),
-	Entry("length of a list, a map, a text and nothing", `${length(l)},${length(m)},${length("aé日")},${length(null)}`, "2,2,3,0"),
+	Entry("length of a list, a map, a text and nothing", `${length(l)},${length(m)},${length("aé日")},${length(null)}`,
+		"2,2,3,0"),
 	Entry("length of a number's text", `${length(huge)}`, "22"),
 	Entry("list.pluck", `${list.pluck(pairs, "name")}`, []any{"a", "1"}),
 	Entry("list.pluck of no maps", `${list.pluck(none, "name")}`, []any{}),
@@ -147,7 +151,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("json.marshal of a mixed map, one key of which is used", `${details["host"]}${json.marshal(details)}`,
 		`db{"host":"db","l":["a","b"],"o":{"k":"v","n":"1"},"port":"5432","tls":"1","z":""}`),
 	Entry("json.marshal of a mixed list", `${json.marshal(mixed)}`, `["a","1","1","","1.5",[]]`),
-	Entry("json.marshal of nested empty collections", `${json.marshal(hollow)}`, `{"a":[],"b":{},"c":["1"],"d":[[],{"e":[]}]}`),
+	Entry("json.marshal of nested empty collections", `${json.marshal(hollow)}`,
+		`{"a":[],"b":{},"c":["1"],"d":[[],{"e":[]}]}`),
 	Entry("map.flatten", `${map.flatten(":", ";", m)}`, "key1:val1;key2:val2"),
 	Entry("map.flatten of an empty map", `${map.flatten(":", ";", nothing)}`, ""),
 	Entry("map.flatten of nested values", `${map.flatten("=", ",", details)}`,
@@ -157,8 +162,8 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("config of scalars", `${config("number")} ${config("flag")}`, "3306 true"),
 	Entry("config of a map", `${config("map")}`, `{"a":1,"b":{"c":"\u003c"}}`),
 	Entry("config of a list", `${config("list")}`, `["x"]`),
-	Entry("config.find of what is set", `${config.find("number", "1")}`, "3306"),
-	Entry("config.find of what is not", `${config.find("nothing", "1")}`, "1"),
+	Entry("config.find of a key that is set", `${config.find("number", "1")}`, "3306"),
+	Entry("config.find of a key that is not set", `${config.find("nothing", "1")}`, "1"),
 	Entry("config of JSON", `${config("json")}`, `{"a":"b"}`),
 	Entry("lookup", `${lookup(details, "host", "none")}`, "db"),
 	Entry("lookup of a missing key", `${lookup(details, "nope", "none")}`, "none"),
@@ -168,7 +173,7 @@ var _ = DescribeTable("values of expressions", func(text string, expected any) {
 	Entry("lookup of a list", `${lookup(details, "l", "")}`, []any{"a", "b"}),
 )
 
-var _ = DescribeTable("errors of expressions", func(text, message string) {
+var _ = DescribeTable("an expression fails with an error", func(text, message string) {
 	_, err := parse(text).Eval(everything())
 	Expect(err).To(MatchError(message))
 },
@@ -177,19 +182,25 @@ var _ = DescribeTable("errors of expressions", func(text, message string) {
 	Entry("missing key by dotted name", `${request.default_labels.nope}`,
 		`svc.yml:12:12: key "nope" does not exist in map request.default_labels`),
 	Entry("unknown indexed variable", `${a["b"]}`, "svc.yml:12:12: unknown variable accessed: a"),
-	Entry("missing key of a mixed map", `${details["nope"]}`, `svc.yml:12:12: key "nope" does not exist in map details`),
+	Entry("missing key of a mixed map", `${details["nope"]}`,
+		`svc.yml:12:12: key "nope" does not exist in map details`),
 	Entry("missing key of an empty map", `${nothing["k"]}`, `svc.yml:12:12: key "k" does not exist in map nothing`),
 	Entry("index out of range", `${l[5]}`, "svc.yml:12:12: index 5 out of range for list l (max 2)"),
 	Entry("index below zero", `${l[-1]}`, "svc.yml:12:12: index -1 out of range for list l (max 2)"),
 	Entry("index of an empty list", `${none[0]}`, "svc.yml:12:12: index 0 out of range for list none (max 0)"),
-	Entry("index that is no number", `${l["k"]}`, "svc.yml:12:13: index of list l: a text is no int"),
+	Entry("index that is not a number", `${l["k"]}`, "svc.yml:12:13: index of list l: a text is not an int"),
 	Entry("index of a text", `${s["k"]}`, "svc.yml:12:12: s is neither a map nor a list"),
 	Entry("map as a key", `${m[m]}`, "svc.yml:12:13: key of map m: argument 1 should be type string, got type map"),
 	Entry("list in a text", `x${l}`,
 		"svc.yml:12:10: output of an HIL expression must be a string, or a single list (argument 2 is list)"),
-	Entry("list in a conditional", `${yes ? l : l}`, "svc.yml:12:12: conditional operator cannot be used with list values"),
-	Entry("text that is no number", `${1 + ("a" * 2)}`, "svc.yml:12:17: a text is no int"),
-	Entry("text that is no boolean", `${s ? 1 : 2}`, "svc.yml:12:12: a text is no bool"),
+	Entry("list in a conditional", `${yes ? l : l}`,
+		"svc.yml:12:18: an arm of a conditional must not be a list; "+
+			"use json.marshal in both arms, in an input of type array"),
+	Entry("map in the second arm of a conditional", `${yes ? "a" : m}`,
+		"svc.yml:12:24: an arm of a conditional must not be a map; "+
+			"use json.marshal in both arms, in an input of type object"),
+	Entry("text that is not a number", `${1 + ("a" * 2)}`, "svc.yml:12:17: a text is not an int"),
+	Entry("text that is not a boolean", `${s ? 1 : 2}`, "svc.yml:12:12: a text is not a bool"),
 	Entry("wrong operand", `${true + 1}`, "svc.yml:12:12: operand 1 should be int, got bool"),
 	Entry("division by zero", `a ${1 / 0}`, "svc.yml:12:14: divide by zero"),
 	Entry("modulo zero", `a ${1 % 0}`, "svc.yml:12:14: divide by zero"),
@@ -197,27 +208,37 @@ var _ = DescribeTable("errors of expressions", func(text, message string) {
 	Entry("both sides are evaluated", `${false && assert(false, "boom")}`, "svc.yml:12:21: assert: boom"),
 	Entry("assert", `${assert(false, "failure message ${1+1}")}`, "svc.yml:12:12: assert: failure message 2"),
 	Entry("unknown function", `${title("a")}`, "svc.yml:12:12: unknown function called: title"),
-	Entry("wrong number of arguments", `${str.truncate("hello")}`, "svc.yml:12:12: str.truncate: expected 2 arguments, got 1"),
+	Entry("wrong number of arguments", `${str.truncate("hello")}`,
+		"svc.yml:12:12: str.truncate: expected 2 arguments, got 1"),
 	Entry("wrong type of an argument", `${map.flatten(":", ";", "x")}`,
 		"svc.yml:12:12: map.flatten: argument 3 should be type map, got type string"),
-	Entry("argument that is no number", `${str.truncate("x", "y")}`, "svc.yml:12:12: str.truncate: a text is no int"),
-	Entry("negative truncation", `name-${str.truncate(-1, "x")}`, "svc.yml:12:17: str.truncate: count must not be negative"),
+	Entry("argument that is not a number", `${str.truncate("x", "y")}`,
+		"svc.yml:12:12: str.truncate: a text is not an int"),
+	Entry("negative truncation", `name-${str.truncate(-1, "x")}`,
+		"svc.yml:12:17: str.truncate: count must not be negative"),
 	Entry("negative randomness", `${rand.base64(-1)}`, "svc.yml:12:12: rand.base64: count must not be negative"),
-	Entry("endless randomness", `${rand.base64(1000000000000)}`, "svc.yml:12:12: rand.base64: count must be at most 65536"),
+	Entry("endless randomness", `${rand.base64(1000000000000)}`,
+		"svc.yml:12:12: rand.base64: count must be at most 65536"),
 	Entry("bad regular expression", `${regexp.matches("[", "x")}`,
 		"svc.yml:12:12: regexp.matches: error parsing regexp: missing closing ]: `[`"),
-	Entry("plucking what is not there", `${list.pluck(pairs, "other")}`, `svc.yml:12:12: list.pluck: element 0 has no key "other"`),
+	Entry("plucking a key that does not exist", `${list.pluck(pairs, "other")}`,
+		`svc.yml:12:12: list.pluck: element 0 has no key "other"`),
 	Entry("plucking from texts", `${list.pluck(l, "name")}`, `svc.yml:12:12: list.pluck: element 0 has no key "name"`),
-	Entry("a text that is no YAML", `${yaml.toJSON("{")}`, "svc.yml:12:12: yaml.toJSON: the text is no YAML"),
+	Entry("a text that is no YAML", `${yaml.toJSON("{")}`, "svc.yml:12:12: yaml.toJSON: the text is not YAML"),
 	Entry("missing environment variable", `${env("X")}`, "svc.yml:12:12: env: missing environment variable X"),
-	Entry("missing config value", `${config("x.y")}`, "svc.yml:12:12: config: missing config value x.y: set the environment variable GSB_X_Y, "+
-		"or x.y under `config` of the adapter's configuration"),
-	Entry("empty config value", `${config("empty")}`, "svc.yml:12:12: config: missing config value empty: set the environment variable GSB_EMPTY, "+
-		"or empty under `config` of the adapter's configuration"),
-	Entry("null config value", `${config("null")}`, "svc.yml:12:12: config: missing config value null: set the environment variable GSB_NULL, "+
-		"or null under `config` of the adapter's configuration"),
-	Entry("a function of the scope that returns another type", `${wrong()}`, "svc.yml:12:12: wrong: the result is no int"),
-	Entry("a function of the scope that panics", `${panics()}`, "svc.yml:12:10: evaluating the expression: out of order"),
+	Entry("missing config value", `${config("x.y")}`,
+		"svc.yml:12:12: config: missing config value x.y: set the environment variable GSB_X_Y, "+
+			"or x.y under `config` of the adapter's configuration"),
+	Entry("empty config value", `${config("empty")}`,
+		"svc.yml:12:12: config: missing config value empty: set the environment variable GSB_EMPTY, "+
+			"or empty under `config` of the adapter's configuration"),
+	Entry("null config value", `${config("null")}`,
+		"svc.yml:12:12: config: missing config value null: set the environment variable GSB_NULL, "+
+			"or null under `config` of the adapter's configuration"),
+	Entry("a function of the scope that returns another type", `${wrong()}`,
+		"svc.yml:12:12: wrong: the result is not an int"),
+	Entry("a function of the scope that panics", `${panics()}`,
+		"svc.yml:12:10: evaluating the expression: out of order"),
 )
 
 var _ = Describe("Eval", func() {
@@ -228,9 +249,9 @@ var _ = Describe("Eval", func() {
 		}
 	})
 
-	It("refuses variables that are no values", func() {
+	It("rejects variables of unsupported types", func() {
 		_, err := parse(`${x}`).Eval(scopeOf(vars{"x": struct{}{}}))
-		Expect(err).To(MatchError("svc.yml:12:12: x: a value of type struct {} is no text"))
+		Expect(err).To(MatchError("svc.yml:12:12: x: a value of type struct {} cannot be converted to a text"))
 		_, err = parse(`${json.marshal(x)}`).Eval(scopeOf(vars{"x": []any{[]string{}}}))
 		Expect(err).To(MatchError(ContainSubstring("svc.yml:12:12: json.marshal: a value of type []string")))
 	})
@@ -249,7 +270,7 @@ var _ = Describe("Eval", func() {
 		Expect(user.Message).To(Equal("size must exceed 2"))
 	})
 
-	It("keeps the variables as they are", func() {
+	It("does not modify the variables", func() {
 		inner := vars{"n": int64(1), "l": []any{true}}
 		scope := scopeOf(vars{"m": inner})
 		value, err := parse(`${m}`).Eval(scope)
@@ -258,10 +279,11 @@ var _ = Describe("Eval", func() {
 		Expect(inner).To(Equal(vars{"n": int64(1), "l": []any{true}}))
 	})
 
-	It("takes the text that HIL reserves for unknown values like any other", func() {
+	It("treats the text that HIL reserves for unknown values like any other text", func() {
 		const reserved = "74D93920-ED26-11E3-AC10-0800200C9A66"
 		scope := scopeOf(vars{"s": reserved, "m": vars{"k": reserved}})
-		Expect(parse(`${s}-${m["k"]}-${str.truncate(99, s)}`).Eval(scope)).To(Equal(reserved + "-" + reserved + "-" + reserved))
+		Expect(parse(`${s}-${m["k"]}-${str.truncate(99, s)}`).Eval(scope)).
+			To(Equal(reserved + "-" + reserved + "-" + reserved))
 	})
 
 	It("is safe for concurrent use", func() {

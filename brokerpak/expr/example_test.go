@@ -9,15 +9,19 @@ import (
 
 func Example() {
 	template, err := expr.Parse(expr.Source{
-		Text: `redis://${instance.details["host"]}:${instance.details["port"]}/${lookup(request.plan_properties, "db", 0)}`,
-		Pos:  diag.Pos{File: "redis.yml", Line: 40, Column: 14},
+		Text: `redis://${instance.details["host"]}:${instance.details["port"]}/${lookup(request.plan_properties, ` +
+			`"db", 0)}`,
+		Pos: diag.Pos{File: "redis.yml", Line: 40, Column: 14},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	uri, err := template.Eval(&expr.Scope{Variables: map[string]any{
-		"instance.details":        map[string]any{"host": "10.0.0.4", "port": int64(6379), "replicas": []any{"10.0.0.5"}},
+		"instance.details": map[string]any{
+			"host": "10.0.0.4", "port": int64(6379),
+			"replicas": []any{"10.0.0.5"},
+		},
 		"request.plan_properties": map[string]any{},
 	}})
 	fmt.Println(uri, err)
@@ -44,7 +48,7 @@ func ExampleTemplate_Check() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(template.Check(expr.Known{Variables: []string{"region", "request.instance_id"}}).Err())
+	fmt.Println(template.Check(expr.Names{Variables: []string{"region", "request.instance_id"}}).Err())
 	// Output: svc.yml:3:16: unknown variable "regoin"; did you mean "region"? [unknown-variable]
 }
 

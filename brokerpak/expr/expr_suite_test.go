@@ -15,7 +15,7 @@ func TestExpr(t *testing.T) {
 	RunSpecs(t, "brokerpak/expr")
 }
 
-// parse parses a text that stands alone in svc.yml, from line 12, column 10 on.
+// parse parses a valid text, which starts at line 12, column 10 of svc.yml.
 func parse(text string) *expr.Template {
 	GinkgoHelper()
 	template, err := expr.Parse(expr.Source{Text: text, Pos: diag.Pos{File: "svc.yml", Line: 12, Column: 10}})
@@ -23,6 +23,8 @@ func parse(text string) *expr.Template {
 	return template
 }
 
+// vars are variables by name.
 type vars = map[string]any
 
+// scopeOf returns a scope with only these variables.
 func scopeOf(variables vars) *expr.Scope { return &expr.Scope{Variables: variables} }

@@ -18,11 +18,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Type is the type of an argument or result of a function.
+// A Type is the type of an argument or of the result of a function.
 type Type int
 
-// The types. An argument is converted where HIL does so by itself: between string, int and float, from string to bool and
-// from bool to string. Any admits every type.
+// The types of arguments and results. HIL converts arguments between string, int and float, from string to bool and
+// from bool to string. Any allows every type.
 const (
 	Any Type = iota
 	String
@@ -31,34 +31,37 @@ const (
 	Float
 	List
 	Map
-	Number // an int, or else a float, by its value; a text is converted
+	Number // an int if the value is integral, else a float; a text is converted
 )
 
-// Optional marks an argument that may be missing, Repeated one that may come again. Only the last arguments are marked.
+// Optional and Repeated are flags that can be added to the types of the last arguments of a function.
 const (
-	Optional Type = 1 << (iota + 4)
-	Repeated
+	Optional Type = 1 << (iota + 4) // the argument may be missing
+	Repeated                        // the argument may occur one or more times
 
-	marks = Optional | Repeated
+	flagMask = Optional | Repeated
 )
 
-// kind is a type: its name in the documentation of functions, and what HIL calls it.
+// A kind is a type without flags: its name in the documentation of functions, and the corresponding type of HIL.
 type kind struct {
 	name string
 	hil  ast.Type
 }
 
+// kind returns the type without its flags. It panics for a value that is not one of the types.
 func (t Type) kind() kind {
 	return [...]kind{
-		Any: {"any", ast.TypeAny}, String: {"string", ast.TypeString}, Int: {"int", ast.TypeInt}, Bool: {"bool", ast.TypeBool},
-		Float: {"float", ast.TypeFloat}, List: {"list", ast.TypeList}, Map: {"map", ast.TypeMap}, Number: {"number", ast.TypeAny},
-	}[t&^marks]
+		Any: {"any", ast.TypeAny}, String: {"string", ast.TypeString}, Int: {"int", ast.TypeInt},
+		Bool:  {"bool", ast.TypeBool},
+		Float: {"float", ast.TypeFloat}, List: {"list", ast.TypeList}, Map: {"map", ast.TypeMap},
+		Number: {"number", ast.TypeAny},
+	}[t&^flagMask]
 }
 
-// String returns the name of the type as in the documentation of functions.
+// String returns the name of the type in the documentation of functions, such as "optional string" or "list...".
 func (t Type) String() string {
 	name := t.kind().name
-	switch t & marks {
+	switch t & flagMask {
 	case Optional:
 		return "optional " + name
 	case Repeated:
@@ -67,28 +70,28 @@ func (t Type) String() string {
 	return name
 }
 
-// Function is a function that expressions can call.
+// A Function is a function that expressions can call. Args are the types of its arguments. The last ones may have the
+// flag Optional or Repeated.
 type Function struct {
 	Args   []Type
 	Result Type
-	// Doc is one sentence for authors.
-	Doc string
-	// Call gets as many arguments as Args allows, as string, int64, bool, float64, []any or map[string]any, a Number as it was
-	// given; the elements of lists and maps are values of any kind. It returns a value of the type Result; where that is Any,
-	// scalars become texts.
+	// Call computes the result. It is called with a number of arguments that Args allows. They are already converted to
+	// string, int64, bool, float64, []any or map[string]any; an argument of type Number or Any is not converted. The
+	// result must have the type Result. If that is Any, a scalar result becomes a text.
 	Call func(args []any) (any, error)
 }
 
-// Signature returns the types of the function, such as "(int, string) string".
+// Signature returns the types of the arguments and of the result, such as "(int, string) string".
 func (f Function) Signature() string {
-	return "(" + strings.Join(value.Each(f.Args, Type.String), ", ") + ") " + f.Result.String()
+	return "(" + strings.Join(value.Convert(f.Args, Type.String), ", ") + ") " + f.Result.String()
 }
 
-// checkArity returns an error when the function takes another number of arguments.
+// checkArity returns an error, which starts with the given name of the function, if the function cannot be called
+// with this number of arguments.
 func (f Function) checkArity(name string, args int) error {
 	least, most := len(f.Args), len(f.Args)
 	for _, arg := range f.Args {
-		switch arg & marks {
+		switch arg & flagMask {
 		case Optional:
 			least--
 		case Repeated:
@@ -107,82 +110,91 @@ func (f Function) checkArity(name string, args int) error {
 	return fmt.Errorf("%s: expected %s arguments, got %d", name, expected, args)
 }
 
-// types returns the types of so many arguments, a number that the function takes.
+// types returns the type of each argument of a call with this number of arguments, which checkArity must accept. The
+// types do not include the flags Optional and Repeated. Each further argument of a repeated one has the same type.
 func (f Function) types(args int) []Type {
 	types := make([]Type, args)
 	for i := range types {
-		types[i] = f.Args[min(i, len(f.Args)-1)] &^ marks
+		types[i] = f.Args[min(i, len(f.Args)-1)] &^ flagMask
 	}
 	return types
 }
 
-// literal makes a literal of a result that has exactly this type.
+// literal returns a HIL literal of a function's result. It returns false if the value does not have exactly this type;
+// an int counts as an int64. The literal must not be used then. No value has the type Any.
 func (t Type) literal(value any) (*ast.LiteralNode, bool) {
 	if i, ok := value.(int); ok {
 		value = int64(i)
 	}
-	made := naturalLiteral(value)
+	literal := naturalLiteral(value)
 	_, isText := value.(string)
-	fits := made.Typex == t.kind().hil || t == Number && (made.Typex == ast.TypeInt || made.Typex == ast.TypeFloat)
-	return made, fits && isText == (made.Typex == ast.TypeString)
+	fits := literal.Typex == t.kind().hil ||
+		t == Number && (literal.Typex == ast.TypeInt || literal.Typex == ast.TypeFloat)
+	// naturalLiteral returns a string literal also for values that no type of HIL represents.
+	return literal, fits && isText == (literal.Typex == ast.TypeString)
 }
 
-// StandardFunctions returns the functions that every expression can call, by name.
+// StandardFunctions returns a new map of the functions that every expression can call, by name. Their Call uses an
+// empty Scope, so that env, config and counter.next fail, and config.find returns its default.
 func StandardFunctions() map[string]Function {
-	e := &evaluation{scope: &Scope{}, made: map[string]int{}}
+	e := &evaluation{scope: &Scope{}, callCounts: map[string]int{}}
 	functions := e.standardFunctions()
 	maps.Copy(functions, generalFunctions())
 	return functions
 }
 
-// standardFunctions returns the standard functions that are about one evaluation.
+// standardFunctions returns those standard functions that come from the reference broker or from this adapter, bound
+// to the scope of the evaluation. See generalFunctions for those of OpenTofu.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
-		"assert":       {[]Type{Bool, String}, Bool, "Fails with the message when the condition is false.", assert},
-		"config":       {[]Type{String}, String, "Returns the configuration value of the key; a map or list becomes JSON.", s.config},
-		"config.find":  {[]Type{String, String}, String, "Returns the configuration value of the key, or the default when it is not set.", s.configFind},
-		"counter.next": {nil, Int, "Returns the next number of a counter that starts at 1.", e.generate("counter.next", s.next)},
-		"env":          {[]Type{String}, String, "Returns the value of the environment variable.", s.env},
-		"json.marshal": {[]Type{Any}, String, "Returns the value as JSON; all scalars in a list or map are strings.", jsonMarshal},
-		"length":       {[]Type{Any}, Int, "Returns the number of elements of a list, entries of a map, or characters of a text.", length},
-		"list.pluck":   {[]Type{List, String}, List, "Returns what the maps of the list have under the key.", pluck},
-		"lookup":       {[]Type{Map, String, Any}, Any, "Returns the value of the key in the map, or the default when it is missing or null.", lookup},
-		"map.flatten": {
-			[]Type{String, String, Map},
-			String,
-			"Joins the sorted entries of the map: the first text stands between key and value, the second between entries.", mapFlatten,
-		},
-		"rand.base64":     {[]Type{Int}, String, "Returns that many random bytes as URL encoded Base64.", e.generate("rand.base64", randomText)},
-		"regexp.matches":  {[]Type{String, String}, Bool, "Tells whether the regular expression matches somewhere in the text.", regexpMatches},
-		"str.queryEscape": {[]Type{String}, String, "Escapes the text for the query of a URL.", ofText(url.QueryEscape)},
-		"str.truncate":    {[]Type{Int, String}, String, "Returns the first characters of the text, at most that many.", strTruncate},
-		"time.nano":       {nil, String, "Returns the nanoseconds since January 1, 1970 UTC.", e.generate("time.nano", nanoseconds)},
-		"yaml.toJSON":     {[]Type{String}, String, "Returns a YAML text as JSON, which an input of type object or array takes.", yamlToJSON},
+		"assert":          {[]Type{Bool, String}, Bool, assert},
+		"config":          {[]Type{String}, String, s.config},
+		"config.find":     {[]Type{String, String}, String, s.configFind},
+		"counter.next":    {nil, Int, e.generate("counter.next", s.next)},
+		"env":             {[]Type{String}, String, s.env},
+		"json.marshal":    {[]Type{Any}, String, jsonMarshal},
+		"length":          {[]Type{Any}, Int, length},
+		"list.pluck":      {[]Type{List, String}, List, pluck},
+		"lookup":          {[]Type{Map, String, Any}, Any, lookup},
+		"map.flatten":     {[]Type{String, String, Map}, String, mapFlatten},
+		"rand.base64":     {[]Type{Int}, String, e.generate("rand.base64", randomText)},
+		"regexp.matches":  {[]Type{String, String}, Bool, regexpMatches},
+		"str.queryEscape": {[]Type{String}, String, ofText(url.QueryEscape)},
+		"str.truncate":    {[]Type{Int, String}, String, strTruncate},
+		"time.nano":       {nil, String, e.generate("time.nano", nanoseconds)},
+		"yaml.toJSON":     {[]Type{String}, String, yamlToJSON},
 	}
 	return functions
 }
 
-// as is an argument in the type that its function declares: the evaluation has cast it.
+// as returns an argument in the type that its function declares. The evaluation has already converted it; the zero
+// value is returned if it has not.
 func as[T any](argument any) T {
 	typed, _ := argument.(T)
 	return typed
 }
 
-// generate is a function that gives another value at every call, about which the owner of the scope decides.
+// generate returns the Call of a function whose result differs at every call, such as a random text. create computes a
+// result. If the scope has Generate, that function receives the name of the call, such as "rand.base64#2" for the
+// second call in the template, and decides whether create is called. The name counts the calls of one evaluation, in
+// the order of their evaluation. The errors are those of create or Generate.
 func (e *evaluation) generate(name string, create func(args []any) (any, error)) func(args []any) (any, error) {
 	return func(args []any) (any, error) {
 		if e.scope.Generate == nil {
 			return create(args)
 		}
-		e.made[name]++
-		return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.made[name]), func() (any, error) { return create(args) })
+		e.callCounts[name]++
+		return e.scope.Generate(fmt.Sprintf("%s#%d", name, e.callCounts[name]),
+			func() (any, error) { return create(args) })
 	}
 }
 
+// nanoseconds implements time.nano(): the current time in nanoseconds since 1970, as text. It never fails.
 func nanoseconds([]any) (any, error) { return strconv.FormatInt(time.Now().UnixNano(), 10), nil }
 
-// assert fails with an error for the cf user: the specification says that the user gets to see the message.
+// assert implements assert(condition, message). If the condition is false, it fails with the message as a
+// fault.UserError, because the specification requires that the user sees the message.
 func assert(args []any) (any, error) {
 	if !as[bool](args[0]) {
 		return nil, fault.Userf("%s", args[1])
@@ -190,7 +202,9 @@ func assert(args []any) (any, error) {
 	return true, nil
 }
 
-// jsonMarshal gives scalars in lists and maps as texts. An empty list is null by itself, as in the reference broker, and a list inside others.
+// jsonMarshal implements json.marshal(value). Scalars in lists and maps are encoded as strings; the value of a variable
+// is a text anyway, and only a literal number or the result of a function keeps its type. An empty list is encoded as
+// null, as in the reference broker, but as [] inside another value. It fails only for values of unsupported types.
 func jsonMarshal(args []any) (any, error) {
 	tree := args[0]
 	list, isList := tree.([]any)
@@ -206,6 +220,8 @@ func jsonMarshal(args []any) (any, error) {
 	return jsonText(tree)
 }
 
+// lookup implements lookup(map, key, default). It returns the default if the key is missing or its value is null. It
+// never fails.
 func lookup(args []any) (any, error) {
 	if value := as[map[string]any](args[0])[as[string](args[1])]; value != nil {
 		return value, nil
@@ -213,6 +229,8 @@ func lookup(args []any) (any, error) {
 	return args[2], nil
 }
 
+// mapFlatten implements map.flatten(keySeparator, entrySeparator, map): a text of the sorted entries of the map. It
+// fails only for values of unsupported types.
 func mapFlatten(args []any) (any, error) {
 	m, err := texts(args[2])
 	if err != nil {
@@ -226,6 +244,8 @@ func mapFlatten(args []any) (any, error) {
 	return strings.Join(entries, as[string](args[1])), nil
 }
 
+// regexpMatches implements regexp.matches(pattern, text): whether a part of the text matches. It fails if the pattern
+// is invalid; the error quotes the faulty part of the pattern.
 func regexpMatches(args []any) (any, error) {
 	re, err := regexp.Compile(as[string](args[0]))
 	if err != nil {
@@ -234,6 +254,8 @@ func regexpMatches(args []any) (any, error) {
 	return re.MatchString(as[string](args[1])), nil
 }
 
+// strTruncate implements str.truncate(count, text): the first characters of the text. It counts characters, not
+// bytes, and fails if the count is negative.
 func strTruncate(args []any) (any, error) {
 	count, text := as[int64](args[0]), as[string](args[1])
 	if count < 0 {

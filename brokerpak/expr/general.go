@@ -2,7 +2,13 @@ package expr
 
 import (
 	"cmp"
+	"crypto/md5"  //nolint:gosec // names of accounts, not protection of data
+	"crypto/sha1" //nolint:gosec // the same
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"hash"
 	"math/big"
 	"strings"
 	"sync"
@@ -14,57 +20,78 @@ import (
 	"service-adapter/internal/value"
 )
 
-// generalFunctions are the functions that have their names and behaviour from OpenTofu. What differs: scalars in lists and
-// maps are texts, as everywhere in expressions, so that true is "1" and null "", but in a whole result of merge.
+// generalFunctions returns the standard functions that have the names and behaviour of OpenTofu's functions. One thing
+// differs: scalars in lists and maps are texts, as everywhere in expressions, so that true is "1" and null is "". The
+// exception is merge when it is the whole template; see Template.isMergeCall. The map is shared and must not be
+// changed.
 var generalFunctions = sync.OnceValue(func() map[string]Function { //nolint:gochecknoglobals // a constant table
 	return map[string]Function{
-		"abs":        {[]Type{Number}, Number, "Returns the number without its sign.", ofNumbers(stdlib.AbsoluteFunc)},
-		"ceil":       {[]Type{Number}, Number, "Returns the whole number that is not less than the number.", ofNumbers(stdlib.CeilFunc)},
-		"concat":     {[]Type{List | Repeated}, List, "Returns the elements of all lists as one list.", concat},
-		"contains":   {[]Type{List, Any}, Bool, "Tells whether an element of the list is the value.", contains},
-		"distinct":   {[]Type{List}, List, "Returns the list without the elements that equal an earlier one.", distinct},
-		"element":    {[]Type{List, Int}, Any, "Returns an element of the list; the index counts from 0 and goes round.", elementAt},
-		"endswith":   {[]Type{String, String}, Bool, "Tells whether the text ends with the other text.", ofTexts(strings.HasSuffix)},
-		"flatten":    {[]Type{List}, List, "Returns the list with the elements of lists in place of those lists.", flatten},
-		"floor":      {[]Type{Number}, Number, "Returns the whole number that is not greater than the number.", ofNumbers(stdlib.FloorFunc)},
-		"join":       {[]Type{String, List}, String, "Returns the elements of the list as one text, with the first text between them.", join},
-		"keys":       {[]Type{Map}, List, "Returns the sorted keys of the map.", keys},
-		"lower":      {[]Type{String}, String, "Returns the text in lower case.", ofText(strings.ToLower)},
-		"max":        {[]Type{Number | Repeated}, Number, "Returns the largest of the numbers.", ofNumbers(stdlib.MaxFunc)},
-		"merge":      {[]Type{Map | Repeated}, Map, "Returns the entries of all maps; the last map with a key decides on it.", merge},
-		"min":        {[]Type{Number | Repeated}, Number, "Returns the smallest of the numbers.", ofNumbers(stdlib.MinFunc)},
-		"range":      {[]Type{Number, Number | Optional, Number | Optional}, List, "Returns numbers without the end.", ofNumbers(stdlib.RangeFunc)},
-		"regex":      {[]Type{String, String}, Any, "Returns what the regular expression matches in the text, or its groups.", regex},
-		"replace":    {[]Type{String, String, String}, String, "Replaces the second text, or what a /regex/ matches, in the first by the third.", replace},
-		"reverse":    {[]Type{List}, List, "Returns the list backwards.", reverse},
-		"slice":      {[]Type{List, Int, Int}, List, "Returns the elements from the first index to before the second.", slice},
-		"sort":       {[]Type{List}, List, "Returns the elements, which are scalars, as sorted texts.", sorted},
-		"split":      {[]Type{String, String}, List, "Returns the parts of the second text between which the first stands.", split},
-		"startswith": {[]Type{String, String}, Bool, "Tells whether the text starts with the other text.", ofTexts(strings.HasPrefix)},
-		"trim":       {[]Type{String, String}, String, "Removes the characters of the second text from both ends of the first.", ofTexts(strings.Trim)},
-		"trimprefix": {[]Type{String, String}, String, "Removes the second text from the start of the first.", ofTexts(strings.TrimPrefix)},
-		"trimspace":  {[]Type{String}, String, "Removes white space from both ends of the text.", ofText(strings.TrimSpace)},
-		"trimsuffix": {[]Type{String, String}, String, "Removes the second text from the end of the first.", ofTexts(strings.TrimSuffix)},
-		"upper":      {[]Type{String}, String, "Returns the text in upper case.", ofText(strings.ToUpper)},
-		"values":     {[]Type{Map}, List, "Returns the values of the map in the order of its sorted keys.", values},
+		"abs":          {[]Type{Number}, Number, ofNumbers(stdlib.AbsoluteFunc)},
+		"base64encode": {[]Type{String}, String, ofText(base64Text)},
+		"ceil":         {[]Type{Number}, Number, ofNumbers(stdlib.CeilFunc)},
+		"concat":       {[]Type{List | Repeated}, List, concat},
+		"contains":     {[]Type{List, Any}, Bool, contains},
+		"distinct":     {[]Type{List}, List, distinct},
+		"element":      {[]Type{List, Int}, Any, elementAt},
+		"endswith":     {[]Type{String, String}, Bool, ofTexts(strings.HasSuffix)},
+		"flatten":      {[]Type{List}, List, flatten},
+		"floor":        {[]Type{Number}, Number, ofNumbers(stdlib.FloorFunc)},
+		"join":         {[]Type{String, List}, String, join},
+		"keys":         {[]Type{Map}, List, keys},
+		"lower":        {[]Type{String}, String, ofText(strings.ToLower)},
+		"max":          {[]Type{Number | Repeated}, Number, ofNumbers(stdlib.MaxFunc)},
+		"md5":          {[]Type{String}, String, ofText(hexDigest(md5.New))},
+		"merge":        {[]Type{Map | Repeated}, Map, merge},
+		"min":          {[]Type{Number | Repeated}, Number, ofNumbers(stdlib.MinFunc)},
+		"range":        {[]Type{Number, Number | Optional, Number | Optional}, List, ofNumbers(stdlib.RangeFunc)},
+		"regex":        {[]Type{String, String}, Any, regex},
+		"replace":      {[]Type{String, String, String}, String, replace},
+		"reverse":      {[]Type{List}, List, reverse},
+		"sha1":         {[]Type{String}, String, ofText(hexDigest(sha1.New))},
+		"sha256":       {[]Type{String}, String, ofText(hexDigest(sha256.New))},
+		"slice":        {[]Type{List, Int, Int}, List, slice},
+		"sort":         {[]Type{List}, List, sorted},
+		"split":        {[]Type{String, String}, List, split},
+		"startswith":   {[]Type{String, String}, Bool, ofTexts(strings.HasPrefix)},
+		"trim":         {[]Type{String, String}, String, ofTexts(strings.Trim)},
+		"trimprefix":   {[]Type{String, String}, String, ofTexts(strings.TrimPrefix)},
+		"trimspace":    {[]Type{String}, String, ofText(strings.TrimSpace)},
+		"trimsuffix":   {[]Type{String, String}, String, ofTexts(strings.TrimSuffix)},
+		"upper":        {[]Type{String}, String, ofText(strings.ToUpper)},
+		"values":       {[]Type{Map}, List, values},
 	}
 })
 
+// ofText returns a Function.Call that calls f with its argument, which must be a text. The call never fails.
 func ofText(f func(string) string) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0])), nil }
 }
 
+// base64Text returns the base64 encoding of a text, with padding.
+func base64Text(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// hexDigest returns a function that returns the digest of a text in hexadecimal digits. create returns a new hash.
+func hexDigest(create func() hash.Hash) func(text string) string {
+	return func(text string) string {
+		digest := create()
+		digest.Write([]byte(text))
+		return hex.EncodeToString(digest.Sum(nil))
+	}
+}
+
+// ofTexts returns a Function.Call that calls f with its two arguments, which must be texts. The call never fails.
 func ofTexts[R any](f func(a, b string) R) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(as[string](args[0]), as[string](args[1])), nil }
 }
 
-// ofNumbers is a function of OpenTofu that makes a number, or a list, of numbers. Its numbers have no bound: those of 64 bits
-// are let in.
+// ofNumbers returns a Function.Call that calls a function of OpenTofu. Its arguments are numbers or texts of numbers,
+// and its result is a number or a list of numbers. The call fails if an argument is not a number, if an integral result
+// does not fit into 64 bits, although OpenTofu's numbers are not limited, or if OpenTofu's function fails.
 func ofNumbers(f function.Function) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		numbers := make([]cty.Value, len(args))
 		for i, arg := range args {
-			n, err := number(cmp.Or(value.Text(arg), "-")) // a cast makes 0 of the empty text
+			n, err := number(cmp.Or(value.Text(arg), "-")) // number accepts the empty text as 0; "-" is an error
 			if err != nil {
 				return nil, err
 			}
@@ -80,7 +107,8 @@ func ofNumbers(f function.Function) func([]any) (any, error) {
 	}
 }
 
-// goNumbers returns an int64 where a number is whole.
+// goNumbers converts a number, or a list of numbers, of OpenTofu to Go values. Integral numbers become int64, others
+// float64. It returns an error if an integral number does not fit into 64 bits.
 func goNumbers(result cty.Value) (any, error) {
 	if result.Type() != cty.Number {
 		list := []any{}

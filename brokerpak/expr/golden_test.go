@@ -13,7 +13,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// recorded is a case that was played through the reference broker.
+// A recorded is a case that was executed with the reference broker.
 type recorded struct {
 	ID         string
 	Group      string
@@ -37,25 +37,27 @@ type recorded struct {
 			} `yaml:"computed_inputs"`
 		}
 	}
-	// credentials are what the bind answered, nil when it failed.
+	// credentials are the credentials that the bind returned, or nil if it failed.
 	credentials map[string]any
 }
 
-// different holds the results that differ from the reference broker's by design: texts, or parts of an error.
+// different contains the results that differ from those of the reference broker by design, by the ID of the case: the
+// resulting text, or a part of the error. Each comment says what the reference broker returned.
 var different = map[string]string{
-	"hil-truncate-utf8-whole": "aé日",                        // there: counts bytes
-	"hil-rand-negative":       "count must not be negative", // there: no answer
-	"hil-config-non-string":   "false",                      // there: no answer
-	"hil-json-map":            `{"k1":"v1","k2":"v2"}`,      // there and below: a map with values of several types cannot be indexed
-	"hil-flatten-map":         "k1:v1;k2:v2",
-	"hil-details-number":      "5",
-	"hil-details-float":       "1.5",
-	"hil-details-bool-false":  "0",
-	"hil-details-object":      `{"k":"v","n":"1"}`,
-	"hil-escape":              "${literal}",          // there: evaluated once more by OpenTofu
-	"hil-builtin-upper":       "A",                   // there: no such function
-	"cast-number-s-max":       "9223372036854775807", // there: rounded to a double
-	"hil-param-big-int":       "p=12345678901234567890",
+	"hil-truncate-utf8-whole": "aé日",                        // counts bytes
+	"hil-rand-negative":       "count must not be negative", // does not answer
+	"hil-config-non-string":   "false",                      // does not answer
+	// This case and the next five: cannot index a map with values of several types.
+	"hil-json-map":           `{"k1":"v1","k2":"v2"}`,
+	"hil-flatten-map":        "k1:v1;k2:v2",
+	"hil-details-number":     "5",
+	"hil-details-float":      "1.5",
+	"hil-details-bool-false": "0",
+	"hil-details-object":     `{"k":"v","n":"1"}`,
+	"hil-escape":             "${literal}",          // OpenTofu evaluates the text again
+	"hil-builtin-upper":      "A",                   // does not have the function
+	"cast-number-s-max":      "9223372036854775807", // rounds to a double
+	"hil-param-big-int":      "p=12345678901234567890",
 }
 
 var _ = It("agrees with the cases recorded with the reference broker", func() {
@@ -66,17 +68,18 @@ var _ = It("agrees with the cases recorded with the reference broker", func() {
 			details[c.provisionTemplate()] = c.credentials
 		}
 	}
-	played := 0
+	evaluated := 0
 	for _, c := range cases {
 		computed := c.service.Bind.ComputedInputs
-		if c.Volatile || len(computed) != 1 || c.ID == "hil-request-originating-identity" || strings.HasPrefix(c.ID, "hil-real-subst") {
+		if c.Volatile || len(computed) != 1 || c.ID == "hil-request-originating-identity" ||
+			strings.HasPrefix(c.ID, "hil-real-subst") {
 			continue
 		}
 		text, ok := computed[0].Default.(string)
 		if !ok {
 			continue
 		}
-		played++
+		evaluated++
 		By(c.ID)
 		got, err := evaluate(text, computed[0].Type, c.scope(details[c.provisionTemplate()]))
 		expected, differs := different[c.ID]
@@ -94,9 +97,10 @@ var _ = It("agrees with the cases recorded with the reference broker", func() {
 			Expect([]any{got}).To(Equal([]any{vars["out"]}), c.ID)
 		}
 	}
-	Expect(played).To(BeNumerically(">", 200))
+	Expect(evaluated).To(BeNumerically(">", 200))
 })
 
+// readRecorded returns the recorded cases about expressions.
 func readRecorded() []recorded {
 	GinkgoHelper()
 	text, err := os.ReadFile("../../spec/semantics/testdata/semantics.jsonl")
@@ -119,13 +123,15 @@ func readRecorded() []recorded {
 	return cases
 }
 
-// provisionTemplate returns the provision template without its first line, which names the case.
+// provisionTemplate returns the provision template without its first line, which contains the ID of the case. Cases
+// with the same template have the same instance details.
 func (c recorded) provisionTemplate() string {
 	_, template, _ := strings.Cut(c.service.Provision.Template, "\n")
 	return template
 }
 
-// scope returns what the bind's expressions saw. The credentials of any bind to such an instance show its details.
+// scope returns the scope in which the broker evaluated the bind's expressions. The credentials must be those of a
+// successful bind to an instance with the same provision template; they contain the instance's details.
 func (c recorded) scope(credentials map[string]any) *expr.Scope {
 	details := value.CloneMap(credentials)
 	delete(details, "vars")
@@ -149,18 +155,23 @@ func (c recorded) scope(credentials map[string]any) *expr.Scope {
 	return &expr.Scope{
 		Variables: variables,
 		Env: func(name string) (string, bool) {
-			found, ok := map[string]string{"ORACLE_SET": "env value", "ORACLE_EMPTY": "", "ORACLE_SPACES": "  sp "}[name]
-			return found, ok
+			variable, ok := map[string]string{
+				"ORACLE_SET": "env value", "ORACLE_EMPTY": "",
+				"ORACLE_SPACES": "  sp ",
+			}[name]
+			return variable, ok
 		},
 		Config: func(key string) (any, bool) {
-			found, ok := vars{
-				"oracle.mapped": " mapped value\n", "oracle.empty": "", "db.port": int64(3306), "db.custom_certs.tls_skip_verify": false,
+			setting, ok := vars{
+				"oracle.mapped": " mapped value\n", "oracle.empty": "", "db.port": int64(3306),
+				"db.custom_certs.tls_skip_verify": false,
 			}[key]
-			return found, ok
+			return setting, ok
 		},
 	}
 }
 
+// evaluate returns the value of an expression, cast to a JSON type.
 func evaluate(text, typ string, scope *expr.Scope) (any, error) {
 	template, err := expr.Parse(expr.Source{Text: text})
 	if err != nil {

@@ -11,38 +11,41 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Scope is what expressions see. The zero value knows no variables and only the standard functions. A Scope may be used
-// by several evaluations at once when its functions may.
+// A Scope is the environment in which expressions are evaluated. The zero value has no variables and only the
+// standard functions. A Scope may be used by concurrent evaluations if its functions may be called concurrently.
 type Scope struct {
-	// Variables holds the values by flat name: "name", "request.instance_id", "request.context". A name that is not in it
-	// is looked up as a key of the map variable with its longest dotted prefix.
+	// Variables contains the values of variables by name: "name", "request.instance_id", "request.context". If a name
+	// is missing, its longest dotted prefix that is a map with the rest of the name as a key is used:
+	// "request.context.platform" is the key "platform" of "request.context".
 	Variables map[string]any
-	// Constants are further ones, which win.
+	// Constants contains further variables, which take precedence over Variables.
 	Constants map[string]any
-	// Functions holds functions besides the standard ones, which cannot be replaced.
+	// Functions contains further functions. A standard function with the same name takes precedence.
 	Functions map[string]Function
-	// Env looks up an environment variable for env(); nil: there is none.
+	// Env looks up an environment variable for the function env. Nil means that no variable is set.
 	Env func(name string) (string, bool)
-	// Config looks up a configuration value for config(); nil: there is none.
+	// Config looks up a configuration value for the functions config and config.find. Nil means that no value is set.
 	Config func(key string) (any, bool)
-	// Generate returns the value of one call of rand.base64, time.nano or counter.next. The call is named as in
-	// "rand.base64#1", the first call of that function in the template, and create makes a new value: an int64 for
-	// counter.next, else a string. It lets the owner carry values over from an earlier evaluation. nil: always a new value.
+	// Generate returns the result of a call of rand.base64, time.nano or counter.next, so that the owner of the scope
+	// can reuse the results of an earlier evaluation. The call is identified by the function and its number in the
+	// template, such as "rand.base64#1". The function create generates a new result, which is an int64 for
+	// counter.next and a string for the others. Nil means that new results are always generated.
 	Generate func(call string, create func() (any, error)) (any, error)
-	// Counter returns the next value of counter.next; nil: there is none.
+	// Counter returns the next number for counter.next. If it is nil, counter.next fails.
 	Counter func() int64
 }
 
-// variable resolves a flat name. When no variable has the name, its longest dotted prefix that is a map holding the rest
-// as a key decides.
+// variable returns the value of a variable, which may be nil. See Scope.Variables for names with dots. If the variable
+// is not set, the error wraps ErrUnknownVariable or, if a prefix of the name is a map, names the key that this map does
+// not have.
 func (s *Scope) variable(name string) (any, error) {
 	var missing error
 	for prefix := range (Reference{Name: name}).Names() {
-		found, ok := s.get(prefix)
+		prefixValue, ok := s.get(prefix)
 		if ok && prefix == name {
-			return found, nil
+			return prefixValue, nil
 		}
-		m, isMap := found.(map[string]any)
+		m, isMap := prefixValue.(map[string]any)
 		if !isMap {
 			continue
 		}
@@ -55,6 +58,8 @@ func (s *Scope) variable(name string) (any, error) {
 	return nil, cmp.Or(missing, fmt.Errorf("%w: %s", ErrUnknownVariable, name))
 }
 
+// get returns the constant or, if there is none, the variable with exactly this name. It returns false if neither
+// exists.
 func (s *Scope) get(name string) (value any, ok bool) {
 	if value, ok = s.Constants[name]; !ok {
 		value, ok = s.Variables[name]
@@ -62,14 +67,16 @@ func (s *Scope) get(name string) (value any, ok bool) {
 	return value, ok
 }
 
-// ErrUnknownVariable says that an expression reads a name that nothing has set.
+// ErrUnknownVariable means that an expression reads a variable that is not set.
 var ErrUnknownVariable = errors.New("unknown variable accessed")
 
+// missingKey returns the error for a key that a map variable does not have.
 func missingKey(key, name string) error {
 	return fmt.Errorf("key %q does not exist in map %s", key, name)
 }
 
-// env is the function env().
+// env implements env(name). It fails with an *UnsetError if the scope has no Env, or if the variable is not set. A
+// variable that is set to "" is not an error.
 func (s *Scope) env(args []any) (any, error) {
 	name := as[string](args[0])
 	if s.Env != nil {
@@ -80,62 +87,67 @@ func (s *Scope) env(args []any) (any, error) {
 	return nil, &UnsetError{fmt.Sprintf("missing environment variable %s", name)}
 }
 
-// UnsetError says that an expression reads what the operator has not set: a value of the configuration or the environment.
+// An UnsetError means that an expression reads a value of the configuration or an environment variable that the
+// operator has not set. Functions return it as a pointer.
 type UnsetError struct{ message string }
 
+// Error returns the message, which names the missing value and explains how to set it.
 func (e *UnsetError) Error() string { return e.message }
 
-// config is the function config(): a string is trimmed, another scalar becomes its text, a map or list its JSON.
+// config implements config(key). White space around a string is removed, another scalar becomes its text, and a map or
+// list becomes JSON. It fails with an *UnsetError if the scope has no Config, or if the value is missing, null or "".
 func (s *Scope) config(args []any) (any, error) {
 	key := as[string](args[0])
-	missing := &UnsetError{fmt.Sprintf("missing config value %s: set the environment variable %s, or %[1]s under `config` of the adapter's "+
-		"configuration", key, ConfigVariable(key))}
+	missing := &UnsetError{fmt.Sprintf("missing config value %s: set the environment variable %s, or %[1]s under "+
+		"`config` of the adapter's configuration", key, ConfigVariable(key))}
 	if s.Config == nil {
 		return nil, missing
 	}
-	found, ok := s.Config(key)
-	if !ok || found == nil || found == "" {
+	setting, ok := s.Config(key)
+	if !ok || setting == nil || setting == "" {
 		return nil, missing
 	}
-	switch found.(type) {
+	switch setting.(type) {
 	case map[string]any, []any:
-		return jsonText(found)
+		return jsonText(setting)
 	default:
-		return strings.TrimSpace(value.Text(found)), nil
+		return strings.TrimSpace(value.Text(setting)), nil
 	}
 }
 
-// ConfigVariable is the environment variable that gives config() the value of a key.
+// ConfigVariable returns the name of the environment variable that sets the configuration value of a key, such as
+// GSB_REDIS_HOST for redis.host. Dots become underscores and letters upper case; all other characters stay.
 func ConfigVariable(key string) string {
 	return "GSB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// configFind is the function config.find().
+// configFind implements config.find(key, default). It returns the default for every error of config, and never fails.
 func (s *Scope) configFind(args []any) (any, error) {
-	found, err := s.config(args)
+	setting, err := s.config(args)
 	if err != nil {
-		return args[1], nil //nolint:nilerr // it is not set
+		return args[1], nil //nolint:nilerr // the value is not set
 	}
-	return found, nil
+	return setting, nil
 }
 
-// next returns the next value of counter.next.
+// next implements counter.next(): the next number of the scope's Counter. It fails if the scope has no Counter.
 func (s *Scope) next([]any) (any, error) {
 	if s.Counter == nil {
-		return nil, errors.New("there is no counter here")
+		return nil, errors.New("no counter is available here")
 	}
 	return s.Counter(), nil
 }
 
-// randomText returns as many random bytes as asked for, in Base64.
+// randomText implements rand.base64(count): random bytes in URL encoded Base64. It fails if the count is negative or
+// greater than 65536.
 func randomText(args []any) (any, error) {
-	const most = 1 << 16
+	const maxCount = 1 << 16
 	count := as[int64](args[0])
 	if count < 0 {
 		return nil, errors.New("count must not be negative")
 	}
-	if count > most {
-		return nil, fmt.Errorf("count must be at most %d", most)
+	if count > maxCount {
+		return nil, fmt.Errorf("count must be at most %d", maxCount)
 	}
 	bytes := make([]byte, count)
 	_, _ = rand.Read(bytes) // never fails

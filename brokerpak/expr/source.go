@@ -11,30 +11,34 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// Source is a text that may hold ${...} and where it stands in a file.
+// A Source is a text that may contain ${...}, with the information that is needed to translate positions in the text
+// to positions in its file.
 type Source struct {
 	Text string
-	// Pos is the place of the first character of the text. With a zero line every place in the text is the whole file.
+	// Pos is the position of the first character of the text. If its line is 0, positions in the text are not known
+	// and the whole file is reported.
 	Pos diag.Pos
-	// Indent is the number of columns before every line of the text but the first, as in a block scalar.
+	// Indent is the number of columns before each line of the text except the first, as in a block scalar.
 	Indent int
-	// Folded says that the line breaks of the file are lost; every place in the text is then Pos.
+	// Folded means that the line breaks of the file cannot be reconstructed. Pos is reported for every position then.
 	Folded bool
 
-	// columns, when set, holds the column of each character of the text: a quoted scalar of one line with escapes.
+	// columns contains the column of each character of the text. It is set only for a quoted scalar on one line, whose
+	// characters may be written as escapes.
 	columns []int
 }
 
 var (
-	// nodeProperties stand before a scalar: an anchor, a tag and the blanks behind them.
+	// nodeProperties matches the anchor and the tag before a scalar, with the blanks after them.
 	nodeProperties = regexp.MustCompile(`^(?:[&!]\S*\s+)*`)
-	// singleQuoted and doubleQuoted match how one character is written in a quoted scalar.
+	// singleQuoted and doubleQuoted match one character, or its escape sequence, in a quoted scalar.
 	singleQuoted = regexp.MustCompile(`^(?:''|[^'])`)
 	doubleQuoted = regexp.MustCompile(`^(?:\\x.{2}|\\u.{4}|\\U.{8}|\\.|[^"\\])`)
 )
 
-// SourceOf returns the text of a YAML scalar with its place. The lines are those of the whole file; they tell how the scalar is
-// indented and escaped, which the node does not.
+// SourceOf returns the text of a YAML scalar with its position. The lines are those of the whole file; they show how
+// the scalar is indented and escaped, which the node does not record. If lines is nil, the columns in a literal block
+// scalar do not include its indentation, and any other scalar that is not empty is Folded.
 func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return blockSource(node, file, lines)
@@ -55,7 +59,8 @@ func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	return source
 }
 
-// blockSource handles literal and folded scalars, whose text starts on the line after their header.
+// blockSource returns the Source of a literal or folded scalar, whose text starts on the line after its header. A
+// folded scalar of several lines is Folded.
 func blockSource(node *yaml.Node, file string, lines []string) Source {
 	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line + 1, Column: 1}}
 	text := strings.TrimRight(node.Value, "\n")
@@ -73,8 +78,11 @@ func blockSource(node *yaml.Node, file string, lines []string) Source {
 	return source
 }
 
-// quotedColumns returns the column of each character of the quoted scalar that the text begins with, which starts in the
-// given column. It returns nil when the scalar goes on in the next line.
+// quotedColumns returns the column of each character of the value of a quoted scalar. An escape sequence is one
+// character; the quotes have no column. The text is the rest of the line from the opening quote, which is in the given
+// column; anything after the closing quote is ignored. The result is empty and not nil for an empty scalar. It is nil
+// if text is empty or if the scalar continues on the next line. If an escaped line break ends the line, the result
+// contains the columns of the characters before it.
 func quotedColumns(text string, column int) []int {
 	character := singleQuoted
 	if strings.HasPrefix(text, `"`) {
@@ -96,7 +104,7 @@ func quotedColumns(text string, column int) []int {
 	return nil
 }
 
-// line returns a line, counted from 1, or "" when there is no such line.
+// line returns a line, counted from 1, or "" if it does not exist.
 func line(lines []string, number int) string {
 	if number < 1 || number > len(lines) {
 		return ""
@@ -104,7 +112,8 @@ func line(lines []string, number int) string {
 	return strings.TrimSuffix(lines[number-1], "\r")
 }
 
-// afterColumn returns the part of a line from a column, counted in characters from 1.
+// afterColumn returns the part of a line that starts at a column, counted in characters from 1. It returns "" if the
+// line is shorter.
 func afterColumn(line string, column int) string {
 	for at := range line {
 		if column--; column == 0 {
@@ -114,17 +123,20 @@ func afterColumn(line string, column int) string {
 	return ""
 }
 
-// at translates a place in the text, as HIL counts it, to a place in the file.
+// at translates a position in the text, as HIL reports it, to a position in the file. See At.
 func (s Source) at(p ast.Pos) diag.Pos {
 	if p.Column == 1 && p.Line > 1 && s.offset(p.Line, 1) >= utf8.RuneCountInString(s.Text) {
-		// The end of a block scalar is in the next line; what lacks there lacks at the end of its last line.
+		// A block scalar ends with a line break, so HIL reports an unexpected end on the line after it. The end of the
+		// last line of the text is reported instead.
 		lines := strings.Split(strings.TrimRight(s.Text, "\n"), "\n")
 		return s.At(len(lines), utf8.RuneCountInString(lines[len(lines)-1])+1)
 	}
 	return s.At(p.Line, p.Column)
 }
 
-// At is the place of a line and a column of the text, both counted from 1, in the file.
+// At translates a line and a column of the text, both counted from 1, to a position in the file. It returns Pos if the
+// source is Folded, if positions in the text are not known, or if the line is 0. A column after the end of a quoted
+// scalar is the column after its last character.
 func (s Source) At(line, column int) diag.Pos {
 	pos := s.Pos
 	switch {
@@ -144,7 +156,8 @@ func (s Source) At(line, column int) diag.Pos {
 	return pos
 }
 
-// offset returns how many characters of the text stand before a place.
+// offset returns the number of characters of the text before a line and column, both counted from 1. It counts on
+// beyond the end of the text.
 func (s Source) offset(line, column int) int {
 	offset, rest := 0, s.Text
 	for range line - 1 {

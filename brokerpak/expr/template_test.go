@@ -14,16 +14,17 @@ import (
 	"service-adapter/internal/diag"
 )
 
+// at returns a position on the line of parse.
 func at(column int) diag.Pos { return diag.Pos{File: "svc.yml", Line: 12, Column: column} }
 
 var _ = Describe("Template", func() {
-	It("keeps its text and place", func() {
+	It("returns its text and position", func() {
 		template := parse(`a$$${b}`)
 		Expect(template.Text()).To(Equal(`a$$${b}`))
 		Expect(template.Pos()).To(Equal(at(10)))
 	})
 
-	DescribeTable("is a literal without variables, functions and operators", func(text string, literal bool) {
+	DescribeTable("reports whether it is a literal", func(text string, literal bool) {
 		Expect(parse(text).IsLiteral()).To(Equal(literal))
 	},
 		Entry("text", `a`, true),
@@ -34,8 +35,8 @@ var _ = Describe("Template", func() {
 		Entry("number", `${1}`, false),
 	)
 
-	DescribeTable("knows whether it is exactly one variable", func(text, name string) {
-		got, ok := parse(text).Whole()
+	DescribeTable("returns the variable if it consists of a single one", func(text, name string) {
+		got, ok := parse(text).SingleVariable()
 		Expect(got).To(Equal(name))
 		Expect(ok).To(Equal(name != ""))
 	},
@@ -48,7 +49,7 @@ var _ = Describe("Template", func() {
 		Entry("function", `${time.nano()}`, ""),
 	)
 
-	It("lists the variables and calls in every part of it", func() {
+	It("lists the variables and calls of all its parts", func() {
 		template := parse(`${a ? -b : m["k"]} ${f("x${c}", l[0], m[d.e])} ${g(h())}`)
 		Expect(template.References()).To(Equal([]expr.Reference{
 			{Name: "a", Pos: at(12)},
@@ -64,10 +65,13 @@ var _ = Describe("Template", func() {
 			{Name: "g", Args: []string{""}, Pos: at(59)},
 			{Name: "h", Pos: at(61)},
 		}))
-		Expect(parse(`${config("a.b")}`).Calls()).To(Equal([]expr.Call{{Name: "config", Args: []string{"a.b"}, Pos: at(12)}}))
+		Expect(parse(`${config("a.b")}`).Calls()).To(Equal([]expr.Call{{
+			Name: "config", Args: []string{"a.b"},
+			Pos: at(12),
+		}}))
 	})
 
-	DescribeTable("refuses wrong syntax", func(text, message string) {
+	DescribeTable("rejects invalid syntax", func(text, message string) {
 		_, err := expr.Parse(expr.Source{Text: text, Pos: at(10)})
 		Expect(err).To(MatchError(message + " [expression-syntax]"))
 		Expect(err).To(BeAssignableToTypeOf(diag.Errors{}))
@@ -79,18 +83,20 @@ var _ = Describe("Template", func() {
 		Entry("escape", `${"\d"}`, `svc.yml:12:13: invalid backslash escape sequence`),
 		Entry("large number", `${99999999999999999999}`,
 			`svc.yml:12:12: invalid integer: strconv.Atoi: parsing "99999999999999999999": value out of range`),
-		Entry("too long", `${`+strings.Repeat("(", 1<<16), "svc.yml:12:10: a text with an expression may have 65536 bytes at most"),
+		Entry("too long", `${`+strings.Repeat("(", 1<<16),
+			"svc.yml:12:10: a text with an expression may have 65536 bytes at most"),
 	)
 
-	It("survives deep nesting and long texts without an expression", func() {
+	It("accepts deep nesting, and long texts without an expression", func() {
 		_, err := parse(`${` + strings.Repeat("!", 60000) + `n}`).Eval(scopeOf(vars{"n": true}))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(parse(strings.Repeat("x", 1<<20)).IsLiteral()).To(BeTrue())
 	})
 
-	It("reports what it does not know", func() {
-		template := parse(`${regoin} ${request.context.platform} ${request.contexts} ${n} ${config("a", "b")} ${str.truncat(1)} ${title("a")} ${mine()}`)
-		list := template.Check(expr.Known{
+	It("reports unknown variables and functions, and wrong numbers of arguments", func() {
+		template := parse(`${regoin} ${request.context.platform} ${request.contexts} ${n} ${config("a", "b")} ` +
+			`${str.truncat(1)} ${title("a")} ${mine()}`)
+		list := template.Check(expr.Names{
 			Variables: []string{"region", "n"},
 			Prefixes:  []string{"request.context"},
 			Functions: map[string]expr.Function{"mine": {Args: []expr.Type{expr.Any, expr.Map}, Result: expr.List}},
@@ -98,29 +104,29 @@ var _ = Describe("Template", func() {
 		Expect(list.Err()).To(MatchError(strings.Join([]string{
 			`svc.yml:12:12: unknown variable "regoin"; did you mean "region"? [unknown-variable]`,
 			`svc.yml:12:50: unknown variable "request.contexts"; did you mean "request.context"? [unknown-variable]`,
-			`svc.yml:12:75: config: expected 1 arguments, got 2; its arguments are (string) string [function-arguments]`,
+			`svc.yml:12:75: config: expected 1 arguments, got 2; its arguments are (string) string ` +
+				`[function-arguments]`,
 			`svc.yml:12:95: unknown function "str.truncat"; did you mean "str.truncate"? [unknown-function]`,
-			`svc.yml:12:113: unknown function "title"; known are abs, assert, ceil, concat, config, config.find, ` +
-				`contains, counter.next, distinct, … [unknown-function]`,
-			`svc.yml:12:127: a list cannot be a part of a text; json.marshal makes one of it [expression-type]`,
+			`svc.yml:12:113: unknown function "title"; known names: abs, assert, base64encode, ceil, concat, ` +
+				`config, config.find, contains, counter.next, … [unknown-function]`,
+			`svc.yml:12:127: a list cannot be a part of a text; use json.marshal to convert it [expression-type]`,
 			`svc.yml:12:127: mine: expected 2 arguments, got 0; its arguments are (any, map) list [function-arguments]`,
 		}, "\n")))
 		Expect(parse(`${n} ${lookup(request.context, "a", n)}`).
-			Check(expr.Known{Variables: []string{"n"}, Prefixes: []string{"request.context"}}).All()).To(BeEmpty())
+			Check(expr.Names{Variables: []string{"n"}, Prefixes: []string{"request.context"}}).All()).To(BeEmpty())
 	})
 
-	It("documents the standard functions", func() {
+	It("lists the standard functions with their signatures", func() {
 		functions := expr.StandardFunctions()
-		Expect(functions).To(HaveLen(45))
+		Expect(functions).To(HaveLen(49))
 		for name, function := range functions {
-			Expect(function.Doc).To(HaveSuffix("."), name)
 			Expect(function.Call).NotTo(BeNil(), name)
 		}
 		Expect(functions["str.truncate"].Signature()).To(Equal("(int, string) string"))
 		Expect(functions["concat"].Signature()).To(Equal("(list...) list"))
 	})
 
-	It("places what it reports in every style of YAML scalar", func() {
+	It("reports positions in every style of YAML scalar", func() {
 		text, err := os.ReadFile("testdata/positions.yml")
 		Expect(err).NotTo(HaveOccurred())
 		golden, err := os.ReadFile("testdata/positions.golden")
@@ -136,7 +142,7 @@ var _ = Describe("Template", func() {
 		Expect(got.String()).To(Equal(string(golden)))
 	})
 
-	It("places a variable where its name stands, but for folded scalars", func() {
+	It("reports the exact position of a variable, except in folded scalars", func() {
 		text, err := os.ReadFile("testdata/positions.yml")
 		Expect(err).NotTo(HaveOccurred())
 		lines := strings.Split(string(text), "\n")
@@ -158,7 +164,7 @@ var _ = Describe("Template", func() {
 		Expect(exact).To(Equal(21))
 	})
 
-	It("places everything at the start when the lines of the file are unknown", func() {
+	It("reports the start of the scalar if the lines of the file are unknown", func() {
 		var document yaml.Node
 		Expect(yaml.Unmarshal([]byte(`a: "x ${b}"`), &document)).To(Succeed())
 		source := expr.SourceOf(document.Content[0].Content[1], "svc.yml", nil)
@@ -166,7 +172,7 @@ var _ = Describe("Template", func() {
 		Expect(source.Pos).To(Equal(diag.Pos{File: "svc.yml", Line: 1, Column: 5}))
 	})
 
-	It("places everything in the file when the place is unknown", func() {
+	It("reports only the file if the position of the text is unknown", func() {
 		template, err := expr.Parse(expr.Source{Text: "a\n${b}", Pos: diag.Pos{File: "svc.yml"}})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = template.Eval(nil)
@@ -178,7 +184,7 @@ var _ = Describe("Template", func() {
 	})
 })
 
-// check reports the unknown variables and wrong syntax in all scalars under a node.
+// check appends the unknown variables and syntax errors of all scalars below a node to a list.
 func check(node *yaml.Node, lines []string, found *diag.List) {
 	if node.Kind != yaml.ScalarNode && node.Kind != yaml.AliasNode {
 		for _, child := range node.Content {
@@ -195,5 +201,5 @@ func check(node *yaml.Node, lines []string, found *diag.List) {
 		}
 		return
 	}
-	found.Append(template.Check(expr.Known{Variables: []string{"region"}}))
+	found.Append(template.Check(expr.Names{Variables: []string{"region"}}))
 }

@@ -10,13 +10,18 @@ import (
 	"service-adapter/internal/value"
 )
 
-// maxText is how many bytes join and replace may make: the product of two texts of a user could fill the memory.
+// maxText is the maximum size in bytes of a result of join and replace. The product of the sizes of two texts of a
+// user could exhaust the memory.
 const maxText = 4 << 20
 
+// split implements split(separator, text): the list of the parts of the text between the separators. An empty separator
+// splits the text into its characters. It never fails.
 func split(args []any) (any, error) {
 	return value.Texts(strings.Split(as[string](args[1]), as[string](args[0]))), nil
 }
 
+// join implements join(separator, list). It fails if an element is not a scalar, or if the result would be larger
+// than maxText.
 func join(args []any) (any, error) {
 	separator := as[string](args[0])
 	parts, err := textsOf(as[[]any](args[1]))
@@ -33,13 +38,16 @@ func join(args []any) (any, error) {
 	return strings.Join(parts, separator), nil
 }
 
+// replace implements replace(text, search, replacement), which replaces all occurrences. A search text of two or more
+// characters between slashes is a regular expression; $1 or ${name} in the replacement then stands for the text of a
+// group. It fails if the expression is invalid, or if the result could be larger than maxText.
 func replace(args []any) (any, error) {
-	text, search, by := as[string](args[0]), as[string](args[1]), as[string](args[2])
+	text, search, replacement := as[string](args[0]), as[string](args[1]), as[string](args[2])
 	if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {
-		if len(text)+strings.Count(text, search)*(len(by)-len(search)) > maxText {
+		if len(text)+strings.Count(text, search)*(len(replacement)-len(search)) > maxText {
 			return nil, errTooLong()
 		}
-		return strings.ReplaceAll(text, search, by), nil
+		return strings.ReplaceAll(text, search, replacement), nil
 	}
 	pattern, err := compile(search[1 : len(search)-1])
 	if err != nil {
@@ -47,27 +55,32 @@ func replace(args []any) (any, error) {
 	}
 	matches := 0
 	pattern.ReplaceAllStringFunc(text, func(string) string { matches++; return "" })
-	// What a reference such as $1 stands for is in all matches together not longer than the text.
-	if len(text)*(1+strings.Count(by, "$"))+matches*len(by) > maxText {
+	// Matches do not overlap, so the groups to which a reference such as $1 refers have together at most the length of
+	// the text.
+	if len(text)*(1+strings.Count(replacement, "$"))+matches*len(replacement) > maxText {
 		return nil, errTooLong()
 	}
-	return pattern.ReplaceAllString(text, by), nil
+	return pattern.ReplaceAllString(text, replacement), nil
 }
 
+// errTooLong returns the error for a result that could be larger than maxText.
 func errTooLong() error { return fmt.Errorf("the result could have more than %d bytes", maxText) }
 
-// compile does not quote the pattern, which may be secret.
+// compile compiles a regular expression. It returns an error, which does not contain the expression, because that may
+// be secret, if the expression is invalid.
 func compile(pattern string) (*regexp.Regexp, error) {
 	compiled, err := regexp.Compile(pattern)
-	var wrong *syntax.Error
-	if errors.As(err, &wrong) {
-		return nil, fmt.Errorf("wrong regular expression: %s", wrong.Code)
+	var syntaxErr *syntax.Error
+	if errors.As(err, &syntaxErr) {
+		return nil, fmt.Errorf("invalid regular expression: %s", syntaxErr.Code)
 	}
 	return compiled, err
 }
 
-// regex returns the whole match of a pattern without groups, the list of its groups, or the map of its named groups. A group
-// that had no part in the match is null.
+// regex implements regex(pattern, text). It returns the first match: the whole match of a pattern without groups, the
+// list of its unnamed groups, or the map of its named groups. A group that did not take part in the match is null. It
+// fails if the text does not match, which is the only error that quotes the pattern, or if the pattern is invalid or
+// has both kinds of groups.
 func regex(args []any) (any, error) {
 	pattern, err := compile(as[string](args[0]))
 	if err != nil {

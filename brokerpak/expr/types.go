@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,22 +11,23 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// typeCheck finds what cannot be evaluated whatever the values are: it knows the types of literals, of the results of
-// functions, and of the variables that Known.Types names. Everything else may be anything.
+// A typeCheck reports type errors that occur with every value of the variables. It knows the types of literals, of
+// the results of functions, and of the variables in Names.Types. Everything else may have any type.
 type typeCheck struct {
 	template  *Template
-	known     Known
+	declared  Names
 	functions map[string]Function
 	list      *diag.List
 }
 
-// infer returns the type of a node, Any where only the values tell, and reports faults below it.
+// infer returns the type of a node, or Any if it depends on the values. It reports the errors in the node and in its
+// operands to the list.
 func (c *typeCheck) infer(node ast.Node) Type {
 	switch n := node.(type) {
 	case *ast.LiteralNode:
 		return literalType(n)
 	case *ast.VariableAccess:
-		return c.known.Types[n.Name]
+		return c.declared.Types[n.Name]
 	case *ast.Index:
 		c.index(n)
 		return Any
@@ -42,6 +44,7 @@ func (c *typeCheck) infer(node ast.Node) Type {
 	}
 }
 
+// literalType returns the type of a literal, or Any if it is not a scalar.
 func literalType(n *ast.LiteralNode) Type {
 	for _, t := range []Type{String, Int, Float, Bool} {
 		if t.kind().hil == n.Typex {
@@ -51,10 +54,13 @@ func literalType(n *ast.LiteralNode) Type {
 	return Any
 }
 
+// fail reports a type error at the position of a node.
 func (c *typeCheck) fail(node ast.Node, format string, args ...any) {
 	c.list.Errorf(c.template.source.at(node.Pos()), "expression-type", format, args...)
 }
 
+// index checks name[key]: the name must be a variable that may be a list or map, and the key must have a suitable type.
+// Violations are added to the list as errors.
 func (c *typeCheck) index(n *ast.Index) {
 	key := c.infer(n.Key)
 	target, ok := n.Target.(*ast.VariableAccess)
@@ -62,16 +68,18 @@ func (c *typeCheck) index(n *ast.Index) {
 		c.fail(n, "only a variable can be indexed")
 		return
 	}
-	switch t := c.known.Types[target.Name]; {
+	switch t := c.declared.Types[target.Name]; {
 	case t == List && key != Any && !convertible(n.Key, key, Int):
 		c.fail(n.Key, "the index of list %s must be a number", target.Name)
 	case t != Any && t != List && t != Map:
-		c.fail(target, "%s is %s, neither a map nor a list", target.Name, article(t))
+		c.fail(target, "%s is %s, neither a map nor a list", target.Name, withArticle(t))
 	case key == List || key == Map:
-		c.fail(n.Key, "the key of %s must be a text, not %s", target.Name, article(key))
+		c.fail(n.Key, "the key of %s must be a text, not %s", target.Name, withArticle(key))
 	}
 }
 
+// call checks the types of the arguments of a call and returns the type of its result. Unknown functions and wrong
+// numbers of arguments are reported by Template.Check.
 func (c *typeCheck) call(n *ast.Call) Type {
 	function, ok := c.functions[n.Func]
 	var types []Type
@@ -79,9 +87,10 @@ func (c *typeCheck) call(n *ast.Call) Type {
 		types = function.types(len(n.Args))
 	}
 	for i, arg := range n.Args {
-		given := c.infer(arg)
-		if types != nil && !convertible(arg, given, types[i]) {
-			c.fail(arg, "argument %d of %s must be %s, not %s", i+1, n.Func, article(types[i]), describe(arg, given))
+		argType := c.infer(arg)
+		if types != nil && !convertible(arg, argType, types[i]) {
+			c.fail(arg, "argument %d of %s must be %s, not %s", i+1, n.Func, withArticle(types[i]),
+				describe(arg, argType))
 		}
 	}
 	if !ok {
@@ -90,6 +99,8 @@ func (c *typeCheck) call(n *ast.Call) Type {
 	return function.Result
 }
 
+// conditional checks condition ? a : b, and adds an error to the list for a condition that cannot be true or false and
+// for an arm that is a list or map. The type is that of both arms, or Any if they differ.
 func (c *typeCheck) conditional(n *ast.Conditional) Type {
 	if condition := c.infer(n.CondExpr); !convertible(n.CondExpr, condition, Bool) {
 		c.fail(n.CondExpr, "the condition must be true or false, not %s", describe(n.CondExpr, condition))
@@ -97,7 +108,7 @@ func (c *typeCheck) conditional(n *ast.Conditional) Type {
 	arms := []Type{c.infer(n.TrueExpr), c.infer(n.FalseExpr)}
 	for i, arm := range []ast.Node{n.TrueExpr, n.FalseExpr} {
 		if arms[i] == List || arms[i] == Map {
-			c.fail(arm, "an arm of a conditional must not be %s", article(arms[i]))
+			c.fail(arm, "%s", unsuitableArm(arms[i]))
 		}
 	}
 	if arms[0] == arms[1] {
@@ -106,17 +117,32 @@ func (c *typeCheck) conditional(n *ast.Conditional) Type {
 	return Any
 }
 
+// unsuitableArm returns the error for an arm of a conditional that is a list or a map, which HIL does not support. t is
+// List or Map. The error says how an input gets the same value.
+func unsuitableArm(t Type) error {
+	inputType := "array"
+	if t == Map {
+		inputType = "object"
+	}
+	return fmt.Errorf("an arm of a conditional must not be %s; use json.marshal in both arms, in an input of type %s",
+		withArticle(t), inputType)
+}
+
+// arithmetic checks an operation with +, -, *, /, %, a comparison, or a logical operation, and adds an error to the
+// list for each operand of an unsuitable type. It returns Bool for comparisons and logical operations, and Any for the
+// others, which may be an int or a float.
 func (c *typeCheck) arithmetic(n *ast.Arithmetic) Type {
 	logical := n.Op == ast.ArithmeticOpLogicalAnd || n.Op == ast.ArithmeticOpLogicalOr
 	equality := n.Op == ast.ArithmeticOpEqual || n.Op == ast.ArithmeticOpNotEqual
 	compares := slices.Contains([]ast.ArithmeticOp{
-		ast.ArithmeticOpLessThan, ast.ArithmeticOpLessThanOrEqual, ast.ArithmeticOpGreaterThan, ast.ArithmeticOpGreaterThanOrEqual,
+		ast.ArithmeticOpLessThan, ast.ArithmeticOpLessThanOrEqual, ast.ArithmeticOpGreaterThan,
+		ast.ArithmeticOpGreaterThanOrEqual,
 	}, n.Op)
 	for _, operand := range n.Exprs {
 		t := c.infer(operand)
 		switch {
 		case t == List || t == Map:
-			c.fail(operand, "%s cannot be an operand", article(t))
+			c.fail(operand, "%s cannot be an operand", withArticle(t))
 		case logical && !convertible(operand, t, Bool):
 			c.fail(operand, "the operand must be true or false, not %s", describe(operand, t))
 		case !logical && !equality && !numeric(operand, t):
@@ -129,25 +155,28 @@ func (c *typeCheck) arithmetic(n *ast.Arithmetic) Type {
 	return Any
 }
 
+// output checks the parts of a template. A template with a single ${...} has the type of that expression; any other is
+// a text, and a list or map in it is added to the list as an error.
 func (c *typeCheck) output(n *ast.Output) Type {
 	if len(n.Exprs) == 1 {
 		return c.infer(n.Exprs[0])
 	}
 	for _, part := range n.Exprs {
 		if t := c.infer(part); t == List || t == Map {
-			c.fail(part, "%s cannot be a part of a text; json.marshal makes one of it", article(t))
+			c.fail(part, "%s cannot be a part of a text; use json.marshal to convert it", withArticle(t))
 		}
 	}
 	return String
 }
 
-// numeric tells whether a node may be a number.
+// numeric reports whether a node of the type t may be a number, or a text that is converted to one.
 func numeric(node ast.Node, t Type) bool {
 	return convertible(node, t, Int) || convertible(node, t, Float)
 }
 
-// convertible tells whether HIL can convert a node of a type to another type. Whether a text that is not constant can be a
-// number or a boolean depends on its value.
+// convertible reports whether HIL can convert the value of a node from its type, which is the parameter from, to
+// another one. A text that is not constant may be a number or a boolean, depending on its value, and counts as
+// convertible. Any is convertible to every type and from every type.
 func convertible(node ast.Node, from, to Type) bool {
 	if from == Any || to == Any || from == to {
 		return true
@@ -177,15 +206,16 @@ func convertible(node ast.Node, from, to Type) bool {
 	return err == nil
 }
 
-// describe names what a node is for a message: a constant as it is written, anything else by its type.
+// describe names a node for an error: a constant by its value in quotes, any other node by its type.
 func describe(node ast.Node, t Type) string {
 	if text := constant(node); text != "" {
 		return strconv.Quote(text)
 	}
-	return article(t)
+	return withArticle(t)
 }
 
-func article(t Type) string {
+// withArticle returns the name of a type with its indefinite article.
+func withArticle(t Type) string {
 	if strings.HasPrefix(t.String(), "i") || t == Any {
 		return "an " + t.String()
 	}

@@ -9,7 +9,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// text returns the text that a scalar is in HIL.
+// text returns the text of a scalar in HIL: "1" and "0" for booleans, "" for nil. It returns an error for lists, maps
+// and unsupported types.
 func text(v any) (string, error) {
 	switch scalar := v.(type) {
 	case bool:
@@ -20,16 +21,17 @@ func text(v any) (string, error) {
 	case nil, string, int64, uint64, float64:
 		return value.Text(scalar), nil
 	default:
-		return "", fmt.Errorf("a value of type %T is no text", v)
+		return "", fmt.Errorf("a value of type %T cannot be converted to a text", v)
 	}
 }
 
-// texts copies a value with every scalar in it replaced by its text.
+// texts returns a deep copy of a value whose scalars are replaced by their texts. It returns an error for a scalar of
+// an unsupported type.
 func texts(v any) (any, error) {
 	return value.Map(v, func(scalar any) (any, error) { return text(scalar) })
 }
 
-// jsonText returns a value as compact JSON.
+// jsonText returns the compact JSON encoding of a value. It returns an error for values that JSON cannot represent.
 func jsonText(v any) (string, error) {
 	encoded, err := json.Marshal(v)
 	if err != nil {
@@ -38,8 +40,10 @@ func jsonText(v any) (string, error) {
 	return string(encoded), nil
 }
 
-// naturalLiteral makes a literal of the type that a value has. HIL looks at the elements of lists and maps only to see
-// whether one is "unknown", so the value travels through it as the only element, whole and not converted.
+// naturalLiteral returns a HIL literal of the type that corresponds to a Go value. For a value that no type of HIL
+// represents, such as nil, it returns a literal of the type string with that value. A list or map is passed through HIL
+// as the only element of a HIL list or map, so that HIL does not convert its elements; HIL inspects elements only for
+// unknown values. See goValue for the reverse.
 func naturalLiteral(v any) *ast.LiteralNode {
 	whole := ast.Variable{Type: ast.TypeAny, Value: v}
 	switch natural := v.(type) {
@@ -58,7 +62,8 @@ func naturalLiteral(v any) *ast.LiteralNode {
 	}
 }
 
-// goValue is the reverse of naturalLiteral.
+// goValue returns the Go value of a HIL value that was created by naturalLiteral or computed by HIL. It panics for an
+// empty HIL list, and for a HIL map without the key "", which naturalLiteral does not create.
 func goValue(v any) any {
 	switch natural := v.(type) {
 	case int:

@@ -2,6 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +14,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// TestOperatorsBackends plays the commands of operators against the backends that are no directory.
+// TestOperatorsBackends runs the commands of operators with the state backends other than local.
 func TestOperatorsBackends(t *testing.T) {
 	start := map[string]servers.Starter{"pg": servers.PostgreSQL, "s3": servers.S3}
 	for name, begin := range map[string]func(*testing.T, *servers.Server) (map[string]any, error){
@@ -19,26 +23,33 @@ func TestOperatorsBackends(t *testing.T) {
 		},
 		"s3": func(_ *testing.T, server *servers.Server) (map[string]any, error) {
 			return map[string]any{
-				"bucket": "states", "key": "state", "region": "us-east-1", "access_key": server.User, "secret_key": server.Password,
-				"endpoints": map[string]any{"s3": server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
-				"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
+				"bucket": "states", "key": "state", "region": "us-east-1",
+				"access_key": server.User, "secret_key": server.Password,
+				"endpoints": map[string]any{"s3": server.URL()}, "use_path_style": true,
+				"skip_credentials_validation": true, "skip_requesting_account_id": true,
+				"skip_region_validation": true, "skip_metadata_api_check": true,
 			}, server.CreateBucket("states")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "pg" && !kit.All() {
-				t.Skip("SPECS=all runs it, too")
+				t.Skip("only SPECS=all runs the commands with this backend")
 			}
-			config, err := begin(t, servers.Run(t, start[name]))
+			server := servers.Run(t, start[name])
+			config, err := begin(t, server)
 			if err != nil {
 				t.Fatal(err)
 			}
 			playOperator(t, name, config)
+			if name == "s3" {
+				state := filepath.Join(server.Dir, "buckets", "states", "env:", "b-b1", "state")
+				showUnreadable(t, server, config, state)
+			}
 		})
 	}
 }
 
-// playOperator has three bindings and an instance listed, shown, exported, encrypted, unlocked and removed.
+// playOperator lists, shows, exports, encrypts, unlocks and removes three bindings and an instance.
 func playOperator(t *testing.T, kind string, config map[string]any) {
 	t.Helper()
 	site := newOperatorsSite(t)
@@ -47,10 +58,12 @@ func playOperator(t *testing.T, kind string, config map[string]any) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		site.environment = slices.DeleteFunc(site.environment, func(text string) bool { return strings.HasPrefix(text, "SERVICE_ADAPTER_STATE=") })
-		site.environment = append(site.environment, "SERVICE_ADAPTER_STATE="+strings.TrimSuffix(string(state), "}")+encryption+"}")
+		const variable = "SERVICE_ADAPTER_STATE="
+		isState := func(text string) bool { return strings.HasPrefix(text, variable) }
+		site.environment = slices.DeleteFunc(site.environment, isState)
+		site.environment = append(site.environment, variable+strings.TrimSuffix(string(state), "}")+encryption+"}")
 	}
-	said := func(command, input string, wanted ...string) {
+	expectOutput := func(command, input string, wanted ...string) {
 		t.Helper()
 		output, err := site.run("service-adapter "+command, input)
 		if err != nil {
@@ -63,25 +76,66 @@ func playOperator(t *testing.T, kind string, config map[string]any) {
 		}
 	}
 	configure("")
+	request := readFile(t, "cmd/service-adapter/testdata/operations/create-binding.json")
 	for _, id := range []string{"b1", "b2", "b 3"} {
-		said("create-binding", strings.Replace(readFile(t, "cmd/service-adapter/testdata/operations/create-binding.json"), `"b1"`, `"`+id+`"`, 1), "planted-s3cret")
+		expectOutput("create-binding", strings.Replace(request, `"b1"`, `"`+id+`"`, 1), "planted-s3cret")
 	}
-	said("generate-manifest", readFile(t, "cmd/service-adapter/testdata/operations/generate-manifest.json"))
+	expectOutput("generate-manifest", readFile(t, "cmd/service-adapter/testdata/operations/generate-manifest.json"))
 
-	said("bindings list", "", "b1 ", "b2 ", "b 3 ", "3 bindings")
-	said("instance list --json", "", `"condition": "complete"`)
-	said("bindings show 'b 3' --credentials", "", "planted-s3cret")
-	said("bindings unlock b1", "", "is not locked")
-	said("bindings delete b9", "", "there is none")
+	expectOutput("bindings list", "", "b1 ", "b2 ", "b 3 ", "3 bindings")
+	expectOutput("instance list --json", "", `"condition": "complete"`)
+	expectOutput("bindings show 'b 3' --credentials", "", "planted-s3cret")
+	locks := map[string]string{"pg": "none", "s3": "not known: the backend s3 does not list them"}[kind]
+	expectOutput("status", "", "bindings           3: 3 complete\n", "instances          1: 1 complete\n",
+		"locks              "+locks+"\n")
+	expectOutput("bindings unlock b1", "", "is not locked")
+	expectOutput("bindings delete b9", "", "there is none")
 	configure(`, "encryption": {"key": "` + strings.Repeat("A", 43) + `="}`)
-	said("bindings reencrypt --accept-unencrypted", "", "4 encrypted")
-	said("bindings reencrypt", "", "4 current")
-	said("bindings export backup", "", "4 written, 0 unreadable")
-	said("bindings import backup", "", "4 current")
-	said("bindings upgrade --all", "", "3 current")
-	said("bindings delete b1", "", "binding b1: deleted")
-	said("bindings delete --all --forget", "", "2 forgotten")
-	said("instance destroy i1", "", "instance i1: destroyed")
-	said("bindings export none", "", "0 written, 0 unreadable")
-	said("bindings reencrypt", "", "nothing to do") // there is not even an empty state
+	expectOutput("bindings reencrypt --accept-unencrypted", "", "4 encrypted")
+	expectOutput("bindings reencrypt", "", "4 current")
+	expectOutput("bindings export backup", "", "4 written, 0 unreadable")
+	expectOutput("bindings import backup", "", "4 current")
+	expectOutput("bindings upgrade --all", "", "3 current")
+	expectOutput("bindings delete b1", "", "binding b1: deleted")
+	expectOutput("bindings delete --all --forget", "", "2 forgotten")
+	expectOutput("instance destroy i1", "", "instance i1: destroyed")
+	expectOutput("bindings export none", "", "0 written, 0 unreadable")
+	expectOutput("bindings reencrypt", "", "nothing to do") // no workspace exists, not even an empty one
+}
+
+// showUnreadable damages the state of a binding on S3 in several ways, and expects that `bindings show` reports it as
+// unreadable with exit code 1, as `bindings list` does. path is the file in which the server stores the state. If the
+// backend does not respond, the exit code is 3.
+func showUnreadable(t *testing.T, server *servers.Server, config map[string]any, path string) {
+	t.Helper()
+	site := newOperatorsSite(t)
+	state, err := json.Marshal(map[string]any{"type": "s3", "config": config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.environment = append(site.environment, "SERVICE_ADAPTER_STATE="+string(state))
+	request := readFile(t, "cmd/service-adapter/testdata/operations/create-binding.json")
+	if output, err := site.run("service-adapter create-binding", request); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, text := range []string{"", "{", `{"version": 99}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"list", "show b1", "show b1 --json"} {
+			output, err := site.run("service-adapter bindings "+command, "")
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "unreadable") {
+				t.Errorf("%q: bindings %s: %v\n%s", text, command, err, output)
+			}
+		}
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	output, err := site.run("service-adapter bindings show b1", "")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(output), "cannot be used") {
+		t.Errorf("bindings show without a backend: %v\n%s", err, output)
+	}
 }

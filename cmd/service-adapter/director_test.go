@@ -2,28 +2,37 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"gopkg.in/yaml.v3"
+
+	"service-adapter/spec/kit/servers"
 )
 
-// TestDirector runs testdata/director with a stand-in for a Director and its UAA, of which internal/director tells more. Its deployments are
-// the lines of $WORK/deployments; once it has listed them, those of $WORK/deployments.next, if there is such a file. Their manifests are
-// $WORK/manifests/NAME.yml. It has no UAA where there is a file $WORK/basic. director.yml says how to reach it, and bosh.yml and
-// bosh-basic.yml say it as the broker's configuration does. Commands more are
+// TestDirector runs the scripts of testdata/director with a stand-in for a Director and its UAA, whose files are in
+// $WORK; see servers.NewDirector. The suite of internal/director tests the client with more kinds of responses.
 //
-//	interrupt STATE   makes the state of a workspace one whose last change was not finished
-//	deploy FILE       writes the manifest of the last standard output, that of generate-manifest
+// $WORK/director.yml contains the address and the credentials of the Director for --director. bosh.yml and
+// bosh-basic.yml contain them as in the broker's configuration, for a Director with and without UAA. In addition to the
+// commands exits, pak and backdate of TestScripts, the scripts have these commands:
+//
+//	interrupt STATE       marks the last change in a local state as not finished
+//	deploy FILE           writes the manifest in the last standard output, that of generate-manifest, to a file
+//	credhub DIR DAYS      makes the certificates of a rotation in a directory, which are valid for this number of
+//	                      days: the authority old.pem, the certificate leaf.pem that it signed, and both.pem with the
+//	                      authority and its transitional version
+//	tls DIR               starts a server that presents leaf.pem of a directory of the command credhub, and sets the
+//	                      environment variable SERVER to its address
 func TestDirector(t *testing.T) {
 	root := repository(t)
 	testscript.Run(t, testscript.Params{
@@ -31,125 +40,53 @@ func TestDirector(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			server := httptest.NewTLSServer(directorOf(env.WorkDir))
+			server := servers.NewDirector(env.WorkDir)
 			env.Defer(server.Close)
-			certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-			client, none := object{"client_id": "broker", "client_secret": "planted-s3cret"}, object{"client_id": nil, "client_secret": nil}
+			client := object{"client_id": "broker", "client_secret": "planted-s3cret"}
 			user := object{"username": "admin", "password": "planted-s3cret"}
+			// The job of the broker writes null for properties that are not set.
+			noClient := object{"client_id": nil, "client_secret": nil}
+			noUser := object{"username": nil, "password": nil}
+			brokerConfig := func(user, client object) object {
+				authentication := object{"basic": user, "uaa": object{"client_credentials": client}}
+				return object{"bosh": object{
+					"url": server.URL, "root_ca_cert": server.CA(), "authentication": authentication,
+				}}
+			}
 			files := map[string]object{
-				"director.yml": {"url": server.URL, "ca_cert": string(certificate), "client_id": "broker", "client_secret": "planted-s3cret"},
-				// As the broker's job writes them, with nothing where nothing is set.
-				"bosh.yml": {"bosh": object{"url": server.URL, "root_ca_cert": string(certificate), "authentication": object{
-					"basic": object{"username": nil, "password": nil}, "uaa": object{"client_credentials": client},
-				}}},
-				"bosh-basic.yml": {"bosh": object{"url": server.URL, "root_ca_cert": string(certificate), "authentication": object{
-					"basic": user, "uaa": object{"client_credentials": none},
-				}}},
+				"director.yml": {
+					"url": server.URL, "ca_cert": server.CA(),
+					"client_id": "broker", "client_secret": "planted-s3cret",
+				},
+				"bosh.yml":       brokerConfig(noUser, client),
+				"bosh-basic.yml": brokerConfig(user, noClient),
 			}
 			var failed []error
 			for name, document := range files {
 				var text bytes.Buffer
 				encoder := yaml.NewEncoder(&text)
-				failed = append(failed, encoder.Encode(document), os.WriteFile(filepath.Join(env.WorkDir, name), text.Bytes(), 0o600))
+				encodeErr := encoder.Encode(document)
+				failed = append(failed, encodeErr, os.WriteFile(filepath.Join(env.WorkDir, name), text.Bytes(), 0o600))
 			}
 			return errors.Join(failed...)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,
 			"pak":       func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
+			"backdate":  backdate,
 			"interrupt": interrupt,
 			"deploy":    deploy,
+			"credhub":   makeCertificates,
+			"tls":       startTLS,
 		},
 	})
 }
 
+// An object is a JSON object or a YAML mapping.
 type object = map[string]any
 
-// directorOf is a Director and its UAA in one.
-func directorOf(dir string) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /info", func(w http.ResponseWriter, r *http.Request) {
-		if _, err := os.Stat(filepath.Join(dir, "basic")); err == nil {
-			writeDocument(w, object{"user_authentication": object{"type": "basic", "options": object{}}})
-			return
-		}
-		writeDocument(w, map[string]any{"user_authentication": map[string]any{
-			"type": "uaa", "options": map[string]any{"url": "https://" + r.Host},
-		}})
-	})
-	mux.HandleFunc("POST /oauth/token", func(w http.ResponseWriter, r *http.Request) {
-		if client, secret, _ := r.BasicAuth(); client != "broker" || secret != "planted-s3cret" {
-			w.WriteHeader(http.StatusUnauthorized)
-			writeDocument(w, map[string]any{"error_description": "Bad credentials for " + secret})
-			return
-		}
-		writeDocument(w, map[string]any{"access_token": "planted-token", "expires_in": 600})
-	})
-	mux.HandleFunc("GET /deployments", func(w http.ResponseWriter, r *http.Request) {
-		if !authorized(w, r) {
-			return
-		}
-		file := filepath.Join(dir, "deployments")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		list := []any{}
-		for _, name := range strings.Fields(string(text)) {
-			list = append(list, map[string]any{"name": name, "teams": []any{}})
-		}
-		_ = os.Rename(file+".next", file) // there may be none
-		writeDocument(w, list)
-	})
-	mux.HandleFunc("GET /deployments/{name}", func(w http.ResponseWriter, r *http.Request) {
-		if !authorized(w, r) {
-			return
-		}
-		text, err := os.ReadFile(filepath.Join(dir, "manifests", r.PathValue("name")+".yml"))
-		if err != nil {
-			w.WriteHeader(http.StatusNotFound)
-			writeDocument(w, object{"code": 70000, "description": "Deployment '" + r.PathValue("name") + "' doesn't exist"})
-			return
-		}
-		answer := object{"manifest": string(text)}
-		if len(text) == 0 {
-			answer["manifest"] = nil // before the first success
-		}
-		writeDocument(w, answer)
-	})
-	return mux
-}
-
-func authorized(w http.ResponseWriter, r *http.Request) bool {
-	user, password, _ := r.BasicAuth()
-	if r.Header.Get("Authorization") != "Bearer planted-token" && (user != "admin" || password != "planted-s3cret") {
-		w.WriteHeader(http.StatusUnauthorized)
-		return false
-	}
-	return true
-}
-
-func writeDocument(w http.ResponseWriter, document any) {
-	_ = json.NewEncoder(w).Encode(document) // a client that went away is not waiting for it
-}
-
-// interrupt changes the mark that says for which record everything was made.
-func interrupt(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: interrupt STATE")
-	}
-	file := ts.MkAbs(args[0])
-	text, err := os.ReadFile(file)
-	ts.Check(err)
-	changed := regexp.MustCompile(`"[0-9a-f]{64}"`).ReplaceAll(text, []byte(`"`+strings.Repeat("0", 64)+`"`))
-	if string(changed) == string(text) {
-		ts.Fatalf("%s has no mark", args[0])
-	}
-	ts.Check(os.WriteFile(file, changed, 0o600))
-}
-
-// deploy writes the manifest that generate-manifest gave.
+// deploy implements the command deploy of TestDirector. It reads the output of generate-manifest, which is JSON, from
+// the last standard output.
 func deploy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: deploy FILE")
@@ -158,3 +95,49 @@ func deploy(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &product))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(product.Manifest), 0o600))
 }
+
+// makeCertificates implements the command credhub of TestDirector.
+func makeCertificates(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: credhub DIR DAYS")
+	}
+	days, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	dir, reporter := ts.MkAbs(args[0]), scriptReporter{ts}
+	const day = 24 * time.Hour
+	credhub := servers.NewCredHub(reporter, time.Duration(days)*day+time.Hour, "db.internal")
+	files := map[string]string{
+		"old.pem": credhub.Authority(), "leaf.pem": credhub.Leaf().Certificate, "leaf.key": credhub.Leaf().Key,
+	}
+	credhub.AddTransitional(reporter)
+	files["both.pem"] = credhub.Leaf().CA
+	ts.Check(os.MkdirAll(dir, 0o700))
+	for name, text := range files {
+		ts.Check(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+}
+
+// startTLS implements the command tls of TestDirector.
+func startTLS(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: tls DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "leaf.pem"), filepath.Join(dir, "leaf.key"))
+	ts.Check(err)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	ts.Defer(server.Close)
+	ts.Setenv("SERVER", server.Listener.Addr().String())
+}
+
+// A scriptReporter reports the failures of helpers as those of a script.
+type scriptReporter struct{ *testscript.TestScript }
+
+// Helper, Cleanup and Skipf complete the interface of helpers, which a script does not need.
+func (scriptReporter) Helper() {}
+
+func (r scriptReporter) Cleanup(cleanup func()) { r.Defer(cleanup) }
+
+func (r scriptReporter) Skipf(format string, arguments ...any) { r.Fatalf(format, arguments...) }

@@ -11,7 +11,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// authorsRepository is a git repository with a pak that was released once, and a shell in it that finds the program.
+// authorsRepository creates a git repository in a temporary directory with a new pak, whose first version has a tag. It
+// returns the path of the repository and a function that executes a shell script in it, with service-adapter in the
+// PATH, and returns the script's output.
 func authorsRepository(t *testing.T) (dir string, run func(script string) (string, error)) {
 	t.Helper()
 	parent := authorsDir(t)
@@ -19,7 +21,8 @@ func authorsRepository(t *testing.T) (dir string, run func(script string) (strin
 	run = func(script string) (string, error) {
 		shell := exec.CommandContext(t.Context(), "sh", "-eu", "-c", script)
 		shell.Dir = dir
-		shell.Env = append(os.Environ(), "PATH="+filepath.Join(parent, "build", "bin")+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null")
+		path := filepath.Join(parent, "build", "bin") + ":" + os.Getenv("PATH")
+		shell.Env = append(os.Environ(), "PATH="+path, "GIT_CONFIG_GLOBAL=/dev/null")
 		output, err := shell.CombinedOutput()
 		return string(output), err
 	}
@@ -29,19 +32,21 @@ func authorsRepository(t *testing.T) (dir string, run func(script string) (strin
 	output, err := run("service-adapter pak init . && git init -q . && git add -A && " +
 		"git -c user.name=a -c user.email=a@example.com commit -qm one && git tag v0.1.0")
 	if err != nil {
-		t.Fatalf("making a repository: %v\n%s", err, output)
+		t.Fatalf("creating a repository: %v\n%s", err, output)
 	}
-	// Instead of what would be fetched.
+	// With binaries in its directory, the pak is tested without downloads.
 	if err := addBinaries(repository(t), dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir, run
 }
 
-// TestWorkflow runs the steps of the workflow in docs/tutorial.md that check a pak, with a good pak and with one that breaks something.
+// TestWorkflow runs the steps of the workflow in docs/tutorial.md that check a pak, with a correct pak and with a
+// breaking change.
 func TestWorkflow(t *testing.T) {
-	found := regexp.MustCompile("(?ms)^```yaml\n(# .github/workflows/pak.yml\n.*?)^```$").FindStringSubmatch(readFile(t, "docs/tutorial.md"))
-	if found == nil {
+	block := regexp.MustCompile("(?ms)^```yaml\n(# .github/workflows/pak.yml\n.*?)^```$")
+	matches := block.FindStringSubmatch(readFile(t, "docs/tutorial.md"))
+	if matches == nil {
 		t.Fatal("docs/tutorial.md has no workflow")
 	}
 	var workflow struct {
@@ -51,7 +56,7 @@ func TestWorkflow(t *testing.T) {
 			} `yaml:"steps"`
 		} `yaml:"jobs"`
 	}
-	if err := yaml.Unmarshal([]byte(found[1]), &workflow); err != nil {
+	if err := yaml.Unmarshal([]byte(matches[1]), &workflow); err != nil {
 		t.Fatal(err)
 	}
 	var steps []string
@@ -61,7 +66,7 @@ func TestWorkflow(t *testing.T) {
 		}
 	}
 	if len(steps) != 3 {
-		t.Fatalf("found the steps %q", steps)
+		t.Fatalf("the workflow must have 3 steps that run service-adapter, not %q", steps)
 	}
 	dir, run := authorsRepository(t)
 	for _, step := range steps {
@@ -81,14 +86,15 @@ func TestWorkflow(t *testing.T) {
 	for _, step := range steps {
 		_, last, _ := strings.Cut("\n"+strings.TrimSpace(step), "\nservice-adapter ")
 		if output, err := run("service-adapter " + last); err == nil {
-			t.Errorf("%s passes:\n%s", step, output)
+			t.Errorf("%s succeeds with a breaking change:\n%s", step, output)
 		} else if strings.Contains(last, "--format github") && !strings.Contains(output, "::error file=") {
-			t.Errorf("%s has no annotation:\n%s", step, output)
+			t.Errorf("%s writes no annotation:\n%s", step, output)
 		}
 	}
 }
 
-// TestPreCommitHook runs what the hook runs, where pre-commit would.
+// TestPreCommitHook runs the command of .pre-commit-hooks.yaml as pre-commit would: it succeeds with a valid pak and
+// fails with an invalid one, and the hook runs for every file of a pak.
 func TestPreCommitHook(t *testing.T) {
 	var hooks []struct {
 		ID            string   `yaml:"id"`
@@ -114,14 +120,15 @@ func TestPreCommitHook(t *testing.T) {
 		t.Errorf("%s: %v\n%s", command, err, output)
 	}
 	for _, file := range []string{"manifest.yml", "cache.yml", "bosh/manifest.yml", "terraform/bind.tf"} {
-		if _, err := os.Stat(filepath.Join(dir, file)); err != nil || !regexp.MustCompile(hook.Files).MatchString(file) {
-			t.Errorf("the hook does not look at %s (%v)", file, err)
+		_, err := os.Stat(filepath.Join(dir, file))
+		if err != nil || !regexp.MustCompile(hook.Files).MatchString(file) {
+			t.Errorf("%s does not exist or does not match the files of the hook (%v)", file, err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "bosh", "manifest.yml"), []byte("name: ((typo))\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if output, err := run(command); err == nil {
-		t.Errorf("a wrong pak passes:\n%s", output)
+		t.Errorf("the hook succeeds with an invalid pak:\n%s", output)
 	}
 }

@@ -14,26 +14,32 @@ import (
 	"service-adapter/internal/cli"
 )
 
-// garbage is how much garbage, in percent of what is in use, may be there until it is collected. A command ends before it has made
-// much: with Go's 100 it collects several times, which is a fifth of the time of generate-manifest, and is no smaller.
-const garbage = 400
+// gcPercent is the growth of the heap, in percent, after which garbage is collected. A command ends before it has
+// allocated much memory. With Go's default of 100 it collects garbage several times, which takes a fifth of the time
+// of generate-manifest and does not reduce the memory in use.
+const gcPercent = 400
 
-// release is the version of the release that this program is part of, commit that of its sources.
+// release is the version of the release that contains this program, "" for a development build. commit is the commit of
+// its sources, "" if unknown.
 var release, commit string //nolint:gochecknoglobals // the linker sets them
 
 func main() {
-	debug.SetGCPercent(garbage)
+	debug.SetGCPercent(gcPercent)
 	os.Exit(run())
 }
 
-// run executes the command line.
+// run executes the command line, with package cli or package adapter, and returns the exit code. It disables core dumps
+// for this process and its children, and makes this process ignore SIGPIPE.
 func run() int {
-	// A core dump would hold keys and credentials. What this program starts inherits the limit; to lower it is always allowed.
+	// A core dump would contain keys and credentials. Child processes inherit the limit. Lowering it cannot fail.
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
-	// Where nobody reads the standard output, the failed write is an error to report and no signal to die of.
+	// If no process reads standard output, the write must return an error, which is reported. SIGPIPE would end this
+	// process instead.
 	signal.Ignore(syscall.SIGPIPE)
-	invocation := adapter.Invocation{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv}
-	if len(os.Args) > 1 && cli.Has(os.Args[1]) {
+	invocation := adapter.Invocation{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv,
+	}
+	if len(os.Args) > 1 && cli.Handles(os.Args[1]) {
 		return cli.Run(interruptible(context.Background()), cli.Streams{
 			Invocation: invocation, Release: release, Commit: commit,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
@@ -43,10 +49,13 @@ func run() int {
 	return adapter.Run(context.Background(), invocation)
 }
 
-// interruptible makes the first SIGINT or SIGTERM end the context, and none the process. OpenTofu and its providers would inherit that
-// SIGPIPE is ignored; to be notified of it replaces that.
+// interruptible returns a context that is cancelled by the first SIGINT or SIGTERM, without ending the process. The
+// second signal ends the process, so that work that ignores the context can be ended too.
+//
+// OpenTofu and its providers would inherit that SIGPIPE is ignored. Notifying a channel of the signal replaces that.
 func interruptible(ctx context.Context) context.Context {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, _ = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM) // until the process ends
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
 	return ctx
 }

@@ -18,15 +18,20 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// TestMetrics has Prometheus judge the output: its promtool lints it as text, and its server reads it as OpenMetrics, of which
-// every line counts, and stores what it says.
+// TestMetrics checks the metrics with Prometheus: promtool lints the text, and the server parses it as OpenMetrics
+// and stores the samples.
 func TestMetrics(t *testing.T) {
-	promtool, prometheus := kit.Program(t, "promtool", "scripts/install prometheus"), kit.Program(t, "prometheus", "scripts/install prometheus")
+	promtool := kit.Program(t, "promtool", "scripts/install prometheus")
+	prometheus := kit.Program(t, "prometheus", "scripts/install prometheus")
 	site := newOperatorsSite(t)
 	site.exist(t)
-	// Rotated since, after a disk was full; and what labels must not show as it is.
-	const older = `{"time":"2026-01-02T03:04:05.5Z","event":"end","command":"a\"b\\c\nd","result":"done"}` + "\n" + `{"time":"2026-01-02T03:04:06Z","event":"end","comm` +
-		"\n\n" + `{"time":"2026-01-02T03:04:07Z","event":"begin","command":"begun"}` + "\n"
+	// The rotated log has a command with characters that labels must escape, a line that a full disk cut off, and a
+	// command that has not ended.
+	const older = `{"time":"2026-01-02T03:04:05.5Z","event":"end","command":"a\"b\\c\nd","result":"done"}
+{"time":"2026-01-02T03:04:06Z","event":"end","comm
+
+{"time":"2026-01-02T03:04:07Z","event":"begin","command":"begun"}
+`
 	if err := os.WriteFile(filepath.Join(site.dir, "audit.log.1"), []byte(older), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -46,20 +51,24 @@ func TestMetrics(t *testing.T) {
 		`service_adapter_oldest_unfinished_seconds{kind="binding"} 0`,
 		`service_adapter_oldest_unfinished_seconds{kind="instance"} 0`,
 		`service_adapter_locks_held{} 0`,
+		`service_adapter_unreadable_paks{} 0`,
 		`service_adapter_last_result_timestamp_seconds{command="create-binding",result="done"} `,
 		`service_adapter_last_result_timestamp_seconds{command="generate-manifest",result="done"} `,
+		`service_adapter_results_total{command="create-binding",result="done"} 1`,
+		`service_adapter_results_total{command="create-binding",result="failed"} 0`,
 		`service_adapter_last_result_timestamp_seconds{command="a\"b\\c\nd",result="done"} 1767323045.5`,
 	} {
 		if !strings.Contains(scraped, series) {
-			t.Errorf("there is no %s in\n%s", series, scraped)
+			t.Errorf("the series %s is missing in\n%s", series, scraped)
 		}
 	}
 	if strings.Contains(scraped, "begun") || strings.Contains(string(text), "b1") {
-		t.Errorf("what has not ended has no result, and no label is an id:\n%s", text)
+		t.Errorf("a command that has not ended has a result, or a label contains an id:\n%s", text)
 	}
 }
 
-// scrape has a Prometheus read a text as OpenMetrics, and returns the series that it then has.
+// scrape starts a Prometheus that reads a text as OpenMetrics, and returns the series that it has stored; see ask. It
+// fails the test if Prometheus cannot parse the text.
 func scrape(t *testing.T, prometheus string, text []byte) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -67,15 +76,17 @@ func scrape(t *testing.T, prometheus string, text []byte) string {
 		_, _ = w.Write(text)
 	}))
 	t.Cleanup(server.Close)
-	address := httptest.NewServer(nil) // for a free port
+	address := httptest.NewServer(nil) // reserves a free port
 	address.Close()
 	dir, listen := t.TempDir(), strings.TrimPrefix(address.URL, "http://")
-	config := fmt.Sprintf("scrape_configs: [{job_name: x, scrape_interval: 1s, static_configs: [{targets: [%q]}]}]\n", strings.TrimPrefix(server.URL, "http://"))
+	config := fmt.Sprintf("scrape_configs: [{job_name: x, scrape_interval: 1s, static_configs: [{targets: [%q]}]}]\n",
+		strings.TrimPrefix(server.URL, "http://"))
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	running := exec.CommandContext(t.Context(), prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+dir, "--web.listen-address="+listen)
+	running := exec.CommandContext(t.Context(), prometheus, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+dir, "--web.listen-address="+listen)
 	running.Stdout, running.Stderr = &log, &log
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
@@ -86,17 +97,18 @@ func scrape(t *testing.T, prometheus string, text []byte) string {
 		if series := ask(query); strings.Contains(series, "up{} 1") {
 			return series
 		} else if strings.Contains(series, "up{} 0") {
-			t.Fatalf("Prometheus refuses\n%s", text)
+			t.Fatalf("Prometheus rejects the metrics\n%s", text)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	_ = running.Process.Kill()
 	_ = running.Wait()
-	t.Fatalf("Prometheus did not read it:\n%s", log.String())
+	t.Fatalf("Prometheus did not read the metrics:\n%s", log.String())
 	return ""
 }
 
-// ask returns the series of a query, one a line, "" while there is no answer.
+// ask sends a query to Prometheus and returns one line NAME{LABELS} VALUE for each series, without the labels that
+// Prometheus adds. It returns "" if Prometheus does not respond.
 func ask(query string) string {
 	response, err := http.Get(query) //nolint:gosec,noctx // a server of the test
 	if err != nil {
@@ -129,12 +141,13 @@ func ask(query string) string {
 	return lines.String()
 }
 
-// TestAlerts has promtool check the alerts of the operators' page, and try when they fire.
+// TestAlerts checks the alerts in docs/alerts.yml with promtool, and when they fire.
 func TestAlerts(t *testing.T) {
 	promtool := kit.Program(t, "promtool", "scripts/install prometheus")
 	dir := t.TempDir()
 	for name, source := range map[string]string{
-		"alerts.yml": filepath.Join(repository(t), "docs", "alerts.yml"), "alerts_test.yml": filepath.Join("testdata", "metrics", "alerts_test.yml"),
+		"alerts.yml":      filepath.Join(repository(t), "docs", "alerts.yml"),
+		"alerts_test.yml": filepath.Join("testdata", "metrics", "alerts_test.yml"),
 	} {
 		text, err := os.ReadFile(source)
 		if err == nil {

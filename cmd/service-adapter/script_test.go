@@ -20,11 +20,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"service-adapter": main})
 }
 
-// TestScripts runs testdata/script/*.txtar with the real main. Besides the commands of testscript there are
+// TestScripts runs testdata/script/*.txtar with the function main of this program as the program service-adapter. In
+// addition to the commands of testscript, the scripts have these commands:
 //
-//	exits CODE PROGRAM [ARGUMENT…]   the program must end with this exit code
-//	hollow SOURCE ZIP FILES BYTES    zips a pak with so many empty files more, and one in bin/linux/amd64 that claims so many bytes
-//	pak SOURCE TARGET                copies a pak ($WORK/… or $REPOSITORY/examples/…) and gives it the binaries of its manifest
+//	exits CODE PROGRAM [ARGUMENT…]
+//		runs a program, which must end with this exit code
+//	hollow SOURCE ZIP FILES BYTES
+//		zips a pak with this number of additional empty files, and with one file in bin/linux/amd64 whose header
+//		states this number of bytes
+//	backdate STATE AGE
+//		changes the time of creation in a local state to this age, such as 2h, or removes it if AGE is "unknown"
+//	pak SOURCE TARGET
+//		copies a pak, such as $REPOSITORY/spec/parity/pak, and adds the binaries of its manifest
 func TestScripts(t *testing.T) {
 	root := repository(t)
 	testscript.Run(t, testscript.Params{
@@ -36,14 +43,15 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"hollow": hollow,
-			"pak":    func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
+			"backdate": backdate,
+			"exits":    exits,
+			"hollow":   hollow,
+			"pak":      func(ts *testscript.TestScript, neg bool, args []string) { makePak(ts, root, neg, args) },
 		},
 	})
 }
 
-// repository is the root of this repository.
+// repository returns the absolute path of the root of this repository.
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -53,6 +61,7 @@ func repository(t *testing.T) string {
 	return root
 }
 
+// exits implements the command exits of TestScripts.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT…]")
@@ -72,6 +81,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// hollow implements the command hollow of TestScripts.
 func hollow(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: hollow SOURCE ZIP FILES BYTES")
@@ -92,6 +102,7 @@ func hollow(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, writer.Close(), file.Close()))
 }
 
+// makePak implements the command pak of TestScripts. root is the root of this repository.
 func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: pak SOURCE TARGET")
@@ -101,18 +112,21 @@ func makePak(ts *testscript.TestScript, root string, neg bool, args []string) {
 	ts.Check(addBinaries(root, target))
 }
 
-// addBinaries gives a pak links to the binaries that `make tools` made.
+// addBinaries adds links to the binaries that `make tools` built to the directory of a pak, for all entries of its
+// manifest. root is the root of this repository. It returns an error if a binary was not built or exists in the pak.
 func addBinaries(root, dir string) error {
 	pak, err := brokerpak.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer pak.Close() // opened for reading: closing cannot lose anything
+	defer pak.Close() // it was only read, so closing cannot lose data
 	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
 	for _, binary := range pak.Manifest.Binaries {
-		from, to := filepath.Join(root, "build", "providers", binary.Name), filepath.Join(bin, binary.Name+"_v"+binary.Version)
+		from := filepath.Join(root, "build", "providers", binary.Name)
+		to := filepath.Join(bin, binary.Name+"_v"+binary.Version)
 		if binary.Kind() == brokerpak.Tofu {
-			from, to = filepath.Join(root, "build", "tofu", binary.Version, "tofu"), filepath.Join(bin, binary.Version, "tofu")
+			from = filepath.Join(root, "build", "tofu", binary.Version, "tofu")
+			to = filepath.Join(bin, binary.Version, "tofu")
 		}
 		if _, err := os.Stat(from); err != nil {
 			return fmt.Errorf("%w: run `make tools` first", err)

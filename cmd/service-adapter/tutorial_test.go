@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"service-adapter/internal/pakbuild"
+	"service-adapter/internal/author/build"
 )
 
-// failing are commands that must fail: a shell goes on after "! command" in any case.
+// failing matches a command "! COMMAND", which must fail. A shell with -e does not end if such a command succeeds, so
+// the test replaces it.
 var failing = regexp.MustCompile(`(?m)^! (.*)$`)
 
-// TestExamplesPage holds that docs/examples.md has every example, and that each is one that init copies.
+// TestExamplesPage checks that docs/examples.md contains every example and nothing else, and that init can copy all
+// of them.
 func TestExamplesPage(t *testing.T) {
 	page := readFile(t, "docs/examples.md")
 	manifests, err := filepath.Glob("../../examples/*/manifest.yml")
@@ -26,26 +28,26 @@ func TestExamplesPage(t *testing.T) {
 		name := filepath.Base(filepath.Dir(manifest))
 		names = append(names, name)
 		if !strings.Contains(page, "](../examples/"+name+")") {
-			t.Errorf("docs/examples.md does not show %s", name)
+			t.Errorf("docs/examples.md does not contain %s", name)
 		}
 	}
 	for _, link := range regexp.MustCompile(`\]\(\.\./examples/([^)]*)\)`).FindAllStringSubmatch(page, -1) {
 		if !slices.Contains(names, link[1]) {
-			t.Errorf("docs/examples.md shows %s, which is no example", link[1])
+			t.Errorf("docs/examples.md contains %s, which is not an example", link[1])
 		}
 	}
-	if !slices.Equal(pakbuild.Examples(), names) {
-		t.Errorf("init copies %v; the examples are %v", pakbuild.Examples(), names)
+	if !slices.Equal(build.Examples(), names) {
+		t.Errorf("pak init can copy %v, and the examples are %v", build.Examples(), names)
 	}
 }
 
-// TestTutorialCommands runs every command of docs/tutorial.md, in order and in one directory. Those of make build what the test
-// has built already, so they are held against the Makefile only.
+// TestTutorialCommands runs every command of docs/tutorial.md, in order and in one directory. It does not run make
+// commands, which build files that exist already, but checks that the Makefile has their targets.
 func TestTutorialCommands(t *testing.T) {
 	text := readFile(t, "docs/tutorial.md")
 	blocks := shellBlock.FindAllStringSubmatch(text, -1)
 	if fences := strings.Count(text, "```sh"); len(blocks) == 0 || fences != len(blocks) {
-		t.Fatalf("found %d blocks in %d fences", len(blocks), fences)
+		t.Fatalf("docs/tutorial.md has %d blocks of commands, of which %d are complete", fences, len(blocks))
 	}
 	makefile := readFile(t, "Makefile")
 	dir := authorsDir(t)
@@ -59,7 +61,8 @@ func TestTutorialCommands(t *testing.T) {
 			continue
 		}
 		shell := exec.CommandContext(t.Context(), "sh", "-eu")
-		shell.Dir, shell.Stdin = dir, strings.NewReader(failing.ReplaceAllString(block[1], "if $1; then echo 'it must fail'; exit 1; fi"))
+		script := failing.ReplaceAllString(block[1], "if $1; then echo 'it must fail'; exit 1; fi")
+		shell.Dir, shell.Stdin = dir, strings.NewReader(script)
 		if output, err := shell.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", block[1], err, output)
 		}

@@ -8,176 +8,276 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/adapter"
 	"service-adapter/internal/diag"
-	"service-adapter/internal/lifecycle"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/operate/states"
+	"service-adapter/internal/value"
 )
 
-// newDelete is `bindings delete`.
+// newDelete returns the command `bindings delete`, which deletes bindings together with their resources.
 func newDelete(streams Streams) *cobra.Command {
-	flags := &selection{kind: lifecycle.Binding}
+	flags := &removal{selection: selection{kind: lifecycle.Binding}}
 	command := &cobra.Command{
 		Use:   "delete ID… | --all",
 		Short: "Delete bindings as the broker does",
-		Long: `Delete bindings as the broker does, with the inputs that they were made with. A binding that does not exist is fine. Nothing is asked.
-With --condition, one whose condition is another by the time is refused.
+		Long: `Delete bindings as the broker does, with the inputs that they were created with. The command does not ask
+for confirmation. A binding that does not exist is not an error. With --condition, a binding whose condition has changed
+in the meantime is not deleted.
 
---existing FILE, with --all, means the bindings whose id is not named in the file, one a line, such as those of Cloud Foundry, and of them
-only those that are complete or deleting, unless --condition says which. It is refused when the file names none of the bindings that are
-stored; --allow-all does it all the same.
+With --director, the inputs that depend on the instance are evaluated again, as the broker's unbind does: use it if the
+instance's administrator or addresses have changed. The Director supplies the deployed manifest, the VMs and the DNS
+addresses, and the file of --secrets the values of the references in the manifest. A binding is left unchanged if an
+input cannot be evaluated, for example because a reference has no value.
+docs/operations/delete-after-a-password-change.md describes the files.
 
---forget deletes what is stored of a binding and lets what it made exist; it says what that is. Use it where OpenTofu can never
-destroy it, because a server is gone for good.` + exits("0 none of them is there any more", "1 something could not be deleted"),
+--all --existing FILE deletes the bindings that no longer exist in Cloud Foundry. FILE lists the ids of those that
+exist, one per line. Of the others, those that are complete or deleting are deleted; --condition selects other
+conditions. If FILE contains none of the stored bindings, the command fails, unless --allow-all is set. A binding that
+was created later than one hour before FILE was modified is left alone. So is one of unknown age, which an older
+release created: delete it by its id. If FILE was copied, set the time at which the list was made with --asked-at TIME,
+which is required for a pipe.
+
+--forget deletes the state of a binding and leaves its resources in place; it prints their addresses. Use it if
+OpenTofu can never destroy them, because a server no longer exists.` +
+			exitStatus("0 the bindings were deleted or did not exist", "1 a binding could not be deleted"),
 		Example: "  service-adapter bindings delete --all --condition creating,deleting",
 	}
-	flags.removalFlags(command)
-	run := batch{streams: streams, choose: flags.items}
-	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		return flags.remove(ctx, operator, stored, deleted, func() result {
-			return outcome(operator.DeleteBinding(ctx, stored.ID, flags.only()...), deleted)
+	flags.addFlags(command)
+	command.Flags().StringVar(&flags.platform.directorFile, "director", "",
+		"a file with the address and credentials of the Director, to evaluate inputs for the running instance")
+	flags.addSecretsFlag(command)
+	run := batch{streams: streams}
+	var running *states.Running
+	run.selectItems = func(
+		ctx context.Context, streams Streams, operator *states.Operator, ids []string,
+	) (_ []lifecycle.Stored, err error) {
+		if running, err = flags.runningInstances(ctx); err != nil {
+			return nil, err
+		}
+		return flags.selectItems(ctx, streams, operator, ids)
+	}
+	run.work = func(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
+		return flags.remove(ctx, operator, stored, resultDeleted, func() result {
+			err := operator.DeleteBinding(ctx, stored.ID, running, flags.filter.allowedConditions()...)
+			return resultOf(err, resultDeleted)
 		})
 	}
 	return run.attach(command)
 }
 
-// newDestroy is `instance destroy`.
+// newDestroy returns the command `instance destroy`, which destroys the resources of provision templates.
 func newDestroy(streams Streams) *cobra.Command {
-	flags := &selection{kind: lifecycle.Instance, ways: "--all or --gone"}
+	flags := &removal{selection: selection{kind: lifecycle.Instance, selectors: "--all or --gone"}}
 	var force bool
 	command := &cobra.Command{
 		Use:   "destroy ID… | --all | --gone",
-		Short: "Destroy what the provision template made for instances",
-		Long: `Destroy what the provision template made for instances, with the inputs that they were made with, protected resources too: the broker has
-no call for that. An instance that does not exist is fine. One that has bindings is refused; with --force they are deleted first.
-Nothing is asked.
+		Short: "Destroy the resources that provision templates created for instances",
+		Long: `Destroy the resources that the provision template created for instances, including protected ones, with
+the inputs that they were created with. The broker has no request for that. The command does not ask for confirmation.
+An instance that the state backend does not contain is not an error; a message on standard error says so. An instance
+with bindings is an error, unless --force is set, which deletes the bindings first.
 
---existing FILE, with --all, means the instances of which the file names neither the id nor the deployment, one a line. --gone asks the
-Director that the file of --director describes which deployments exist, and once more after --wait. Only instances that are complete or
-deleting are meant, unless --condition says which: so what the broker is creating is left alone. Both are refused where none of the
-instances exists; --allow-all does it all the same. docs/operations.md has examples, and what is in the files.
+--all --existing FILE destroys the instances that no longer exist. FILE lists the ids or deployments of those that
+exist, one per line. --gone asks the Director, which the file of --director describes, for its deployments and running
+tasks, and asks it again after --wait. Both destroy only instances that are complete or deleting, so that an instance
+which the broker is creating is left alone; --condition selects other conditions. If none of the stored instances
+exists, the command fails, unless --allow-all is set. docs/operations/a-deployment-was-deleted.md has
+examples and describes the files.
 
---forget deletes what is stored of an instance and lets what the template made exist, and with --force its bindings; it says what that
-is.` + exits("0 none of them is there any more", "1 something could not be destroyed, or with --dry-run would not be"),
+An instance is left alone if it was created later than one hour before FILE was modified or the Director was asked, if
+its age is unknown, or if its deployment has a running task. With --force, an instance with a binding that is too
+recent is an error. If FILE was copied, set the time at which the list was made with --asked-at TIME, which is required
+for a pipe.
+
+Otherwise --director is for an instance that still runs: with --force, the inputs of its bindings are evaluated again,
+as "bindings delete" does, and the secret inputs of the errand apply-instance are read from the deployed manifest, with
+the values of references in the file of --secrets. What cannot be evaluated is an error and is left unchanged.
+
+--forget deletes the state of an instance and leaves its resources in place; it prints their addresses. With --force it
+also forgets an instance that has bindings, and leaves the bindings as they are.` +
+			exitStatus("0 the resources of the instances were destroyed or did not exist",
+				"1 an instance could not be destroyed, or with --dry-run would not be"),
 		Example: "  service-adapter instance destroy 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
 	}
-	flags.removalFlags(command)
-	command.Flags().BoolVar(&flags.gone, "gone", false, "those whose deployment the Director of --director does not have")
-	command.Flags().StringVar(&flags.director, "director", "", "a file that says how to reach the Director, with --gone")
-	command.Flags().DurationVar(&flags.wait, "wait", time.Minute, "with --gone, ask the Director again after this time")
-	command.Flags().BoolVar(&force, "force", false, "delete its bindings first")
-	var bindings map[string][]string
+	flags.addFlags(command)
+	flags.addGoneFlags(command)
+	command.Flags().BoolVar(&force, "force", false, "delete the bindings of an instance first")
+	var bindings map[string][]lifecycle.Entry
+	var running *states.Running
 	run := batch{streams: streams}
-	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, ids []string) (_ []lifecycle.Stored, err error) {
+	run.selectItems = func(
+		ctx context.Context, streams Streams, operator *states.Operator, ids []string,
+	) (_ []lifecycle.Stored, err error) {
+		if running, err = flags.runningInstances(ctx); err != nil {
+			return nil, err
+		}
 		if bindings, err = bindingsByInstance(ctx, streams, operator); err != nil {
 			return nil, err
 		}
-		return flags.items(ctx, streams, operator, ids)
+		return flags.selectItems(ctx, streams, operator, ids)
 	}
-	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		return flags.destroy(ctx, operator, stored, bindings[stored.ID], force)
+	run.work = func(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
+		done := flags.destroy(ctx, operator, stored, running, bindings[stored.ID], force)
+		if done.Result == resultAbsent {
+			say(streams, fmt.Sprintf("instance %s: the state backend has no state of it; "+
+				"if a provision template created resources for it, they may still exist: "+
+				"then restore the state from a backup and repeat this", stored.ID))
+		}
+		return done
 	}
 	return run.attach(command)
 }
 
-// destroy removes an instance that has these bindings, or tells what would become of it.
-func (s *selection) destroy(
-	ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, bindings []string, force bool,
+// addGoneFlags adds --gone, which selects the instances whose deployment does not exist, and --wait to a command. It
+// also adds --director, which is for --gone or for an instance that still runs, and --secrets, which is for the latter.
+func (r *removal) addGoneFlags(command *cobra.Command) {
+	command.Flags().BoolVar(&r.platform.gone, "gone", false,
+		"those whose deployment does not exist at the Director of --director")
+	command.Flags().StringVar(&r.platform.directorFile, "director", "",
+		"a file with the address and credentials of the Director, for --gone or for an instance that still runs")
+	r.addSecretsFlag(command)
+	command.Flags().DurationVar(&r.platform.wait, "wait", time.Minute,
+		"with --gone, ask the Director again after this time")
+}
+
+// destroy destroys the resources of an instance and returns the result, whose Kind and ID are not set. bindings are
+// those of the instance: with force they are deleted first, and otherwise any binding is a failure. A binding that is
+// too recent is a failure in any case, because the platform that reports the instance as missing may not have reported
+// the binding yet. If a binding cannot be deleted, the instance is not destroyed; the result then names the bindings
+// that were deleted before. See remove for --dry-run and --forget; neither of them deletes bindings. running
+// supplies the inputs of the deletions; nil means the recorded ones.
+func (r *removal) destroy(
+	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, running *states.Running,
+	bindings []lifecycle.Entry, force bool,
 ) result {
+	ids := value.Convert(bindings, func(binding lifecycle.Entry) string { return binding.ID })
 	if len(bindings) > 0 && !force {
-		return outcome(fmt.Errorf("it has bindings: %s; delete them first or add --force", diag.Names(bindings)), destroyed)
+		err := fmt.Errorf("it has bindings: %s; delete them first or add --force", diag.Names(ids))
+		return resultOf(err, resultDestroyed)
 	}
-	done := s.remove(ctx, operator, stored, destroyed, func() result {
+	for i := range bindings {
+		if reason := r.platform.tooRecent(&bindings[i]); reason != "" {
+			return resultOf(fmt.Errorf("its binding %s must be deleted first: %s", ids[i], reason), resultDestroyed)
+		}
+	}
+	done := r.remove(ctx, operator, stored, resultDestroyed, func() result {
 		var deletedFirst []string
-		for _, id := range bindings { // while one exists, the instance is needed to delete it
-			switch err := operator.DeleteBinding(ctx, id); {
+		for _, id := range ids { // deleting a binding may need the instance, so a failure keeps the instance
+			switch err := operator.DeleteBinding(ctx, id, running); {
 			case err == nil:
 				deletedFirst = append(deletedFirst, id)
 			case !errors.Is(err, lifecycle.ErrNotStored):
-				return result{Result: failed, Bindings: deletedFirst, Error: fmt.Sprintf("its binding %s could not be deleted: %s", id, err)}
+				message := fmt.Sprintf("its binding %s could not be deleted: %s", id, err)
+				return result{Result: resultFailed, Bindings: deletedFirst, Error: message}
 			}
 		}
-		done := outcome(operator.DestroyStored(ctx, stored.Kind, stored.ID, s.only()...), destroyed)
+		err := operator.DestroyInstance(ctx, stored.ID, running, r.filter.allowedConditions()...)
+		done := resultOf(err, resultDestroyed)
 		done.Bindings = deletedFirst
 		return done
 	})
-	if done.would == destroyed {
-		done.Bindings = bindings
+	if done.wouldBe == resultDestroyed {
+		done.Bindings = ids
 	}
 	return done
 }
 
-// bindingsByInstance returns the ids of the bindings of each instance.
-func bindingsByInstance(ctx context.Context, streams Streams, operator *adapter.Operator) (map[string][]string, error) {
-	all, err := (&selection{kind: lifecycle.Binding, all: true}).items(ctx, streams, operator, nil)
+// bindingsByInstance returns the stored bindings of each service instance, by the id of the instance. An instance
+// without bindings is not a key of the map. A binding that cannot be read is left out, with a warning on standard
+// error, because its instance is unknown. bindingsByInstance returns an error if the state backend cannot be read.
+func bindingsByInstance(
+	ctx context.Context, streams Streams, operator *states.Operator,
+) (map[string][]lifecycle.Entry, error) {
+	all, err := (&selection{kind: lifecycle.Binding, all: true}).selectItems(ctx, streams, operator, nil)
 	if err != nil {
 		return nil, err
 	}
-	bindings := map[string][]string{}
+	bindings := map[string][]lifecycle.Entry{}
 	for _, stored := range all {
 		if stored.Condition == lifecycle.Unreadable {
-			say(streams, fmt.Sprintf("warning: binding %s is unreadable, so it is not known whose it is", stored.ID))
+			say(streams,
+				fmt.Sprintf("warning: binding %s is unreadable, so its service instance is unknown", stored.ID))
 			continue
 		}
-		bindings[stored.InstanceID] = append(bindings[stored.InstanceID], stored.ID)
+		bindings[stored.InstanceID] = append(bindings[stored.InstanceID], stored.Entry)
 	}
 	return bindings, nil
 }
 
-// remove removes something, or forgets it, or with --dry-run tells what would become of it; success names what remove does.
-func (s *selection) remove(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored, success string, remove func() result) result {
-	if !s.forget && !s.dryRun {
+// removal holds the flags of a command that removes bindings or service instances.
+type removal struct {
+	selection
+	// dryRun reports what would be removed and changes nothing.
+	dryRun bool
+	// forget deletes the state of an item and leaves its resources in place.
+	forget bool
+	// secretsFile is the file of --secrets. Without --gone, it and platform.directorFile supply the data about running
+	// instances from which the inputs of a deletion are evaluated again; "" means that there are no secrets.
+	secretsFile string
+}
+
+// addFlags adds the flags of the selection, and those that say how items are removed, to a command, and sets the
+// command's Args to checkArgs. It does not add --gone, which only instances have.
+func (r *removal) addFlags(command *cobra.Command) {
+	r.flags(command)
+	command.Args = r.checkArgs
+	r.platform.addFlags(command)
+	command.Flags().StringVar(&r.platform.askedAtFlag, "asked-at", "",
+		"when the list of --existing was made, such as 2026-11-05T10:00:00Z (default: when the file was modified)")
+	command.Flags().BoolVar(&r.forget, "forget", false, "delete the state and leave the resources in place")
+	command.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
+}
+
+// checkArgs is the check of a command's arguments. It returns the errors of selection.checkArgs, and an error if
+// --director or --secrets contradicts another flag or lacks one that it requires.
+func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
+	switch {
+	case r.secretsFile != "" && (r.platform.directorFile == "" || r.platform.gone):
+		return errors.New("--secrets requires --director and excludes --gone")
+	case r.platform.directorFile != "" && r.forget && !r.platform.gone:
+		return errors.New("--director and --forget exclude each other")
+	}
+	return r.selection.checkArgs(command, ids)
+}
+
+// selectItems returns the items to remove; see selection.selectItems for the errors. With --dry-run it sets the time of
+// --wait to 0, so that the Director is asked only once.
+func (r *removal) selectItems(
+	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
+) ([]lifecycle.Stored, error) {
+	if r.dryRun {
+		r.platform.wait = 0
+	}
+	return r.selection.selectItems(ctx, streams, operator, ids)
+}
+
+// remove removes an item as the flags require, and returns the result, whose Kind and ID are not set. Without --forget
+// and --dry-run, it calls the function remove and returns its result. With --forget it deletes only the state of the
+// item, if its condition is one of those of --condition, and the result contains the addresses of the resources that
+// are left. With --dry-run it changes nothing, and the result is "chosen". An item that was named by its id is looked
+// up for a dry run, so that the result is "absent" if it does not exist, and "failed" if the state backend does not
+// answer. success is the result of the function remove if it succeeds.
+func (r *removal) remove(
+	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, success string, remove func() result,
+) result {
+	if !r.forget && !r.dryRun {
 		return remove()
 	}
-	if s.forget {
-		success = forgotten
+	if r.forget {
+		success = resultForgotten
 	}
-	if !s.dryRun {
-		dropped, err := operator.Forget(ctx, stored.Kind, stored.ID, s.only()...)
-		done := outcome(err, forgotten)
+	if !r.dryRun {
+		dropped, err := operator.Forget(ctx, stored.Kind, stored.ID, r.filter.allowedConditions()...)
+		done := resultOf(err, resultForgotten)
 		if err == nil {
 			done.Left = dropped.Resources
 		}
 		return done
 	}
-	if stored.Condition == "" { // its id was given, so that it was not read
-		if _, err := operator.Read(ctx, stored.Kind, stored.ID); err != nil {
-			return outcome(err, success)
+	if stored.Condition == "" { // selectItems does not read an item that is named by its id
+		if _, err := operator.Lookup(ctx, stored.Kind, stored.ID); err != nil {
+			return resultOf(err, success)
 		}
 	}
-	return result{Result: chosen, would: success}
-}
-
-// newUnlock is `bindings unlock ID` and `instance unlock ID`.
-func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	var lock string
-	command := &cobra.Command{
-		Use:   "unlock ID",
-		Short: "Release the lock that a dead run left on the state of " + withArticle(kind),
-		Long: fmt.Sprintf(`Release the lock of the state of %s, which a run that died may have left behind. The adapter does so by itself once
-the lock is older than twice the budget; until then this does. The run that holds the lock must be dead, else two change the state
-at once: look for an OpenTofu process on the host that the error about the lock names.
-
-With --lock only the lock of this id is released. That nothing is locked is fine. Locks of the backends pg and consul end with the
-connection of the run that holds them.`, withArticle(kind)) + exits("0 it is not locked", "1 it could not be unlocked"),
-		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parentOf(kind)),
-		PreRunE: func(command *cobra.Command, _ []string) error {
-			if command.Flags().Changed("lock") && lock == "" {
-				return usageError{errors.New("--lock must be the id of a lock")}
-			}
-			return nil
-		},
-	}
-	command.Flags().StringVar(&lock, "lock", "", "release only the lock of this id")
-	run := batch{streams: streams, choose: (&selection{kind: kind}).items}
-	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		err := operator.Unlock(ctx, kind, stored.ID, lock)
-		if err == nil {
-			// Only now: a run that died early leaves a lock where nothing is stored yet.
-			if _, missing := operator.Read(ctx, kind, stored.ID); errors.Is(missing, lifecycle.ErrNotStored) {
-				err = missing
-			}
-		}
-		return outcome(err, unlocked)
-	}
-	return run.attach(command)
+	return result{Result: resultChosen, wouldBe: success}
 }

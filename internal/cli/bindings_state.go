@@ -5,121 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/adapter"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/opentofu"
+	"service-adapter/internal/ctxio"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/operate/states"
+	"service-adapter/internal/outfile"
 )
 
-// newExport is `bindings export FILE`.
-func newExport(streams Streams) *cobra.Command {
-	command := &cobra.Command{
-		Use:   "export FILE",
-		Short: "Write a backup of all bindings and instances",
-		Long: `Write a backup of all bindings and instances, which "bindings import" puts back: into the same state backend after a loss, or into
-another one. The states in it are encrypted with state.encryption.key; without a key they are not, and hold the credentials. The file is
-readable for nobody else, and appears when it is complete. Runs that are under way are not waited for.` +
-			exits("0 written", "1 written but for what is unreadable"),
-		Example: "  service-adapter bindings export operator.backup",
-	}
-	return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
-		var count int
-		var missing []lifecycle.Stored
-		progress := newProgress(streams, "reading states")
-		err := writeFile(args[0], 0o600, func(to io.Writer) (err error) {
-			count, missing, err = lifecycle.Export(ctx, operator.Manager, to, progress.report)
-			return err
-		})
-		progress.end()
-		if err != nil {
-			return err
-		}
-		if !operator.Encrypts() {
-			say(streams, "the states in the file are not encrypted, because state.encryption is not set")
-		}
-		for i := range missing {
-			say(streams, unreadable(&missing[i].Entry))
-		}
-		say(streams, fmt.Sprintf("%d written, %d unreadable", count, len(missing)))
-		return findings(len(missing) > 0)
-	})
-}
-
-// newImport is `bindings import FILE`.
-func newImport(streams Streams) *cobra.Command {
-	var dryRun bool
-	run := batch{streams: streams, doing: "importing", options: adapter.OperatorOptions{NewState: true}, brief: true}
-	command := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Put back what a backup has of bindings and instances",
-		Long: `Put back what "bindings export" wrote, into the state backend of the configuration. What is stored there is never changed: where the file
-has the same nothing is done, and where it has another state that is an error. So it can be interrupted and called again. A file that is
-not whole, or that the keys of state.encryption cannot read, is refused before anything is stored. Resources are not touched.` +
-			exits("0 all of it is stored", "1 something could not be stored", "3 nothing was stored"),
-		Example: "  service-adapter bindings import operator.backup --dry-run",
-	}
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be stored")
-	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also import states that are not encrypted, and encrypt them")
-	jsonFlag(command, &run.asJSON)
-	return withOperator(command, streams, &run.options, func(ctx context.Context, operator *adapter.Operator, args []string) error {
-		file, err := os.Open(args[0])
-		if err != nil {
-			return fmt.Errorf("reading the backup: %w", err)
-		}
-		defer file.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-		info, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		backup, err := lifecycle.ReadBackup(operator.Engine, file, info.Size())
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-		names, err := operator.Workspaces(ctx, "")
-		if err != nil {
-			return err
-		}
-		run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-			_, exists := slices.BinarySearch(names, stored.Workspace)
-			changed, err := backup.Import(ctx, operator.Manager, stored.Workspace, exists, dryRun)
-			switch {
-			case err == nil && !changed:
-				return result{Result: current}
-			case err == nil && dryRun:
-				return result{Result: chosen, would: imported}
-			default:
-				return outcome(err, imported)
-			}
-		}
-		return run.run(ctx, operator, backup.Entries)
-	})
-}
-
-// newRecover is `bindings recover`.
+// newRecover returns the command `bindings recover`, which stores the states that are kept in a cache directory.
 func newRecover(streams Streams) *cobra.Command {
-	var options adapter.OperatorOptions
+	var options states.Options
 	command := &cobra.Command{
 		Use:   "recover [--cache-dir DIR]",
 		Short: "Save the states of bindings and instances that could not be saved",
-		Long: `Save the states that could not be saved while the state backend was down. The next command for the same binding does so too, where it
-has the same cache directory; this saves all that are left in one, such as that of the broker's container.` +
-			exits("0 all are saved, or there were none", "1 something could not be saved"),
+		Long: `Save the states that could not be saved while the state backend was unavailable. They are kept in the
+cache directory. The next command for the same binding saves its state if it uses the same cache directory; this command
+saves all states in a cache directory, such as that of the broker's container.` +
+			exitStatus("0 all states were saved, or there was none to save", "1 a state could not be saved"),
 		Example: "  service-adapter bindings recover --cache-dir /var/vcap/data/broker/tmp/service-adapter-1000",
 	}
-	command.Flags().StringVar(&options.CacheDir, "cache-dir", "", "the directory to look in; default: the configuration's cache_dir")
-	return withOperator(command, streams, &options, func(ctx context.Context, operator *adapter.Operator, _ []string) error {
-		names, err := operator.Engine.Unsaved()
+	command.Flags().StringVar(&options.CacheDir, "cache-dir", "",
+		"the cache directory (default: the configuration's cache_dir)")
+	return withOperator(command, streams, &options, func(
+		ctx context.Context, operator *states.Operator, _ []string,
+	) error {
+		names, err := operator.Engine.UnsavedWorkspaces()
 		if err != nil {
 			return err
 		}
-		failed := 0
+		unsaved := 0
 		for _, name := range names {
-			if err := operator.Save(ctx, name); err != nil {
-				failed++
+			if err := operator.SaveUnsaved(ctx, name); err != nil {
+				unsaved++
 				say(streams, fmt.Sprintf("%s: %s", name, err))
 				continue
 			}
@@ -127,80 +47,154 @@ has the same cache directory; this saves all that are left in one, such as that 
 				return err
 			}
 		}
-		say(streams, fmt.Sprintf("%d of %d saved", len(names)-failed, len(names)))
-		return findings(failed > 0)
+		say(streams, fmt.Sprintf("%d of %d saved", len(names)-unsaved, len(names)))
+		return findingsError(unsaved > 0)
 	})
 }
 
-const stateHelp = `Mend the OpenTofu state of %s by hand, where nothing else helps: docs/operations.md says which command mends what. A run that is under
-way is waited for. Of a state that is changed a copy is kept, which "state push --force" puts back.`
+// stateHelp is the help of the command groups `state`. Its parameter is "a binding" or "an instance".
+const stateHelp = `Repair the OpenTofu state of %s by hand. This is the last resort: docs/operations/repair-a-state.md
+says which command repairs which fault. All commands but "state pull" wait for a run that is in progress. Before a
+state is changed, a copy is kept, which "state push --force" restores.`
 
-// newState is `bindings state` and `instance state`.
+// newState returns the command group `bindings state` or `instance state`, with which operators repair a state by hand.
 func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	// surgery is a command whose work tells which file keeps a copy of what it changed, "" for none.
-	surgery := func(use, short, example string, work func(context.Context, *adapter.Operator, []string) (string, error)) *cobra.Command {
-		command := &cobra.Command{
-			Use: use, Short: short, Long: short + "." + exits("0 done"),
-			Example: fmt.Sprintf("  service-adapter %s state %s", parentOf(kind), example),
-		}
-		completeStored(streams, command, kind)
-		return withOperator(command, streams, &adapter.OperatorOptions{}, func(ctx context.Context, operator *adapter.Operator, args []string) error {
-			kept, err := work(ctx, operator, args)
-			if kept != "" {
-				say(streams, fmt.Sprintf("the state before is kept, and put back by: service-adapter %s state push %s --force %s",
-					parentOf(kind), args[0], kept))
-			}
-			return err
-		})
+	return newGroup(
+		&cobra.Command{
+			Use: "state", Short: "Repair the state of " + withArticle(kind) + " by hand",
+			Long: fmt.Sprintf(stateHelp, withArticle(kind)),
+		},
+		newStateExec(streams, kind),
+		newStatePull(streams, kind),
+		newStatePush(streams, kind),
+		newStateSetAside(streams, kind),
+	)
+}
+
+// newStateCommand returns a command of the group `state`, whose first argument is the id of an item. details follow the
+// sentence short in its help. example is a command line without the names of the program and the groups.
+//
+// work returns the path of a copy of the previous state, or "" if it made none. The command writes the path to standard
+// error, with the command that restores the copy, also if work returns an error.
+func newStateCommand(
+	streams Streams, kind lifecycle.Kind, use, short, details, example string,
+	work func(ctx context.Context, operator *states.Operator, args []string) (backupFile string, err error),
+) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short, Long: short + ". " + details + exitStatus("0 the command succeeded"),
+		Example: fmt.Sprintf("  service-adapter %s state %s", parentCommand(kind), example),
 	}
-	exec := surgery("exec ID -- COMMAND…", "Run a command of OpenTofu with its template, inputs, providers and backend", "exec ID -- state list",
-		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
-			return operator.ExecState(ctx, kind, args[0], opentofu.Terminal{In: streams.Stdin, Out: streams.Stdout, Err: streams.Stderr}, args[1:]...)
+	completeStored(streams, command, kind)
+	return withOperator(command, streams, &states.Options{}, func(
+		ctx context.Context, operator *states.Operator, args []string,
+	) error {
+		backupFile, err := work(ctx, operator, args)
+		if backupFile != "" {
+			say(streams, fmt.Sprintf(
+				"the previous state is kept; restore it with: service-adapter %s state push %s --force %s",
+				parentCommand(kind), args[0], backupFile))
+		}
+		return err
+	})
+}
+
+// newStateExec returns the command `state exec`, which runs a command of OpenTofu in the workspace of an item.
+func newStateExec(streams Streams, kind lifecycle.Kind) *cobra.Command {
+	command := newStateCommand(streams, kind, "exec ID -- COMMAND…",
+		"Run a command of OpenTofu with its template, inputs, providers and backend",
+		`COMMAND is a command of OpenTofu and its
+arguments, such as "state list" or "state rm ADDRESS". It reads from and writes to this terminal, and may show secrets.
+If it changes the state, a copy of the previous state is kept, and standard error names the file. The exit status is
+not that of OpenTofu.`,
+		"exec ID -- state list",
+		func(ctx context.Context, operator *states.Operator, args []string) (string, error) {
+			terminal := opentofu.Terminal{In: streams.Stdin, Out: streams.Stdout, Err: streams.Stderr}
+			return operator.ExecState(ctx, kind, args[0], terminal, args[1:]...)
 		})
-	exec.Args = beforeDash
+	command.Args = checkIDAndCommand
+	return command
+}
+
+// newStatePull returns the command `state pull`, which writes the state of an item in clear text.
+func newStatePull(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var output string
-	pull := surgery("pull ID --output FILE", "Write the state as JSON in clear text, with all its secrets", "pull ID --output state.json",
-		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
+	command := newStateCommand(streams, kind, "pull ID --output FILE",
+		"Write the state as JSON in clear text, with all its secrets",
+		`The command does not wait for a run that is in
+progress. "state push" stores the file after it was edited. Delete the file when it is no longer needed.`,
+		"pull ID --output state.json",
+		func(ctx context.Context, operator *states.Operator, args []string) (string, error) {
 			return "", pullState(ctx, streams, operator, kind, args[0], output)
 		})
-	pull.Flags().StringVar(&output, "output", "", "write to this file, readable for nobody else; - means standard output")
+	command.Flags().StringVar(&output, "output", "",
+		"write to this file, which only its owner can read; - means standard output")
+	return command
+}
+
+// newStatePush returns the command `state push`, which replaces the state of an item by the content of a file.
+func newStatePush(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var force bool
-	push := surgery("push ID FILE", "Store a state that was pulled and edited, or a copy that was kept", "push ID state.json",
-		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
-			file, err := os.ReadFile(args[1])
+	command := newStateCommand(streams, kind, "push ID FILE",
+		"Store a state that was pulled and edited, or a copy that was kept",
+		`FILE must contain a state of the same ID.
+Increase "serial" in it after editing; a copy, whose serial is lower, needs --force. A copy of the previous state is
+kept, and standard error names the file. Resources are not changed.`,
+		"push ID state.json",
+		func(ctx context.Context, operator *states.Operator, args []string) (string, error) {
+			file, err := ctxio.ReadFile(ctx, args[1])
 			if err != nil {
 				return "", fmt.Errorf("reading the state: %w", err)
 			}
 			return operator.PushState(ctx, kind, args[0], file, force)
 		})
-	push.Flags().BoolVar(&force, "force", false, "also one of another lineage or a lower serial, such as a copy")
-	aside := surgery("set-aside ID", "Keep a state that nobody can read under another name, out of the way", "set-aside ID",
-		func(ctx context.Context, operator *adapter.Operator, args []string) (string, error) {
+	command.Flags().BoolVar(&force, "force", false,
+		"also store a state with another lineage or a lower serial, such as a copy")
+	return command
+}
+
+// newStateSetAside returns the command `state set-aside`, which renames the workspace of a binding or an instance,
+// depending on kind, whose state cannot be read.
+func newStateSetAside(streams Streams, kind lifecycle.Kind) *cobra.Command {
+	return newStateCommand(streams, kind, "set-aside ID",
+		"Rename a state that cannot be read, so that it is kept but no longer used",
+		`Standard error names the workspace that
+contains it afterwards. The id can then be used again. Its resources still exist, and no other state records them. A
+state that can be read is an error.`,
+		"set-aside ID",
+		func(ctx context.Context, operator *states.Operator, args []string) (string, error) {
 			name, err := operator.SetAside(ctx, kind, args[0])
 			if err == nil {
-				say(streams, fmt.Sprintf("what it made exists, and nothing is stored of %s %s any more; its state is workspace %s", kind, args[0], name))
+				say(streams, fmt.Sprintf(
+					"the state of %s %s is now workspace %s; "+
+						"its resources still exist, and no other state records them",
+					kind, args[0], name))
 			}
 			return "", err
 		})
-	return group(&cobra.Command{
-		Use: "state", Short: "Mend the state of " + withArticle(kind) + " by hand", Long: fmt.Sprintf(stateHelp, withArticle(kind)),
-	}, exec, pull, push, aside)
 }
 
-// beforeDash asks for one id, and a command after --.
-func beforeDash(command *cobra.Command, args []string) error {
+// checkIDAndCommand is a check of arguments that requires one id, "--", and at least one word of a command.
+func checkIDAndCommand(command *cobra.Command, args []string) error {
 	if command.ArgsLenAtDash() != 1 || len(args) == 1 {
-		return errors.New("one ID must be given, and after -- a command of OpenTofu")
+		return errors.New("one ID is required, followed by -- and a command of OpenTofu")
 	}
 	return nil
 }
 
-// pullState writes a state to a file, or with "-" to the standard output.
-func pullState(ctx context.Context, streams Streams, operator *adapter.Operator, kind lifecycle.Kind, id, output string) error {
+// pullState writes the state of a binding or service instance as JSON in clear text, with its secrets, to the file
+// output, which only its owner can read, or to standard output if output is "-". It replaces an existing file. The
+// audit log gets an entry, because the secrets of the state are read. It returns a usage error if output is "", an
+// error that wraps lifecycle.ErrNotStored if there is no such item, and another error if the state cannot be read or
+// the file cannot be written.
+func pullState(
+	ctx context.Context, streams Streams, operator *states.Operator, kind lifecycle.Kind, id, output string,
+) error {
 	if output == "" {
-		return usageError{errors.New("--output FILE is missing; the state holds secrets, - means standard output")}
+		return usageError{errors.New("--output FILE is missing; the state contains secrets; - means standard output")}
 	}
-	stored, err := operator.Read(ctx, kind, id)
+	stored, err := audited(operator, kind, id, func(ctx context.Context) (*lifecycle.Stored, error) {
+		return operator.Lookup(ctx, kind, id)
+	})(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -214,5 +208,5 @@ func pullState(ctx context.Context, streams Streams, operator *adapter.Operator,
 	if output == "-" {
 		return write(streams.Stdout)
 	}
-	return writeFile(output, 0o600, write)
+	return outfile.Write(ctx, output, 0o600, write)
 }

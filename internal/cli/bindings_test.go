@@ -13,8 +13,9 @@ import (
 	"service-adapter/internal/cli"
 )
 
-// storedBindings is a state directory with states that cannot be read, and the environment of an adapter that uses it. To read
-// them needs no OpenTofu.
+// storedBindings creates a pak and a state directory with count bindings whose states cannot be read, and returns the
+// environment of an adapter that uses them. Unreadable states are listed without running OpenTofu, which the pak does
+// not have.
 func storedBindings(t *testing.T, count int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +48,8 @@ image_url: https://example.com/x.png
 documentation_url: https://example.com
 support_url: https://example.com
 plans: [{name: small, id: 00000000-0000-4000-8000-000000000011, description: Small, display_name: Small}]
-provision: {bosh: {manifest: {stemcells: [{alias: default}], instance_groups: [{name: server, jobs: [{name: server}]}]}}}
+provision:
+  bosh: {manifest: {stemcells: [{alias: default}], instance_groups: [{name: server, jobs: [{name: server}]}]}}
 `)
 	return map[string]string{
 		"SERVICE_ADAPTER_PAKS":      "[" + filepath.Join(dir, "pak") + "]",
@@ -56,7 +58,8 @@ provision: {bosh: {manifest: {stemcells: [{alias: default}], instance_groups: [{
 	}
 }
 
-// listBindings runs `bindings list`.
+// listBindings runs `bindings list`, which must exit with 1 because states are unreadable, and returns its output.
+// terminal sets whether standard error is a terminal.
 func listBindings(t *testing.T, environment map[string]string, terminal bool) (stdout, stderr string) {
 	t.Helper()
 	var out, errors bytes.Buffer
@@ -72,31 +75,35 @@ func listBindings(t *testing.T, environment map[string]string, terminal bool) (s
 	return out.String(), errors.String()
 }
 
-// TestProgress: a terminal sees how far the list has got, in place; a log only sees it where there is much to read.
+// TestProgress: progress is shown in one line of a terminal, which is erased at the end. Elsewhere lines are written,
+// but only for long lists.
 func TestProgress(t *testing.T) {
 	const reading = "reading states: "
 	many := storedBindings(t, 1200)
 	_, stderr := listBindings(t, many, false)
-	if got := strings.Count(stderr, reading); got != 2 || !strings.HasPrefix(stderr, reading+"500 of 1200\n"+reading+"1000 of 1200\n") {
+	want := reading + "500 of 1200\n" + reading + "1000 of 1200\n"
+	if got := strings.Count(stderr, reading); got != 2 || !strings.HasPrefix(stderr, want) {
 		t.Errorf("%d lines of progress:\n%s", got, stderr)
 	}
 	_, stderr = listBindings(t, many, true)
-	if before, after, found := strings.Cut(stderr, "\r"+reading+"1200 of 1200\r\x1b[K"); !found || strings.Contains(before, "\n") || strings.Contains(after, reading) {
+	before, after, ok := strings.Cut(stderr, "\r"+reading+"1200 of 1200\r\x1b[K")
+	if !ok || strings.Contains(before, "\n") || strings.Contains(after, reading) {
 		t.Errorf("progress on a terminal: %q", stderr)
 	}
 	_, stderr = listBindings(t, storedBindings(t, 7), false)
 	if strings.Contains(stderr, reading) {
-		t.Errorf("progress of a few: %s", stderr)
+		t.Errorf("progress of a short list: %s", stderr)
 	}
 }
 
-// TestUnreadable: the reasons of the first are told, the others are counted.
+// TestUnreadable: the reasons why states are unreadable are reported for the first few, and the others are counted.
 func TestUnreadable(t *testing.T) {
 	stdout, stderr := listBindings(t, storedBindings(t, 7), false)
 	if got := strings.Count(stdout, "unreadable\n"); got != 7 {
 		t.Errorf("%d unreadable in the list:\n%s", got, stdout)
 	}
-	if strings.Count(stderr, "is unreadable: ") != 5 || !strings.HasSuffix(stderr, "and 2 more are unreadable\n7 bindings\n") {
+	reasons, summary := strings.Count(stderr, "is unreadable: "), "and 2 more are unreadable\n7 bindings\n"
+	if reasons != 5 || !strings.HasSuffix(stderr, summary) {
 		t.Error(stderr)
 	}
 }

@@ -4,186 +4,208 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"service-adapter/adapter"
-	"service-adapter/internal/lifecycle"
-	"service-adapter/internal/tfjson"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/operate/states"
 )
 
-// newUpgrade is `bindings upgrade` and `instance upgrade`.
+// newUpgrade returns the command `bindings upgrade` or `instance upgrade`, which upgrades states to a newer OpenTofu.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	chosen := &selection{kind: kind}
+	upgraded := &upgrade{selection: selection{kind: kind}}
 	command := &cobra.Command{
 		Use:   "upgrade ID… | --all",
 		Short: fmt.Sprintf("Upgrade %s to the OpenTofu of the installed pak", plural(kind)),
-		Long: fmt.Sprintf(`Upgrade the states of %s to the OpenTofu of the installed pak that made them: the template that they were made with is
-applied with each version of the pak's terraform_upgrade_path above that of the state. It goes on after failures, and what is up to date
-is left alone, so it can be called again.`, plural(kind)) + exits("0 all are up to date", "1 something could not be upgraded"),
-		Example: fmt.Sprintf("  service-adapter %s upgrade --all", parentOf(kind)),
+		Long: fmt.Sprintf(`Upgrade the states of %s to the OpenTofu of the installed pak that created them. Each state's
+own template is applied with every version of the pak's terraform_upgrade_path that is newer than that of the state. The
+command continues after failures and leaves states alone that are up to date, so it can be repeated. States that a newer
+pak than the installed one applied are left alone and reported.
+
+With --limit N, at most N states are upgraded, and the summary has the number of those that remain. States whose last
+upgrade failed come last, so that repeated runs reach all others first. --dry-run only reports what would be upgraded
+and does not run OpenTofu.`, plural(kind)) +
+			exitStatus("0 the states are up to date, newer than the installed pak, or remain because of --limit",
+				"1 a state could not be upgraded, or with --dry-run cannot be"),
+		Example: fmt.Sprintf("  service-adapter %[1]s upgrade --all --dry-run\n"+
+			"  service-adapter %[1]s upgrade --all --limit 10", parentCommand(kind)),
 	}
-	chosen.flags(command)
-	run := batch{streams: streams, choose: chosen.items, doing: "upgrading", work: upgrade}
+	upgraded.flags(command)
+	checkSelection := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if command.Flags().Changed("limit") && upgraded.limit < 1 {
+			return fmt.Errorf("--limit is %d; it must be 1 or more", upgraded.limit)
+		}
+		return checkSelection(command, args)
+	}
+	command.Flags().IntVar(&upgraded.limit, "limit", 0, "upgrade at most `N` of them")
+	command.Flags().BoolVar(&upgraded.dryRun, "dry-run", false, "only report what would be upgraded")
+	run := batch{streams: streams, activity: "upgrading", work: upgraded.work}
+	run.selectItems = func(
+		ctx context.Context, streams Streams, operator *states.Operator, ids []string,
+	) ([]lifecycle.Stored, error) {
+		if upgraded.dryRun {
+			run.activity = "" // the items are reported in order
+		}
+		return upgraded.selectItems(ctx, streams, operator, ids)
+	}
 	return run.attach(command)
 }
 
-func upgrade(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-	if operator.Current(stored) {
-		return result{Result: current, From: stored.Tofu, To: stored.Tofu}
+// upgrade is the work of the command that newUpgrade returns.
+type upgrade struct {
+	selection
+	// limit is the largest number of items to upgrade, 0 for all.
+	limit int
+	// dryRun reports what would be upgraded and changes nothing.
+	dryRun bool
+	// remaining are the ids of the items that the limit leaves for a later run. selectItems sets it.
+	remaining map[string]bool
+}
+
+// selectItems returns the items to upgrade; see selection.selectItems. With a limit, the items that are named by their
+// ids are read, the items whose last upgrade failed follow all others, and those beyond the limit are added to
+// u.remaining. An item that needs no upgrade, or cannot be upgraded, does not count.
+func (u *upgrade) selectItems(
+	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
+) ([]lifecycle.Stored, error) {
+	items, err := u.selection.selectItems(ctx, streams, operator, ids)
+	if err != nil || u.limit == 0 {
+		return items, err
+	}
+	for i := range items {
+		items[i] = *read(ctx, operator, &items[i])
+	}
+	failures := func(stored lifecycle.Stored) int {
+		if stored.Failure != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(items, func(a, b lifecycle.Stored) int { return failures(a) - failures(b) })
+	u.remaining = map[string]bool{}
+	upgrades := 0
+	for i := range items {
+		target, err := targetOf(operator, &items[i])
+		if target == "" || err != nil {
+			continue
+		}
+		if upgrades++; upgrades > u.limit {
+			u.remaining[items[i].ID] = true
+		}
+	}
+	return items, nil
+}
+
+// read returns an item with its content. An item that is named by its id has not been read by selection.selectItems. If
+// it cannot be read now, read returns it unchanged: upgrading it reports the error.
+func read(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) *lifecycle.Stored {
+	if stored.Condition == "" {
+		if found, err := operator.Lookup(ctx, stored.Kind, stored.ID); err == nil {
+			return found
+		}
+	}
+	return stored
+}
+
+// targetOf returns the OpenTofu version that an item would have after an upgrade, or "" if it is up to date or newer
+// than the installed pak. It returns an error if the item has not been read or cannot be upgraded.
+func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, error) {
+	switch {
+	case stored.Condition == "":
+		return "", fmt.Errorf("%s %q: %w", stored.Kind, stored.ID, lifecycle.ErrNotStored)
+	case lifecycle.OlderPak(operator.Manager, stored) != nil:
+		return "", nil
+	}
+	return lifecycle.UpgradeTarget(operator.Manager, stored)
+}
+
+// work upgrades a binding or service instance to the OpenTofu of the newest installed pak that has the name of the
+// recorded pak. The result is one of:
+//
+//   - "upgraded": the upgrade succeeded. In a dry run, "chosen" means that the item would be upgraded.
+//   - "current": there is nothing to upgrade, and nothing was changed.
+//   - "remaining": the item is beyond the limit, and nothing was changed.
+//   - "newer": only an older pak than the recorded one is installed, and nothing was changed.
+//   - "failed": the item does not exist or cannot be read, no pak of that name is installed, or the upgrade failed.
+//
+// From and To are the versions of OpenTofu before and after the upgrade. They are not set in a failed result. For
+// "newer", To is the version of the installed pak.
+func (u *upgrade) work(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
+	stored = read(ctx, operator, stored)
+	if pak := lifecycle.OlderPak(operator.Manager, stored); pak != nil {
+		installed, _ := pak.Manifest.DefaultVersion() // "" for a pak without OpenTofu
+		return result{
+			Result: resultNewer, From: stored.Tofu, To: installed,
+			Pak: stored.Pak + " " + stored.PakVersion, InstalledPak: pak.Manifest.Name + " " + pak.Manifest.Version,
+		}
+	}
+	target, err := targetOf(operator, stored)
+	switch {
+	case err == nil && target == "":
+		return result{Result: resultCurrent, From: stored.Tofu, To: stored.Tofu}
+	case u.remaining[stored.ID]:
+		return result{Result: resultRemaining, From: stored.Tofu, To: target}
+	case u.dryRun && err != nil:
+		return resultOf(err, resultUpgraded)
+	case u.dryRun:
+		return result{Result: resultChosen, wouldBe: resultUpgraded, From: stored.Tofu, To: target}
 	}
 	from, to, err := operator.UpgradeStored(ctx, stored.Kind, stored.ID)
 	if err != nil {
-		return outcome(err, upgraded)
+		return resultOf(err, resultUpgraded)
 	}
 	if from == to {
-		return result{Result: current, From: from, To: to}
+		return result{Result: resultCurrent, From: from, To: to}
 	}
-	return result{Result: upgraded, From: from, To: to}
+	return result{Result: resultUpgraded, From: from, To: to}
 }
 
-// newReencrypt is `bindings reencrypt`.
+// newReencrypt returns the command `bindings reencrypt`, which encrypts all states with the current key.
 func newReencrypt(streams Streams) *cobra.Command {
-	run := batch{streams: streams, choose: encryptable, doing: "encrypting", work: reencrypt}
+	run := batch{streams: streams, selectItems: allWorkspaces, activity: "encrypting", work: reencrypt}
 	command := &cobra.Command{
 		Use:   "reencrypt",
 		Short: "Encrypt all states with the current key",
-		Long: `Encrypt the states of all bindings and instances with the current key, state.encryption.key, where they are not: after a new key was
-set and the old one was moved to old_keys. When it ends with 0, the old keys are needed no more. Resources are not touched. It can be
-interrupted and called again, and bindings can be made and deleted meanwhile.
+		Long: `Encrypt the states of all bindings and instances with the current key, state.encryption.key. Run it after
+you set a new key and moved the old one to old_keys. After exit status 0 the old keys are no longer needed. Resources
+are not changed. The command can be interrupted and repeated, and bindings can be created and deleted while it runs.
 
-With --accept-unencrypted states are encrypted that never were, after a first key was set.` +
-			exits("0 all are encrypted with the current key", "1 something could not be encrypted"),
+With --accept-unencrypted it also encrypts states that are not encrypted. Set it after you configured a key for the
+first time.` +
+			exitStatus("0 all states are encrypted with the current key", "1 a state could not be encrypted"),
 		Example: "  service-adapter bindings reencrypt",
 	}
-	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false, "also encrypt states that are not encrypted")
+	command.Flags().BoolVar(&run.options.AcceptUnencrypted, "accept-unencrypted", false,
+		"also encrypt states that are not encrypted")
 	return run.attach(command)
 }
 
-// encryptable are all workspaces, of which none is read.
-func encryptable(ctx context.Context, _ Streams, operator *adapter.Operator, _ []string) ([]lifecycle.Stored, error) {
+// allWorkspaces is an itemSelector that returns an entry for every binding and service instance in the state backend,
+// for `bindings reencrypt`. Their states are not read: only Workspace, Kind and ID are set. allWorkspaces returns an
+// error if the configuration has no key to encrypt with, or if the workspaces cannot be listed.
+func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ []string) ([]lifecycle.Stored, error) {
 	if !operator.Encrypts() {
-		return nil, errors.New("state.encryption is not set: set a key in the configuration, as openssl rand -base64 32 prints one")
+		return nil, errors.New("state.encryption is not set: " +
+			"set a key in the configuration, as openssl rand -base64 32 prints one")
 	}
 	names, err := operator.Workspaces(ctx, "")
 	var items []lifecycle.Stored
 	for _, name := range names {
-		kind, id, _ := lifecycle.Named(name)
-		items = append(items, lifecycle.Stored{Entry: lifecycle.Entry{Workspace: name, Kind: kind, ID: id}})
+		kind, id, _ := lifecycle.ParseWorkspace(name)
+		entry := lifecycle.Entry{Identity: lifecycle.Identity{Workspace: name, Kind: kind, ID: id}}
+		items = append(items, lifecycle.Stored{Entry: entry})
 	}
 	return items, err
 }
 
-func reencrypt(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
+// reencrypt encrypts the state of a workspace with the current key. The result is "encrypted", "current" if the state
+// was already encrypted with that key, or "failed".
+func reencrypt(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 	changed, err := operator.Reencrypt(ctx, stored.Workspace)
 	if err == nil && !changed {
-		return result{Result: current}
+		return result{Result: resultCurrent}
 	}
-	return outcome(err, encrypted)
-}
-
-// driftsAtOnce is how many runs of OpenTofu make sense beside a broker at work: each takes a processor and its providers' memory.
-const driftsAtOnce = 4
-
-// newDrift is `bindings drift` and `instance drift`.
-func newDrift(streams Streams, kind lifecycle.Kind) *cobra.Command {
-	chosen := &selection{kind: kind}
-	command := &cobra.Command{
-		Use:   "drift ID… | --all",
-		Short: fmt.Sprintf("Tell what was changed behind OpenTofu's back, of %s", plural(kind)),
-		Long: fmt.Sprintf(`Tell what somebody changed or deleted behind OpenTofu's back: of %s, each resource is read by its provider, with the
-template and the inputs that it was made with, and compared with the state. Nothing is changed, neither outside nor in the state, and no
-value is shown, only the names of resources, attributes and outputs.
-
-Each takes one run of OpenTofu with its providers, under the lock of its state, and %d run at once. One that is not complete is only told
-of.`, plural(kind), driftsAtOnce) + exits("0 no drift", "1 there is some", "3 something could not be compared, or anything else"),
-		Example: fmt.Sprintf("  service-adapter %s drift --all --service redis", parentOf(kind)),
-	}
-	chosen.flags(command)
-	run := batch{streams: streams, choose: chosen.items, doing: "comparing", atOnce: driftsAtOnce}
-	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		changes, condition, err := operator.Drift(ctx, stored.Kind, stored.ID)
-		if err == nil && condition != lifecycle.Complete {
-			return result{Result: string(condition)}
-		}
-		return different(changes, err, drifted)
-	}
-	return run.attach(command)
-}
-
-// different is the result of work that found changes; success names it when there are some.
-func different(changes []tfjson.Change, err error, success string) result {
-	done := outcome(err, success)
-	if done.Changes = changes; err == nil && len(changes) == 0 {
-		done.Result = current
-	}
-	return done
-}
-
-// newApply is `instance apply`.
-func newApply(streams Streams) *cobra.Command {
-	ids := &selection{kind: lifecycle.Instance}
-	var file string
-	var intent *adapter.Intent
-	command := &cobra.Command{
-		Use:   "apply ID… | --all | --intent FILE",
-		Short: "Apply the provision template of instances",
-		Long: `Apply the provision template of instances once more, with the template and the inputs that they were made with: what was changed behind
-OpenTofu's back is as it was, and an interrupted creation, change or destruction is taken back to what was last asked for.
-With --dry-run OpenTofu only plans that: it tells what would become of which resource, and nothing is changed.
-
---intent FILE makes the instance that the file of the job apply-instance describes as it shall be. It may take as long as errand_limit
-says. What fails is kept, so that a repeat goes on, and the reason is stored with the instance.` +
-			exits("0 applied", "1 something could not be applied"),
-		Example: "  service-adapter instance apply 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b",
-	}
-	ids.flags(command)
-	command.Args = func(command *cobra.Command, args []string) error {
-		switch {
-		case file == "":
-			return ids.check(command, args)
-		case ids.all || ids.dryRun:
-			return errors.New("--intent excludes --all and --dry-run")
-		}
-		return exactly()(command, args)
-	}
-	command.Flags().StringVar(&file, "intent", "", "make the instance that this file of the job apply-instance describes")
-	command.Flags().BoolVar(&ids.dryRun, "dry-run", false, "only tell what would be done")
-	run := batch{streams: streams}
-	run.choose = func(ctx context.Context, streams Streams, operator *adapter.Operator, args []string) (_ []lifecycle.Stored, err error) {
-		if file == "" {
-			return ids.items(ctx, streams, operator, args)
-		}
-		intent, err = readIntent(operator, file)
-		if err != nil {
-			return nil, err
-		}
-		return []lifecycle.Stored{{Entry: lifecycle.Entry{Kind: lifecycle.Instance, ID: intent.InstanceID}}}, nil
-	}
-	run.work = func(ctx context.Context, operator *adapter.Operator, stored *lifecycle.Stored) result {
-		if intent != nil {
-			return outcome(operator.ApplyIntent(ctx, intent), applied)
-		}
-		changes, err := operator.ApplyStored(ctx, stored.Kind, stored.ID, ids.dryRun)
-		if !ids.dryRun {
-			return outcome(err, applied)
-		}
-		done := different(changes, err, chosen)
-		done.would = applied
-		return done
-	}
-	return run.attach(command)
-}
-
-// readIntent reads the file of the job apply-instance. What is local is gone with the errand's VM.
-func readIntent(operator *adapter.Operator, file string) (*adapter.Intent, error) {
-	if operator.IsLocal() {
-		return nil, errors.New("the state backend is local, whose states are gone with the errand's VM: set state.type, such as pg")
-	}
-	text, err := os.ReadFile(file) //nolint:gosec // the job names the file
-	if err != nil {
-		return nil, fmt.Errorf("reading the intent: %w", err)
-	}
-	return adapter.ReadIntent(text)
+	return resultOf(err, resultEncrypted)
 }

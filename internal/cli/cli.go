@@ -1,12 +1,28 @@
-// Package cli holds the commands for authors and operators: `service-adapter pak …` and its neighbours. It is the only
-// importer of cobra; the commands of the service adapter protocol do not come here.
+// Package cli implements the commands for pak authors and for operators, such as `service-adapter pak validate` and
+// `service-adapter bindings list`. Package adapter implements the commands that the on-demand broker calls.
 //
-// Exit codes: 0 clean, 1 findings (something in the pak or the request is wrong and was reported), 2 wrong usage, 3 anything
-// else. Standard output carries the product that was asked for; progress, summaries and errors go to standard error.
+// # Exit codes
+//
+//   - 0: success.
+//   - 1: findings, which means that the command reported an error in a pak, a request, a binding or a service instance.
+//   - 2: wrong usage, which means that the command line is invalid.
+//   - 3: any other error.
+//
+// # Streams
+//
+// Standard output contains only the product of a command, such as a list or a JSON document. Progress, summaries and
+// errors are written to standard error.
+//
+// # Structure
+//
+// Each command has a file, or a pair of related commands has one. A function whose name begins with new returns a cobra
+// command; newGroup turns a command into one that contains others. Commands that use the state backend run with an
+// states.Operator (see withOperator). Commands that work on several bindings or service instances, which are called
+// items, are a batch: it runs the work and reports one result for each item. A selection holds the flags that choose
+// the items.
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +30,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"service-adapter/adapter"
-	"service-adapter/brokerpak"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/fault"
 )
@@ -30,66 +44,76 @@ const (
 	exitInternal
 )
 
-// Streams are the outside of the commands.
+// Streams holds the standard streams and the environment of a command, and facts about the program.
 type Streams struct {
-	// Invocation is what the adapter gets of them.
+	// Invocation holds the standard streams and the environment, which are passed on to package adapter.
 	adapter.Invocation
-	// Terminal tells whether Stdout is one, so that colours help; ErrTerminal whether Stderr is, so that progress can be shown in place.
+	// Terminal reports whether Stdout is a terminal, so that output may be coloured. ErrTerminal reports the same of
+	// Stderr, so that progress is shown by overwriting one line.
 	Terminal, ErrTerminal bool
-	// Release is the version that the build set, "" for a development build, and Commit that of the sources, "" when it is not known.
+	// Release is the program's version, "" for a development build. Commit is the commit of its sources, "" if unknown.
 	Release, Commit string
 }
 
-// errFindings ends a command that has reported its findings already.
+// errFindings makes a command exit with exitFindings. The command has already reported its findings, so finish prints
+// no message for this error.
 var errFindings = errors.New("findings were reported")
 
-// findings ends a command that has reported all there is to say.
-func findings(found bool) error {
-	if found {
+// findingsError returns errFindings if a command reported findings, else nil.
+func findingsError(reported bool) error {
+	if reported {
 		return errFindings
 	}
 	return nil
 }
 
-// usageError is a wrong command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// Has tells whether the first argument of a command line is for Run, as what is nearly one of its commands is. Anything else is for
-// the protocol, whose answer to what it does not know is fixed.
-func Has(argument string) bool {
-	commands := []string{"bindings", "completion", "help", "--help", "instance", "metrics", "pak", "pending-changes", "prepare", "replay", "version", "--version"}
-	unnamed := []string{"-h", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
-	return slices.Contains(commands, argument) || slices.Contains(unnamed, argument) || diag.Suggest(argument, commands) != ""
+// Handles reports whether Run handles a command line with this first argument. That is so for the name of a command of
+// this package, for the requests of completion scripts, and for a likely misspelling of a command, which Run reports.
+// Package adapter handles all other command lines, because the protocol of the on-demand broker prescribes the error
+// for an unknown command.
+func Handles(argument string) bool {
+	commands := []string{
+		"bindings", "certificates", "completion", "help", "--help", "instance", "metrics", "pak", "pending-changes",
+		"prepare", "replay", "status", "version", "--version",
+	}
+	withoutSuggestion := []string{"-h", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+	return slices.Contains(commands, argument) || slices.Contains(withoutSuggestion, argument) ||
+		diag.Suggest(argument, commands) != ""
 }
 
-// Run executes a command line without the program's name and returns the exit code.
+// Run executes a command and returns its exit code (see the package comment). args are the arguments without the
+// program's name, and are not changed. Run writes errors to standard error. Canceling ctx interrupts the command.
+// Without args, Run prints the help and returns 0.
 func Run(ctx context.Context, streams Streams, args []string) int {
 	if len(args) > 0 && args[0] == "--version" {
-		args[0] = "version"
+		args = append([]string{"version"}, args[1:]...)
 	}
-	root := newRoot(streams) //nolint:contextcheck // the commands get it from ExecuteContextC
+	root := newRoot(streams) //nolint:contextcheck // the commands receive the context from ExecuteContextC
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	return finish(streams, command, err)
 }
 
-const rootHelp = `A service adapter for the on-demand broker, made from a brokerpak. These are the commands for authors of paks and for operators.
+const rootHelp = `A service adapter for the on-demand broker that is generated from a brokerpak. These commands are for
+pak authors and for operators.
 
-The broker itself calls %s; they read its
-request from standard input.`
+The broker itself calls %s; they
+read the broker's request from standard input. "service-adapter create-binding --help" and the help of the other four
+have an example of a request.`
 
+// newRoot returns the command service-adapter, which contains all commands of this package. They read from and write to
+// the streams.
 func newRoot(streams Streams) *cobra.Command {
-	root := group(
+	root := newGroup(
 		&cobra.Command{
 			Use:           "service-adapter",
-			Short:         "A service adapter for the on-demand broker, made from a brokerpak",
+			Short:         "A service adapter for the on-demand broker that is generated from a brokerpak",
 			Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
 			SilenceErrors: true,
 			SilenceUsage:  true,
 		},
 		newBindings(streams),
+		newCertificates(streams),
 		newCompletion(streams),
 		newInstance(streams),
 		newMetrics(streams),
@@ -97,133 +121,21 @@ func newRoot(streams Streams) *cobra.Command {
 		newPending(streams),
 		newPrepare(streams),
 		newReplay(streams),
+		newStatus(streams),
 		newVersion(streams),
 	)
 	root.SetIn(streams.Stdin)
 	root.SetOut(streams.Stdout)
 	root.SetErr(streams.Stderr)
 	root.SetFlagErrorFunc(flagError)
-	checkArguments(root)
+	setArgumentChecks(root)
 	return root
 }
 
-func newPak(streams Streams) *cobra.Command {
-	pak := group(
-		&cobra.Command{Use: "pak", Short: "Create, check, build and test brokerpaks"},
-		newBuild(streams),
-		newCatalog(streams),
-		newDiff(streams),
-		newDocs(streams),
-		newEvaluate(streams),
-		newInfo(streams),
-		newInit(streams),
-		newSchema(streams),
-		newTest(streams),
-		newUnpack(streams),
-		newValidate(streams),
-	)
-	completePaks(streams, pak.Commands())
-	return pak
-}
-
-// exits is the end of a help text: what a command means by exit statuses, one a line. What all of them mean by 2 and 3 is added.
-func exits(meanings ...string) string {
-	for _, always := range []string{"2 wrong usage", "3 anything else"} {
-		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == always[0] }) {
-			meanings = append(meanings, always)
-		}
-	}
-	slices.Sort(meanings)
-	return "\n\nEXIT STATUS\n  " + strings.Join(meanings, "\n  ")
-}
-
-// group makes a command that has others and does nothing itself.
-func group(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	parent.Args = subcommand
-	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
-	parent.AddCommand(commands...)
-	var examples []string
-	for _, command := range commands {
-		examples = append(examples, command.Example[strings.LastIndex(command.Example, "\n")+1:])
-	}
-	parent.Example = strings.Join(examples, "\n")
-	parent.Long = cmp.Or(parent.Long, parent.Short) + exits("0 this was printed; the help of each command says what it ends with")
-	return parent
-}
-
-// checkArguments makes what a command says of its arguments a usage error. Without a check of its own it takes those that its usage names.
-func checkArguments(command *cobra.Command) {
-	check := command.Args
-	if check == nil {
-		operands := strings.Fields(command.Use)[1:]
-		if end := slices.IndexFunc(operands, func(word string) bool { return strings.ToUpper(word) != word || word[0] < 'A' }); end >= 0 {
-			operands = operands[:end]
-		}
-		check = exactly(operands...)
-	}
-	command.Args = func(command *cobra.Command, args []string) error {
-		if err := check(command, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
-	for _, below := range command.Commands() {
-		checkArguments(below)
-	}
-}
-
-// exactly asks for one argument for each name.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))
-		case len(args) > len(names):
-			return fmt.Errorf("unexpected argument %q", args[len(names)])
-		default:
-			return nil
-		}
-	}
-}
-
-// oneOf refuses the value of a flag that is none of those there are.
-func oneOf(flag, text string, known []string) error {
-	if slices.Contains(known, text) {
-		return nil
-	}
-	return usageError{fmt.Errorf("unknown --%s %q%s; there are %s", flag, text, diag.Suggest(text, known), diag.Names(known))}
-}
-
-// subcommand refuses what is none of the commands of a group.
-func subcommand(group *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, command := range group.Commands() {
-		if command.IsAvailableCommand() {
-			names = append(names, command.Name())
-		}
-	}
-	hint := string(diag.Suggest(args[0], names))
-	if hint == "" {
-		hint = "; there are " + strings.Join(names, ", ")
-	}
-	return fmt.Errorf("unknown command %q for %q%s", args[0], group.CommandPath(), hint)
-}
-
-// flagError is the error of a wrong flag.
-func flagError(command *cobra.Command, err error) error {
-	var unknown interface{ GetSpecifiedName() string }
-	if errors.As(err, &unknown) {
-		var names []string
-		command.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
-		err = fmt.Errorf("%w%s", err, diag.Suggest("--"+unknown.GetSpecifiedName(), names))
-	}
-	return usageError{err}
-}
-
-// finish reports an error and maps it to an exit code.
+// finish writes the error of a command to standard error and returns the exit code for it. A nil error gives exitClean.
+// finish writes nothing for errFindings. An error in a pak or in a request, which is a diag.Errors or a
+// *fault.UserError, counts as a finding for the commands of the group `pak` only; for all other commands the pak is
+// part of the configuration, and the exit code is exitInternal.
 func finish(streams Streams, command *cobra.Command, err error) int {
 	var usage usageError
 	var user *fault.UserError
@@ -233,7 +145,7 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		return exitClean
 	case errors.Is(err, errFindings):
 		return exitFindings
-	case ofPak(command) && (errors.As(err, &findings) || errors.As(err, &user)):
+	case isPakCommand(command) && (errors.As(err, &findings) || errors.As(err, &user)):
 		say(streams, err.Error())
 		return exitFindings
 	case errors.As(err, &usage):
@@ -243,27 +155,4 @@ func finish(streams Streams, command *cobra.Command, err error) int {
 		say(streams, "service-adapter: "+err.Error())
 		return exitInternal
 	}
-}
-
-// ofPak tells whether a command's subject is a pak, so that what is wrong with it is a finding.
-func ofPak(command *cobra.Command) bool {
-	return command.HasParent() && command.Parent().Name() == "pak"
-}
-
-// withPak opens a pak with the plans that the environment adds to its services (GSB_SERVICE_<NAME>_PLANS), for some work.
-func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) error {
-	pak, err := brokerpak.Open(path)
-	if err != nil {
-		return err
-	}
-	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
-	if err := adapter.AddPlans(pak, streams.Getenv); err != nil {
-		return err
-	}
-	return work(pak)
-}
-
-// onPak is the work of a command whose argument is a pak.
-func onPak(streams Streams, work func(*brokerpak.Pak) error) func(*cobra.Command, []string) error {
-	return func(_ *cobra.Command, args []string) error { return withPak(streams, args[0], work) }
 }

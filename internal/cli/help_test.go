@@ -11,7 +11,7 @@ import (
 	"service-adapter/internal/cli"
 )
 
-// run runs a command line that must end with 0, and returns standard output.
+// run runs a command, which must exit with 0, and returns its standard output. args do not contain the program's name.
 func run(t *testing.T, environment map[string]string, args ...string) string {
 	t.Helper()
 	var out, errors bytes.Buffer
@@ -27,7 +27,8 @@ func run(t *testing.T, environment map[string]string, args ...string) string {
 	return out.String()
 }
 
-// TestHelp: every command says what it ends with, and shows a command line that has all of its own name.
+// TestHelp: the help of every command lists its exit statuses and contains an example with the full name of the
+// command.
 func TestHelp(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^  (\S+) +\S.*$`)
 	seen := 0
@@ -48,7 +49,7 @@ func TestHelp(t *testing.T) {
 			return
 		}
 		for _, match := range row.FindAllStringSubmatch(below, -1) {
-			if match[1] != "help" { // it is cobra's
+			if match[1] != "help" { // cobra adds this command
 				walk(append(slices.Clone(path), match[1])...)
 			}
 		}
@@ -59,7 +60,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestCompletion: ids come from the state backend, services and plans from the configuration and the pak. What cannot be read is silent.
+// TestCompletion: ids are completed from the state backend, and services and plans from the configured paks or the pak
+// in the command line. If any of these cannot be read, there are no completions and no error.
 func TestCompletion(t *testing.T) {
 	environment := storedBindings(t, 2)
 	const none = ":4\n"
@@ -76,6 +78,7 @@ func TestCompletion(t *testing.T) {
 		{"bindings list --instance", none},
 		{"pak evaluate " + pak + " --service", "none\n" + none},
 		{"pak evaluate " + pak + " --plan", "small\n" + none},
+		{"pak manifest " + pak + " --plan small --diff", "small\n" + none},
 		{"pak evaluate --plan", none},
 		{"pak evaluate missing --plan", none},
 	} {

@@ -2,25 +2,23 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
 
-// documentFormat is the version of the JSON documents. Its first number changes when a consumer could misread a newer one.
+// documentFormat is the version of the JSON documents that commands write. Its major number changes when a program that
+// reads older documents could misunderstand newer ones.
 const documentFormat = "1.0"
 
-// say tells something besides the product.
+// say writes a line to standard error. It is for everything that is not the product of a command, such as progress,
+// warnings and summaries. A failed write is ignored.
 func say(streams Streams, text string) {
-	_, _ = fmt.Fprintln(streams.Stderr, text) // there is nowhere else to report it
+	_, _ = fmt.Fprintln(streams.Stderr, text) // an error could only be reported to the same stream
 }
 
-// write writes the product of a command.
+// write writes text, which is the product of a command, and returns the error of a failed write.
 func write(to io.Writer, text string) error {
 	if _, err := io.WriteString(to, text); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
@@ -28,7 +26,8 @@ func write(to io.Writer, text string) error {
 	return nil
 }
 
-// writeJSON writes one document.
+// writeJSON writes an indented JSON document and a line break. It does not escape HTML characters. It returns an error
+// if the document cannot be encoded or written.
 func writeJSON(to io.Writer, document any) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
@@ -39,12 +38,13 @@ func writeJSON(to io.Writer, document any) error {
 	return nil
 }
 
-// jsonFlag adds --json to a command.
+// jsonFlag adds the flag --json to a command and stores its value in asJSON.
 func jsonFlag(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "write JSON")
 }
 
-// writeEither writes the product of a command that has --json.
+// writeEither writes the product of a command that has the flag --json to standard output: the document as JSON if
+// asJSON is set, and otherwise the text, which is written unchanged. It returns the error of encoding or writing.
 func writeEither(streams Streams, asJSON bool, document any, text string) error {
 	if asJSON {
 		return writeJSON(streams.Stdout, document)
@@ -52,71 +52,65 @@ func writeEither(streams Streams, asJSON bool, document any, text string) error 
 	return write(streams.Stdout, text)
 }
 
-// writeFile replaces a file as a whole, so that an interrupted run leaves the old one.
-func writeFile(path string, mode fs.FileMode, write func(to io.Writer) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // gone already after the rename
-	err = errors.Join(write(temporary), temporary.Chmod(mode), temporary.Sync(), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-func counted(count int, thing string) string {
+// counted returns a number with its noun, such as "1 error" or "2 errors". noun is the singular; the plural is formed
+// by adding an s.
+func counted(count int, noun string) string {
 	if count == 1 {
-		return "1 " + thing
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", count, thing)
+	return fmt.Sprintf("%d %ss", count, noun)
 }
 
-// colours tells whether the product may be coloured: see https://no-color.org.
-func colours(streams Streams) bool {
+// useColours reports whether standard output may contain colours: it is a terminal, and the environment variable
+// NO_COLOR is unset or empty (see https://no-color.org).
+func useColours(streams Streams) bool {
 	text, _ := streams.Getenv("NO_COLOR")
 	return streams.Terminal && text == ""
 }
 
-// progress tells on standard error how far something has got: in place where that is a terminal, else only of what is long.
+// progress reports on standard error how many items have been processed. On a terminal it overwrites one line;
+// elsewhere it writes a line for every logInterval items, and only if there are more than quietItems.
 type progress struct {
 	streams Streams
-	doing   string // "" for what tells nothing
-	shown   int    // the percentage that a terminal shows, -1 for nothing
+	// activity is the beginning of the line, such as "reading states". If it is "", nothing is reported.
+	activity string
+	// shownPercent is the percentage on the terminal's line, -1 if the line is empty.
+	shownPercent int
 }
 
-// Where it is no terminal, longest items are worked on without a word, and then a line comes with each step of them.
+// Limits of the progress that is written to a stream other than a terminal.
 const (
-	longest = 1000
-	step    = 500
+	// quietItems is the largest number of items for which no progress is reported.
+	quietItems = 1000
+	// logInterval is the number of items from one line to the next.
+	logInterval = 500
 )
 
-func newProgress(streams Streams, doing string) *progress {
-	return &progress{streams: streams, doing: doing, shown: -1}
+// newProgress returns a progress for an activity, such as "reading states". An empty activity reports nothing.
+func newProgress(streams Streams, activity string) *progress {
+	return &progress{streams: streams, activity: activity, shownPercent: -1}
 }
 
-// report is called after each item, by one at a time.
+// report reports that done of total items have been processed; total must not be 0. It must be called after each item,
+// and not concurrently.
 func (p *progress) report(done, total int) {
 	const whole = 100
-	text, percent := fmt.Sprintf("%s: %d of %d", p.doing, done, total), done*whole/total
+	text, percent := fmt.Sprintf("%s: %d of %d", p.activity, done, total), done*whole/total
 	switch {
-	case p.doing == "":
-	case p.streams.ErrTerminal && percent != p.shown:
-		p.shown = percent
-		_, _ = fmt.Fprint(p.streams.Stderr, "\r"+text) // there is nowhere else to report it
-	case !p.streams.ErrTerminal && total > longest && done%step == 0:
+	case p.activity == "":
+	case p.streams.ErrTerminal && percent != p.shownPercent:
+		p.shownPercent = percent
+		_, _ = fmt.Fprint(p.streams.Stderr, "\r"+text) // an error could only be reported to the same stream
+	case !p.streams.ErrTerminal && total > quietItems && done%logInterval == 0:
 		say(p.streams, text)
 	}
 }
 
-// end takes what a terminal shows away.
+// end erases the progress from the terminal's line, so that other text can be written. A later report shows it again.
+// end does nothing if no progress is shown.
 func (p *progress) end() {
-	if p.shown >= 0 {
-		_, _ = fmt.Fprint(p.streams.Stderr, "\r\x1b[K") // there is nowhere else to report it
+	if p.shownPercent >= 0 {
+		_, _ = fmt.Fprint(p.streams.Stderr, "\r\x1b[K") // an error could only be reported to the same stream
 	}
-	p.shown = -1
+	p.shownPercent = -1
 }

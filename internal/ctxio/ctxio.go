@@ -1,21 +1,37 @@
-// Package ctxio makes what heeds no context end with one: a long copy can be interrupted, and an answer is not waited for for ever.
+// Package ctxio lets a context end operations that do not take one: a long copy can be interrupted, and the wait for a
+// blocking call is limited. It also returns why a context ended.
 package ctxio
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
-// Reader returns a reader that reads from another one until the context ends.
+// Err returns nil if a context has not ended, and otherwise why it ended: its cause if that wraps the context's error,
+// and the context's error otherwise. The result always satisfies errors.Is with the context's error.
+func Err(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); errors.Is(cause, err) {
+		return cause
+	}
+	return err
+}
+
+// Reader returns a reader that reads from the reader from. After the context has ended, its Read returns an error that
+// wraps the context's. A Read that already blocks in from is not interrupted.
 func Reader(ctx context.Context, from io.Reader) io.Reader { return &reader{ctx, from} }
 
+// A reader is the io.Reader that Reader returns.
 type reader struct {
-	ctx  context.Context //nolint:containedctx // one reader is one copy
+	ctx  context.Context //nolint:containedctx // each reader serves a single copy
 	from io.Reader
 }
 
-// Read reads, unless the context has ended.
+// Read reads from the underlying reader and returns its error. If the context has ended, Read reads nothing and returns
+// an error that wraps the context's.
 func (r *reader) Read(buffer []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, fmt.Errorf("reading: %w", err)
@@ -23,22 +39,39 @@ func (r *reader) Read(buffer []byte) (int, error) {
 	return r.from.Read(buffer)
 }
 
-// Await waits for an answer until the context ends. What is asked goes on then, and nobody gets its answer.
-func Await[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	type answer struct {
-		found T
+// Await calls a function that takes no context, in a goroutine of its own, and returns its result. If the context ends
+// first, Await returns the zero value and the context's error, not its cause, at once. The call then continues, and its
+// result is discarded. If the context has ended before, Await starts the call nevertheless, and may return its result.
+func Await[T any](ctx context.Context, call func() (T, error)) (T, error) {
+	type result struct {
+		value T
 		err   error
 	}
-	answers := make(chan answer, 1)
+	results := make(chan result, 1)
 	go func() {
-		found, err := ask()
-		answers <- answer{found, err}
+		value, err := call()
+		results <- result{value, err}
 	}()
 	select {
-	case a := <-answers:
-		return a.found, a.err
+	case r := <-results:
+		return r.value, r.err
 	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
+		var zero T
+		return zero, ctx.Err()
 	}
+}
+
+// ReadAll reads a stream to its end, with the errors of io.ReadAll. If the context ends first, ReadAll returns an error
+// that wraps the context's, even while a read waits for a terminal or a pipe. That read continues in the background, so
+// the stream must not be used after that. The content that is returned with an error is nil or incomplete.
+func ReadAll(ctx context.Context, from io.Reader) ([]byte, error) {
+	return Await(ctx, func() ([]byte, error) { return io.ReadAll(Reader(ctx, from)) })
+}
+
+// ReadFile reads a file as os.ReadFile does. If the context ends first, for example while the file is a terminal or a
+// pipe without a writer, ReadFile returns nil and the context's error, and the read continues in the background.
+func ReadFile(ctx context.Context, path string) ([]byte, error) {
+	return Await(ctx, func() ([]byte, error) {
+		return os.ReadFile(path) //nolint:gosec // the caller says who names the file
+	})
 }

@@ -13,16 +13,21 @@ import (
 var _ = DescribeTable("a diagnostic", func(d diag.Diagnostic, want string) {
 	Expect(d.String()).To(BeEquivalentTo(want))
 },
-	Entry("with a place", diag.Diagnostic{Rule: "type", Message: "a must be b", Pos: diag.Pos{File: "x.yml", Line: 3, Column: 7}}, "x.yml:3:7: a must be b [type]"),
-	Entry("with a line", diag.Diagnostic{Rule: "type", Message: "m", Pos: diag.Pos{File: "x.yml", Line: 3}}, "x.yml:3: m [type]"),
+	Entry("with a position", diag.Diagnostic{
+		Rule: "type", Message: "a must be b",
+		Pos: diag.Pos{File: "x.yml", Line: 3, Column: 7},
+	}, "x.yml:3:7: a must be b [type]"),
+	Entry("with a line", diag.Diagnostic{Rule: "type", Message: "m", Pos: diag.Pos{File: "x.yml", Line: 3}},
+		"x.yml:3: m [type]"),
 	Entry("of a file", diag.Diagnostic{Rule: "type", Message: "m", Pos: diag.Pos{File: "x.yml"}}, "x.yml: m [type]"),
-	Entry("that is a warning", diag.Diagnostic{Severity: diag.Warning, Message: "m", Pos: diag.Pos{File: "x.yml"}}, "x.yml: warning: m"),
+	Entry("that is a warning", diag.Diagnostic{Severity: diag.Warning, Message: "m", Pos: diag.Pos{File: "x.yml"}},
+		"x.yml: warning: m"),
 )
 
 var _ = Describe("a list", func() {
 	at := func(file string, line, column int) diag.Pos { return diag.Pos{File: file, Line: line, Column: column} }
 
-	It("is sorted and says nothing twice", func() {
+	It("is sorted and has no repetitions", func() {
 		var list, more diag.List
 		list.Errorf(at("b", 1, 1), "r", "%d", 4)
 		list.Warnf(at("a", 10, 1), "r", "3")
@@ -45,7 +50,7 @@ var _ = Describe("a list", func() {
 		Expect(found).To(HaveLen(4))
 	})
 
-	It("is no error without errors", func() {
+	It("is not an error if it contains only warnings", func() {
 		var list diag.List
 		Expect(list.Err()).To(Succeed())
 		list.Warnf(at("a", 1, 1), "r", "m")
@@ -57,7 +62,10 @@ var _ = Describe("a list", func() {
 })
 
 var _ = DescribeTable("a suggestion", func(name, want string) {
-	Expect(diag.Suggest(name, []string{"n", "plan_inputs", "user_inputs", "ops", "if", "outputs"})).To(BeEquivalentTo(want))
+	Expect(diag.Suggest(name, []string{
+		"n", "plan_inputs", "user_inputs", "ops", "if",
+		"outputs",
+	})).To(BeEquivalentTo(want))
 },
 	Entry(nil, "plan_input", `; did you mean "plan_inputs"?`),
 	Entry(nil, "usr_inputz", `; did you mean "user_inputs"?`),

@@ -4,19 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// The sequences that colour text on a terminal.
+// The escape sequences that colour text on a terminal.
 const (
 	red, yellow, bold, reset = "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
 )
 
-// WriteText renders each diagnostic as "file:line:column: message [rule]", with the line of the file and a mark under what is
-// meant where the source is known.
+// WriteText writes each diagnostic in the form of Diagnostic.String, in the order of the parameter. If source provides
+// the line of the file, that line follows, with the affected part underlined. At most 160 characters of the line are
+// shown, and characters that cannot be printed are replaced. source may be nil. colours enables escape sequences for
+// terminals. The error is that of the writer.
 func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours bool) error {
 	var out strings.Builder
 	for _, d := range diagnostics {
@@ -28,10 +31,10 @@ func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours boo
 		if d.Severity != Error {
 			colour = yellow
 		}
-		place := d.Pos.String()
-		fmt.Fprintf(&out, "%s%s\n", paint(bold, place), strings.TrimPrefix(d.String(), place))
-		if found, ok := source.find(d.Pos); ok {
-			line, start, end := found.shown()
+		position := d.Pos.String()
+		fmt.Fprintf(&out, "%s%s\n", paint(bold, position), strings.TrimPrefix(d.String(), position))
+		if excerpt, ok := source.excerpt(d.Pos); ok {
+			line, start, end := excerpt.printable()
 			number := strconv.Itoa(d.Pos.Line)
 			margin := strings.Repeat(" ", len(number))
 			fmt.Fprintf(&out, "%s |\n%s | %s\n%s | %s%s\n", margin, number, line, margin,
@@ -42,7 +45,9 @@ func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours boo
 	return err
 }
 
-// indentation is as wide as the first characters of a line.
+// indentation returns blanks that are as wide as the beginning of a line, so that text after them stands below the
+// line. The parameter characters is the number of characters at the beginning of the line. A tab among them remains a
+// tab. indentation panics if the line has fewer characters.
 func indentation(line string, characters int) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' {
@@ -52,7 +57,8 @@ func indentation(line string, characters int) string {
 	}, string([]rune(line)[:characters]))
 }
 
-// report is the document of WriteJSON, in the shape of `terraform validate -json`.
+// A report is the document that WriteJSON writes, in the format of `terraform validate -json`. Valid means that no
+// diagnostic is an error. Notices are among the Diagnostics, but in neither count.
 type report struct {
 	FormatVersion string       `json:"format_version"`
 	Valid         bool         `json:"valid"`
@@ -62,6 +68,8 @@ type report struct {
 	Diagnostics   []jsonRecord `json:"diagnostics"`
 }
 
+// A jsonRecord is one diagnostic of a report. Detail is always "". Range is nil if the diagnostic names no file, and
+// Snippet is nil if the text of the line is not available.
 type jsonRecord struct {
 	Severity string       `json:"severity"`
 	Summary  string       `json:"summary"`
@@ -72,19 +80,24 @@ type jsonRecord struct {
 	Snippet  *jsonSnippet `json:"snippet,omitempty"`
 }
 
+// A jsonRange is the part of a file that a diagnostic concerns. End is exclusive. It equals Start if the text of the
+// line is not available.
 type jsonRange struct {
-	Filename string    `json:"filename"`
-	Start    jsonPlace `json:"start"`
-	End      jsonPlace `json:"end"`
+	Filename string       `json:"filename"`
+	Start    jsonPosition `json:"start"`
+	End      jsonPosition `json:"end"`
 }
 
-// jsonPlace is a place; Byte counts from 0.
-type jsonPlace struct {
+// A jsonPosition is a position in a file. Line and Column count from 1, Byte counts from 0. Byte is 0 if the text of
+// the line is not available.
+type jsonPosition struct {
 	Line   int `json:"line"`
 	Column int `json:"column"`
 	Byte   int `json:"byte"`
 }
 
+// A jsonSnippet is the line of a file that a diagnostic concerns, or the part of a long line around the affected part.
+// The offsets are in bytes of Code. Context is always null and Values is always empty; the format requires them.
 type jsonSnippet struct {
 	Context              *string  `json:"context"`
 	Code                 string   `json:"code"`
@@ -94,8 +107,11 @@ type jsonSnippet struct {
 	Values               []string `json:"values"`
 }
 
-// WriteJSON renders one document in the shape of `terraform validate -json`; each diagnostic has its rule and, where there is
-// one, the hint of its message besides. The verdict is on all of them, "" for none.
+// WriteJSON writes one document in the format of `terraform validate -json`. It is valid, as the format calls it, if no
+// diagnostic is an error; notices are listed, but not counted. In addition to that format, each diagnostic has its rule
+// and, if its message has one, the hint without its leading "; ". The summary is then without the hint. verdict is a
+// summary of all diagnostics and is left out if it is "". source provides the lines of the files and may be nil. The
+// error is that of the writer.
 func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source, verdict string) error {
 	document := report{FormatVersion: "1.0", Valid: true, Verdict: verdict, Diagnostics: []jsonRecord{}}
 	for _, d := range diagnostics {
@@ -106,7 +122,7 @@ func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source, verdict str
 		case Warning:
 			document.WarningCount++
 		}
-		document.Diagnostics = append(document.Diagnostics, record(d, source))
+		document.Diagnostics = append(document.Diagnostics, newJSONRecord(d, source))
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -114,20 +130,24 @@ func WriteJSON(w io.Writer, diagnostics []Diagnostic, source Source, verdict str
 	return encoder.Encode(document)
 }
 
-func record(d Diagnostic, source Source) jsonRecord {
+// newJSONRecord converts a diagnostic to its JSON form. It has no range and no snippet if the diagnostic names no file.
+// If source does not provide the line, it has no snippet, and the range is empty. A line or column that is 0, because
+// the diagnostic concerns the whole file or line, becomes 1. source may be nil.
+func newJSONRecord(d Diagnostic, source Source) jsonRecord {
 	hint := string(d.Hint)
 	out := jsonRecord{
-		Severity: d.Severity.String(), Rule: d.Rule, Hint: strings.TrimPrefix(hint, "; "), Summary: strings.Replace(d.Message, hint, "", 1),
+		Severity: d.Severity.String(), Rule: d.Rule,
+		Hint: strings.TrimPrefix(hint, "; "), Summary: strings.Replace(d.Message, hint, "", 1),
 	}
 	if d.Pos.File == "" {
 		return out
 	}
-	start := jsonPlace{Line: max(d.Pos.Line, 1), Column: max(d.Pos.Column, 1)}
+	start := jsonPosition{Line: max(d.Pos.Line, 1), Column: max(d.Pos.Column, 1)}
 	out.Range = &jsonRange{Filename: d.Pos.File, Start: start, End: start}
-	if found, ok := source.find(d.Pos); ok {
-		out.Range.Start.Byte = found.byteAt(found.start)
-		out.Range.End = jsonPlace{Line: start.Line, Column: found.end + 1, Byte: found.byteAt(found.end)}
-		line, from, to := found.shown()
+	if excerpt, ok := source.excerpt(d.Pos); ok {
+		out.Range.Start.Byte = excerpt.byteAt(excerpt.start)
+		out.Range.End = jsonPosition{Line: start.Line, Column: excerpt.end + 1, Byte: excerpt.byteAt(excerpt.end)}
+		line, from, to := excerpt.printable()
 		characters := []rune(line)
 		out.Snippet = &jsonSnippet{
 			Code: line, StartLine: d.Pos.Line, Values: []string{},
@@ -137,7 +157,8 @@ func record(d Diagnostic, source Source) jsonRecord {
 	return out
 }
 
-// WriteGitHub renders each diagnostic as a workflow command, which GitHub shows as an annotation of the line.
+// WriteGitHub writes each diagnostic as a workflow command, which GitHub shows as an annotation of the line. The error
+// is that of the writer.
 func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -156,21 +177,24 @@ func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
 	return err
 }
 
-// Source returns the text of a file that diagnostics name; false when it is not known.
+// A Source returns the text of a file, by the name that diagnostics have in Pos.File. It returns false if the text is
+// not available. A nil Source provides no text.
 type Source func(file string) (text string, ok bool)
 
-// snippet is the line that a diagnostic is about and the part of it that is meant, in characters from 0.
+// A snippet is the line that a diagnostic concerns. The affected part is from start up to end, in characters from 0.
 type snippet struct {
 	line       string
 	start, end int
 	offset     int // bytes before the line
 }
 
-// maxSnippet bounds the characters of a line that are shown; definitions hold images in one line.
+// maxSnippet is the number of characters of a line that are shown. Definitions can contain images in a single line.
 const maxSnippet = 160
 
-// find returns the snippet of a place; false when the place is a whole file or its text is not known.
-func (s Source) find(pos Pos) (snippet, bool) {
+// excerpt returns the snippet for a position. The affected part is the word at the column, or the first word of the
+// line if the column is 0. It is empty if the line has no character at the column. excerpt returns false if the
+// position denotes a whole file, or if the source is nil or does not provide the line.
+func (s Source) excerpt(pos Pos) (snippet, bool) {
 	if s == nil || pos.Line < 1 {
 		return snippet{}, false
 	}
@@ -179,14 +203,18 @@ func (s Source) find(pos Pos) (snippet, bool) {
 	if !ok || pos.Line > len(lines) {
 		return snippet{}, false
 	}
-	found := snippet{line: strings.TrimRight(lines[pos.Line-1], "\r\n"), offset: len(strings.Join(lines[:pos.Line-1], ""))}
-	found.start = min(max(pos.Column-1, 0), utf8.RuneCountInString(found.line))
-	found.end = found.start + extent([]rune(found.line)[found.start:])
-	return found, true
+	line := strings.TrimRight(lines[pos.Line-1], "\r\n")
+	start := min(max(pos.Column-1, 0), utf8.RuneCountInString(line))
+	return snippet{
+		line: line, start: start, end: start + wordLength([]rune(line)[start:]),
+		offset: len(strings.Join(lines[:pos.Line-1], "")),
+	}, true
 }
 
-// extent is the length of the word, the quoted text, the expression or the BOSH variable that a line begins with.
-func extent(line []rune) int {
+// wordLength returns the number of characters of the word, quoted text, ${expression} or ((variable)) with which a line
+// begins. A word consists of letters, digits and the characters "_-./". wordLength returns 1 if the line begins with
+// any other character, and 0 for an empty line.
+func wordLength(line []rune) int {
 	if len(line) == 0 {
 		return 0
 	}
@@ -199,21 +227,25 @@ func extent(line []rune) int {
 			return utf8.RuneCountInString(open + rest[:length] + end)
 		}
 	}
-	length := 0
-	for length < len(line) && (unicode.IsLetter(line[length]) || unicode.IsDigit(line[length]) || strings.ContainsRune("_-./", line[length])) {
-		length++
+	isOther := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./", r)
 	}
-	return max(length, 1)
+	if length := slices.IndexFunc(line, isOther); length >= 0 {
+		return max(length, 1)
+	}
+	return len(line)
 }
 
-// byteAt returns the number of bytes before a character of the file.
+// byteAt returns the offset in bytes, within the file, of a character of the line. The parameter is the index of the
+// character, from 0. It may be the length of the line, for its end; byteAt panics if it is greater.
 func (s snippet) byteAt(character int) int {
 	return s.offset + len(string([]rune(s.line)[:character]))
 }
 
-// shown returns the line as it can be printed, cut around the part that is meant, and that part in it. What would act on a
-// terminal is replaced.
-func (s snippet) shown() (line string, start, end int) {
+// printable returns the printable form of the line, and in it the affected part in characters, from start up to end. A
+// line of more than maxSnippet characters is cut to a part of that length that contains the start of the affected part.
+// Control characters except tabs are replaced, because they could change the terminal.
+func (s snippet) printable() (line string, start, end int) {
 	characters := []rune(s.line)
 	from := 0
 	if s.start > maxSnippet/2 && len(characters) > maxSnippet {

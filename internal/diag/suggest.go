@@ -5,21 +5,23 @@ import (
 	"strings"
 )
 
-// maxListed is how many names an error message lists before it only counts the rest.
+// maxListed is the number of names that Names lists before it cuts the list.
 const maxListed = 9
 
-// Hint is the part of a message that says what may have been meant, with the "; " before it; "" for none.
+// A Hint is the part of a message that suggests a correction. It begins with "; ". An empty Hint suggests nothing.
 type Hint string
 
-// Suggest returns `; did you mean "x"?` for the known name nearest to the given one, or "" when none is near: a third of the letters
-// may differ, and two at most.
-func Suggest(name string, known []string) Hint {
+// Suggest returns `; did you mean "x"?` for the candidate that is most similar to a name, and for the first of several
+// that are equally similar. It returns "" if no candidate is similar. A similar candidate needs at most two edits (see
+// distance), and at most one edit for each three bytes of the longer of the two names. Case is ignored. A candidate
+// that equals the name is suggested as well, so callers must exclude it.
+func Suggest(name string, candidates []string) Hint {
 	const most, share = 2, 3
 	best, bestDistance := "", most+1
-	for _, candidate := range known {
+	for _, candidate := range candidates {
 		near := min(most, max(len(name), len(candidate))/share)
 		if max(len(name), len(candidate))-min(len(name), len(candidate)) > near {
-			continue // however long it is
+			continue // the lengths alone differ by too much
 		}
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= near && d < bestDistance {
 			best, bestDistance = candidate, d
@@ -31,7 +33,9 @@ func Suggest(name string, known []string) Hint {
 	return Hint(`; did you mean "` + best + `"?`)
 }
 
-// Names joins names for a message: sorted, each once, separated by commas, long lists cut; "none" for an empty list.
+// Names returns names for a message: sorted, without repetitions and separated by commas. If there are more than nine
+// different names, only the first nine are listed, and "…" follows. An empty list is "none". The parameter is not
+// changed.
 func Names(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -43,7 +47,8 @@ func Names(names []string) string {
 	return strings.Join(sorted, ", ")
 }
 
-// distance is how many letters of a name are to be inserted, left out, replaced or swapped with the next to get the other.
+// distance returns the number of edits that turn one name into the other. An edit inserts, removes or replaces a byte,
+// or swaps two adjacent ones. Upper-case and lower-case letters differ.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

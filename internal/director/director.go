@@ -1,4 +1,5 @@
-// Package director asks a BOSH Director which deployments there are and for their manifests, with HTTPS requests only that change nothing.
+// Package director reads deployments, their manifests, addresses and running tasks from a BOSH Director. All requests
+// use HTTPS. None of them changes a deployment; DNSAddresses creates links at the Director and deletes them again.
 package director
 
 import (
@@ -13,31 +14,37 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"service-adapter/internal/redact"
 )
 
-// defaultPort is where Directors listen.
+// defaultPort is the port on which Directors listen.
 const defaultPort = "25555"
 
-// Config says how to reach a Director. It needs either a client of the Director's UAA or, for a Director without UAA, a user.
+// A Config is the address and the credentials of a Director. It must contain either a client of the Director's UAA or,
+// for a Director without UAA, a user.
 type Config struct {
-	// URL is https://HOST:25555; the scheme and the port may be left out.
+	// URL is https://HOST:25555. The scheme and the port may be omitted.
 	URL string `yaml:"url"`
-	// CACert are the PEM certificates that the Director and its UAA are trusted by; those of the system when it is empty.
+	// CACert contains the PEM certificates that verify the Director and its UAA. If it is empty, the certificates of
+	// the system are used.
 	CACert string `yaml:"ca_cert"`
-	// ClientID and ClientSecret are those of the client of the UAA.
+	// ClientID and ClientSecret are the credentials of the UAA client.
 	ClientID     string `yaml:"client_id"`
 	ClientSecret string `yaml:"client_secret"`
-	// Username and Password are those of the user.
+	// Username and Password are the credentials of the user.
 	Username string `yaml:"username"`
 	Password string `yaml:"password"`
+	// BindingDNS lists the DNS addresses that DNSAddresses returns. It contains the entries of binding_with_dns of the
+	// broker's plans.
+	BindingDNS []BindingDNS `yaml:"binding_with_dns"`
 }
 
-// host checks the configuration and returns HOST:PORT of the Director.
+// host returns HOST:PORT of the Director, with defaultPort if the URL has no port. It returns an error without secrets
+// if the URL is missing or malformed, or if the configuration does not contain exactly one complete pair of
+// credentials. A URL with another scheme than https, with a path or with credentials is malformed.
 func (c *Config) host() (string, error) {
 	client, user := c.ClientID != "" && c.ClientSecret != "", c.Username != "" && c.Password != ""
 	switch {
@@ -46,13 +53,13 @@ func (c *Config) host() (string, error) {
 	case c.ClientID+c.ClientSecret != "" && c.Username+c.Password != "", !client && !user:
 		return "", errors.New("either client_id and client_secret or username and password must be given")
 	}
-	given := c.URL
-	if !strings.Contains(given, "://") {
-		given = "https://" + given
+	address := c.URL
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
 	}
-	// The error is not shown: it would quote a password in the URL.
-	parsed, err := url.Parse(given)
-	if err != nil || parsed.Hostname() == "" || strings.TrimSuffix(given, "/") != "https://"+parsed.Host {
+	// The error of url.Parse is not shown, because it would quote a password in the URL.
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Hostname() == "" || strings.TrimSuffix(address, "/") != "https://"+parsed.Host {
 		return "", errors.New("url must be https://HOST:PORT")
 	}
 	port := parsed.Port()
@@ -62,7 +69,8 @@ func (c *Config) host() (string, error) {
 	return net.JoinHostPort(parsed.Hostname(), port), nil
 }
 
-// roots are the certificates to trust, nil for those of the system.
+// roots returns the certificates of the configuration, or nil if those of the system must be used. It returns an error
+// if ca_cert contains no certificate in PEM.
 func (c *Config) roots() (*x509.CertPool, error) {
 	if strings.TrimSpace(c.CACert) == "" {
 		return nil, nil
@@ -74,28 +82,34 @@ func (c *Config) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// maxAnswer is how many bytes of an answer are read. That of a Director with thousands of deployments has a few megabytes.
+// maxAnswer is the number of bytes of a response that are read. With thousands of deployments it has a few megabytes.
 const maxAnswer = 64 << 20
 
-// How long one answer may take, and a login is used.
 const (
-	requestTimeout = 2 * time.Minute
-	loginLasts     = time.Minute
+	requestTimeout = 2 * time.Minute // of one HTTP request
+	loginLasts     = time.Minute     // a login is repeated after this time
 )
 
-// Client talks to one Director. It is safe for concurrent use.
+// A Client reads from one Director. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	address string // https://HOST:PORT
 	http    *http.Client
-	secrets redact.Secrets
-
-	mutex     sync.Mutex
-	authorize func(*http.Request)
-	loggedIn  time.Time
+	secrets redact.Secrets // masked in errors
+	// session contains the current session. It is empty while a call checks the session and perhaps logs in, and other
+	// calls wait for it.
+	session chan session
 }
 
-// New makes a client; it sends nothing yet. The error says what is wrong with the configuration, without its secrets.
+// A session is the result of a login. Its zero value has expired.
+type session struct {
+	authorize func(*http.Request) // adds the credentials of the login to a request
+	began     time.Time
+}
+
+// New returns a new client. It sends no request. It returns an error without secrets if the URL or the credentials are
+// missing or malformed, or if CACert is set and contains no certificate. BindingDNS is not checked. The configuration
+// must not be nil; New copies it, so that later changes of its fields have no effect.
 func New(config *Config) (*Client, error) {
 	host, err := config.host()
 	if err != nil {
@@ -105,21 +119,26 @@ func New(config *Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{config: *config, address: "https://" + host, http: &http.Client{
-		Timeout:   requestTimeout,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true},
-		// Nothing that is asked for is elsewhere, and credentials must not go there.
+	client := &Client{config: *config, address: "https://" + host, session: make(chan session, 1), http: &http.Client{
+		Timeout: requestTimeout,
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		},
+		// No resource of a Director is on another host, and credentials must not be sent there.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	client.session <- session{}
 	client.secrets.Add(config.ClientSecret, config.Password)
 	return client, nil
 }
 
-// Address is the URL of the Director, for messages.
+// Address returns the URL of the Director, https://HOST:PORT, for messages. It contains no credentials.
 func (c *Client) Address() string { return c.address }
 
-// Deployments returns the names of the deployments that the client or user may see, in the Director's order. A deployment that is
-// being created or deleted is among them. The error is one sentence without secrets.
+// Deployments returns the names of the deployments that the client or user may see, in the Director's order. It
+// includes deployments that are being created or deleted. The result is empty and not nil if there are none.
+// Deployments returns an error of one sentence without secrets if a request fails, or if the answer is not a list of
+// names.
 func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 	var listed []struct {
 		Name string `json:"name"`
@@ -128,56 +147,72 @@ func (c *Client) Deployments(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	if listed == nil {
-		return nil, fmt.Errorf("asking the Director %s for its deployments: the answer is no list", c.address)
+		return nil, fmt.Errorf("asking the Director %s for its deployments: the answer is not a list", c.address)
 	}
 	names := make([]string, 0, len(listed))
 	for _, deployment := range listed {
 		if deployment.Name == "" {
-			return nil, fmt.Errorf("asking the Director %s for its deployments: the answer has one without a name", c.address)
+			return nil, fmt.Errorf("asking the Director %s for its deployments: "+
+				"the answer contains a deployment without a name", c.address)
 		}
 		names = append(names, deployment.Name)
 	}
 	return names, nil
 }
 
-// Manifest returns the manifest of a deployment as it was sent to the Director, with references to variables. There is none before the
-// first one has succeeded. The error is one sentence without secrets.
+// Manifest returns the manifest of a deployment as the Director received it, with references to variables. It returns
+// an error if the deployment does not exist, if it has no manifest, because it has never succeeded, or if a request
+// fails. The error is one sentence without secrets.
 func (c *Client) Manifest(ctx context.Context, deployment string) (string, error) {
 	var shown struct {
 		Manifest string `json:"manifest"`
 	}
 	err := c.get(ctx, "/deployments/"+url.PathEscape(deployment), "the manifest of "+deployment, &shown)
 	if err == nil && shown.Manifest == "" {
-		err = fmt.Errorf("the Director %s has no manifest of %s: none of its deployments has succeeded", c.address, deployment)
+		err = fmt.Errorf("the Director %s has no manifest of %s: none of its deployments has succeeded",
+			c.address, deployment)
 	}
 	return shown.Manifest, err
 }
 
-// get asks the Director for something.
+// get requests a path of the Director, which begins with a slash, with credentials. It logs in first if the session has
+// expired, and decodes the JSON response into answer, which is a pointer. what names the requested data in the error.
+// The errors are those of authorized and send, in one sentence without secrets.
 func (c *Client) get(ctx context.Context, path, what string, answer any) error {
 	authorize, err := c.authorized(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.ask(ctx, c.address+path, "", authorize, answer); err != nil {
+	if err := c.send(ctx, message{method: http.MethodGet, url: c.address + path}, authorize, answer); err != nil {
 		return fmt.Errorf("asking the Director %s for %s: %w", c.address, what, err)
 	}
 	return nil
 }
 
-// authorized returns what makes a request an authenticated one, and logs in again before a token expires.
-func (c *Client) authorized(ctx context.Context) (authorize func(*http.Request), err error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if time.Since(c.loggedIn) > loginLasts {
-		if c.authorize, err = c.login(ctx); err == nil {
-			c.loggedIn = time.Now()
+// authorized returns a function that adds credentials to a request. It logs in first if the session has expired.
+// Concurrent calls share one login: the others wait for it. If the context of a call ends while it waits, the call
+// returns an error that wraps the context's. If the login fails, each of the others tries it itself. See login for the
+// other errors.
+func (c *Client) authorized(ctx context.Context) (func(*http.Request), error) {
+	select {
+	case current := <-c.session:
+		defer func() { c.session <- current }()
+		if time.Since(current.began) > loginLasts {
+			authorize, err := c.login(ctx)
+			if err != nil {
+				return nil, err
+			}
+			current = session{authorize, time.Now()}
 		}
+		return current.authorize, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for a login to the Director %s: %w", c.address, ctx.Err())
 	}
-	return c.authorize, err
 }
 
-// login asks the Director how it authenticates, and does it.
+// login asks the Director for its kind of authentication, logs in, and returns a function that adds the credentials to
+// a request. It returns an error if the kind is neither uaa nor basic, if the configuration lacks the credentials of
+// that kind, or if a request fails. For basic authentication it does not check the credentials.
 func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err error) {
 	var info struct {
 		Authentication struct {
@@ -187,7 +222,8 @@ func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err 
 			} `json:"options"`
 		} `json:"user_authentication"`
 	}
-	if err := c.ask(ctx, c.address+"/info", "", func(*http.Request) {}, &info); err != nil {
+	request := message{method: http.MethodGet, url: c.address + "/info"}
+	if err := c.send(ctx, request, func(*http.Request) {}, &info); err != nil {
 		return nil, fmt.Errorf("asking the Director %s how to log in: %w", c.address, err)
 	}
 	switch kind := info.Authentication.Type; {
@@ -198,53 +234,66 @@ func (c *Client) login(ctx context.Context) (authorize func(*http.Request), err 
 		}
 		return func(request *http.Request) { request.Header.Set("Authorization", "Bearer "+token) }, nil
 	case kind == "uaa":
-		return nil, fmt.Errorf("the Director %s has UAA: give client_id and client_secret instead of username and password", c.address)
+		return nil, fmt.Errorf("the Director %s uses UAA: "+
+			"set client_id and client_secret instead of username and password", c.address)
 	case kind == "basic" && c.config.Username != "":
 		return func(request *http.Request) { request.SetBasicAuth(c.config.Username, c.config.Password) }, nil
 	case kind == "basic":
-		return nil, fmt.Errorf("the Director %s has no UAA: give username and password instead of client_id and client_secret", c.address)
+		return nil, fmt.Errorf("the Director %s does not use UAA: "+
+			"set username and password instead of client_id and client_secret", c.address)
 	default:
-		return nil, fmt.Errorf("the Director %s wants the authentication %q, not uaa or basic: is it a Director?", c.address, kind)
+		return nil, fmt.Errorf("the Director %s requires the authentication %q, not uaa or basic: is it a Director?",
+			c.address, kind)
 	}
 }
 
-// token asks the UAA that the Director names for a token of the client.
+// token requests an access token for the client from a UAA, whose URL the Director names. The token is masked in later
+// errors of the Client. token returns an error if the URL is not https, if the request fails, or if the response
+// contains no token.
 func (c *Client) token(ctx context.Context, uaa string) (string, error) {
 	parsed, err := url.Parse(uaa)
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
-		return "", fmt.Errorf("the Director %s names %q as its UAA, which is no https URL", c.address, uaa)
+		return "", fmt.Errorf("the Director %s names %q as its UAA, which is not an https URL", c.address, uaa)
 	}
 	asClient := func(request *http.Request) { request.SetBasicAuth(c.config.ClientID, c.config.ClientSecret) }
 	var granted struct {
 		Token string `json:"access_token"`
 	}
-	address := strings.TrimSuffix(uaa, "/") + "/oauth/token"
-	if err := c.ask(ctx, address, "grant_type=client_credentials", asClient, &granted); err != nil {
+	request := message{
+		method: http.MethodPost, url: strings.TrimSuffix(uaa, "/") + "/oauth/token",
+		contentType: "application/x-www-form-urlencoded", body: "grant_type=client_credentials",
+	}
+	if err := c.send(ctx, request, asClient, &granted); err != nil {
 		return "", fmt.Errorf("asking the UAA %s for a token: %w", uaa, err)
 	}
 	if granted.Token == "" {
-		return "", fmt.Errorf("asking the UAA %s for a token: the answer has none", uaa)
+		return "", fmt.Errorf("asking the UAA %s for a token: the answer does not contain one", uaa)
 	}
 	c.secrets.Add(granted.Token)
 	return granted.Token, nil
 }
 
-// ask sends a request, a POST where there is a form, and decodes the answer, which must be a success with the JSON that is expected.
-func (c *Client) ask(ctx context.Context, address, form string, authorize func(*http.Request), answer any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, strings.NewReader(form))
+// A message is the content of an HTTP request. The contentType is that of the body; both are "" without a body.
+type message struct{ method, url, contentType, body string }
+
+// send sends a request and decodes the JSON response into answer, which is a pointer. If answer is nil, any response
+// with a status of success is accepted and its body is ignored. authorize adds the credentials; it must not be nil.
+// send follows no redirects. It returns an error if the request fails, if the status is not 200, or if the response is
+// not the expected JSON or is longer than maxAnswer. The error contains neither the URL nor the secrets of the client.
+func (c *Client) send(ctx context.Context, content message, authorize func(*http.Request), answer any) error {
+	request, err := http.NewRequestWithContext(ctx, content.method, content.url, strings.NewReader(content.body))
 	if err != nil {
 		return err
 	}
-	if form != "" {
-		request.Method = http.MethodPost
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if content.body != "" {
+		request.Header.Set("Content-Type", content.contentType)
 	}
 	authorize(request)
 	request.Header.Set("Accept", "application/json")
 	response, err := c.http.Do(request)
 	var failed *url.Error
 	if errors.As(err, &failed) {
-		return failed.Err // without the URL, which the caller tells
+		return failed.Err // without the URL, which the caller adds
 	} else if err != nil {
 		return err
 	}
@@ -253,16 +302,21 @@ func (c *Client) ask(ctx context.Context, address, form string, authorize func(*
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
+	switch {
+	case answer == nil && response.StatusCode/100 == 2:
+		return nil
+	case response.StatusCode != http.StatusOK:
 		return errors.New(c.refusal(response, body))
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return errors.New("the answer is not the JSON that was expected")
+		return errors.New("the answer is not the expected JSON")
 	}
 	return nil
 }
 
-// refusal is what an answer other than 200 says, in one line. Directors and UAAs say why in JSON; proxies send pages, which say nothing.
+// refusal describes a response with a status that is not accepted, with its body, in one line and with the secrets of
+// the client masked. It includes the reason that a Director or a UAA states in JSON, shortened to 200 characters. The
+// pages of proxies are not quoted.
 func (c *Client) refusal(response *http.Response, body []byte) string {
 	var reason struct {
 		Director string `json:"description"`
@@ -275,10 +329,10 @@ func (c *Client) refusal(response *http.Response, body []byte) string {
 	words := strings.FieldsFunc(c.secrets.Clean(reason.Director+reason.UAA), func(char rune) bool {
 		return unicode.IsSpace(char) || !unicode.IsPrint(char)
 	})
-	said := []rune(strings.Join(words, " "))
+	description := []rune(strings.Join(words, " "))
 	const most = 200
-	if len(said) > most {
-		said = append(said[:most], '…')
+	if len(description) > most {
+		description = append(description[:most], '…')
 	}
-	return text + ": " + string(said)
+	return text + ": " + string(description)
 }

@@ -1,5 +1,6 @@
-// Package fault holds the few errors that decide what the outside sees of a failed command: what the cf user may read and
-// which exit code the on-demand broker gets. Every package may return them; only package adapter turns them into output.
+// Package fault defines the errors that decide what a failed command shows to the outside: the text for the end user of
+// Cloud Foundry and the exit code for the on-demand broker. Every package may return them; only package adapter turns
+// them into output.
 package fault
 
 import (
@@ -11,54 +12,60 @@ import (
 	"time"
 )
 
-// Errors with an exit code of their own in the service adapter protocol. Wrap them freely; they are recognised with errors.Is.
+// Errors that have an exit code of their own in the service adapter protocol. They may be wrapped; package adapter
+// recognises them with errors.Is.
 var (
-	// ErrNotImplemented says that the pak has no such capability (exit code 10).
+	// ErrNotImplemented means that the pak does not offer the requested capability (exit code 10).
 	ErrNotImplemented = errors.New("not implemented by this pak")
-	// ErrBindingNotFound says that no binding of this id exists (exit code 41).
+	// ErrBindingNotFound means that no binding with the requested id exists (exit code 41).
 	ErrBindingNotFound = errors.New("binding not found")
-	// ErrAppGUIDMissing says that a binding needs an app and the request names none (exit code 42).
+	// ErrAppGUIDMissing means that the binding needs an app and the request contains no app_guid (exit code 42).
 	ErrAppGUIDMissing = errors.New("app_guid is required")
-	// ErrBindingExists says that a complete binding of this id exists (exit code 49).
+	// ErrBindingExists means that a complete binding with the requested id exists (exit code 49).
 	ErrBindingExists = errors.New("binding already exists")
 )
 
-// UserError is an error whose message is safe and useful for the cf user. Everything else a command fails with is for the
-// operator alone. Err, which may be nil, adds what only the operator should read.
+// A UserError is an error with a message that is safe and useful for the end user. All other errors are for the
+// operator only.
 type UserError struct {
-	// Message is one sentence without secrets, as the cf user shall read it.
+	// Message is one sentence without secrets, for the end user.
 	Message string
-	// Operator says that only the operator can mend it: the user is asked to pass the message on.
+	// Operator reports whether only the operator can fix the cause. The end user is then asked to contact the operator.
 	Operator bool
-	// Err is the operator's detail.
+	// Err is the detail for the operator, which the end user does not see. It may be nil.
 	Err error
 }
 
-// Operatorf returns a UserError that only the operator can mend, such as a release that is missing.
+// Operatorf returns a *UserError with a formatted message, for a cause that only the operator can fix, such as a
+// missing release. UserMessage shows the message to the end user as well, so it must not contain secrets. The error has
+// no operator detail and wraps no other error; the verb %w is not supported.
 func Operatorf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...), Operator: true}
 }
 
-// contactOperator begins what the user reads of an error that only the operator can mend. The example adapters of the on-demand
-// services SDK use these words.
+// contactOperator precedes the messages of errors that only the operator can fix. The example adapters of the on-demand
+// services SDK use the same words.
 const contactOperator = "Contact your operator, service configuration issue occurred: "
 
-// Userf returns a UserError without operator detail.
+// Userf returns a *UserError with a formatted message for a cause that the end user can fix. The error has no operator
+// detail and wraps no other error; the verb %w is not supported.
 func Userf(format string, args ...any) error {
 	return &UserError{Message: fmt.Sprintf(format, args...)}
 }
 
-// UserMessage returns what the cf user may read of an error: the message of a UserError in it, or of each one where errors are joined;
-// "" when there is none.
+// UserMessage returns the text that the end user may read about an error: the message of the UserError that err is or
+// wraps. If errors are joined, it contains each distinct message once, separated by semicolons. Messages of causes that
+// only the operator can fix come last, after a request to contact the operator. UserMessage returns "" if err is nil or
+// contains no UserError. It does not consider BudgetError, which has a UserMessage of its own.
 func UserMessage(err error) string {
 	var messages, operators []string
-	for _, found := range userErrors(err) {
+	for _, userErr := range userErrors(err) {
 		list := &messages
-		if found.Operator {
+		if userErr.Operator {
 			list = &operators
 		}
-		if !slices.Contains(*list, found.Message) {
-			*list = append(*list, found.Message)
+		if !slices.Contains(*list, userErr.Message) {
+			*list = append(*list, userErr.Message)
 		}
 	}
 	if len(operators) > 0 {
@@ -67,29 +74,32 @@ func UserMessage(err error) string {
 	return strings.Join(messages, "; ")
 }
 
-// OfOperator tells whether an error has nothing that the user can mend.
-func OfOperator(err error) bool {
+// OnlyForOperator reports whether an error contains no UserError that the end user can fix. It returns true for an
+// error without any UserError, and for nil. A UserError that another UserError wraps is ignored.
+func OnlyForOperator(err error) bool {
 	return !slices.ContainsFunc(userErrors(err), func(e *UserError) bool { return !e.Operator })
 }
 
+// userErrors returns the UserErrors in the tree of an error and the errors that it wraps, without those that another
+// UserError wraps. It returns nil if there are none, and for a nil error.
 func userErrors(err error) []*UserError {
-	switch e := err.(type) { //nolint:errorlint // this is the walk that errors.As makes
+	switch e := err.(type) { //nolint:errorlint // this walks the tree as errors.As does, but collects all matches
 	case *UserError:
 		return []*UserError{e}
 	case interface{ Unwrap() error }:
 		return userErrors(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		var found []*UserError
+		var all []*UserError
 		for _, joined := range e.Unwrap() {
-			found = append(found, userErrors(joined)...)
+			all = append(all, userErrors(joined)...)
 		}
-		return found
+		return all
 	default:
 		return nil
 	}
 }
 
-// Error returns the message and the operator's detail.
+// Error returns the message, followed by the operator's detail if there is any. It is for the operator.
 func (e *UserError) Error() string {
 	if e.Err == nil {
 		return e.Message
@@ -97,37 +107,41 @@ func (e *UserError) Error() string {
 	return e.Message + ": " + e.Err.Error()
 }
 
-// Unwrap returns the operator's detail.
+// Unwrap returns the operator's detail, which may be nil.
 func (e *UserError) Unwrap() error { return e.Err }
 
-// BudgetError says that a command used up the time that the configuration gives it. It is a context.DeadlineExceeded.
+// A BudgetError means that a command used up the time that the configuration allows it. errors.Is reports it as equal
+// to context.DeadlineExceeded.
 type BudgetError struct {
-	// Budget is the whole time.
+	// Budget is the whole time of the command.
 	Budget time.Duration
-	// Work is the part of it that was for the work, when the rest was kept for undoing it; else 0.
+	// Work is the part of Budget that was available for the work itself, if the rest was reserved for undoing it. Zero
+	// means that nothing was reserved.
 	Work time.Duration
-	// Errand says that it was the errand_limit.
+	// Errand reports whether Budget is the errand_limit instead of the budget of a request.
 	Errand bool
 }
 
-// Error is for the operator: what it was, and the way out.
+// Error returns the message for the operator: which limit was reached and how to raise it.
 func (e *BudgetError) Error() string {
 	if e.Errand {
-		return fmt.Sprintf("the errand_limit of %s is used up: raise it in the adapter's configuration; a repeat goes on", e.Budget)
+		return fmt.Sprintf("the errand_limit of %s is used up: raise it in the adapter's configuration; "+
+			"a repeated errand continues the work", e.Budget)
 	}
 	part := ""
 	if e.Work > 0 {
 		part = fmt.Sprintf(", of which %s are for the work and the rest for undoing it,", e.Work.Round(time.Second/10))
 	}
-	return fmt.Sprintf("the budget of %s%s is used up: raise `budget` in the adapter's configuration, below the time that the platform gives "+
-		"a request, or make what runs faster", e.Budget, part)
+	return fmt.Sprintf("the budget of %s%s is used up: raise `budget` in the adapter's configuration, "+
+		"below the time that the platform allows for a request, or reduce the work of the template", e.Budget, part)
 }
 
-// Is tells that this is how a context ended.
+// Is reports whether target is context.DeadlineExceeded, for errors.Is.
 func (*BudgetError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// UserMessage is for the cf user.
+// UserMessage returns the message for the end user: complete sentences that need no further text. They call Budget the
+// time of a request, even if Errand is set.
 func (e *BudgetError) UserMessage() string {
-	return fmt.Sprintf("The service did not finish within the %s that it has for a request. Try again later, and tell your operations team "+
-		"if it happens again.", e.Budget)
+	return fmt.Sprintf("The service did not finish within the %s that it has for a request. Try again later, "+
+		"and tell your operations team if it happens again.", e.Budget)
 }

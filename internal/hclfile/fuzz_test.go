@@ -10,8 +10,10 @@ import (
 func FuzzInspect(f *testing.F) {
 	for _, seed := range []string{
 		"", `variable "x" { default = 1 }`, `output "a" { value = "${var.x}" }`, `resource "a" "_binding" {}`,
-		"terraform {\n required_providers { a = { source = \"b/c\" } }\n}", `locals { a = [for v in var.l : v if var.x] }`,
-		"output \"a\" {\n value = <<E\n${var.x}\nE\n}", `variable {}`, `resource "a" {}`, `output "a" "b" { value = var }`, "\x00", `a = var["x"]`,
+		"terraform {\n required_providers { a = { source = \"b/c\" } }\n}",
+		`locals { a = [for v in var.l : v if var.x] }`,
+		"output \"a\" {\n value = <<E\n${var.x}\nE\n}", `variable {}`, `resource "a" {}`,
+		`output "a" "b" { value = var }`, "\x00", `a = var["x"]`,
 	} {
 		f.Add(seed)
 	}

@@ -1,6 +1,6 @@
-// Package hclfile tells what the OpenTofu files of a template declare and use, without running OpenTofu: its variables,
-// outputs, resources, modules and providers. After an import it writes the main.tf of a template anew. It reads native syntax
-// only and is the only importer of hashicorp/hcl/v2.
+// Package hclfile reads the OpenTofu files of a template without running OpenTofu. Inspect returns what the files
+// declare and use: variables, outputs, resources, modules and providers. Regenerate writes the main.tf of a template
+// again after an import. The package supports native syntax only, and is the only importer of hashicorp/hcl/v2.
 package hclfile
 
 import (
@@ -14,66 +14,78 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// Module is what the files of one template declare and use. All lists are sorted and hold each name once.
+// A Module describes what the files of one template declare and use. The lists of names are sorted and have no
+// repetitions; an empty list is nil. The maps are never nil.
 type Module struct {
 	// Variables are the variable blocks by name.
 	Variables map[string]Variable
-	// Outputs are the names of the output blocks, OutputPlaces where each stands.
-	// SensitiveOutputs are those that say sensitive = true.
-	Outputs          []string
+	// Outputs are the names of the output blocks.
+	Outputs []string
+	// SensitiveOutputs are the names of the outputs that set sensitive = true.
 	SensitiveOutputs []string
-	OutputPlaces     map[string]diag.Pos
-	// Resources are managed resources as "type.name", Data data sources as "data.type.name", Modules module calls as
-	// "module.name".
+	// OutputPositions holds the position of the block of each output.
+	OutputPositions map[string]diag.Pos
+	// Resources are the managed resources, as "type.name".
 	Resources []string
-	Data      []string
-	Modules   []string
+	// Data are the data sources, as "data.type.name".
+	Data []string
+	// Modules are the module calls, as "module.name".
+	Modules []string
 	// Calls are the module calls by name.
 	Calls map[string]Call
-	// Protected are the resources whose lifecycle block sets prevent_destroy.
+	// Protected are the resources with a lifecycle block that sets prevent_destroy, as "type.name".
 	Protected []string
-	// RequiredProviders are the sources of required_providers by local name; "" where an entry gives none.
+	// RequiredProviders are the sources in required_providers by local name. The source is "" if an entry has none.
 	RequiredProviders map[string]string
-	// Providers are the local names of all providers, and where each is used first: in required_providers, in a provider block,
-	// or by a resource or data source.
+	// Providers holds, by local name, the position at which each provider is used first: in required_providers, in a
+	// provider block, or by a resource or data source.
 	Providers map[string]diag.Pos
-	// Aliases tells whether a provider block may configure a provider once more: it has an alias or a for_each.
+	// Aliases reports whether a provider block with an alias or a for_each exists, so that a provider can have several
+	// configurations.
 	Aliases bool
-	// Repeated are the blocks that declare something once more, which OpenTofu refuses.
+	// Repeated are the blocks that declare a name again, which OpenTofu rejects.
 	Repeated []Repeated
-	// Undeclared are the names used as var.NAME without a variable block, and where each is used first.
+	// Undeclared holds the position of the first use of each var.NAME that has no variable block.
 	Undeclared map[string]diag.Pos
-	// AsksWorkspace tells whether the name of the workspace is used, as terraform.workspace or tofu.workspace.
-	AsksWorkspace bool
+	// UsesWorkspaceName reports whether a file uses the name of the workspace, as terraform.workspace or
+	// tofu.workspace.
+	UsesWorkspaceName bool
 }
 
-// Call is a module block. Its source is "" where it is no literal.
+// A Call is a module block.
 type Call struct {
+	// Source is the source argument. It is "" if the argument is missing or not a literal string.
 	Source string
-	Pos    diag.Pos
+	// Pos is the position of the source argument, or of the block if it has none.
+	Pos diag.Pos
 }
 
-// Variable is a variable block.
+// A Variable is a variable block. HasDefault reports whether it has a default, which may be null, and Sensitive whether
+// it sets sensitive = true. If several blocks have the name of the variable, as in override files, the Variable
+// describes all of them together, and Pos is the position of the last one.
 type Variable struct {
 	HasDefault bool
 	Sensitive  bool
 	Pos        diag.Pos
 }
 
-// Repeated is a block that declares what another one has declared.
+// A Repeated is a block that declares a name that another block declared first.
 type Repeated struct {
 	Name       string // such as `variable "size"`
 	Pos, First diag.Pos
 }
 
-// Inspect reads the files of a template, file name ("main.tf") → text. Syntax errors, files that are not in native syntax
-// and uses of the reserved names (those that begin with "_binding" or "_complete") are error diagnostics; the Module is
-// never nil and holds what could be read.
+// Inspect reads the files of a template. files maps file names ("main.tf") to texts. Inspect reports as error
+// diagnostics: syntax errors, blocks with a wrong number of labels, files that are not in native syntax, and reserved
+// names, which begin with "_binding" or "_complete", of variables, outputs and resources, and in references var.NAME.
+// Names that are declared twice or not at all are not diagnostics; see Module.Repeated and Module.Undeclared.
+//
+// The Module and the list are never nil. With errors, the Module describes the parts that could be read.
 func Inspect(files map[string]string) (*Module, *diag.List) {
 	in := &inspector{
 		module: &Module{
 			Variables:         map[string]Variable{},
-			OutputPlaces:      map[string]diag.Pos{},
+			OutputPositions:   map[string]diag.Pos{},
 			RequiredProviders: map[string]string{},
 			Providers:         map[string]diag.Pos{},
 			Undeclared:        map[string]diag.Pos{},
@@ -84,22 +96,27 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 		declared: map[string]diag.Pos{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		in.file(name, files[name])
+		in.readFile(name, files[name])
 	}
 	in.finish()
 	return in.module, in.diags
 }
 
-// inspector collects a Module from one file after the other.
+// An inspector collects a Module from one file after the other.
 type inspector struct {
 	module *Module
 	diags  *diag.List
-	used   map[string]diag.Pos // var.NAME → first use
-	// declared are the blocks by name; those of override files change others and declare nothing.
+	used   map[string]diag.Pos // the first use of each var.NAME, by NAME
+	// declared holds the position of the first declaration of each name. Blocks of override files are not in it,
+	// because they change other blocks and declare nothing.
 	declared map[string]diag.Pos
 }
 
-func (in *inspector) file(name, text string) {
+// readFile adds the declarations and uses in one file to the module and to in.declared and in.used, and its errors to
+// the diagnostics. Files must be read in the order of their names. Of a file with syntax errors, the parts that could
+// be parsed are added. A file that is not in native syntax is reported as an error and ignored. Blocks of an override
+// file are added to the module, but do not count as declarations.
+func (in *inspector) readFile(name, text string) {
 	if !nativeSyntax(name) {
 		in.diags.Errorf(diag.Pos{File: name}, "template-name",
 			"a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported")
@@ -107,103 +124,112 @@ func (in *inspector) file(name, text string) {
 	}
 	file, diags := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
 	if file == nil {
-		in.syntax(name, diags)
+		in.reportSyntax(name, diags)
 		return
 	}
 	if !diags.HasErrors() {
-		_, _, diags = file.Body.PartialContent(blocks())
+		_, _, diags = file.Body.PartialContent(topLevelSchema())
 	}
-	in.syntax(name, diags)
+	in.reportSyntax(name, diags)
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
 		return
 	}
 	for _, block := range body.Blocks {
-		in.block(block)
+		in.recordBlock(block)
 		if !isOverride(name) {
 			in.declare(block)
 		}
 	}
-	in.uses(body)
+	in.recordReferences(body)
 }
 
-// syntax reports what HCL found in a file.
-func (in *inspector) syntax(name string, found hcl.Diagnostics) {
-	for _, d := range found {
+// reportSyntax adds the errors among the diagnostics of the HCL library to in.diags, and ignores the warnings. name is
+// the file of errors without a position.
+func (in *inspector) reportSyntax(name string, diags hcl.Diagnostics) {
+	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			in.diags.Errorf(position(d.Subject, name), "hcl-syntax", "%s: %s", d.Summary, strings.TrimSuffix(d.Detail, "."))
+			detail := strings.TrimSuffix(d.Detail, ".")
+			in.diags.Errorf(position(d.Subject, name), "hcl-syntax", "%s: %s", d.Summary, detail)
 		}
 	}
 }
 
-// nativeSyntax tells whether a file name is plain (no directory) and of native syntax.
+// nativeSyntax reports whether a file name has the ending .tf or .tofu of native syntax, has no directory and does not
+// begin with a period.
 func nativeSyntax(name string) bool {
 	return (strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")) &&
 		!strings.ContainsAny(name, "/\\\x00") && !strings.HasPrefix(name, ".")
 }
 
-// block records one top-level block.
-func (in *inspector) block(block *hclsyntax.Block) {
+// recordBlock adds what one top-level block declares and which provider it uses to the module. It ignores a block that
+// does not have the number of labels that its type requires. The reserved name of a variable, output or resource is
+// reported as an error, and the block is recorded all the same.
+func (in *inspector) recordBlock(block *hclsyntax.Block) {
 	if len(block.Labels) != len(labels[block.Type]) {
 		return
 	}
 	m, address := in.module, strings.Join(block.Labels, ".")
 	switch block.Type {
 	case "variable":
-		in.reserved(address, block)
+		in.checkReserved(address, block)
 		m.Variables[address] = variable(m.Variables[address], block)
 	case "output":
-		in.output(address, block)
+		in.recordOutput(address, block)
 	case "resource":
-		in.reserved(block.Labels[1], block)
+		in.checkReserved(block.Labels[1], block)
 		m.Resources = append(m.Resources, address)
-		in.provider(block)
+		in.recordProvider(block)
 		if protected(block.Body) {
 			m.Protected = append(m.Protected, address)
 		}
 	case "data":
 		m.Data = append(m.Data, "data."+address)
-		in.provider(block)
+		in.recordProvider(block)
 	case "ephemeral":
-		in.provider(block)
+		in.recordProvider(block)
 	case "check":
 		for _, nested := range block.Body.Blocks {
 			if nested.Type == "data" && len(nested.Labels) == len(labels["data"]) {
-				in.provider(nested)
+				in.recordProvider(nested)
 			}
 		}
 	case "provider":
-		first(m.Providers, address, position(block.DefRange().Ptr(), ""))
+		recordFirst(m.Providers, address, position(block.DefRange().Ptr(), ""))
 		m.Aliases = m.Aliases || block.Body.Attributes["alias"] != nil || block.Body.Attributes["for_each"] != nil
 	case "module":
 		m.Modules = append(m.Modules, "module."+address)
 		m.Calls[address] = call(block)
 	case "terraform":
-		in.providers(block.Body)
+		in.recordRequiredProviders(block.Body)
 	}
 }
 
-func (in *inspector) output(name string, block *hclsyntax.Block) {
-	in.reserved(name, block)
+// recordOutput records an output block: its name, position and sensitivity. A reserved name is also reported.
+func (in *inspector) recordOutput(name string, block *hclsyntax.Block) {
+	in.checkReserved(name, block)
 	in.module.Outputs = append(in.module.Outputs, name)
 	if isSensitive(block) {
 		in.module.SensitiveOutputs = append(in.module.SensitiveOutputs, name)
 	}
-	first(in.module.OutputPlaces, name, position(block.DefRange().Ptr(), ""))
+	recordFirst(in.module.OutputPositions, name, position(block.DefRange().Ptr(), ""))
 }
 
-func (in *inspector) reserved(name string, block *hclsyntax.Block) {
+// checkReserved reports an error, at the last label of the block, if the name that the block declares is reserved. The
+// block must have a label.
+func (in *inspector) checkReserved(name string, block *hclsyntax.Block) {
 	if isReserved(name) {
 		in.diags.Errorf(position(block.LabelRanges[len(block.LabelRanges)-1].Ptr(), ""), "reserved-name",
 			"the name %q of this %s is reserved; names must not begin with _binding or _complete", name, block.Type)
 	}
 }
 
-// isReserved tells whether the adapter keeps a name for itself.
+// isReserved reports whether a name is reserved for the adapter's own outputs and variables.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
 }
 
+// call returns the Call of a module block. See Call for a block without a literal source.
 func call(block *hclsyntax.Block) Call {
 	c := Call{Pos: position(block.DefRange().Ptr(), "")}
 	if source, ok := block.Body.Attributes["source"]; ok {
@@ -213,14 +239,18 @@ func call(block *hclsyntax.Block) Call {
 	return c
 }
 
-// variable is what a block says of a variable, of which one of another file, which one of them overrides, may have said something.
+// variable returns the Variable of a block. other describes the blocks of the same variable that were read before, such
+// as one that an override file changes; it is zero if there are none.
 func variable(other Variable, block *hclsyntax.Block) Variable {
 	_, hasDefault := block.Body.Attributes["default"]
 	return Variable{
-		Pos: position(block.DefRange().Ptr(), ""), HasDefault: hasDefault || other.HasDefault, Sensitive: isSensitive(block) || other.Sensitive,
+		Pos:        position(block.DefRange().Ptr(), ""),
+		HasDefault: hasDefault || other.HasDefault,
+		Sensitive:  isSensitive(block) || other.Sensitive,
 	}
 }
 
+// protected reports whether the lifecycle block of a resource sets prevent_destroy, to any value.
 func protected(body *hclsyntax.Body) bool {
 	return slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool {
 		_, set := b.Body.Attributes["prevent_destroy"]
@@ -228,38 +258,43 @@ func protected(body *hclsyntax.Body) bool {
 	})
 }
 
-// providers records the required_providers blocks of a terraform block.
-func (in *inspector) providers(body *hclsyntax.Body) {
+// recordRequiredProviders records the names, sources and positions of the entries of required_providers in the body of
+// a terraform block. An entry without a literal source has the source "". Of several entries with the same name, the
+// source of the last one and the position of the first one are recorded.
+func (in *inspector) recordRequiredProviders(body *hclsyntax.Body) {
 	for _, block := range body.Blocks {
 		if block.Type != "required_providers" {
 			continue
 		}
 		for name, attribute := range block.Body.Attributes {
 			in.module.RequiredProviders[name] = source(attribute.Expr)
-			first(in.module.Providers, name, position(attribute.NameRange.Ptr(), ""))
+			recordFirst(in.module.Providers, name, position(attribute.NameRange.Ptr(), ""))
 		}
 	}
 }
 
-// provider records the provider of a resource or data source: that of its provider argument, else the first word of its type.
-func (in *inspector) provider(block *hclsyntax.Block) {
+// recordProvider records the provider of a resource or data source, and the position of the block. The provider is
+// named by the provider argument or, if the block has none or its value is not a reference, by the part of the type
+// before the first underscore. The type is the first label, which the block must have.
+func (in *inspector) recordProvider(block *hclsyntax.Block) {
 	name, _, _ := strings.Cut(block.Labels[0], "_")
 	if argument, ok := block.Body.Attributes["provider"]; ok {
 		if traversal, diags := hcl.AbsTraversalForExpr(argument.Expr); !diags.HasErrors() {
 			name = traversal.RootName()
 		}
 	}
-	first(in.module.Providers, name, position(block.DefRange().Ptr(), ""))
+	recordFirst(in.module.Providers, name, position(block.DefRange().Ptr(), ""))
 }
 
-// first notes a place unless an earlier one is known; files are read in the order of their names.
-func first(places map[string]diag.Pos, name string, pos diag.Pos) {
-	if known, ok := places[name]; !ok || before(pos, known) {
-		places[name] = pos
+// recordFirst stores the position of a name, unless positions holds an earlier one. Files are read in the order of
+// their names, so a position in another file that is already stored is earlier.
+func recordFirst(positions map[string]diag.Pos, name string, pos diag.Pos) {
+	if stored, ok := positions[name]; !ok || precedes(pos, stored) {
+		positions[name] = pos
 	}
 }
 
-// source returns the literal source of an entry of required_providers, "" when it has none.
+// source returns the literal source of an entry of required_providers. It returns "" if the entry has no such source.
 func source(expression hcl.Expression) string {
 	pairs, diags := hcl.ExprMap(expression)
 	if diags.HasErrors() {
@@ -274,26 +309,31 @@ func source(expression hcl.Expression) string {
 	return ""
 }
 
-// uses records every var.NAME, and what asks for the workspace, of a body and the bodies in it. Local names of for expressions hide "var" as they do in HCL.
-func (in *inspector) uses(body *hclsyntax.Body) {
+// recordReferences records the references to variables and to the name of the workspace in a body and the blocks in it,
+// as recordReference does. A local name of a for expression that is called "var" hides the variables, as it does in
+// HCL.
+func (in *inspector) recordReferences(body *hclsyntax.Body) {
 	for _, attribute := range body.Attributes {
 		for _, traversal := range hclsyntax.Variables(attribute.Expr) {
-			in.use(traversal)
+			in.recordReference(traversal)
 		}
 	}
 	for _, block := range body.Blocks {
-		in.uses(block.Body)
+		in.recordReferences(block.Body)
 	}
 }
 
-func (in *inspector) use(traversal hcl.Traversal) {
+// recordReference records a reference to a variable, var.NAME, in in.used, and one to the name of the workspace in the
+// module. It ignores any other reference, including var["NAME"]. The use of a reserved variable is reported as an error
+// instead.
+func (in *inspector) recordReference(traversal hcl.Traversal) {
 	if len(traversal) < 2 {
 		return
 	}
 	step, ok := traversal[1].(hcl.TraverseAttr)
 	root := traversal.RootName()
 	if ok && step.Name == "workspace" && (root == "terraform" || root == "tofu") {
-		in.module.AsksWorkspace = true
+		in.module.UsesWorkspaceName = true
 	}
 	if !ok || root != "var" {
 		return
@@ -303,15 +343,15 @@ func (in *inspector) use(traversal hcl.Traversal) {
 		in.diags.Errorf(pos, "reserved-name", "the name %q is reserved", "var."+step.Name)
 		return
 	}
-	first(in.used, step.Name, pos)
+	recordFirst(in.used, step.Name, pos)
 }
 
-// before orders places of the same run: files are read in the order of their names.
-func before(a, b diag.Pos) bool {
+// precedes reports whether a precedes b in the same file. It returns false for positions in different files.
+func precedes(a, b diag.Pos) bool {
 	return a.File == b.File && (a.Line < b.Line || a.Line == b.Line && a.Column < b.Column)
 }
 
-// finish sorts the lists and works out what is undeclared.
+// finish sorts the lists of the module and determines the undeclared variables. It is called after the last file.
 func (in *inspector) finish() {
 	m := in.module
 	for _, list := range []*[]string{&m.Outputs, &m.SensitiveOutputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
@@ -325,52 +365,11 @@ func (in *inspector) finish() {
 	}
 }
 
-// position converts a range; a nil range stands for the whole file.
+// position returns the start of a range. For a nil range it returns the position of the whole file; the parameter file
+// is used only then.
 func position(r *hcl.Range, file string) diag.Pos {
 	if r == nil {
 		return diag.Pos{File: file}
 	}
 	return diag.Pos{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
-}
-
-// labels are the labels of the blocks at the top of a file about which all versions of OpenTofu agree.
-var labels = map[string][]string{ //nolint:gochecknoglobals // a constant table
-	"check": {"name"}, "data": {"type", "name"}, "ephemeral": {"type", "name"}, "locals": nil, "module": {"name"}, "output": {"name"},
-	"provider": {"name"}, "resource": {"type", "name"}, "terraform": nil, "variable": {"name"},
-}
-
-func blocks() *hcl.BodySchema {
-	schema := &hcl.BodySchema{}
-	for kind, names := range labels {
-		schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: kind, LabelNames: names})
-	}
-	return schema
-}
-
-// declare notes what a block declares.
-func (in *inspector) declare(block *hclsyntax.Block) {
-	name := block.Type + ` "` + strings.Join(block.Labels, `" "`) + `"`
-	switch block.Type {
-	case "locals":
-		for name, attribute := range block.Body.Attributes {
-			in.declareName(`local value "`+name+`"`, attribute.NameRange)
-		}
-		return
-	case "provider":
-		if alias, ok := block.Body.Attributes["alias"]; ok {
-			name += ` with the alias "` + literal(alias.Expr) + `"`
-		}
-	}
-	if len(labels[block.Type]) > 0 {
-		in.declareName(name, block.DefRange())
-	}
-}
-
-func (in *inspector) declareName(name string, at hcl.Range) {
-	pos := position(&at, "")
-	if earlier, ok := in.declared[name]; ok {
-		in.module.Repeated = append(in.module.Repeated, Repeated{Name: name, Pos: pos, First: earlier})
-		return
-	}
-	in.declared[name] = pos
 }

@@ -9,17 +9,19 @@ import (
 )
 
 var _ = Describe("Inspect", func() {
-	DescribeTable("tells whether the name of the workspace is asked for", func(expression string, asked bool) {
-		module, diags := hclfile.Inspect(map[string]string{"main.tf": "locals {\n  a = " + expression + "\n}\nterraform {}\n"})
+	DescribeTable("reports whether the name of the workspace is used", func(expression string, asked bool) {
+		module, diags := hclfile.Inspect(map[string]string{"main.tf": "locals {\n  a = " + expression +
+			"\n}\nterraform {}\n"})
 		Expect(diags.Err()).NotTo(HaveOccurred())
-		Expect(module.AsksWorkspace).To(Equal(asked))
+		Expect(module.UsesWorkspaceName).To(Equal(asked))
 	},
 		Entry(nil, `terraform.workspace`, true), Entry(nil, `[for w in ["x"]: "${w}-${tofu . workspace}"]`, true),
-		Entry(nil, `terraform.env`, false), Entry(nil, `"terraform.workspace"`, false), Entry(nil, `local.workspace`, false),
+		Entry(nil, `terraform.env`, false), Entry(nil, `"terraform.workspace"`, false),
+		Entry(nil, `local.workspace`, false),
 		Entry(nil, `[for terraform in [{workspace = 1}]: terraform.workspace]`, false),
 	)
 
-	It("tells what a template declares", func() {
+	It("returns the declarations of a template", func() {
 		module, diags := hclfile.Inspect(map[string]string{
 			"main.tf": `
 terraform {
@@ -80,13 +82,16 @@ variable "length" {
 				"length": {Pos: diag.Pos{File: "variables.tf", Line: 7, Column: 1}, HasDefault: true},
 			},
 			Outputs: []string{"name", "url"},
-			OutputPlaces: map[string]diag.Pos{
+			OutputPositions: map[string]diag.Pos{
 				"url": {File: "outputs.tf", Line: 2, Column: 1}, "name": {File: "outputs.tf", Line: 3, Column: 1},
 			},
 			Resources: []string{"random_string.free", "random_string.name"},
 			Data:      []string{"data.http.page"},
 			Modules:   []string{"module.sub"},
-			Calls:     map[string]hclfile.Call{"sub": {Source: "./sub", Pos: diag.Pos{File: "main.tf", Line: 22, Column: 12}}},
+			Calls: map[string]hclfile.Call{"sub": {
+				Source: "./sub",
+				Pos:    diag.Pos{File: "main.tf", Line: 22, Column: 12},
+			}},
 			Protected: []string{"random_string.name"},
 			RequiredProviders: map[string]string{
 				"random": "registry.terraform.io/hashicorp/random", "plain": "", "quoted": "example.com/a/quoted",
@@ -99,7 +104,7 @@ variable "length" {
 		}))
 	})
 
-	DescribeTable("tells the provider that is used",
+	DescribeTable("returns the provider of a resource",
 		func(text, name string) {
 			module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
 			Expect(diags.Err()).NotTo(HaveOccurred())
@@ -112,7 +117,7 @@ variable "length" {
 		Entry("by a provider block", `provider "aws" { region = "x" }`, "aws"),
 	)
 
-	DescribeTable("finds names used without a variable block",
+	DescribeTable("returns the used names that have no variable block",
 		func(text string, names ...string) {
 			module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
 			Expect(diags.Err()).NotTo(HaveOccurred())
@@ -129,7 +134,8 @@ variable "length" {
 		Entry("in a function call", `output "a" { value = lookup(var.m, var.k, "") }`, "m", "k"),
 		Entry("in a for expression", `output "a" { value = [for v in var.list : v.a if v.b != var.c] }`, "list", "c"),
 		Entry("in an object key", `locals { a = { (var.k) = 1 } }`, "k"),
-		Entry("in a conditional, an index and a splat", `locals { a = var.c ? var.l[var.i] : var.s[*].id }`, "c", "l", "i", "s"),
+		Entry("in a conditional, an index and a splat", `locals { a = var.c ? var.l[var.i] : var.s[*].id }`, "c", "l",
+			"i", "s"),
 		Entry("in a nested block", `resource "a" "b" {
   dynamic "c" {
     for_each = var.cs
@@ -142,9 +148,10 @@ variable "length" {
 		Entry("not in text", `locals { a = "var.x $${var.y}" }`),
 	)
 
-	DescribeTable("finds what is declared twice", func(name, text string, want ...string) {
+	DescribeTable("returns repeated declarations", func(name, text string, want ...string) {
 		module, diags := hclfile.Inspect(map[string]string{"a.tf": "locals {\n  a = 1\n}\n" +
-			"variable \"v\" {}\nmodule \"m\" { source = \"./m\" }\nprovider \"p\" {}\ndata \"d\" \"x\" {}\n", name: text})
+			"variable \"v\" {}\nmodule \"m\" { source = \"./m\" }\nprovider \"p\" {}\ndata \"d\" \"x\" " +
+			"{}\n", name: text})
 		Expect(diags.Err()).NotTo(HaveOccurred())
 		var found []string
 		for _, repeated := range module.Repeated {
@@ -153,26 +160,30 @@ variable "length" {
 		Expect(found).To(HaveExactElements(want))
 	},
 		Entry("a variable", "b.tf", "\nvariable \"v\" {}", `b.tf:2:1: variable "v" as in a.tf:4:1`),
-		Entry("three of them", "b.tf", "variable \"v\" {}\nvariable \"v\" {}", `b.tf:1:1: variable "v" as in a.tf:4:1`, `b.tf:2:1: variable "v" as in a.tf:4:1`),
+		Entry("three of them", "b.tf", "variable \"v\" {}\nvariable \"v\" {}", `b.tf:1:1: variable "v" as in a.tf:4:1`,
+			`b.tf:2:1: variable "v" as in a.tf:4:1`),
 		Entry("a local value", "b.tf", `locals { a = 2 }`, `b.tf:1:10: local value "a" as in a.tf:2:3`),
 		Entry("a module", "b.tf", `module "m" { source = "./m" }`, `b.tf:1:1: module "m" as in a.tf:5:1`),
 		Entry("a configuration of a provider", "b.tf", `provider "p" {}`, `b.tf:1:1: provider "p" as in a.tf:6:1`),
 		Entry("a data source", "b.tf", `data "d" "x" {}`, `b.tf:1:1: data "d" "x" as in a.tf:7:1`),
-		Entry("not another configuration", "b.tf", "provider \"p\" { alias = \"o\" }\nprovider \"p\" { alias = \"q\" }"),
+		Entry("not another configuration", "b.tf",
+			"provider \"p\" { alias = \"o\" }\nprovider \"p\" { alias = \"q\" }"),
 		Entry("not settings of OpenTofu", "b.tf", "terraform {}\nterraform {}"),
 		Entry("not another kind", "b.tf", "resource \"d\" \"x\" {}\noutput \"v\" { value = 1 }"),
 		Entry("not in a file that overrides", "b_override.tf", "variable \"v\" {}\nvariable \"v\" {}"),
 	)
 
-	It("joins a variable with what overrides it", func() {
+	It("combines a variable with its override", func() {
 		module, diags := hclfile.Inspect(map[string]string{
-			"a.tf": "variable \"v\" {\n  default   = 1\n  sensitive = true\n}", "b_override.tf": `variable "v" { type = number }`,
+			"a.tf":          "variable \"v\" {\n  default   = 1\n  sensitive = true\n}",
+			"b_override.tf": `variable "v" { type = number }`,
 		})
 		Expect(diags.Err()).NotTo(HaveOccurred())
-		Expect(module.Variables).To(HaveKeyWithValue("v", And(HaveField("HasDefault", true), HaveField("Sensitive", true))))
+		Expect(module.Variables).To(HaveKeyWithValue("v",
+			And(HaveField("HasDefault", true), HaveField("Sensitive", true))))
 	})
 
-	DescribeTable("tells whether a provider may be configured more than once", func(text string, expected bool) {
+	DescribeTable("reports whether a provider may have several configurations", func(text string, expected bool) {
 		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
 		Expect(diags.Err()).NotTo(HaveOccurred())
 		Expect(module.Aliases).To(Equal(expected))
@@ -186,7 +197,7 @@ variable "length" {
 }`, true),
 	)
 
-	DescribeTable("finds the providers of other blocks", func(text string) {
+	DescribeTable("returns the providers that other blocks use", func(text string) {
 		module, diags := hclfile.Inspect(map[string]string{"main.tf": text})
 		Expect(diags.Err()).NotTo(HaveOccurred())
 		Expect(module.Providers).To(HaveKey("random"))
@@ -197,7 +208,7 @@ variable "length" {
 }`),
 	)
 
-	It("gives the first place of a name that is used several times", func() {
+	It("returns the first position of a name that is used several times", func() {
 		module, _ := hclfile.Inspect(map[string]string{
 			"a.tf": "locals {\n  b = var.x\n  a = var.x\n}",
 			"b.tf": "locals { c = var.x }",
@@ -211,23 +222,31 @@ variable "length" {
 			Expect(diags.Err()).To(MatchError(want))
 		},
 		Entry("syntax", "main.tf", "output \"a\" {\n  value = = 1\n}",
-			"main.tf:2:11: Invalid expression: Expected the start of an expression, but found an invalid expression token [hcl-syntax]"),
+			"main.tf:2:11: Invalid expression: Expected the start of an expression, but found an invalid expression "+
+				"token [hcl-syntax]"),
 		Entry("too many labels", "main.tf", `output a b {}`,
-			"main.tf:1:10: Extraneous label for output: Only 1 labels (name) are expected for output blocks [hcl-syntax]"),
+			"main.tf:1:10: Extraneous label for output: Only 1 labels (name) are expected for output blocks "+
+				"[hcl-syntax]"),
 		Entry("too few labels", "main.tf", `resource "a" {}`,
-			"main.tf:1:14: Missing name for resource: All resource blocks must have 2 labels (type, name) [hcl-syntax]"),
+			"main.tf:1:14: Missing name for resource: All resource blocks must have 2 labels (type, name) "+
+				"[hcl-syntax]"),
 		Entry("a reserved variable", "main.tf", `variable "_binding_record" {}`,
-			`main.tf:1:10: the name "_binding_record" of this variable is reserved; names must not begin with _binding or _complete [reserved-name]`),
+			`main.tf:1:10: the name "_binding_record" of this variable is reserved; names must not begin with `+
+				`_binding or _complete [reserved-name]`),
 		Entry("a reserved output", "main.tf", `output "_complete" { value = 1 }`,
-			`main.tf:1:8: the name "_complete" of this output is reserved; names must not begin with _binding or _complete [reserved-name]`),
+			`main.tf:1:8: the name "_complete" of this output is reserved; names must not begin with _binding or `+
+				`_complete [reserved-name]`),
 		Entry("a reserved resource", "main.tf", `resource "terraform_data" "_binding" {}`,
-			`main.tf:1:27: the name "_binding" of this resource is reserved; names must not begin with _binding or _complete [reserved-name]`),
+			`main.tf:1:27: the name "_binding" of this resource is reserved; names must not begin with _binding or `+
+				`_complete [reserved-name]`),
 		Entry("the use of a reserved variable", "main.tf", `locals { a = var._binding_nonce }`,
 			`main.tf:1:14: the name "var._binding_nonce" is reserved [reserved-name]`),
 		Entry("JSON syntax", "main.tf.json", `{}`,
-			"main.tf.json: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported [template-name]"),
+			"main.tf.json: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not "+
+				"supported [template-name]"),
 		Entry("a file in a directory", "../main.tf", ``,
-			"../main.tf: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not supported [template-name]"),
+			"../main.tf: a template file must have a plain name that ends in .tf or .tofu; JSON syntax is not "+
+				"supported [template-name]"),
 	)
 
 	It("reads the rest of a file with an error", func() {

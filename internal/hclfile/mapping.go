@@ -16,40 +16,44 @@ import (
 	"service-adapter/internal/value"
 )
 
-// expression is a parameter_name.
+// An expression is a parsed parameter_name.
 type expression struct {
-	text       string
-	variable   string          // NAME when it is var.NAME
-	literal    any             // the value when it is a literal string, number or bool
-	traversals []hcl.Traversal // of all that it refers to
+	text       string          // the HCL text to write
+	variable   string          // NAME if the expression is var.NAME, else ""
+	literal    any             // the value if the expression is a literal string, number or bool, else nil
+	traversals []hcl.Traversal // all references in the expression
 }
 
-// mapped is an entry of import_parameter_mappings.
-type mapped struct {
+// A mappingEntry is an entry of import_parameter_mappings, and what it has replaced so far.
+type mappingEntry struct {
 	attribute   string
 	expression  *expression
-	used        bool
-	occurrences []occurrence // the values it has replaced, when it is a variable
+	used        bool         // the entry concerned at least one attribute
+	occurrences []occurrence // the values that it replaced, if the expression is a variable
 }
 
-// occurrence is a value that a variable stands for.
+// An occurrence is a value in the state that a variable replaces.
 type occurrence struct {
 	path      string
 	value     any
 	sensitive bool
 }
 
-// entries reads the three lists of the action, and warns of paths that lead nowhere.
-func (w *rewriter) entries(r Regeneration) error {
-	w.deleted, w.added, w.mapped = map[string]bool{}, map[string]map[string]*expression{}, map[string]*mapped{}
+// parseLists parses the three lists of the import action into w.deleted, w.added, w.mapped and w.mappings. w.resources
+// must be set. It warns of paths in Delete that are not those of an attribute or block of an imported resource, of
+// paths in Add that are not those of an argument of one, and of attributes that are mapped twice, of which the last
+// mapping counts. It returns an error for an invalid parameter_name, and for an addition of an argument that the type
+// of the resource does not have.
+func (w *rewriter) parseLists(r Regeneration) error {
+	w.deleted, w.added, w.mapped = map[string]bool{}, map[string]map[string]*expression{}, map[string]*mappingEntry{}
 	for _, path := range r.Delete {
 		w.deleted[path] = true
-		if resource, inner := w.target(path); resource == nil || !resource.schema.Has(inner) {
-			w.warnf("import_parameters_to_delete: %q is nothing that an imported resource has", path)
+		if resource, inner := w.findTarget(path); resource == nil || !resource.schema.Has(inner) {
+			w.warnf("import_parameters_to_delete: %q is not an attribute or block of an imported resource", path)
 		}
 	}
 	for _, entry := range r.Add {
-		if err := w.add(entry); err != nil {
+		if err := w.addArgument(entry); err != nil {
 			return fmt.Errorf("import_parameters_to_add: %w", err)
 		}
 	}
@@ -59,19 +63,21 @@ func (w *rewriter) entries(r Regeneration) error {
 			return fmt.Errorf("import_parameter_mappings: %w", err)
 		}
 		if w.mapped[entry.TFVariable] != nil {
-			w.warnf("import_parameter_mappings: %q is mapped twice, only the last entry has an effect", entry.TFVariable)
-			w.mappings = slices.DeleteFunc(w.mappings, func(m *mapped) bool { return m.attribute == entry.TFVariable })
+			w.warnf("import_parameter_mappings: %q is mapped twice, only the last entry has an effect",
+				entry.TFVariable)
+			w.mappings = slices.DeleteFunc(w.mappings,
+				func(m *mappingEntry) bool { return m.attribute == entry.TFVariable })
 		}
-		m := &mapped{attribute: entry.TFVariable, expression: parsed}
+		m := &mappingEntry{attribute: entry.TFVariable, expression: parsed}
 		w.mapped[entry.TFVariable] = m
 		w.mappings = append(w.mappings, m)
 	}
 	return nil
 }
 
-// target splits a path into its imported resource and the names behind; nil when the resource is not imported or no name
-// follows.
-func (w *rewriter) target(path string) (*importedResource, []string) {
+// findTarget returns the imported resource that a path TYPE.NAME.… begins with, and the names that follow. Both are nil
+// if the resource is not imported, or if no name follows.
+func (w *rewriter) findTarget(path string) (*importedResource, []string) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 {
 		return nil, nil
@@ -84,24 +90,28 @@ func (w *rewriter) target(path string) (*importedResource, []string) {
 	return nil, nil
 }
 
-// metaArguments are arguments of every resource, which no schema has. They are the ones that do not change its address.
+// metaArguments are the arguments that every resource accepts without a schema, except those that change its address.
 var metaArguments = []string{"depends_on", "provider"} //nolint:gochecknoglobals // a constant table
 
-func (w *rewriter) add(entry Mapping) error {
+// addArgument records an entry of import_parameters_to_add in w.added, where it replaces an earlier entry for the same
+// argument. It returns an error if the parameter_name is invalid, or if the imported resource has no such argument. If
+// the path is not TYPE.NAME.ARGUMENT of an imported resource, it only warns and ignores the entry.
+func (w *rewriter) addArgument(entry Mapping) error {
 	parsed, err := parseExpression(entry)
 	if err != nil {
 		return err
 	}
-	resource, path := w.target(entry.TFVariable)
+	resource, path := w.findTarget(entry.TFVariable)
 	if resource == nil || len(path) != 1 {
-		w.warnf("import_parameters_to_add: %q is no argument of an imported resource, TYPE.NAME.ARGUMENT; imported are %s",
-			entry.TFVariable, diag.Names(value.Each(w.resources, importedResource.Address)))
+		w.warnf("import_parameters_to_add: %q is not an argument of an imported resource, TYPE.NAME.ARGUMENT; "+
+			"imported are %s", entry.TFVariable, diag.Names(value.Convert(w.resources, importedResource.Address)))
 		return nil
 	}
 	name := path[0]
 	allowed := append(settable(resource.schema.Attributes), metaArguments...)
 	if !slices.Contains(allowed, name) {
-		return fmt.Errorf("%s has no argument %q%s; its arguments are %s", resource.Type, name, diag.Suggest(name, allowed), strings.Join(allowed, ", "))
+		return fmt.Errorf("%s has no argument %q%s; its arguments are %s",
+			resource.Type, name, diag.Suggest(name, allowed), strings.Join(allowed, ", "))
 	}
 	address := resource.Address()
 	if w.added[address] == nil {
@@ -116,21 +126,24 @@ func settable(attributes map[string]tfjson.Attribute) []string {
 	return slices.DeleteFunc(value.Keys(attributes), func(name string) bool { return !attributes[name].Settable() })
 }
 
-// parseExpression reads a parameter_name.
+// parseExpression parses the parameter_name of an entry. A bare name is the variable of that name, except true, false
+// and null. It returns an error if the text is empty or is not an expression in one line.
 func parseExpression(entry Mapping) (*expression, error) {
 	text := strings.TrimSpace(entry.Parameter)
 	parsed, diags := hclsyntax.ParseExpression([]byte(text), "parameter_name", hcl.InitialPos)
 	if diags.HasErrors() || strings.Contains(text, "\n") {
-		return nil, fmt.Errorf("parameter_name %q of tf_variable %q must be an expression in one line, such as var.NAME, local.NAME or 10",
-			entry.Parameter, entry.TFVariable)
+		return nil, fmt.Errorf("parameter_name %q of tf_variable %q must be an expression in one line, "+
+			"such as var.NAME, local.NAME or 10", entry.Parameter, entry.TFVariable)
 	}
-	within := parsed.Range() // comments around it are left out
+	within := parsed.Range() // without comments before and after the expression
 	e := &expression{text: text[within.Start.Byte:within.End.Byte], traversals: parsed.Variables()}
 	traversal, diags := hcl.AbsTraversalForExpr(parsed)
 	isName := !diags.HasErrors()
 	switch {
-	case isName && len(traversal) == 1 && hclsyntax.ValidIdentifier(text) && !slices.Contains([]string{"true", "false", "null"}, text):
-		e.text, e.variable = "var."+text, text // "the broker input variable name", as the specification has it
+	case isName && len(traversal) == 1 && hclsyntax.ValidIdentifier(text) &&
+		!slices.Contains([]string{"true", "false", "null"}, text):
+		// The brokerpak specification calls it "the broker input variable name".
+		e.text, e.variable = "var."+text, text
 	case isName && len(traversal) == 2 && traversal.RootName() == "var":
 		if step, ok := traversal[1].(hcl.TraverseAttr); ok {
 			e.variable = step.Name
@@ -141,7 +154,8 @@ func parseExpression(entry Mapping) (*expression, error) {
 	return e, nil
 }
 
-// literalScalar returns the value of an expression that is a string, a number or a bool without variables, else nil.
+// literalScalar returns the value of a constant expression: a string, a bool, or a json.Number. It returns nil for any
+// other expression, including null.
 func literalScalar(parsed hclsyntax.Expression) any {
 	switch v := constant(parsed); {
 	case v.Type() == cty.Bool:
@@ -155,8 +169,11 @@ func literalScalar(parsed hclsyntax.Expression) any {
 	}
 }
 
-// addition returns the expression of an added argument. A mapping has the last word about it as well.
-func (w *rewriter) addition(name, path string, added *expression) string {
+// addedExpression returns the expression of an argument that import_parameters_to_add adds. A mapping of the attribute
+// name takes precedence: its expression is returned, and it counts as used. If the added expression is a literal,
+// mappingEntry.replaces records its value as an occurrence; the expression of the mapping is returned even if replaces
+// returns false. path is that of the argument, for warnings.
+func (w *rewriter) addedExpression(name, path string, added *expression) string {
 	m := w.mapped[name]
 	if m == nil {
 		return added.text
@@ -168,38 +185,45 @@ func (w *rewriter) addition(name, path string, added *expression) string {
 	return m.expression.text
 }
 
-// replaces notes a value that the mapping is about to replace. It is false for one that could not be given to the variable
-// unchanged, which then stays.
-func (m *mapped) replaces(w *rewriter, o occurrence) bool {
+// replaces reports whether the mapping replaces a value in the state, and marks the mapping as used. If the expression
+// of the mapping is a variable, the value is recorded as an occurrence. replaces returns false, with a warning in the
+// result of w, if the value contains a number that the variable could not hold unchanged; nothing is recorded then, and
+// the value must stay in the text. It returns true for every value if the expression is not a variable.
+func (m *mappingEntry) replaces(w *rewriter, o occurrence) bool {
 	m.used = true
 	if m.expression.variable == "" {
 		return true
 	}
 	if value.CheckNumbers(value.Normalise(o.value)) != nil {
-		w.warnf("%s stays as it is: its number is too large for the value of %s", o.path, m.expression.text)
+		w.warnf("%s keeps its literal value, because its number is too large for a value of %s",
+			o.path, m.expression.text)
 		return false
 	}
 	m.occurrences = append(m.occurrences, o)
 	return true
 }
 
-// values works out which values the variables stand for: the first that is no list and no map, else the first.
-func (w *rewriter) values() {
-	all := map[string][]occurrence{}
+// assignValues determines the values of the variables from their occurrences, and stores them and the names of the
+// sensitive ones in w.result. A variable gets the first value that is not a list or map, or else the first value. It is
+// sensitive if one of its occurrences is. A variable without occurrences gets no value. assignValues warns of
+// occurrences with a different value. It must be called once, after all resources have been written.
+func (w *rewriter) assignValues() {
+	byVariable := map[string][]occurrence{}
 	for _, m := range w.mappings {
-		all[m.expression.variable] = append(all[m.expression.variable], m.occurrences...)
+		byVariable[m.expression.variable] = append(byVariable[m.expression.variable], m.occurrences...)
 	}
-	for _, name := range value.Keys(all) {
-		found := all[name]
-		if len(found) == 0 {
+	for _, name := range value.Keys(byVariable) {
+		occurrences := byVariable[name]
+		if len(occurrences) == 0 {
 			continue
 		}
-		chosen := found[max(slices.IndexFunc(found, func(o occurrence) bool { return isScalar(o.value) }), 0)]
+		scalar := slices.IndexFunc(occurrences, func(o occurrence) bool { return isScalar(o.value) })
+		chosen := occurrences[max(scalar, 0)]
 		w.result.Values[name] = value.Normalise(chosen.value)
-		if slices.ContainsFunc(found, func(o occurrence) bool { return o.sensitive }) {
+		if slices.ContainsFunc(occurrences, func(o occurrence) bool { return o.sensitive }) {
 			w.result.Sensitive = append(w.result.Sensitive, name)
 		}
-		for _, other := range found {
+		for _, other := range occurrences {
 			if !reflect.DeepEqual(value.Normalise(other.value), value.Normalise(chosen.value)) {
 				w.warnf("%s and %s have different values, and both become var.%s: the apply gives %s the value of %s",
 					chosen.path, other.path, name, other.path, chosen.path)
@@ -208,6 +232,7 @@ func (w *rewriter) values() {
 	}
 }
 
+// isScalar reports whether a value is neither a list nor a map. Null is a scalar.
 func isScalar(v any) bool {
 	switch v.(type) {
 	case []any, map[string]any:
@@ -217,38 +242,46 @@ func isScalar(v any) bool {
 	}
 }
 
-// unused warns of mappings that have replaced nothing.
-func (w *rewriter) unused() {
+// warnUnused adds a warning for each mapping that replaced no value, with the reason. It must be called after all
+// resources have been written.
+func (w *rewriter) warnUnused() {
 	attributes, blocks := map[string]bool{}, map[string]bool{}
 	for _, r := range w.resources {
-		names(r.schema.Attributes, r.schema.BlockTypes, attributes, blocks)
+		collectNames(r.schema.Attributes, r.schema.BlockTypes, attributes, blocks)
 	}
 	for _, m := range w.mappings {
 		switch {
 		case m.used:
 		case attributes[m.attribute]:
-			w.warnf("import_parameter_mappings: %q replaces nothing: no resource has a value of it after the import that is written", m.attribute)
+			w.warnf("import_parameter_mappings: %q replaces nothing: "+
+				"no written resource has a value of it after the import",
+				m.attribute)
 		case blocks[m.attribute]:
-			w.warnf("import_parameter_mappings: %q is a nested block, which no expression can replace; map the attributes in it", m.attribute)
+			w.warnf("import_parameter_mappings: %q is a nested block, which no expression can replace; "+
+				"map the attributes in it", m.attribute)
 		default:
-			w.warnf("import_parameter_mappings: %q is no attribute that can be set in an imported resource%s",
+			w.warnf("import_parameter_mappings: %q is not an attribute that can be set in an imported resource%s",
 				m.attribute, diag.Suggest(m.attribute, value.Keys(attributes)))
 		}
 	}
 }
 
-// names collects the names of all attributes that can be set, also of those in attributes, and of all nested blocks.
-func names(of map[string]tfjson.Attribute, in map[string]tfjson.NestedBlock, attributes, blocks map[string]bool) {
-	for name, schema := range of {
+// collectNames adds to attributes the names of all attributes that can be set, including nested ones, and to blocks the
+// names of all nested blocks. schemas and nestedBlocks are the attributes and blocks of one schema; nestedBlocks may be
+// nil.
+func collectNames(
+	schemas map[string]tfjson.Attribute, nestedBlocks map[string]tfjson.NestedBlock, attributes, blocks map[string]bool,
+) {
+	for name, schema := range schemas {
 		if schema.Settable() {
 			attributes[name] = true
 		}
 		if schema.Nested != nil {
-			names(schema.Nested.Attributes, nil, attributes, blocks)
+			collectNames(schema.Nested.Attributes, nil, attributes, blocks)
 		}
 	}
-	for name, nested := range in {
+	for name, nested := range nestedBlocks {
 		blocks[name] = true
-		names(nested.Block.Attributes, nested.Block.BlockTypes, attributes, blocks)
+		collectNames(nested.Block.Attributes, nested.Block.BlockTypes, attributes, blocks)
 	}
 }

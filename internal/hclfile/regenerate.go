@@ -15,103 +15,115 @@ import (
 	"service-adapter/internal/value"
 )
 
-// RegeneratedFile is the file that an import writes anew.
+// RegeneratedFile is the file that is generated again after an import.
 const RegeneratedFile = "main.tf"
 
-// Regeneration is what there is after the imports of an action.
+// A Regeneration is the input of Regenerate: a template and its state after the imports of an action. State and Schemas
+// must be set. Without Resources, the new main.tf is empty. Delete, Add and Mappings may be empty.
 type Regeneration struct {
-	// Files are the files of the template, name → text. Those besides main.tf are kept by the caller; they are looked at
-	// because they must not define an imported resource.
+	// Files are the files of the template, name → text. Only main.tf is replaced. The others are checked, because they
+	// must not define an imported resource.
 	Files map[string]string
 	// Resources are the imported addresses, "type.name": the tf_resource of each import input.
 	Resources []string
 	// State is the output of "tofu show -json" after the imports, Schemas that of "tofu providers schema -json".
 	State, Schemas []byte
-	// Delete, Add and Mappings are import_parameters_to_delete, import_parameters_to_add and import_parameter_mappings. They
-	// have their effect in this order.
+	// Delete, Add and Mappings are import_parameters_to_delete, import_parameters_to_add and import_parameter_mappings.
+	// They are applied in this order.
 	Delete        []string
 	Add, Mappings []Mapping
 }
 
-// Mapping is an entry of import_parameter_mappings or import_parameters_to_add.
+// A Mapping is an entry of import_parameter_mappings or import_parameters_to_add. TFVariable and Parameter must be set.
 type Mapping struct {
 	// TFVariable is the bare name of an attribute in a mapping, "type.name.attribute" in an addition.
 	TFVariable string
 	// Parameter is the expression of the attribute: "var.size", "local.size", "10". A bare name is that of a variable.
 	Parameter string
-	// Pos is where it stands in the service definition.
+	// Pos is the position of the entry in the service definition.
 	Pos diag.Pos
 }
 
-// Regenerated is the outcome of an import.
+// A Regenerated is the result of Regenerate.
 type Regenerated struct {
 	// Main is the new text of main.tf.
 	Main string
-	// Values are the present values of the variables that mappings have put in the place of values, by variable name. They
-	// are those of package value: without them the apply would change the resources to other values, or to none.
+	// Values are the imported values that mappings replaced by variables, by variable name. They have the types that
+	// package value lists. The next apply must pass them, because otherwise it would change the resources to other
+	// values.
 	Values map[string]any
-	// Sensitive are the names of the Values that OpenTofu calls sensitive, sorted.
+	// Sensitive are the sorted names of the Values that OpenTofu marks as sensitive.
 	Sensitive []string
-	// Warnings tell of entries without effect, of variables that stand for several values, of arguments without a value, of
-	// secrets in Main, and of what main.tf loses. They tell nothing of values.
+	// Warnings name entries without effect, variables that replace several different values, required arguments without
+	// a value, secrets in Main, and the parts of main.tf that are lost. They contain no values.
 	Warnings []string
 }
 
-// Regenerate writes main.tf anew from the resources as they have been imported: one block for each resource, sorted by
-// address, with all that the state holds of it and a configuration may set, attributes before nested blocks, both sorted.
+// Regenerate generates main.tf from the imported resources. The file has one block for each resource, sorted by
+// address. A block contains all values in the state that a configuration may set, attributes before nested blocks, both
+// sorted. Null values, computed values, and the id that resources of the older provider SDK compute are left out.
 //
-// What is only computed, and the id that resources of the older provider SDK compute, is left out, as is null. Then come the
-// three lists of the action: Delete takes paths "type.name[.block…].attribute" out, of an attribute or of a nested block; Add
-// gives resources further arguments; Mappings replace the values of the attributes of that name, in every resource, nested
-// block and nested attribute, by an expression. Keys of maps are no attributes. Everything else stands in the text as a literal
-// value, also what is sensitive: Warnings name it, and only a mapping keeps it out of the file.
+// The three lists of the import action then change the blocks. Delete removes the attributes and nested blocks at paths
+// "type.name[.block…].attribute". Add adds arguments to resources, also those that Delete removed. Mappings replace the
+// values of all attributes with a name, in every resource, nested block and nested attribute, by an expression; keys of
+// maps are not attributes. A value with a number that a variable cannot hold unchanged is not replaced by a variable,
+// and Warnings name it. All other values are written as literals. This includes sensitive values, of which Warnings
+// name each: only a mapping keeps them out of the file.
 //
-// Errors name the tf_resource or the entry, and tell nothing of values.
+// Regenerate writes no file and does not change r. It returns an error if an address is not TYPE.NAME of a resource in
+// the state without count or for_each, if CheckImport reports an error, if an entry of Add or Mappings is invalid, if
+// State or Schemas cannot be decoded or do not fit, or if a number is too large or too small to be written. Errors
+// contain no values of the state.
 func Regenerate(r Regeneration) (*Regenerated, error) {
 	addresses := slices.Compact(slices.Sorted(slices.Values(r.Resources)))
 	for _, address := range addresses {
-		if kind, name, _ := strings.Cut(address, "."); !hclsyntax.ValidIdentifier(kind) || !hclsyntax.ValidIdentifier(name) {
-			return nil, fmt.Errorf("tf_resource %q must have the form TYPE.NAME, without count, for_each and modules", address)
+		kind, name, _ := strings.Cut(address, ".")
+		if !hclsyntax.ValidIdentifier(kind) || !hclsyntax.ValidIdentifier(name) {
+			return nil, fmt.Errorf("tf_resource %q must have the form TYPE.NAME, without count, for_each and modules",
+				address)
 		}
 	}
 	w := &rewriter{result: &Regenerated{Values: map[string]any{}}}
-	for _, found := range CheckImport(r.Files, addresses, r.Add).All() {
-		if found.Severity == diag.Error {
-			return nil, fmt.Errorf("%s: %s", found.Pos, found.Message)
+	for _, d := range CheckImport(r.Files, addresses, r.Add).All() {
+		if d.Severity == diag.Error {
+			return nil, fmt.Errorf("%s: %s", d.Pos, d.Message)
 		}
-		w.warnf("%s: %s", found.Pos, found.Message)
+		w.warnf("%s: %s", d.Pos, d.Message)
 	}
-	if err := w.imported(r, addresses); err != nil {
+	if err := w.findImported(r, addresses); err != nil {
 		return nil, err
 	}
-	if err := w.entries(r); err != nil {
+	if err := w.parseLists(r); err != nil {
 		return nil, err
 	}
 	for i, resource := range w.resources {
 		if i > 0 {
 			w.text.WriteString("\n")
 		}
-		if err := w.resource(resource); err != nil {
+		if err := w.writeResource(resource); err != nil {
 			return nil, fmt.Errorf("regenerating tf_resource %q: %w", resource.Address(), err)
 		}
 	}
-	w.values()
-	w.unused()
+	w.assignValues()
+	w.warnUnused()
 	w.result.Main = string(hclwrite.Format([]byte(w.text.String())))
 	if _, diags := hclsyntax.ParseConfig([]byte(w.result.Main), RegeneratedFile, hcl.InitialPos); diags.HasErrors() {
-		return nil, fmt.Errorf("regenerating %s gave no valid HCL at line %d", RegeneratedFile, position(diags[0].Subject, "").Line)
+		line := position(diags[0].Subject, "").Line
+		return nil, fmt.Errorf("the regenerated %s is not valid HCL at line %d", RegeneratedFile, line)
 	}
 	return w.result, nil
 }
 
-// importedResource is a resource with its schema.
+// An importedResource is a resource in the state, with the schema of its type.
 type importedResource struct {
 	*tfjson.Resource
 	schema *tfjson.Block
 }
 
-// imported finds the imported resources in the state.
-func (w *rewriter) imported(r Regeneration, addresses []string) error {
+// findImported finds the resources with the given addresses in the state, and their schemas, and appends them to
+// w.resources in the order of the addresses. It returns an error if the state or the schemas cannot be decoded, or if a
+// resource is not in the state, has count or for_each, or has no schema.
+func (w *rewriter) findImported(r Regeneration, addresses []string) error {
 	state, err := tfjson.DecodeState(r.State)
 	if err != nil {
 		return err
@@ -126,9 +138,11 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 		case err != nil:
 			return fmt.Errorf("tf_resource %q: %w", address, err)
 		case resource == nil:
-			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s", address, diag.Names(value.Each(state, tfjson.Resource.Address)))
+			return fmt.Errorf("tf_resource %q is not in the state after the import; it holds %s",
+				address, diag.Names(value.Convert(state, tfjson.Resource.Address)))
 		case resource.Index != nil:
-			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated", address)
+			return fmt.Errorf("tf_resource %q has count or for_each; only resources without can be regenerated",
+				address)
 		}
 		schema, err := schemas.Resource(resource.Provider, resource.Type)
 		if err != nil {
@@ -139,10 +153,15 @@ func (w *rewriter) imported(r Regeneration, addresses []string) error {
 	return nil
 }
 
-// CheckImport looks at the files of a template, name → text, into which the resources with these addresses, "type.name", are
-// imported. An error is a definition of one of them outside of main.tf: only that file is regenerated. Warnings are what an
-// import loses: everything in main.tf that is none of the resources, and what in their blocks the state does not know, unless
-// it is added. Files that cannot be read are left to Inspect.
+// CheckImport checks whether the resources with some addresses, "type.name", can be imported into a template. files
+// maps file names to texts, and added are the entries of import_parameters_to_add. CheckImport reports an error for
+// each of the resources that is defined outside of main.tf, because only that file is regenerated. A file main.tofu,
+// which OpenTofu would read instead of main.tf, is an error as well and is not checked further. Override files may
+// contain blocks for the resources.
+//
+// CheckImport warns of everything that the import loses: all other blocks in main.tf, and the parts of the resources'
+// blocks that are not in the state, unless they are added. Files with syntax errors are checked as far as they can be
+// parsed; Inspect reports the errors. The list is never nil.
 func CheckImport(files map[string]string, addresses []string, added []Mapping) *diag.List {
 	diags := &diag.List{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -158,22 +177,30 @@ func CheckImport(files map[string]string, addresses []string, added []Mapping) *
 			case name == RegeneratedFile && imported:
 				lostArguments(block, address, added, diags)
 			case name == RegeneratedFile:
-				diags.Warnf(pos, "import", "%s is lost, because %s is regenerated after an import; put it into another file", address, RegeneratedFile)
+				diags.Warnf(pos, "import", "%s is lost, because %s is regenerated after an import; "+
+					"put it into another file",
+					address, RegeneratedFile)
 			case imported && !isOverride(name):
-				diags.Errorf(pos, "import", "tf_resource %q must be defined in %s, the file that is regenerated after an import", address, RegeneratedFile)
+				diags.Errorf(pos, "import",
+					"tf_resource %q must be defined in %s, the file that is regenerated after an import",
+					address, RegeneratedFile)
 			}
 		}
 	}
 	return diags
 }
 
-// lostArguments warns of the parts of a resource's block that steer OpenTofu and are in no state.
+// lostArguments adds warnings to diags of the parts of a resource's block that control OpenTofu and are not stored in
+// the state: the meta arguments depends_on and provider unless they are among added, and the connection, lifecycle and
+// provisioner blocks. address is that of the resource.
 func lostArguments(block *hclsyntax.Block, address string, added []Mapping, diags *diag.List) {
-	lost := func(name string, place hcl.Range) {
-		diags.Warnf(position(&place, ""), "import", "%s of %s is lost, because %s is regenerated after an import", name, address, RegeneratedFile)
+	lost := func(name string, at hcl.Range) {
+		diags.Warnf(position(&at, ""), "import", "%s of %s is lost, because %s is regenerated after an import",
+			name, address, RegeneratedFile)
 	}
 	for _, name := range metaArguments {
-		if attribute, ok := block.Body.Attributes[name]; ok && !slices.ContainsFunc(added, func(m Mapping) bool { return m.TFVariable == address+"."+name }) {
+		isAdded := func(m Mapping) bool { return m.TFVariable == address+"."+name }
+		if attribute, ok := block.Body.Attributes[name]; ok && !slices.ContainsFunc(added, isAdded) {
 			lost(name, attribute.NameRange)
 		}
 	}
@@ -184,7 +211,8 @@ func lostArguments(block *hclsyntax.Block, address string, added []Mapping, diag
 	}
 }
 
-// address is "type.name" for a resource; otherwise the type of the block and its labels, with dots between.
+// address returns "type.name" for a resource. For any other block it returns the block type and the labels, joined by
+// dots.
 func address(block *hclsyntax.Block) string {
 	if block.Type == "resource" {
 		return strings.Join(block.Labels, ".")
@@ -192,13 +220,15 @@ func address(block *hclsyntax.Block) string {
 	return strings.Join(append([]string{block.Type}, block.Labels...), ".")
 }
 
-// isOverride tells whether OpenTofu merges the blocks of a file with those of other files.
+// isOverride reports whether a file is an override file: OpenTofu merges its blocks with those of other files. name is
+// the file name with its ending, .tf or .tofu.
 func isOverride(name string) bool {
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".tf"), ".tofu")
 	return name == "override" || strings.HasSuffix(name, "_override")
 }
 
-// topBlocks returns the blocks of a file, as far as it can be read.
+// topBlocks returns the top-level blocks of a file. If the file has syntax errors, some blocks may be missing, or the
+// result is nil.
 func topBlocks(name, text string) hclsyntax.Blocks {
 	file, _ := hclsyntax.ParseConfig([]byte(text), name, hcl.InitialPos)
 	if file == nil {
@@ -211,7 +241,9 @@ func topBlocks(name, text string) hclsyntax.Blocks {
 	return body.Blocks
 }
 
-// ParameterVariables returns the names of the variables that a parameter_name uses, sorted. The error says what is allowed.
+// ParameterVariables returns the sorted names of the variables that the parameter_name of an entry refers to, each
+// once. A bare name is that of a variable. The result is nil if it refers to none. ParameterVariables returns an error
+// if the parameter_name is not an expression in one line.
 func ParameterVariables(m Mapping) ([]string, error) {
 	parsed, err := parseExpression(m)
 	if err != nil {

@@ -17,46 +17,56 @@ import (
 	"service-adapter/internal/value"
 )
 
-// rewriter writes the imported resources as configuration.
+// A rewriter generates the configuration of the imported resources. It holds the parsed lists of the import action and
+// the result so far.
 type rewriter struct {
 	resources []importedResource
-	deleted   map[string]bool                   // paths
+	deleted   map[string]bool                   // the paths in import_parameters_to_delete
 	added     map[string]map[string]*expression // address → attribute → expression
-	mapped    map[string]*mapped                // attribute → what replaces it
-	mappings  []*mapped                         // in the order of the action
+	mapped    map[string]*mappingEntry          // attribute → the mapping that replaces it
+	mappings  []*mappingEntry                   // in the order of the action
 	result    *Regenerated
-	text      strings.Builder // of the resources so far, not laid out
+	text      strings.Builder // the resources so far, not formatted
 }
 
-// argument is an attribute that is written, in a block or in a nested attribute, or an entry of a map.
+// An argument is a name and its expression: of an attribute in a block or in a nested attribute, or of an entry of a
+// map.
 type argument struct {
 	name       string
 	expression string
 }
 
-// arguments are the attributes of one object: their schemas, their values in the state and what of these is sensitive.
+// arguments describes the attributes of one object.
 type arguments struct {
 	path      string // of the object
 	schemas   map[string]tfjson.Attribute
-	values    map[string]any
-	sensitive any
-	added     map[string]*expression
+	values    map[string]any         // the values in the state
+	sensitive any                    // the sensitivity marks of values
+	added     map[string]*expression // the arguments that import_parameters_to_add adds
 }
 
-// resource writes the block of a resource.
-func (w *rewriter) resource(r importedResource) error {
+// writeResource appends the block of an imported resource to w.text. The block contains the values in the state,
+// changed by the additions, deletions and mappings of the import action. An id that is both optional and computed is
+// left out unless it is added. Warnings are added to w.result. writeResource returns an error if a name or a number
+// cannot be written as HCL, or if a value does not have the form that the schema requires. After an error w.text ends
+// in the middle of the block.
+func (w *rewriter) writeResource(r importedResource) error {
 	schema := *r.schema
 	if id := schema.Attributes["id"]; id.Optional && id.Computed {
-		// The older SDK declares every id so and refuses a value.
+		// Resources of the older provider SDK declare every id as optional, but reject a value.
 		schema.Attributes = maps.Clone(schema.Attributes)
 		delete(schema.Attributes, "id")
 	}
 	fmt.Fprintf(&w.text, "resource %s %s {\n", quoted(r.Type), quoted(r.Name))
-	return w.body(schema, r.Values, r.Sensitive, r.Address())
+	return w.writeBody(schema, r.Values, r.Sensitive, r.Address())
 }
 
-// body writes what is in the block of a resource, or in one in it, and its end.
-func (w *rewriter) body(schema tfjson.Block, values map[string]any, sensitive any, path string) error {
+// writeBody appends the content of the block of a resource or of a nested block, and the closing brace, to w.text. The
+// caller has written the first line of the block. values are the values of the block in the state, sensitive their
+// sensitivity marks, and path is the path of the block. Nested blocks that are null or deleted are left out; see
+// arguments for the attributes. writeBody returns an error if a name or a value cannot be written; the text is
+// incomplete then.
+func (w *rewriter) writeBody(schema tfjson.Block, values map[string]any, sensitive any, path string) error {
 	all, err := w.arguments(arguments{path, schema.Attributes, values, sensitive, w.added[path]})
 	if err != nil {
 		return err
@@ -69,7 +79,7 @@ func (w *rewriter) body(schema tfjson.Block, values map[string]any, sensitive an
 		if w.deleted[at] || values[name] == nil {
 			continue
 		}
-		if err := w.blocks(name, schema.BlockTypes[name], values[name], part(sensitive, name), at); err != nil {
+		if err := w.writeBlocks(name, schema.BlockTypes[name], values[name], marksOf(sensitive, name), at); err != nil {
 			return err
 		}
 	}
@@ -77,8 +87,10 @@ func (w *rewriter) body(schema tfjson.Block, values map[string]any, sensitive an
 	return nil
 }
 
-// blocks writes the nested blocks of one type.
-func (w *rewriter) blocks(name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
+// writeBlocks appends the nested blocks of one type, which is the parameter name, to w.text. The parameter v is their
+// value in the state, which must not be null, sensitive its sensitivity marks, and path the path of the block type. A
+// group in which everything is unset is left out. The errors are those of objects and writeBody.
+func (w *rewriter) writeBlocks(name string, schema tfjson.NestedBlock, v, sensitive any, path string) error {
 	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
 		return err
@@ -92,14 +104,14 @@ func (w *rewriter) blocks(name string, schema tfjson.NestedBlock, v, sensitive a
 			w.text.WriteString(" " + quoted(o.key))
 		}
 		w.text.WriteString(" {\n")
-		if err := w.body(schema.Block, o.values, o.sensitive, path); err != nil {
+		if err := w.writeBody(schema.Block, o.values, o.sensitive, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isUnset tells whether nothing in a value is set.
+// isUnset reports whether a value is null, an empty list, or an object in which everything is unset.
 func isUnset(v any) bool {
 	switch c := v.(type) {
 	case []any:
@@ -111,14 +123,16 @@ func isUnset(v any) bool {
 	}
 }
 
-// nestedObject is one of the objects of nested blocks or nested attributes, and what of it is sensitive.
+// A nestedObject is one of the objects of nested blocks or of a nested attribute.
 type nestedObject struct {
-	key       string // of a map; else the index
+	key       string // the key in a map; the index in a list
 	values    map[string]any
-	sensitive any
+	sensitive any // the sensitivity marks of values
 }
 
-// objects returns the objects that a nesting mode keeps in a value, those of a map sorted by key. The value is not null.
+// objects returns the objects in the value v of nested blocks or of a nested attribute, whose schema has the nesting
+// mode. Those of a map are sorted by key. The value must not be null; sensitive contains its sensitivity marks. The
+// path is for the error. objects returns an error if the value does not have the form that the mode requires.
 func objects(mode string, v, sensitive any, path string) ([]nestedObject, error) {
 	items, isList := v.([]any)
 	object, isObject := v.(map[string]any)
@@ -144,19 +158,23 @@ func objects(mode string, v, sensitive any, path string) ([]nestedObject, error)
 		if !ok {
 			return nil, fmt.Errorf("the state has no object at %s.%s", path, key)
 		}
-		all = append(all, nestedObject{key, values, part(sensitive, key)})
+		all = append(all, nestedObject{key, values, marksOf(sensitive, key)})
 	}
 	return all, nil
 }
 
-// arguments returns what is written of the attributes of one object, sorted by name.
+// arguments returns the arguments to write for the attributes of one object, sorted by name. Each added argument is
+// among them, with its expression. Of the other attributes, those that are null, deleted or cannot be set by a
+// configuration are left out. arguments warns of required attributes without a value, and has the effects of
+// addedExpression and attributeExpression on the mappings. It returns an error if the name or the value of an attribute
+// cannot be written.
 func (w *rewriter) arguments(in arguments) ([]argument, error) {
 	var all []argument
 	names := slices.Concat(slices.Collect(maps.Keys(in.schemas)), slices.Collect(maps.Keys(in.added)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		schema, path := in.schemas[name], in.path+"."+name
-		v, sensitive := in.values[name], part(in.sensitive, name)
+		v, sensitive := in.values[name], marksOf(in.sensitive, name)
 		if schema.Sensitive {
 			sensitive = true
 		}
@@ -164,13 +182,15 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 		var err error
 		switch added := in.added[name]; {
 		case added != nil:
-			expression = w.addition(name, path, added)
+			expression = w.addedExpression(name, path, added)
 		case !schema.Settable():
 			continue
 		case v != nil && !w.deleted[path]:
-			expression, err = w.attribute(name, schema, v, sensitive, path)
+			expression, err = w.attributeExpression(name, schema, v, sensitive, path)
 		case schema.Required:
-			w.warnf("the required argument %s has no value after the import; import_parameters_to_add gives arguments to a resource", path)
+			w.warnf("the required argument %s has no value after the import; "+
+				"import_parameters_to_add adds arguments to a resource",
+				path)
 			continue
 		default:
 			continue
@@ -179,29 +199,42 @@ func (w *rewriter) arguments(in arguments) ([]argument, error) {
 			return nil, err
 		}
 		if !hclsyntax.ValidIdentifier(name) {
-			return nil, fmt.Errorf("the schema has an attribute whose name cannot be written: %q", name)
+			return nil, fmt.Errorf("the schema contains the attribute %q, which is not a valid name in HCL", name)
 		}
 		all = append(all, argument{name, expression})
 	}
 	return all, nil
 }
 
-// attribute returns the expression of an attribute that has a value: that of its mapping, or the value itself.
-func (w *rewriter) attribute(name string, schema tfjson.Attribute, v, sensitive any, path string) (string, error) {
-	if m := w.mapped[name]; m != nil && m.replaces(w, occurrence{path: path, value: v, sensitive: tfjson.IsSensitive(sensitive)}) {
+// attributeExpression returns the expression to write for the attribute at a path. v is its value in the state, which
+// must not be null, and sensitive contains the sensitivity marks of v. The result is the expression of the mapping for
+// the name of the attribute, if there is one that replaces the value; see mappingEntry.replaces. Otherwise it is v as a
+// literal.
+//
+// If v or a part of it is sensitive and is written as a literal, a warning is added to w.result. attributeExpression
+// returns an error if a number is too large or too small to be written, or if v does not fit the schema.
+func (w *rewriter) attributeExpression(
+	name string, schema tfjson.Attribute, v, sensitive any, path string,
+) (string, error) {
+	replaced := occurrence{path: path, value: v, sensitive: tfjson.IsSensitive(sensitive)}
+	if m := w.mapped[name]; m != nil && m.replaces(w, replaced) {
 		return m.expression.text, nil
 	}
 	if schema.Nested != nil {
-		return w.nested(schema.Nested, v, sensitive, path)
+		return w.nestedExpression(schema.Nested, v, sensitive, path)
 	}
 	if tfjson.IsSensitive(sensitive) {
-		w.warnf("the sensitive value of %s is written to %s in the clear; a mapping to a variable keeps it out", path, RegeneratedFile)
+		w.warnf("the sensitive value of %s is written to %s in the clear; "+
+			"a mapping to a variable keeps it out of the file",
+			path, RegeneratedFile)
 	}
 	return literalText(v), checkNumbers(v, path)
 }
 
-// nested returns the expression of an attribute that has attributes of its own.
-func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
+// nestedExpression returns the expression of an attribute with nested attributes: an object, or a tuple or map of
+// objects, depending on the nesting mode. The parameter v is the value in the state, which must not be null. The errors
+// are those of objects and arguments.
+func (w *rewriter) nestedExpression(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
 	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
 		return "", err
@@ -209,7 +242,9 @@ func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, pat
 	var list []string
 	var named []argument
 	for _, o := range all {
-		inner, err := w.arguments(arguments{path: path, schemas: schema.Attributes, values: o.values, sensitive: o.sensitive})
+		inner, err := w.arguments(arguments{
+			path: path, schemas: schema.Attributes, values: o.values, sensitive: o.sensitive,
+		})
 		if err != nil {
 			return "", err
 		}
@@ -226,10 +261,12 @@ func (w *rewriter) nested(schema *tfjson.NestedAttributes, v, sensitive any, pat
 	}
 }
 
-// maxExponent bounds the numbers that are written: readers of HCL write them in full.
+// maxExponent is the largest exponent, positive or negative, of a number that is written. HCL parsers expand numbers to
+// all of their digits.
 const maxExponent = 1000
 
-// checkNumbers refuses numbers of the state that are too large or too small for readers.
+// checkNumbers returns an error, which names the path, if a value contains a number with an exponent beyond
+// maxExponent.
 func checkNumbers(v any, path string) error {
 	fits := value.Walk(v, func(_ string, leaf any) bool {
 		number, _ := leaf.(json.Number)
@@ -243,22 +280,26 @@ func checkNumbers(v any, path string) error {
 	return nil
 }
 
-// literalText returns the literal of a value of the state.
+// literalText returns a value of the state as an HCL literal.
 func literalText(v any) string {
 	switch c := v.(type) {
 	case string:
 		return quoted(c)
 	case []any:
-		return tuple(value.Each(c, literalText))
+		return tuple(value.Convert(c, literalText))
 	case map[string]any:
-		return object(value.Each(value.Keys(c), func(key string) argument { return argument{key, literalText(c[key])} }))
+		entry := func(key string) argument { return argument{key, literalText(c[key])} }
+		return object(value.Convert(value.Keys(c), entry))
 	default:
-		return string(value.MustJSON(v)) // HCL writes null, booleans and numbers as JSON does
+		return string(value.MustJSON(v)) // null, booleans and numbers have the same form in HCL and JSON
 	}
 }
 
-// part returns what is sensitive of an element of a map, object, list or set; true stands for all of it.
-func part(sensitive any, key string) any {
+// marksOf returns the sensitivity marks of one element of a map, object, list or set. key is the key, the name or the
+// decimal index of the element, and sensitive contains the marks of the whole value. Marks that are true for the whole
+// value are true for each element. marksOf returns nil if there are no marks for the element, and the marks of the
+// whole value if these are a list and the key is not an index.
+func marksOf(sensitive any, key string) any {
 	switch marks := sensitive.(type) {
 	case map[string]any:
 		return marks[key]
@@ -276,19 +317,22 @@ func part(sensitive any, key string) any {
 	}
 }
 
-// warnf adds a warning unless it has been given before, of another nested block with the same path.
+// warnf adds a warning to w.result, unless the result contains it already, as it does for several nested blocks with
+// the same path.
 func (w *rewriter) warnf(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(w.result.Warnings, text) {
 		w.result.Warnings = append(w.result.Warnings, text)
 	}
 }
 
-// quoted returns a string literal.
+// quoted returns a text as an HCL string literal, in which "${" and "%{" are escaped.
 func quoted(text string) string { return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes()) }
 
+// tuple returns an HCL tuple of expressions.
 func tuple(elements []string) string { return "[" + strings.Join(elements, ", ") + "]" }
 
-// object returns an object of arguments. Its keys are always quoted: not every identifier may stand there, such as "for".
+// object returns an HCL object of arguments. The keys are always quoted, because HCL does not allow every identifier as
+// a bare key; "for" is an example.
 func object(arguments []argument) string {
 	if len(arguments) == 0 {
 		return "{}"
@@ -302,7 +346,8 @@ func object(arguments []argument) string {
 	return out.String()
 }
 
-// constant returns the value of an expression without variables, a null of no type for any other.
+// constant returns the value of a constant expression. If the expression has variables, or its value is null or
+// unknown, constant returns a null of the dynamic type.
 func constant(expression hcl.Expression) cty.Value {
 	value, diags := expression.Value(nil)
 	if diags.HasErrors() || value.IsNull() || !value.IsKnown() {
@@ -311,7 +356,7 @@ func constant(expression hcl.Expression) cty.Value {
 	return value
 }
 
-// literal returns the text of an expression that is a string literal, "" for any other.
+// literal returns the text of an expression that is a constant string. It returns "" for any other expression.
 func literal(expression hcl.Expression) string {
 	if value := constant(expression); value.Type() == cty.String {
 		return value.AsString()
@@ -319,7 +364,7 @@ func literal(expression hcl.Expression) string {
 	return ""
 }
 
-// isSensitive tells whether a block says sensitive = true.
+// isSensitive reports whether a block sets sensitive = true. Any value that is not the constant true counts as false.
 func isSensitive(block *hclsyntax.Block) bool {
 	sensitive, ok := block.Body.Attributes["sensitive"]
 	return ok && constant(sensitive.Expr).RawEquals(cty.True)

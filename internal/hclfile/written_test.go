@@ -20,8 +20,8 @@ import (
 	"service-adapter/internal/tfjson"
 )
 
-// FuzzRegenerate asserts that no state makes Regenerate panic, that its text can be read, and that without mappings the text
-// evaluates to the state.
+// FuzzRegenerate asserts that no state makes Regenerate panic, that its text can be read, and that without mappings the
+// text evaluates to the state.
 func FuzzRegenerate(f *testing.F) {
 	schemas, err := os.ReadFile("testdata/nested/schemas.json")
 	if err != nil {
@@ -32,7 +32,10 @@ func FuzzRegenerate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(recorded)
-	for _, values := range []string{`{}`, `null`, `{"name": "$${"}`, `{"disk": [null]}`, `{"limits": {"cpu": 1e9}}`, `{"tags": {"\u0000": "é"}}`} {
+	for _, values := range []string{
+		`{}`, `null`, `{"name": "$${"}`, `{"disk": [null]}`, `{"limits": {"cpu": 1e9}}`,
+		`{"tags": {"\u0000": "é"}}`,
+	} {
 		f.Add([]byte(nest(values)))
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -63,14 +66,17 @@ var _ = Describe("Regenerate", func() {
 	It("writes text that evaluates to the state", func() {
 		random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0))
 		for range 300 {
-			r := hclfile.Regeneration{State: randomState(random), Schemas: read("nested/schemas.json"), Resources: []string{"nest_thing.first"}}
+			r := hclfile.Regeneration{
+				State: randomState(random), Schemas: read("nested/schemas.json"),
+				Resources: []string{"nest_thing.first"},
+			}
 			got, err := hclfile.Regenerate(r)
 			Expect(err).NotTo(HaveOccurred(), string(r.State))
 			Expect(checkWritten(r, got.Main)).To(Succeed(), got.Main)
 		}
 	})
 
-	It("writes text that evaluates to what OpenTofu has recorded", func() {
+	It("writes text that evaluates to a state recorded from OpenTofu", func() {
 		for _, address := range recorded {
 			r := after("recorded", hclfile.Regeneration{Resources: []string{address}})
 			got, err := hclfile.Regenerate(r)
@@ -150,7 +156,7 @@ func checkBody(schema tfjson.Block, body *hclsyntax.Body, values map[string]any)
 	return nil
 }
 
-// elements are the objects of nested blocks.
+// elements returns the objects of nested blocks.
 func elements(mode string, v any) []any {
 	object, _ := v.(map[string]any)
 	switch {
@@ -197,7 +203,8 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// expected is what an attribute evaluates to: its value, of nested attributes those that can be set and are not null.
+// expected returns the value that an attribute must evaluate to. Of nested attributes, it contains those that can be
+// set and are not null.
 func expected(attribute tfjson.Attribute, v any) cty.Value {
 	if attribute.Nested == nil {
 		return literal(v)
@@ -229,7 +236,7 @@ func expected(attribute tfjson.Attribute, v any) cty.Value {
 	}
 }
 
-// literal is a value of a state as a value of HCL.
+// literal converts a value of a state to a value of HCL.
 func literal(v any) cty.Value {
 	switch c := v.(type) {
 	case bool:
@@ -255,13 +262,13 @@ func literal(v any) cty.Value {
 	}
 }
 
-// nest is a state with nest_thing.first.
+// nest returns a state with nest_thing.first.
 func nest(values string) string {
 	return `{"values": {"root_module": {"resources": [{"mode": "managed", "type": "nest_thing", "name": "first",
 		"provider_name": "registry.opentofu.org/example/nest", "values": ` + values + `}]}}}`
 }
 
-// randomState is a state with nest_thing.first, whose values fit its schema.
+// randomState returns a state of nest_thing.first with random values that fit its schema.
 func randomState(r *rand.Rand) []byte {
 	maybe := func(v any) any {
 		if r.IntN(3) == 0 {
@@ -282,11 +289,14 @@ func randomState(r *rand.Rand) []byte {
 		"id": text(), "arn": text(), "name": text(), "size": number(), "password": text(), "token": text(), "seed": nil,
 		"tags": map[string]any{randomText(r): text(), randomText(r): randomText(r)}, "anything": randomValue(r, 4),
 		"rules_as_attributes": many(func() any { return map[string]any{"from": number(), "to": text()} }),
-		"admin":               maybe(map[string]any{"login": text(), "password": text(), "created": text(), "size": number()}),
-		"rules":               many(func() any { return map[string]any{"port": number(), "note": text()} }),
-		"peers":               many(func() any { return map[string]any{"host": text()} }),
-		"zones":               map[string]any{randomText(r): map[string]any{"count": number()}},
-		"timeouts":            maybe(map[string]any{"create": text()}),
+		"admin": maybe(map[string]any{
+			"login": text(), "password": text(), "created": text(),
+			"size": number(),
+		}),
+		"rules":    many(func() any { return map[string]any{"port": number(), "note": text()} }),
+		"peers":    many(func() any { return map[string]any{"host": text()} }),
+		"zones":    map[string]any{randomText(r): map[string]any{"count": number()}},
+		"timeouts": maybe(map[string]any{"create": text()}),
 		"network": maybe(map[string]any{
 			"id": text(), "mac": text(), "route": many(func() any { return map[string]any{"to": text()} }),
 		}),
@@ -304,7 +314,8 @@ func randomState(r *rand.Rand) []byte {
 
 func randomText(r *rand.Rand) string {
 	parts := []string{
-		"$", "%", "{", "}", "$${", "%{", "${a}", "~", "\"", "\\", "\n", "\r\n", "\t", "\x00", "\x7f", "\u2028", "\ufeff", "é", "数", "🎉", "<<EOT\n", "EOT\n",
+		"$", "%", "{", "}", "$${", "%{", "${a}", "~", "\"", "\\", "\n", "\r\n", "\t", "\x00", "\x7f", "\u2028",
+		"\ufeff", "é", "数", "🎉", "<<EOT\n", "EOT\n",
 		"#", "//", "/*", "for", "null", "a", " ", "'", "\u0301", "\U000e0001",
 	}
 	var text strings.Builder

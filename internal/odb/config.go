@@ -14,8 +14,8 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// BrokerConfig is the broker's own configuration, broker.yml of its job, as far as manifests depend on it and their deployments are found by
-// it. As the broker does, it tolerates all other keys.
+// A BrokerConfig is the part of the on-demand broker's configuration (broker.yml of its job) that manifests depend on,
+// and that is needed to find its deployments. All other keys are ignored, as by the broker.
 type BrokerConfig struct {
 	Bosh struct {
 		URL            string
@@ -30,7 +30,7 @@ type BrokerConfig struct {
 			}
 		}
 	}
-	// Deployment has the releases and stemcells of every instance, and no name.
+	// Deployment contains the releases and stemcells of every instance. Its deployment name is empty.
 	Deployment serviceadapter.ServiceDeployment `yaml:"service_deployment"`
 	Catalog    struct {
 		ID               string
@@ -39,16 +39,20 @@ type BrokerConfig struct {
 	} `yaml:"service_catalog"`
 }
 
-// BrokerPlan is a plan of the broker's catalog.
+// A BrokerPlan is a plan in the broker's catalog.
 type BrokerPlan struct {
 	ID   string `yaml:"plan_id"`
 	Name string
-	// Plan has the catalog's global properties as well, and JSON is the text of it that adapters get.
+	// Plan is the plan that adapters receive. Its properties include the global properties of the catalog.
 	serviceadapter.Plan `yaml:",inline"`
-	JSON                string `yaml:"-"`
+	// JSON is the text of Plan that adapters receive.
+	JSON string `yaml:"-"`
 }
 
-// ReadBrokerConfig reads the broker's configuration. Errors name the file, and the line or the key; they show no values.
+// ReadBrokerConfig reads the broker's configuration from a file, and merges the global properties of the catalog into
+// those of the plans. It returns an error if the file cannot be read or parsed, or if it lacks releases, stemcells,
+// plans or the id of a plan. Settings of the Director may be missing. Errors name the file, and the line or the key;
+// they contain no values.
 func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
@@ -61,22 +65,27 @@ func ReadBrokerConfig(path string) (*BrokerConfig, error) {
 	return config, nil
 }
 
+// parse decodes the text of the configuration into c, and sets JSON and the global properties of each plan, over which
+// the plan's own properties take precedence. It returns an error without values if the YAML is invalid, if a value has
+// the wrong type, or if releases, stemcells, plans or the id of a plan are missing.
 func (c *BrokerConfig) parse(text []byte) error {
 	err := yaml.Unmarshal(text, c)
-	var wrong *yaml.TypeError
+	var typeErr *yaml.TypeError
 	switch {
-	case errors.As(err, &wrong):
-		return errors.New(regexp.MustCompile(" ?`[^`]*`").ReplaceAllString(wrong.Errors[0], "")) // without the value, which may be a password
+	case errors.As(err, &typeErr):
+		// The message quotes the value, which may be a password.
+		return errors.New(regexp.MustCompile(" ?`[^`]*`").ReplaceAllString(typeErr.Errors[0], ""))
 	case err != nil:
 		return errors.New(yamltree.SyntaxError(err))
 	case len(c.Deployment.Releases) == 0 || len(c.Deployment.Stemcells) == 0 || len(c.Catalog.Plans) == 0:
-		return errors.New("it must have releases and stemcells in service_deployment, and plans in service_catalog: is it broker.yml of the broker's job?")
+		return errors.New("it must have releases and stemcells in service_deployment, and plans in service_catalog: " +
+			"is it broker.yml of the broker's job?")
 	}
 	for i, plan := range c.Catalog.Plans {
 		if plan == nil || plan.ID == "" {
 			return fmt.Errorf("plan_id of service_catalog.plans[%d] is missing", i)
 		}
-		properties := value.Merge(c.Catalog.GlobalProperties, plan.Properties) // as the broker does, shallowly
+		properties := value.Merge(c.Catalog.GlobalProperties, plan.Properties) // shallow, as in the broker
 		plan.Properties, _ = value.Normalise(properties).(map[string]any)
 		encoded, err := json.Marshal(plan.Plan)
 		if err != nil {
@@ -87,7 +96,8 @@ func (c *BrokerConfig) parse(text []byte) error {
 	return nil
 }
 
-// Plan is the plan of an id, or of a name where the id is not known; nil when the catalog has none.
+// Plan returns the plan with an id. Only if the id is "", it returns the first plan with the name instead. It returns
+// nil if the catalog does not contain the plan.
 func (c *BrokerConfig) Plan(id, name string) *BrokerPlan {
 	for _, plan := range c.Catalog.Plans {
 		if plan.ID == id || id == "" && plan.Name == name {

@@ -18,7 +18,7 @@ func TestODB(t *testing.T) {
 	RunSpecs(t, "internal/odb")
 }
 
-// brokerYML is written as the broker's job writes it, with what this program does not need.
+// brokerYML is a configuration as the broker's job writes it, including keys that this program does not need.
 const brokerYML = `
 broker: {port: 8080, username: broker, password: planted, tls: null}
 bosh:
@@ -44,7 +44,8 @@ service_catalog:
     lifecycle_errands: {post_deploy: [{name: smoke, instances: [redis-server/0], disabled: false}]}
     update: {canaries: 1, max_in_flight: 50%, canary_watch_time: 1-2, update_watch_time: 1-2}
     instance_groups:
-    - {name: redis-server, vm_type: small, instances: 1, networks: [default], azs: [z1], vm_extensions: ["", lb], unknown: x}
+    - {name: redis-server, vm_type: small, instances: 1, networks: [default], azs: [z1], vm_extensions: ["", lb],
+       unknown: x}
   - {name: bare, plan_id: plan-b, instance_groups: []}
 `
 
@@ -55,41 +56,57 @@ func read(text string) (*odb.BrokerConfig, error) {
 }
 
 var _ = Describe("The broker's configuration", func() {
-	It("gives adapters what the broker gives them", func() {
+	It("contains the plans as the broker sends them", func() {
 		config, err := read(brokerYML)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.Catalog.ID).To(Equal("svc-id"))
 		Expect(json.Marshal(config.Deployment)).To(MatchJSON(`{"deployment_name": "",
-			"releases": [{"name": "redis", "version": "4", "jobs": ["redis-server"]}], "stemcells": [{"stemcell_os": "ubuntu-jammy", "stemcell_version": "1.10"}]}`))
-		// As it was recorded of the broker; properties of the plan count more than global ones.
-		Expect(config.Plan("plan-a", "").JSON).To(MatchJSON(`{"properties": {"g": 1, "nested": {"x": [1, {"why": "z"}]}, "p": "plan"},
+			"releases": [{"name": "redis", "version": "4", "jobs": ["redis-server"]}],
+			"stemcells": [{"stemcell_os": "ubuntu-jammy", "stemcell_version": "1.10"}]}`))
+		// Recorded from the broker. Properties of the plan take precedence over global ones.
+		Expect(config.Plan("plan-a", "").JSON).To(MatchJSON(`{
+			"properties": {"g": 1, "nested": {"x": [1, {"why": "z"}]}, "p": "plan"},
 			"lifecycle_errands": {"post_deploy": [{"name": "smoke", "instances": ["redis-server/0"]}]},
-			"instance_groups": [{"name": "redis-server", "vm_type": "small", "instances": 1, "networks": ["default"], "azs": ["z1"], "vm_extensions": ["lb"]}],
-			"update": {"canaries": 1, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "1-2"}}`))
+			"instance_groups": [{"name": "redis-server", "vm_type": "small", "instances": 1, "networks": ["default"],
+				"azs": ["z1"], "vm_extensions": ["lb"]}],
+			"update": {"canaries": 1, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "1-2"}
+		}`))
 		Expect(config.Plan("plan-b", "").JSON).To(ContainSubstring(`"lifecycle_errands":{}`))
 		Expect(config.Plan("", "bare").ID).To(Equal("plan-b"))
 		Expect(config.Plan("plan-c", "bare")).To(BeNil(), "a plan that is gone is not the one that has its name now")
 		bosh := config.Bosh
-		Expect(bosh.URL + bosh.CACert + bosh.Authentication.UAA.Client.ID + bosh.Authentication.UAA.Client.Secret + bosh.Authentication.Basic.Username).To(
+		Expect(bosh.URL + bosh.CACert + bosh.Authentication.UAA.Client.ID +
+			bosh.Authentication.UAA.Client.Secret + bosh.Authentication.Basic.Username).To(
 			Equal("https://10.0.0.6:25555PEModbplanted"))
 	})
 
-	DescribeTable("is refused with its place and without values", func(change func(string) string, wanted string) {
+	DescribeTable("is rejected with the line or key and without values", func(
+		change func(string) string, wanted string,
+	) {
 		_, err := read(change(brokerYML))
 		Expect(err).To(MatchError(MatchRegexp(`^the broker's configuration /.*/broker.yml: ` + wanted)))
 		Expect(err.Error()).NotTo(ContainSubstring("planted"))
 	},
 		Entry("no YAML", func(text string) string { return text + "x: [" }, "no valid YAML near line"),
-		Entry("an anchor that is none", func(text string) string { return strings.ReplaceAll(text, "password: planted", "password: *planted") }, "no valid YAML"),
-		Entry("another type", func(text string) string { return strings.Replace(text, "instances: 1", "instances: planted", 1) }, "line 26: cannot unmarshal !!str into int$"),
-		Entry("nothing", func(string) string { return "" }, "it must have releases and stemcells in service_deployment, and plans"),
+		Entry("an unknown anchor", func(text string) string {
+			return strings.ReplaceAll(text, "password: planted", "password: *planted")
+		}, "no valid YAML"),
+		Entry("another type", func(text string) string {
+			return strings.Replace(text, "instances: 1", "instances: planted", 1)
+		}, "line 26: cannot unmarshal !!str into int$"),
+		Entry("nothing", func(string) string { return "" },
+			"it must have releases and stemcells in service_deployment, and plans"),
 		Entry("another file", func(string) string { return "paks: [/a]" }, "it must have releases"),
-		Entry("a text", func(string) string { return "planted" }, "line 1: cannot unmarshal !!str into odb.BrokerConfig"),
-		Entry("a plan without id", func(text string) string { return strings.Replace(text, "plan_id: plan-b, ", "", 1) }, `plan_id of service_catalog.plans\[1\] is missing`),
-		Entry("no plan", func(text string) string { return text + "  -\n" }, `plan_id of service_catalog.plans\[2\] is missing`),
+		Entry("a text", func(string) string { return "planted" },
+			"line 1: cannot unmarshal !!str into odb.BrokerConfig"),
+		Entry("a plan without id", func(text string) string {
+			return strings.Replace(text, "plan_id: plan-b, ", "", 1)
+		}, `plan_id of service_catalog.plans\[1\] is missing`),
+		Entry("no plan", func(text string) string { return text + "  -\n" },
+			`plan_id of service_catalog.plans\[2\] is missing`),
 	)
 
-	It("must be there", func() {
+	It("must exist", func() {
 		_, err := odb.ReadBrokerConfig("/missing/broker.yml")
 		Expect(err).To(MatchError(os.ErrNotExist))
 	})
@@ -97,7 +114,8 @@ var _ = Describe("The broker's configuration", func() {
 
 func FuzzReadBrokerConfig(f *testing.F) {
 	f.Add(brokerYML)
-	f.Add("service_catalog: {plans: [null, {plan_id: 1, update: {}}], global_properties: {1: {2: 3}, ~: .nan}}\nservice_deployment: {releases: [{}], stemcells: [{}]}")
+	f.Add("service_catalog: {plans: [null, {plan_id: 1, update: {}}], global_properties: {1: {2: 3}, ~: .nan}}\n" +
+		"service_deployment: {releases: [{}], stemcells: [{}]}")
 	path := filepath.Join(f.TempDir(), "broker.yml")
 	f.Fuzz(func(t *testing.T, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -1,5 +1,6 @@
-// Package odb is the on-demand broker as far as an adapter meets it: it builds the broker's exact input, keeps the deployed
-// manifest and the secrets as BOSH and CredHub would, and compares manifests as the broker does before an update.
+// Package odb imitates the on-demand broker for tests, previews and checks: it builds the input that the broker sends
+// to an adapter, keeps the deployed manifest and the secrets as BOSH and CredHub would, and compares manifests as the
+// broker does before an update. It also reads the broker's configuration.
 package odb
 
 import (
@@ -9,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"service-adapter/brokerpak/instance"
+	"service-adapter/internal/instance"
 	"service-adapter/internal/value"
 
 	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
@@ -17,11 +18,14 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Input is the standard input of a command: strings are sent as they are, anything else as the JSON text that the broker puts
-// into a string. All five objects are sent, as the broker does, and a final newline.
+// Input returns the standard input of an adapter command, such as "create-binding". Parameters that are strings are
+// sent as they are; all others are encoded as JSON in a string, as the broker does. The input contains the objects of
+// all five commands and ends in a newline, as that of the broker. Input returns an error if a parameter cannot be
+// encoded. It panics if there are parameters for an unknown command.
 func Input(command string, parameters map[string]any) (string, error) {
 	input := map[string]map[string]string{
-		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {}, "generate_plan_schemas": {},
+		"generate_manifest": {}, "dashboard_url": {}, "create_binding": {}, "delete_binding": {},
+		"generate_plan_schemas": {},
 	}
 	for name, parameter := range parameters {
 		text, err := encoded(name, parameter)
@@ -34,43 +38,55 @@ func Input(command string, parameters map[string]any) (string, error) {
 	return text + "\n", err
 }
 
-// encoded is a text as it is, and JSON of anything else.
-func encoded(what string, item any) (string, error) {
+// encoded returns a string as it is, and any other item as JSON. name names the item in the error, which is returned if
+// the item cannot be encoded.
+func encoded(name string, item any) (string, error) {
 	if text, ok := item.(string); ok {
 		return text, nil
 	}
 	text, err := json.Marshal(item)
 	if err != nil {
-		return "", fmt.Errorf("encoding %s: %w", what, err)
+		return "", fmt.Errorf("encoding %s: %w", name, err)
 	}
 	return string(text), nil
 }
 
-// Instance is a service instance as broker, BOSH and CredHub know it.
+// An Instance is a service instance with the data that the broker, BOSH and CredHub store about it.
 type Instance struct {
 	ID        string
 	ServiceID string
 	PlanID    string
-	// Deployment and Plan are what the broker's configuration says.
+	// Deployment and Plan are read from the broker's configuration.
 	Deployment serviceadapter.ServiceDeployment
 	Plan       map[string]any
-	// Manifest is the deployed manifest, Secrets the values of its references, Configs the BOSH configs.
+	// Manifest is the deployed manifest. It is "" if nothing is deployed.
 	Manifest string
-	Secrets  map[string]string
-	Configs  map[string]string
-	// VMs and DNS are what BOSH tells.
+	// Secrets are the values of the references in the manifest, by reference with its parentheses.
+	Secrets map[string]string
+	// Configs are the BOSH configs of the instance by type.
+	Configs map[string]string
+	// VMs are the addresses that BOSH reports by instance group.
 	VMs map[string][]string
+	// DNS are the BOSH DNS addresses. If it is nil, the broker sends none.
 	DNS map[string]string
 }
 
-// DeploymentName is the name of the instance's deployment.
+// DeploymentName returns the name of the instance's deployment.
 func (i *Instance) DeploymentName() string { return "service-instance_" + i.ID }
 
-// Generate returns the parameters of a generate-manifest call: of a creation when nothing is deployed, else of an update.
+// Reference returns the reference, with its parentheses, with which the broker replaces that to the secret name.
+func (i *Instance) Reference(name string) string {
+	return "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
+}
+
+// Generate returns the parameters of a generate-manifest call, for Input. The call creates the instance if i.Manifest
+// is "", and updates it otherwise; the previous plan of an update is the current one. body is the body of the user's
+// request.
 func (i *Instance) Generate(body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"service_deployment": i.Deployment, "plan": i.Plan, "request_parameters": body,
-		"previous_plan": "null", "previous_manifest": "", "previous_secrets": "null", "previous_configs": "null", "uaa_client": "null",
+		"previous_plan": "null", "previous_manifest": "", "previous_secrets": "null",
+		"previous_configs": "null", "uaa_client": "null",
 	}
 	if i.Manifest != "" {
 		parameters["previous_plan"], parameters["previous_manifest"] = i.Plan, i.Manifest
@@ -79,7 +95,10 @@ func (i *Instance) Generate(body map[string]any) map[string]any {
 	return parameters
 }
 
-// Deploy stores what generate-manifest returned: secrets in CredHub, and the manifest with the references to them.
+// Deploy stores the output of generate-manifest as the broker does: the manifest with references to secrets, the BOSH
+// configs, and the secrets to which the manifest refers. Secrets of earlier deployments are kept. stdout is the output
+// of the command as JSON. Deploy returns an error, and changes nothing, if stdout cannot be decoded, and another one if
+// a secret cannot be encoded; the manifest is already replaced then.
 func (i *Instance) Deploy(stdout string) error {
 	var product serviceadapter.MarshalledGenerateManifest
 	if err := json.Unmarshal([]byte(stdout), &product); err != nil {
@@ -92,7 +111,7 @@ func (i *Instance) Deploy(stdout string) error {
 		if !strings.Contains(i.Manifest, placeholder) {
 			continue
 		}
-		reference := "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
+		reference := i.Reference(name)
 		i.Manifest = strings.ReplaceAll(i.Manifest, placeholder, reference)
 		var err error
 		if i.Secrets[reference], err = encoded("secret "+name, secret); err != nil {
@@ -102,30 +121,34 @@ func (i *Instance) Deploy(stdout string) error {
 	return nil
 }
 
-// Adopt makes a manifest the deployed one.
+// Adopt stores a manifest as the deployed one, without changing the BOSH configs. Each variable of the deployment, such
+// as ((name)), gets the invented value "value-of-name". Values of other references are kept.
 func (i *Instance) Adopt(manifest string) {
 	i.Manifest = manifest
 	if i.Secrets == nil {
 		i.Secrets = map[string]string{}
 	}
-	// The deployment's own variables, whose values BOSH makes and the broker reads.
+	// The deployment's own variables. BOSH generates their values, and the broker reads them.
 	variable := regexp.MustCompile(`\(\([A-Za-z0-9_.-]+\)\)`)
 	for _, reference := range variable.FindAllString(i.Manifest, -1) {
 		i.Secrets[reference] = "value-of-" + strings.Trim(reference, "()")
 	}
 }
 
-// JobProperties are the properties of a job of the deployed manifest as the Director renders them, with the values of references. False
-// where the manifest has no such job.
+// JobProperties returns the properties of a job in the deployed manifest as the Director renders them, with the values
+// of references. If several instance groups have the job, it returns those of the first. It returns nil and false if no
+// group has the job, and an error if the manifest is invalid or a reference has no value.
 func (i *Instance) JobProperties(job string) (properties map[string]any, found bool, err error) {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
 		return nil, false, fmt.Errorf("decoding the manifest: %w", err)
 	}
 	for _, group := range manifest.InstanceGroups {
-		for _, of := range group.Jobs {
-			if of.Name == job {
-				view := instance.View{Manifest: value.MustJSON(value.Normalise(of.Properties)), Secrets: i.Secrets} // any YAML will do
+		for _, candidate := range group.Jobs {
+			if candidate.Name == job {
+				// A View reads YAML, of which JSON is a subset.
+				text := value.MustJSON(value.Normalise(candidate.Properties))
+				view := instance.View{Manifest: text, Secrets: i.Secrets}
 				item, err := view.Get("")
 				properties, _ = item.(map[string]any)
 				return properties, true, err
@@ -135,7 +158,8 @@ func (i *Instance) JobProperties(job string) (properties map[string]any, found b
 	return nil, false, nil
 }
 
-// Bind returns the parameters of create-binding and delete-binding.
+// Bind returns the parameters of a create-binding or delete-binding call, for Input. body is the body of the user's
+// request.
 func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"binding_id": bindingID, "bosh_vms": i.VMs, "manifest": i.Manifest, "request_parameters": body,
@@ -147,7 +171,8 @@ func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	return parameters
 }
 
-// SameManifests compares two manifests as the broker does before an update.
+// SameManifests reports whether two manifests are equal under the comparison that the broker makes before an update;
+// see Compared. It returns an error if one of them cannot be decoded.
 func SameManifests(deployed, generated string) (bool, error) {
 	before, err := Compared(deployed)
 	if err != nil {
@@ -157,7 +182,8 @@ func SameManifests(deployed, generated string) (bool, error) {
 	return reflect.DeepEqual(before, after), err
 }
 
-// Compared is a manifest as the broker compares it before an update: through the SDK's struct, without update blocks.
+// Compared returns the part of a manifest, which is YAML, that the broker compares before an update: the fields of the
+// SDK's struct, without update blocks. It ignores all other keys. It returns an error if the text cannot be decoded.
 func Compared(text string) (*bosh.BoshManifest, error) {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {

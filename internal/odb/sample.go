@@ -13,62 +13,77 @@ import (
 	"service-adapter/brokerpak"
 	"service-adapter/internal/record"
 	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
 )
 
-// Surroundings are what operator, platform and BOSH say of an instance, by the keys that test cases have. What is empty is made up.
-type Surroundings struct {
-	Plan           string                         `yaml:"plan" doc:"The name or the id of the plan; default: the first."`
-	Releases       serviceadapter.ServiceReleases `yaml:"releases" doc:"The releases of the broker. One without 'jobs' has all that no other names, one without 'version' one that 'requires' of the definition allows. Default: those that 'requires' names."`
-	Stemcells      []serviceadapter.Stemcell      `yaml:"stemcells" doc:"The stemcells of the broker. Default: those that 'requires' names."`
-	InstanceGroups []serviceadapter.InstanceGroup `yaml:"instance_groups" doc:"The instance groups of the plan, all of them. One without 'instances' has one, one without 'persistent_disk_type' no disk. Default: those of the manifest template, with a disk."`
-	PlanProperties map[string]any                 `yaml:"plan_properties" doc:"Properties of the broker's plan."`
-	VMs            map[string][]string            `yaml:"vms" doc:"The addresses of instance groups. Default: 10.0.0.10 and those that follow, one for each instance."`
-	DNS            map[string]string              `yaml:"dns" doc:"The addresses of BOSH's DNS, as the broker sends them with a bind."`
-	Variables      map[string]string              `yaml:"variables" doc:"Values of what the deployed manifest refers to: 'redis_tls.ca' for ((redis_tls.ca)), the name of a secret of the definition, an absolute path in CredHub."`
-	UAAClient      map[string]any                 `yaml:"uaa_client" doc:"The UAA client of the instance, as the broker sends it."`
-	Context        map[string]any                 `yaml:"context" doc:"Keys of the context of requests, besides 'platform' and 'instance_name'."`
-	Errands        bool                           `yaml:"errands" doc:"Whether the provision template is applied by the lifecycle errands apply-instance and destroy-instance."`
+// Environment is the part of a test case that describes what the operator, the platform and BOSH provide for an
+// instance. Its keys are those of test cases. Configure invents plausible values for the plan, releases, stemcells and
+// instance groups that are empty.
+type Environment struct {
+	Plan           string                         `yaml:"plan" doc:"The name or the id of the plan. The default is the first plan of the service."`
+	Releases       serviceadapter.ServiceReleases `yaml:"releases" doc:"The releases of the broker. A release without 'jobs' provides the jobs that no other release lists. A release without 'version' gets a version that the definition's 'requires' allows. By default, the broker has the releases in 'requires'."`
+	Stemcells      []serviceadapter.Stemcell      `yaml:"stemcells" doc:"The stemcells of the broker. By default, the broker has the stemcells in the definition's 'requires'."`
+	InstanceGroups []serviceadapter.InstanceGroup `yaml:"instance_groups" doc:"All instance groups of the broker's plan. A group without 'instances' has one instance, and a group without 'persistent_disk_type' has no disk. By default, the plan has the instance groups of the manifest template and those that ops files add for the plan, each with a disk."`
+	PlanProperties map[string]any                 `yaml:"plan_properties" doc:"The properties of the broker's plan."`
+	VMs            map[string][]string            `yaml:"vms" doc:"The IP addresses of the instances by instance group. The default is one address for each instance, from 10.0.0.10 on."`
+	DNS            map[string]string              `yaml:"dns" doc:"The DNS addresses of BOSH that the broker sends with a bind request."`
+	Variables      map[string]string              `yaml:"variables" doc:"The values of variables in the deployed manifest. The key is the name of a variable, such as 'redis_tls.ca' for ((redis_tls.ca)), the name of a secret of the definition, or an absolute path in CredHub."`
+	UAAClient      map[string]any                 `yaml:"uaa_client" doc:"The UAA client of the instance that the broker sends."`
+	Context        map[string]any                 `yaml:"context" doc:"Further keys of the request context. The keys 'platform' and 'instance_name' are always set."`
+	Errands        bool                           `yaml:"errands" doc:"If this is true, the lifecycle errands apply-instance and destroy-instance apply and destroy the provision template."`
 }
 
-// Sample returns an instance of a service as a plausible operator would configure it: the releases and stemcells that the definition
-// asks for, one instance of each group on a small VM with a disk, and the plan named by the property that tells the adapter which one is
-// meant. Nothing is deployed yet.
+// Sample returns an instance of a service as a typical operator would configure it: with the releases and stemcells
+// that the definition requires, one instance of each group on a small VM with a disk, and the plan property that
+// selects the plan. A nil plan means that the plan property selects the service only. id is the id of the instance.
+// Nothing is deployed yet; each group that is not an errand already has an address.
 func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instance {
 	instance := &Instance{ID: id, ServiceID: service.ID, VMs: map[string][]string{}}
-	instance.Configure(service, plan, Surroundings{})
-	if service.Provision.Bosh != nil {
-		for _, group := range service.Provision.Bosh.InstanceGroups() {
-			if group.Lifecycle != errand { // whose VMs exist only while it runs
-				instance.VMs[group.Name] = sampleAddresses(1)
-			}
+	instance.Configure(service, plan, Environment{})
+	for _, group := range groupsOf(service, plan) {
+		if group.Lifecycle != errand { // an errand's VMs exist only while it runs
+			instance.VMs[group.Name] = sampleAddresses(1)
 		}
 	}
 	return instance
 }
 
+// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters. A nil plan
+// has no properties.
+func groupsOf(service *brokerpak.Service, plan *brokerpak.Plan) []brokerpak.InstanceGroup {
+	if plan == nil {
+		plan = &brokerpak.Plan{}
+	}
+	groups, _ := vars.GroupsOfPlan(service, *plan)
+	return groups
+}
+
+// errand is the lifecycle of an instance group that runs errands only.
 const errand = "errand"
 
-// Configure sets what the broker's configuration says of an instance with this plan, which may be nil: what the surroundings say, and
-// what a plausible operator would where they say nothing.
-func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, around Surroundings) {
-	chosen, template := map[string]any{"service": service.Name}, service.Provision.Bosh
+// Configure sets the plan and the deployment of the instance, which the broker's configuration defines. With
+// Environment.Errands it also calls AddErrands. Values that the environment leaves empty are invented as in Sample. A
+// nil plan means that the plan property selects the service only; i.PlanID is not changed then. The plan's name, the
+// addresses, the variables, the UAA client and the context of the environment are not used.
+func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, environment Environment) {
+	selection, template := map[string]any{"service": service.Name}, service.Provision.Bosh
 	if plan != nil {
-		i.PlanID, chosen["plan"] = plan.ID, plan.Name
+		i.PlanID, selection["plan"] = plan.ID, plan.Name
 	}
 	if template == nil {
 		template = &brokerpak.Bosh{}
 	}
 	groups, jobs := []serviceadapter.InstanceGroup{}, template.AddonJobs()
-	for _, group := range template.InstanceGroups() {
+	for _, group := range groupsOf(service, plan) {
 		if !group.Sized {
 			groups = append(groups, SampleGroup(group.Name, group.Lifecycle))
 		}
 		jobs = append(jobs, group.Jobs...)
 	}
-	if around.InstanceGroups != nil {
+	if environment.InstanceGroups != nil {
 		groups = nil
 	}
-	for _, group := range around.InstanceGroups {
+	for _, group := range environment.InstanceGroups {
 		sample := SampleGroup("", "")
 		group.VMType, group.Instances = cmp.Or(group.VMType, sample.VMType), cmp.Or(group.Instances, sample.Instances)
 		if group.Networks == nil {
@@ -80,83 +95,98 @@ func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, a
 		groups = append(groups, group)
 	}
 	i.Plan = map[string]any{
-		"properties": value.Merge(map[string]any{"brokerpak": chosen}, around.PlanProperties), "lifecycle_errands": map[string]any{},
-		"instance_groups": groups,
+		"properties":        value.Merge(map[string]any{"brokerpak": selection}, environment.PlanProperties),
+		"lifecycle_errands": map[string]any{},
+		"instance_groups":   groups,
 	}
 	i.Deployment = serviceadapter.ServiceDeployment{
-		DeploymentName: i.DeploymentName(), Releases: releases(service.Name, template.Requires, around.Releases, jobs),
-		Stemcells: stemcells(template.Requires, around.Stemcells),
+		DeploymentName: i.DeploymentName(),
+		Releases:       releases(service.Name, template.Requires, environment.Releases, jobs),
+		Stemcells:      stemcells(template.Requires, environment.Stemcells),
 	}
-	if around.Errands {
+	if environment.Errands {
 		i.AddErrands()
 	}
 }
 
-// releases are those that an operator names, else those that the definition does. One without jobs provides all that no other does.
-func releases(service string, requires brokerpak.Requires, given serviceadapter.ServiceReleases, jobs []string) serviceadapter.ServiceReleases {
-	made := slices.Clone(given)
+// releases returns the releases that the operator provides or, if these are nil, those that the definition requires. If
+// there are none, it returns a release with the name of the service. jobs are the jobs that the releases must provide;
+// the elements of the slice are changed. A release without jobs gets all of them that no other release provides, or a
+// job "none" if there are none. A release without a version gets one that the definition allows.
+func releases(
+	service string, requires brokerpak.Requires, provided serviceadapter.ServiceReleases, jobs []string,
+) serviceadapter.ServiceReleases {
+	all := slices.Clone(provided)
 	for n, constraint := range requires.Releases {
 		switch {
-		case given != nil:
-		case n == 0: // nobody knows which of them provides what
-			made = append(made, serviceadapter.ServiceRelease{Name: constraint.Name})
+		case provided != nil:
+		case n == 0: // the definition does not declare which release provides which job
+			all = append(all, serviceadapter.ServiceRelease{Name: constraint.Name})
 		default:
-			made = append(made, serviceadapter.ServiceRelease{Name: constraint.Name, Jobs: []string{"of-" + constraint.Name}})
+			all = append(all, serviceadapter.ServiceRelease{
+				Name: constraint.Name, Jobs: []string{"of-" + constraint.Name},
+			})
 		}
 	}
-	if len(made) == 0 {
-		made = append(made, serviceadapter.ServiceRelease{Name: service})
+	if len(all) == 0 {
+		all = append(all, serviceadapter.ServiceRelease{Name: service})
 	}
-	for _, release := range made {
+	for _, release := range all {
 		jobs = slices.DeleteFunc(jobs, func(job string) bool { return slices.Contains(release.Jobs, job) })
 	}
 	slices.Sort(jobs)
 	if jobs = slices.Compact(jobs); len(jobs) == 0 {
 		jobs = []string{"none"} // a release has at least one job
 	}
-	for n := range made {
-		if made[n].Jobs == nil {
-			made[n].Jobs = jobs
+	for n, release := range all {
+		if release.Jobs == nil {
+			all[n].Jobs = jobs
 		}
-		if made[n].Version == "" {
-			made[n].Version = allowed("1.0.0", slices.Concat(requires.Releases, requires.Jobs), append([]string{made[n].Name}, made[n].Jobs...)...)
+		if release.Version == "" {
+			names := append([]string{release.Name}, all[n].Jobs...)
+			all[n].Version = allowed("1.0.0", slices.Concat(requires.Releases, requires.Jobs), names...)
 		}
 	}
-	return made
+	return all
 }
 
-// stemcells are those that an operator names, else those that the definition does.
-func stemcells(requires brokerpak.Requires, given []serviceadapter.Stemcell) []serviceadapter.Stemcell {
-	made := slices.Clone(given)
+// stemcells returns the stemcells that the operator provides or, if these are nil, those that the definition requires.
+// If there are none, it returns an Ubuntu stemcell. A stemcell without a version gets one that the definition allows.
+// The provided slice is not changed.
+func stemcells(requires brokerpak.Requires, provided []serviceadapter.Stemcell) []serviceadapter.Stemcell {
+	all := slices.Clone(provided)
 	for _, constraint := range requires.Stemcells {
-		if given == nil {
-			made = append(made, serviceadapter.Stemcell{OS: constraint.Name})
+		if provided == nil {
+			all = append(all, serviceadapter.Stemcell{OS: constraint.Name})
 		}
 	}
-	if len(made) == 0 {
-		made = append(made, serviceadapter.Stemcell{OS: "ubuntu-jammy"})
+	if len(all) == 0 {
+		all = append(all, serviceadapter.Stemcell{OS: "ubuntu-jammy"})
 	}
-	for n := range made {
-		if made[n].Version == "" {
-			made[n].Version = allowed("1.1", requires.Stemcells, made[n].OS)
+	for n := range all {
+		if all[n].Version == "" {
+			all[n].Version = allowed("1.1", requires.Stemcells, all[n].OS)
 		}
 	}
-	return made
+	return all
 }
 
-// allowed is a version that the constraints on some names allow: the given one if it is.
-func allowed(version string, constraints []brokerpak.Constraint, names ...string) string {
+// allowed returns a version that satisfies all constraints on the names. It returns the preferred version if that does,
+// if there are no such constraints, or if no satisfying version is found.
+func allowed(preferred string, constraints []brokerpak.Constraint, names ...string) string {
 	var all brokerpak.Constraints
 	for _, constraint := range constraints {
 		if slices.Contains(names, constraint.Name) {
-			parsed, _ := brokerpak.ParseConstraint(constraint.Constraint) // what is none is refused where the pak is read
+			parsed, _ := brokerpak.ParseConstraint(constraint.Constraint) // reading the pak rejects invalid constraints
 			all = append(all, parsed...)
 		}
 	}
-	return all.Example(version)
+	return all.Example(preferred)
 }
 
-// SampleVMs gives each instance of the deployed manifest an address, 10.0.0.10 and those that follow, unless a group has others.
+// SampleVMs replaces i.VMs: each instance group of the deployed manifest that is not an errand gets as many addresses
+// from 10.0.0.10 on as it has instances. Instance groups in others get the addresses there instead. SampleVMs returns
+// an error, and changes nothing, if the manifest cannot be decoded.
 func (i *Instance) SampleVMs(others map[string][]string) error {
 	var manifest bosh.BoshManifest
 	if err := yaml.Unmarshal([]byte(i.Manifest), &manifest); err != nil {
@@ -172,6 +202,7 @@ func (i *Instance) SampleVMs(others map[string][]string) error {
 	return nil
 }
 
+// sampleAddresses returns a number of consecutive addresses from 10.0.0.10 on. 10.0.1.0 follows 10.0.0.255.
 func sampleAddresses(count int) []string {
 	const first, size = 10, 256
 	addresses := []string{}
@@ -181,7 +212,9 @@ func sampleAddresses(count int) []string {
 	return addresses
 }
 
-// AddErrands gives the plan of an instance the lifecycle errands that apply and destroy its provision template, on a group of their own.
+// AddErrands replaces the lifecycle errands of the plan by those that apply and destroy the provision template, adds an
+// instance group "errands" for them unless the plan has one, and adds their release to the deployment. i.Plan and
+// i.Deployment must be those of Configure. AddErrands must be called once, because each call adds the release.
 func (i *Instance) AddErrands() {
 	groups, _ := i.Plan["instance_groups"].([]serviceadapter.InstanceGroup)
 	if !slices.ContainsFunc(groups, func(group serviceadapter.InstanceGroup) bool { return group.Name == "errands" }) {
@@ -189,16 +222,40 @@ func (i *Instance) AddErrands() {
 	}
 	i.Plan["instance_groups"] = groups
 	i.Plan["lifecycle_errands"] = serviceadapter.LifecycleErrands{
-		PostDeploy: []serviceadapter.Errand{{Name: record.ApplyErrand}}, PreDelete: []serviceadapter.Errand{{Name: record.DestroyErrand}},
+		PostDeploy: []serviceadapter.Errand{{Name: record.ApplyErrand}},
+		PreDelete:  []serviceadapter.Errand{{Name: record.DestroyErrand}},
 	}
 	i.Deployment.Releases = append(i.Deployment.Releases, serviceadapter.ServiceRelease{
 		Name: "service-adapter", Version: "1.0.0", Jobs: []string{record.ApplyErrand, record.DestroyErrand},
 	})
 }
 
-// SampleGroup is an instance group of a plan: one instance on a small VM with a disk.
+// SampleGroup returns an instance group of a plan: one instance on a small VM with a disk. A lifecycle of "" means a
+// group that is not an errand.
 func SampleGroup(name, lifecycle string) serviceadapter.InstanceGroup {
 	return serviceadapter.InstanceGroup{
-		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"}, PersistentDiskType: "10GB", Lifecycle: lifecycle,
+		Name: name, VMType: "small", Instances: 1, Networks: []string{"default"}, AZs: []string{"z1"},
+		PersistentDiskType: "10GB", Lifecycle: lifecycle,
 	}
+}
+
+// SampleValue returns a sample value of an input or output of a service: that of the first example of the service that
+// sets a parameter of this name, else a typical value of its type.
+func SampleValue(service *brokerpak.Service, variable brokerpak.Variable) any {
+	for _, example := range service.Examples {
+		if item, ok := example.ProvisionParams[variable.Name]; ok && item != nil {
+			return item
+		}
+	}
+	return variable.SampleValue()
+}
+
+// SampleOutputs returns sample values for the declared outputs of the provision template of a service, in place of a
+// run of OpenTofu. The map is never nil.
+func SampleOutputs(service *brokerpak.Service) map[string]any {
+	outputs := map[string]any{}
+	for _, output := range service.Provision.Outputs {
+		outputs[output.Name] = SampleValue(service, output)
+	}
+	return outputs
 }

@@ -10,8 +10,10 @@ import (
 func FuzzFromManifest(f *testing.F) {
 	encoded := strings.ReplaceAll(full().Encode(), "'", "''")
 	for _, seed := range []string{
-		"", "name: x\n", "name: x\nbrokerpak: '" + encoded + "'\n", "brokerpak: '" + encoded + "'\nname: [", "brokerpak: {a: b}",
-		"x: |\n  brokerpak: '{}'\n", "brokerpak: &a\n  <<: *a", "brokerpak: '{\"format\":1,\"parameters\":{\"a\":1e400}}'",
+		"", "name: x\n", "name: x\nbrokerpak: '" + encoded + "'\n", "brokerpak: '" + encoded + "'\nname: [",
+		"brokerpak: {a: b}",
+		"x: |\n  brokerpak: '{}'\n", "brokerpak: &a\n  <<: *a",
+		"brokerpak: '{\"format\":1,\"parameters\":{\"a\":1e400}}'",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -30,11 +32,12 @@ func FuzzFromManifest(f *testing.F) {
 	})
 }
 
-// expectSame asserts that a text which stands in manifests holds nothing that BOSH replaces, and comes back as it is.
+// expectSame asserts that an encoded text contains nothing that BOSH replaces in a manifest, and that it is decoded
+// unchanged.
 func expectSame[T interface{ Encode() string }](t *testing.T, text string, decode func(string) (T, error)) {
 	t.Helper()
 	if text == "null" {
-		return // an infinite number, which is refused before it gets there
+		return // an infinite number, which is rejected before it is recorded
 	}
 	if strings.Contains(text, "(") {
 		t.Errorf("%q holds a parenthesis", text)
@@ -50,10 +53,16 @@ func expectSame[T interface{ Encode() string }](t *testing.T, text string, decod
 
 func FuzzIntent(f *testing.F) {
 	intent := record.Intent{
-		Instance: record.Instance{InstanceID: "i", Service: "s"}, Inputs: map[string]any{"a": int64(1), "b": "((x))"}, Later: []string{"c"},
+		Instance: record.Instance{InstanceID: "i", Service: "s"}, Inputs: map[string]any{
+			"a": int64(1),
+			"b": "((x))",
+		}, EvaluatedByErrand: []string{"c"},
 		Constants: map[string]any{"request.instance_id": "i"}, Versions: record.Versions{Pak: "p", Template: "t"},
 	}
-	for _, seed := range []string{intent.Encode(), "", "{}", `{"format":1,"instance_id":"i","service":"s","inputs":{"a":1e400}}`, `{"format":2}`, "[]"} {
+	for _, seed := range []string{
+		intent.Encode(), "", "{}",
+		`{"format":1,"instance_id":"i","service":"s","inputs":{"a":1e400}}`, `{"format":2}`, "[]",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,10 +1,10 @@
-// Package record holds what the adapter remembers of an instance in its own BOSH manifest: one top-level key that BOSH and the
-// on-demand broker ignore. The broker sends old parameters never again, so everything that the next call needs to rebuild the
-// same manifest is in it.
+// Package record defines the data about a service instance that the adapter stores in BOSH manifests: the
+// InstanceRecord in the instance's own manifest, and the Intent that the errand apply-instance reads. A record is the
+// value of one top-level key, which BOSH and the on-demand broker ignore. The broker never sends old parameters again,
+// so the record contains everything that the next call needs to generate the same manifest.
 package record
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,79 +15,111 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// Key is the top-level key of a BOSH manifest under which the record stands.
+// Key is the top-level key of a BOSH manifest that holds the record.
 const Key = "brokerpak"
 
-// OutputsKey is the top-level key under which a manifest refers to the sensitive outputs of a provision template, each a secret that
-// the broker stores.
+// OutputsKey is the top-level key under which a manifest refers to the sensitive outputs of a provision template. Each
+// of them is a secret that the broker stores.
 const OutputsKey = "brokerpak_outputs"
 
-// Format is the newest version of the record. A record has the oldest one with which an older adapter cannot misread it: 2 where an
-// errand applies the provision template, whose secrets it would make anew, and where inputs are sticky, which it would change.
+// Format is the newest format of a record. A record is written in the oldest format that an older adapter cannot
+// misread. Format 2 is used if an errand applies the provision template, because an older adapter would generate its
+// secrets again, and if inputs are sticky, because an older adapter would change them.
 const Format = 2
 
-// Record is what an instance's manifest remembers. The zero values of its fields are left out of the text.
-type Record struct {
-	Format     int    `json:"format"`
+// An InstanceRecord contains the data about a service instance that the adapter stores in the instance's manifest.
+// Optional fields with zero values are left out of the text. The order of the fields is the order of the keys in the
+// text, which must not change: all versions of the adapter write the same record as the same text.
+type InstanceRecord struct {
+	// Format is set by Encode.
+	Format int `json:"format"`
+	Identity
+	Received
+	KeptValues
+	Provisioned
+}
+
+// An Identity names the deployment of a service instance, and the pak, service and plan that the manifest was generated
+// from.
+type Identity struct {
 	Pak        string `json:"pak"`
 	PakVersion string `json:"pak_version"`
 	Service    string `json:"service"`
 	ServiceID  string `json:"service_id,omitempty"`
 	Plan       string `json:"plan,omitempty"`
+	// Deployment is the name of the BOSH deployment.
 	Deployment string `json:"deployment"`
 	PlanID     string `json:"plan_id,omitempty"`
-	// Parameters are the user's, without those that are values of secrets.
+}
+
+// Received contains the data from the broker's requests that later requests do not contain any more.
+type Received struct {
+	// Parameters are the user's parameters, without those that are stored as secrets.
 	Parameters map[string]any `json:"parameters,omitempty"`
-	// SecretParameters names the secret that holds a parameter's value: parameter → secret.
+	// SecretParameters maps the name of a parameter to the name of the secret that holds its value.
 	SecretParameters map[string]string `json:"secret_parameters,omitempty"`
 	// Context holds the keys of the request context that expressions use.
 	Context map[string]any `json:"context,omitempty"`
-	// Owner is kept for request.default_labels where expressions use it, and for the errand apply-instance.
+	// Owner is stored if expressions use request.default_labels, and for the errand apply-instance.
 	Owner
-	// UAAClient holds the fields of the UAA client that expressions use: the broker sends its secret only once.
+	// UAAClient holds the fields of the UAA client that expressions use, because the broker sends the client's secret
+	// only once.
 	UAAClient map[string]any `json:"uaa_client,omitempty"`
 	// PlanProperties are the plan properties that the bind action uses.
 	PlanProperties map[string]any `json:"plan_properties,omitempty"`
-	// Secrets by name.
+}
+
+// KeptValues contains the values that were determined for an earlier manifest and must be the same in later ones.
+type KeptValues struct {
+	// Secrets are the instance's secrets by name.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
-	// Generated are values of rand.base64, time.nano and counter.next: input → call → value.
+	// Generated are the values of the calls of rand.base64, time.nano and counter.next: input → call → value.
 	Generated map[string]map[string]any `json:"generated,omitempty"`
 	// Sticky are the values of sticky inputs.
 	Sticky map[string]any `json:"sticky,omitempty"`
-	// Outputs are the values of provision.bosh.outputs that do not wait for the deployment; they become instance.details.
+}
+
+// Provisioned describes the results of the provision action, for bindings, the dashboard and the lifecycle errands.
+type Provisioned struct {
+	// Outputs are the values of provision.bosh.outputs that are available before the deployment. Expressions read them
+	// as instance.details.
 	Outputs map[string]any `json:"outputs,omitempty"`
-	// Template is what the provision template gave; nil where there is none.
+	// Template is the result of the provision template. It is nil if the instance has no provision template.
 	Template *Template `json:"template,omitempty"`
-	// Errand says by what the errand apply-instance makes the instance; nil where no errand does.
+	// Errand identifies the pak, template and OpenTofu version with which the errand apply-instance builds the
+	// instance. It is nil if no errand does.
 	Errand *Versions `json:"errand,omitempty"`
-	// Variables are those that the outputs and the dashboard use which read the deployed manifest or BOSH.
+	// Variables are the variables that the outputs and the dashboard URL use, if these read the deployed manifest or
+	// BOSH.
 	Variables map[string]any `json:"variables,omitempty"`
-	// DashboardURL is the dashboard unless it reads the deployed manifest or BOSH.
+	// DashboardURL is the URL of the dashboard. It is "" if the URL depends on the deployed manifest or BOSH.
 	DashboardURL string `json:"dashboard_url,omitempty"`
 }
 
-// Template is what is remembered of a provision template.
+// A Template is the stored result of a provision template.
 type Template struct {
-	// Outputs are its outputs, but for the sensitive ones and those that are null.
+	// Outputs are the outputs of the template, without sensitive outputs and without those that are null.
 	Outputs map[string]any `json:"outputs,omitempty"`
-	// Sensitive names the sensitive outputs, which are secrets of the same names.
+	// Sensitive are the names of the sensitive outputs, which are stored as secrets of the same names.
 	Sensitive []string `json:"sensitive,omitempty"`
 }
 
-// Secret is what is remembered of a secret.
+// A Secret is the stored data about a secret.
 type Secret struct {
-	// Version counts the values that the broker has stored; 0 while it has stored none. It numbers the secret's name in CredHub
-	// from 2 on.
+	// Version counts the values that the broker has stored. It is 0 before the first one. From 2 on, it is a part of
+	// the secret's name in CredHub; see StoredName.
 	Version int `json:"version"`
-	// Value is the value itself, only where the broker manages no secrets, so that it stands in the manifest anyway.
+	// Value is the value itself. It is set only if the broker does not manage secrets, so that the manifest contains
+	// the value anyway.
 	Value any `json:"value,omitempty"`
-	// Keepers is the digest of what the keepers of a generated secret gave.
+	// Keepers is the digest of the values of a generated secret's keepers.
 	Keepers string `json:"keepers,omitempty"`
-	// Reference is a reference of a foreign manifest that is kept as it was, with its parentheses.
+	// Reference is a reference from a manifest of another adapter that is kept unchanged, with its parentheses.
 	Reference string `json:"reference,omitempty"`
 }
 
-// StoredName is the secret's name in CredHub.
+// StoredName returns the name in CredHub of the current version of the secret. name is the secret's name in the
+// definition. The result is name itself up to version 1, and name-VERSION from version 2 on.
 func (s Secret) StoredName(name string) string {
 	if s.Version < 2 {
 		return name
@@ -95,9 +127,9 @@ func (s Secret) StoredName(name string) string {
 	return fmt.Sprintf("%s-%d", name, s.Version)
 }
 
-// Encode renders the record as one JSON text with sorted keys. Every "(" is escaped, so that neither the Director nor the
-// broker finds a reference in it.
-func (r Record) Encode() string {
+// Encode returns the record as one line of JSON, in the oldest format that is safe (see Format). Every
+// "(" is escaped, so that neither the Director nor the broker finds a reference in the text.
+func (r InstanceRecord) Encode() string {
 	r.Format = 1
 	if r.Errand != nil || len(r.Sticky) > 0 {
 		r.Format = Format
@@ -105,21 +137,27 @@ func (r Record) Encode() string {
 	return strings.ReplaceAll(string(value.MustJSON(r)), "(", `\u0028`)
 }
 
-// Decode reads a text that Encode made.
-func Decode(text string) (*Record, error) {
-	var r Record
+// Decode decodes a text that InstanceRecord.Encode returned. It returns an error if the text is not valid JSON, if its
+// format is not supported, or if it names no service. The maps of the record contain the types that package value
+// lists.
+func Decode(text string) (*InstanceRecord, error) {
+	var r InstanceRecord
 	if err := value.Decode([]byte(text), &r); err != nil {
 		return nil, fmt.Errorf("reading the record %q of the manifest: %w", Key, err)
 	}
 	if r.Format < 1 || r.Format > Format {
-		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; was it made by a newer adapter?",
-			Key, r.Format)
+		return nil, fmt.Errorf("reading the record %q of the manifest: format %d is not supported; "+
+			"was it made by a newer adapter?", Key, r.Format)
 	}
 	if r.Service == "" {
-		return nil, fmt.Errorf("reading the record %q of the manifest: it names no service, as every record does that the adapter wrote", Key)
+		return nil, fmt.Errorf("reading the record %q of the manifest: "+
+			"it names no service, as every record does that the adapter wrote", Key)
 	}
-	// The numbers that package json made become values.
-	for _, field := range []*map[string]any{&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Sticky, &r.Outputs, &r.Variables} {
+	// The JSON decoder returns json.Number, which the rest of the adapter does not use.
+	fields := []*map[string]any{
+		&r.Parameters, &r.Context, &r.UAAClient, &r.PlanProperties, &r.Sticky, &r.Outputs, &r.Variables,
+	}
+	for _, field := range fields {
 		if *field != nil {
 			*field, _ = value.Normalise(*field).(map[string]any)
 		}
@@ -137,12 +175,13 @@ func Decode(text string) (*Record, error) {
 	return &r, nil
 }
 
-// ErrNoManifest says that a text is no BOSH manifest at all: it is no YAML, or no mapping.
+// ErrNoManifest means that a text is not a BOSH manifest: it is not valid YAML, or not a mapping.
 var ErrNoManifest = errors.New("it must be a YAML mapping")
 
-// FromManifest returns the record of a BOSH manifest, nil when it has none: no manifest, or one of another adapter, which lacks the
-// key. The error says that there is one and it cannot be used, or is ErrNoManifest.
-func FromManifest(manifest string) (*Record, error) {
+// FromManifest returns the record in a BOSH manifest. It returns nil if the text is empty or null, or if the manifest
+// has no record, as that of another adapter. It returns an error that wraps ErrNoManifest if the text is not a
+// manifest, and another error if the manifest has a record that is not a string or that Decode rejects.
+func FromManifest(manifest string) (*InstanceRecord, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(manifest), &document); err != nil {
 		return nil, fmt.Errorf("looking for the record %q in the manifest: %w: %w", Key, err, ErrNoManifest)
@@ -160,101 +199,10 @@ func FromManifest(manifest string) (*Record, error) {
 	if item.Kind == yaml.AliasNode {
 		item = item.Alias
 	}
-	// Whatever is no text is damaged: to take it for none would make new passwords for a server that has others.
+	// A value that is not a string is damaged. Ignoring it would generate new passwords for a server that has others.
 	if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
-		return nil, fmt.Errorf("reading the record %q of the manifest: line %d: it must be a text, as the adapter wrote it, not %s",
-			Key, item.Line, yamltree.Kind(item))
+		return nil, fmt.Errorf("reading the record %q of the manifest: line %d: "+
+			"it must be a string, as the adapter wrote it, not %s", Key, item.Line, yamltree.Kind(item))
 	}
 	return Decode(item.Value)
-}
-
-// The errands of the broker's plans by which a provision template is applied and destroyed. Their jobs have the same names.
-const (
-	ApplyErrand   = "apply-instance"
-	DestroyErrand = "destroy-instance"
-)
-
-// IntentFormat is the version of the intent; it changes only when an older errand could misread a newer intent.
-const IntentFormat = 1
-
-// Intent is an instance as the errand apply-instance shall make it. It stands in a BOSH manifest and holds no secrets.
-type Intent struct {
-	Format int `json:"format"`
-	Instance
-	Owner
-	Versions
-	// Inputs are the variables of the provision template, but for the secret ones.
-	Inputs map[string]any `json:"inputs,omitempty"`
-	// Later names the inputs that the errand evaluates, because they depend on the configuration or the environment; Constants are the
-	// published names that their expressions read.
-	Later     []string       `json:"later,omitempty"`
-	Constants map[string]any `json:"constants,omitempty"`
-}
-
-// Instance says which service instance something is about or belongs to, by names and ids.
-type Instance struct {
-	InstanceID string `json:"instance_id"`
-	Deployment string `json:"deployment"`
-	Service    string `json:"service"`
-	ServiceID  string `json:"service_id,omitempty"`
-	Plan       string `json:"plan,omitempty"`
-	PlanID     string `json:"plan_id,omitempty"`
-}
-
-// Owner is what a binding or an instance is for in Cloud Foundry, by GUIDs; "" where the request does not tell.
-type Owner struct {
-	App          string `json:"app_guid,omitempty"`
-	Organization string `json:"organization_guid,omitempty"`
-	Space        string `json:"space_guid,omitempty"`
-}
-
-// Or takes from another owner what this one lacks.
-func (o Owner) Or(other Owner) Owner {
-	return Owner{cmp.Or(o.App, other.App), cmp.Or(o.Organization, other.Organization), cmp.Or(o.Space, other.Space)}
-}
-
-// OwnerOf reads the body of a request.
-func OwnerOf(body map[string]any) Owner {
-	context, _ := body["context"].(map[string]any)
-	resource, _ := body["bind_resource"].(map[string]any)
-	text := func(key string, preferred map[string]any) string {
-		first, _ := preferred[key].(string)
-		second, _ := body[key].(string)
-		return cmp.Or(first, second)
-	}
-	return Owner{App: text("app_guid", resource), Organization: text("organization_guid", context), Space: text("space_guid", context)}
-}
-
-// Versions say by what an instance is made.
-type Versions struct {
-	Pak        string `json:"pak"`
-	PakVersion string `json:"pak_version"`
-	// Template is the digest of the provision template (brokerpak.Digest), and Tofu the version of OpenTofu; "" for what the instance
-	// has.
-	Template string `json:"template,omitempty"`
-	Tofu     string `json:"tofu_version,omitempty"`
-}
-
-// Encode renders the intent as one JSON text with sorted keys. Every "(" is escaped, as in a record.
-func (i Intent) Encode() string {
-	i.Format = IntentFormat
-	return strings.ReplaceAll(string(value.MustJSON(i)), "(", `\u0028`)
-}
-
-// DecodeIntent reads a text that Encode made.
-func DecodeIntent(text string) (*Intent, error) {
-	var i Intent
-	if err := value.Decode([]byte(text), &i); err != nil {
-		return nil, fmt.Errorf("reading the intent: %w", err)
-	}
-	if i.Format < 1 || i.Format > IntentFormat {
-		return nil, fmt.Errorf("reading the intent: format %d is not supported; was it made by a newer adapter?", i.Format)
-	}
-	if i.InstanceID == "" || i.Service == "" {
-		return nil, fmt.Errorf("reading the intent: it names no instance or no service")
-	}
-	for _, field := range []*map[string]any{&i.Inputs, &i.Constants} {
-		*field, _ = value.Normalise(*field).(map[string]any)
-	}
-	return &i, nil
 }

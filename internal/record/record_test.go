@@ -14,39 +14,62 @@ import (
 
 type object = map[string]any
 
-// full is a record with every field, and values that could be read as references.
-func full() record.Record {
-	return record.Record{
-		Format: 1, Pak: "redis", PakVersion: "1.20", Service: "redis", ServiceID: "sid", Plan: "small", PlanID: "pid",
-		Deployment:       "service-instance_1",
-		Parameters:       object{"maxclients": int64(math.MaxInt64), "ratio": 2.5, "label": `((evil)) \( "(" (`, "list": []any{uint64(1 << 63), nil, true}},
-		SecretParameters: map[string]string{"license": "license_key"},
-		Context:          object{"platform": "cloudfoundry", "annotations": object{"a": "line\nbreak: \u2028 <ä>"}},
-		Owner:            record.Owner{Organization: "org", Space: "space"},
-		UAAClient:        object{"client_id": "((x))"}, PlanProperties: object{"size": int64(5)},
-		Secrets: map[string]record.Secret{
-			"a": {Version: 1}, "b": {Version: 2, Value: "literal (1)"}, "c": {Version: 1, Reference: "((/odb/sid/service-instance_1/c))"},
-			"d": {Version: 3, Value: object{"port": int64(1)}},
+// full returns a record with every field, and values that could be read as references.
+func full() record.InstanceRecord {
+	return record.InstanceRecord{
+		Format: 2,
+		Identity: record.Identity{
+			Pak: "redis", PakVersion: "1.20", Service: "redis", ServiceID: "sid", Plan: "small", PlanID: "pid",
+			Deployment: "service-instance_1",
 		},
-		Generated: map[string]map[string]any{"id": {"rand.base64#1": "x==", "counter.next#1": int64(7)}},
-		Outputs:   object{"port": int64(6379), "deep": object{"list": []any{}}}, Variables: object{"v": nil}, DashboardURL: "https://example.com/(a)",
+		Received: record.Received{
+			Parameters: object{
+				"maxclients": int64(math.MaxInt64), "ratio": 2.5, "label": `((evil)) \( "(" (`,
+				"list": []any{uint64(1 << 63), nil, true},
+			},
+			SecretParameters: map[string]string{"license": "license_key"},
+			Context:          object{"platform": "cloudfoundry", "annotations": object{"a": "line\nbreak: \u2028 <ä>"}},
+			Owner:            record.Owner{Organization: "org", Space: "space"},
+			UAAClient:        object{"client_id": "((x))"},
+			PlanProperties:   object{"size": int64(5)},
+		},
+		KeptValues: record.KeptValues{
+			Secrets: map[string]record.Secret{
+				"a": {Version: 1}, "b": {Version: 2, Value: "literal (1)"},
+				"c": {Version: 1, Reference: "((/odb/sid/service-instance_1/c))"},
+				"d": {Version: 3, Value: object{"port": int64(1)}},
+			},
+			Generated: map[string]map[string]any{"id": {"rand.base64#1": "x==", "counter.next#1": int64(7)}},
+			Sticky:    object{"zone": "z1"},
+		},
+		Provisioned: record.Provisioned{
+			Outputs: object{"port": int64(6379), "deep": object{"list": []any{}}},
+			Template: &record.Template{
+				Outputs: object{"host": "h", "port": int64(5432)}, Sensitive: []string{"password"},
+			},
+			Errand:       &record.Versions{Pak: "redis", PakVersion: "1.20", Template: "digest", Tofu: "1.9.0"},
+			Variables:    object{"v": nil},
+			DashboardURL: "https://example.com/(a)",
+		},
 	}
 }
 
 var _ = Describe("the record", func() {
-	DescribeTable("is read as it was written", func(r record.Record) {
+	DescribeTable("is decoded as it was encoded", func(r record.InstanceRecord) {
 		text := r.Encode()
 		Expect(text).NotTo(ContainSubstring("("))
 		Expect(text).NotTo(ContainSubstring("\n"))
 		Expect(r.Encode()).To(Equal(text), "is the same at every call")
-		r.Format = 1
 		got, err := record.Decode(text)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(*got).To(Equal(r))
 		Expect(got.Encode()).To(Equal(text))
 	},
 		Entry("with every field", full()),
-		Entry("with next to none", record.Record{Pak: "p", PakVersion: "1", Service: "s", Deployment: "d"}),
+		Entry("with only the required fields", record.InstanceRecord{
+			Format:   1,
+			Identity: record.Identity{Pak: "p", PakVersion: "1", Service: "s", Deployment: "d"},
+		}),
 	)
 
 	DescribeTable("is found in a manifest", func(manifest func(text string) string) {
@@ -54,8 +77,14 @@ var _ = Describe("the record", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(HaveValue(Equal(full())))
 	},
-		Entry("on the last line", func(text string) string { return "name: x\nbrokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\n" }),
-		Entry("on the only line", func(text string) string { return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'" }),
+		Entry("on the last line", func(text string) string {
+			return "name: x\nbrokerpak: '" + strings.ReplaceAll(text, "'",
+				"''") + "'\n"
+		}),
+		Entry("on the only line", func(text string) string {
+			return "brokerpak: '" + strings.ReplaceAll(text, "'",
+				"''") + "'"
+		}),
 		Entry("with line ends of another system", func(text string) string {
 			return "name: x\r\nbrokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\r\n"
 		}),
@@ -63,7 +92,8 @@ var _ = Describe("the record", func() {
 			return "x: &record '" + strings.ReplaceAll(text, "'", "''") + "'\nbrokerpak: *record\n"
 		}),
 		Entry("before others", func(text string) string {
-			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\nproperties:\n  x: |\n    brokerpak: other\n"
+			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\n" +
+				"properties:\n  x: |\n    brokerpak: other\n"
 		}),
 		Entry("as any YAML library writes it", func(text string) string {
 			out, err := yaml.Marshal(object{"brokerpak": text, "name": "x", "zone": "brokerpak: no"})
@@ -78,12 +108,13 @@ var _ = Describe("the record", func() {
 		}),
 		Entry("in JSON", func(text string) string {
 			out, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{
-				{Kind: yaml.ScalarNode, Value: "brokerpak"}, {Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: text},
+				{Kind: yaml.ScalarNode, Value: "brokerpak"},
+				{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: text},
 			}})
 			Expect(err).NotTo(HaveOccurred())
 			return string(out)
 		}),
-		Entry("beside a text that looks like one", func(text string) string {
+		Entry("next to a text that looks like one", func(text string) string {
 			return "brokerpak: '" + strings.ReplaceAll(text, "'", "''") + "'\nname: \"x\nbrokerpak: y\"\n"
 		}),
 	)
@@ -103,17 +134,17 @@ var _ = Describe("the record", func() {
 		Entry("in another key", "brokerpak_version: '{\"format\":1}'\nmy-brokerpak: x\n"),
 	)
 
-	DescribeTable("is not looked for in what is no manifest", func(manifest string) {
+	DescribeTable("cannot be read from a text that is not a manifest", func(manifest string) {
 		_, err := record.FromManifest(manifest)
 		Expect(err).To(MatchError(record.ErrNoManifest))
 	},
-		Entry("no YAML", "{[not yaml"),
+		Entry("invalid YAML", "{[not yaml"),
 		Entry("a list", "- brokerpak: x\n"),
 		Entry("a text", "brokerpak\n"),
 	)
 
-	// The files were written once, by releases that had these formats, and are never written again.
-	DescribeTable("of every format is read for ever, and written as it was", func(file string, format int) {
+	// The files were written by releases that used these formats, and are never changed.
+	DescribeTable("of every format is decoded, and encoded as before", func(file string, format int) {
 		text, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		got, err := record.Decode(string(text))
@@ -125,27 +156,38 @@ var _ = Describe("the record", func() {
 		Entry("2, with an errand and sticky inputs", "testdata/record-2.json", 2),
 	)
 
-	DescribeTable("is refused", func(manifest, message string) {
+	DescribeTable("is rejected", func(manifest, message string) {
 		got, err := record.FromManifest(manifest)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 		Expect(got).To(BeNil())
 	},
-		Entry("when it is newer", `brokerpak: '{"format":3}'`, `reading the record "brokerpak" of the manifest: format 3 is not supported; was it made by a newer adapter?`),
+		Entry("when it is newer", `brokerpak: '{"format":3}'`,
+			`reading the record "brokerpak" of the manifest: format 3 is not supported; `+
+				`was it made by a newer adapter?`),
 		Entry("without a format", `brokerpak: '{}'`, "format 0 is not supported"),
-		Entry("when it has nothing else", `brokerpak: "{\"format\":1}"`, `reading the record "brokerpak" of the manifest: it names no service`),
-		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n", `line 2: it must be a text, as the adapter wrote it, not a mapping`),
+		Entry("when it has nothing else", `brokerpak: "{\"format\":1}"`,
+			`reading the record "brokerpak" of the manifest: it names no service`),
+		Entry("when it is a mapping", "name: x\nbrokerpak: {format: 1}\n",
+			`line 2: it must be a string, as the adapter wrote it, not a mapping`),
 		Entry("when it is a list", "brokerpak: [1]\n", "not a list"),
 		Entry("when it is null", "brokerpak:\n", "not null"),
 		Entry("when it says null", "name: x\nbrokerpak: null\n", "not null"),
 		Entry("when it is a number", "brokerpak: 7\n", `not "7"`),
-		Entry("when it is empty", "brokerpak: ''\n", `reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
+		Entry("when it is empty", "brokerpak: ''\n",
+			`reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
 		Entry("when it is null in JSON", `{"name": "x", "brokerpak": null}`, "not null"),
-		Entry("when it is a text within a text", `brokerpak: '"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
-		Entry("when it is cut off", `brokerpak: '{"format":1'`, `reading the record "brokerpak" of the manifest: unexpected EOF`),
-		Entry("when it goes on", `brokerpak: '{"format":1}}'`, `reading the record "brokerpak" of the manifest: unexpected data after the JSON document`),
-		Entry("when it is no record", `brokerpak: hello`, `reading the record "brokerpak" of the manifest: invalid character`),
-		Entry("when a field has another type", `brokerpak: '{"format":1,"pak":5}'`, `reading the record "brokerpak" of the manifest: `),
-		Entry("when the manifest around it is broken", "brokerpak: '\nx: [", `looking for the record "brokerpak" in the manifest: yaml: `),
+		Entry("when it is a text within a text", `brokerpak: '"{\"format\":1}"'`,
+			`reading the record "brokerpak" of the manifest: json: `),
+		Entry("when it is cut off", `brokerpak: '{"format":1'`,
+			`reading the record "brokerpak" of the manifest: unexpected EOF`),
+		Entry("when further text follows it", `brokerpak: '{"format":1}}'`,
+			`reading the record "brokerpak" of the manifest: unexpected data after the JSON document`),
+		Entry("when it is not JSON", `brokerpak: hello`,
+			`reading the record "brokerpak" of the manifest: invalid character`),
+		Entry("when a field has another type", `brokerpak: '{"format":1,"pak":5}'`,
+			`reading the record "brokerpak" of the manifest: `),
+		Entry("when the manifest around it is broken", "brokerpak: '\nx: [",
+			`looking for the record "brokerpak" in the manifest: yaml: `),
 	)
 })
 
@@ -158,14 +200,21 @@ var _ = DescribeTable("a secret's name in CredHub", func(version int, want strin
 	Entry(nil, 10, "password-10"),
 )
 
-var _ = DescribeTable("a record has the oldest format that tells an older adapter the truth", func(r record.Record, format int) {
-	r.Service = "redis"
-	read, err := record.Decode(r.Encode())
-	Expect(err).NotTo(HaveOccurred())
-	Expect(read.Format).To(Equal(format))
-},
-	Entry("with nothing new", record.Record{}, 1),
-	Entry("with keepers, which an older one forgets", record.Record{Secrets: map[string]record.Secret{"p": {Version: 1, Keepers: "k"}}}, 1),
-	Entry("of an errand, whose secrets an older one would make anew", record.Record{Errand: &record.Versions{}}, 2),
-	Entry("with sticky inputs, which an older one would change", record.Record{Sticky: map[string]any{"a": int64(1)}}, 2),
+var _ = DescribeTable("a record has the oldest format that an older adapter cannot misread",
+	func(r record.InstanceRecord, format int) {
+		r.Service = "redis"
+		read, err := record.Decode(r.Encode())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(read.Format).To(Equal(format))
+	},
+	Entry("with nothing new", record.InstanceRecord{}, 1),
+	Entry("with keepers, which an older one forgets", record.InstanceRecord{
+		KeptValues: record.KeptValues{Secrets: map[string]record.Secret{"p": {Version: 1, Keepers: "k"}}},
+	}, 1),
+	Entry("of an errand, whose secrets an older one would generate again", record.InstanceRecord{
+		Provisioned: record.Provisioned{Errand: &record.Versions{}},
+	}, 2),
+	Entry("with sticky inputs, which an older one would change", record.InstanceRecord{
+		KeptValues: record.KeptValues{Sticky: map[string]any{"a": int64(1)}},
+	}, 2),
 )

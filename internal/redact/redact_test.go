@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
@@ -11,14 +12,16 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"gopkg.in/yaml.v3"
 
 	"service-adapter/internal/redact"
 )
@@ -37,7 +40,8 @@ var _ = Describe("secrets", func() {
 			Expect(err).NotTo(HaveOccurred())
 			quoted := fmt.Sprintf("%q", secret)
 			for _, shown := range []string{
-				secret, quoted, string(inJSON), fmt.Sprintf("%q", quoted), fmt.Sprintf("%q", inJSON), url.QueryEscape(secret), url.PathEscape(secret),
+				secret, quoted, string(inJSON), fmt.Sprintf("%q", quoted), fmt.Sprintf("%q",
+					inJSON), url.QueryEscape(secret), url.PathEscape(secret),
 			} {
 				cleaned := secrets.Clean("before " + shown + " after")
 				Expect(strings.ReplaceAll(cleaned, `\`, "")).To(MatchRegexp(`^before "*\[redacted\]"* after$`), shown)
@@ -50,7 +54,7 @@ var _ = Describe("secrets", func() {
 		Entry("beyond ASCII", "s3cr\u00e9t \u2028 \u0007 %"),
 	)
 
-	It("are masked however a program writes them", func() {
+	It("are masked in every notation that programs use", func() {
 		const signs = `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~ `
 		alphabets := []string{
 			"!@#$%&*()-_=+[]{}<>:?abcxyzABCXYZ0123456789", // those of random_password
@@ -64,28 +68,56 @@ var _ = Describe("secrets", func() {
 				text.WriteRune(alphabet[source.IntN(len(alphabet))])
 			}
 			secret := strings.TrimSpace(text.String())
-			if len(secret) < 6 || strings.Trim(secret, "'\"\\") == "" || strings.Contains("before after", secret) {
+			if len(strings.Join(strings.Fields(secret), " ")) < 6 || strings.Trim(secret,
+				"'\"\\") == "" || strings.Contains("before after", secret) {
 				continue
 			}
 			var secrets redact.Secrets
 			secrets.Add(secret)
 			for how, shown := range ways(secret) {
 				cleaned := secrets.Clean("(before) " + shown + " (after)")
-				// Quotes, and what escapes them, may stay.
-				plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "$", "", "%", "", " ", "", "\n", "", "|", "", ">", "").Replace(cleaned)
+				// Quotes and the characters that escape them may stay.
+				plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "$", "", "%", "",
+					" ", "", "\n", "", "|", "", ">", "").Replace(cleaned)
 				Expect(plain).To(Equal("(before)[redacted](after)"), "%s of %q: %s", how, secret, shown)
 			}
 		}
 	})
 
-	It("are masked in long texts, and nothing else is", func() {
-		text := strings.Repeat("- ", 2_200_000)
+	It("are masked in the notations of bash", func() {
+		const signs = `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~ abAB01`
+		source := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 5))
+		passwords := []string{"#~:~=~first", "~#a:~b=~"}
+		for range 500 {
+			password := ""
+			for range 8 + source.IntN(30) {
+				password += string(signs[source.IntN(len(signs))])
+			}
+			passwords = append(passwords, "x"+strings.TrimSpace(password)+"y")
+		}
+		for _, script := range []string{
+			`printf '%q\n' "$@"`, `for one in "$@"; do (PS4=; set -x; : "$one") 2>&1; done`,
+		} {
+			text, err := exec.Command("bash", append([]string{"-c", script, "bash"}, passwords...)...).Output()
+			Expect(err).NotTo(HaveOccurred())
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			Expect(lines).To(HaveLen(len(passwords)))
+			for i, password := range passwords {
+				var secrets redact.Secrets
+				secrets.Add(password)
+				Expect(secrets.Clean(lines[i])).To(MatchRegexp(`^(: )?'?\[redacted\]'?$`), "%q: %s", password, lines[i])
+			}
+		}
+	})
+
+	It("are masked in long texts, which do not change otherwise", func() {
+		text := strings.Repeat("- ", 220_000)
 		var secrets redact.Secrets
 		secrets.Add("(part of a long text)")
 		Expect(secrets.Clean(text+"(part of a long text)") == text+redact.Mask).To(BeTrue())
 	})
 
-	It("that repeat themselves over and over mask all of a text that does, in an endurable time", func() {
+	It("with repetitions are masked in a text with the same repetitions, without running out of time", func() {
 		for _, row := range []string{"'", `\`, "+ ", "%25", "&amp;", `\'&`, `"\u0026`, "$%"} {
 			var secrets redact.Secrets
 			secret := "a" + strings.Repeat(row, 5000) + "b"
@@ -93,13 +125,13 @@ var _ = Describe("secrets", func() {
 			cleaned := secrets.Clean("a" + strings.Repeat(row, 20000) + secret)
 			Expect(strings.Contains(cleaned, secret)).To(BeFalse(), row)
 		}
-		var secrets redact.Secrets
-		secrets.Add(strings.Repeat("&amp;", 5000) + "c")
-		Expect(secrets.Clean(strings.Repeat("&amp;", 20000))).To(Equal("[redacted]"))
 	})
 
-	It("leave the document whole that they are masked in", func() {
-		for _, secret := range []string{`"secret"`, `\secret\`, `secret\"`, `'se"c"ret'`, `&secret&`, `$secret%`, "secret\n\tsecret"} {
+	It("are masked in a JSON document without making it invalid", func() {
+		for _, secret := range []string{
+			`"secret"`, `\secret\`, `secret\"`, `'se"c"ret'`, `&secret&`, `$secret%`,
+			"secret\n\tsecret",
+		} {
 			var secrets redact.Secrets
 			secrets.Add(secret)
 			text, err := json.Marshal([]string{secret, "x" + secret + "x", `"`, `\`})
@@ -108,7 +140,7 @@ var _ = Describe("secrets", func() {
 		}
 	})
 
-	It("are masked in what is encoded in base64 with them", func() {
+	It("are masked in base64 that also encodes other text", func() {
 		var secrets redact.Secrets
 		secrets.Add("se?ret~~>word")
 		for _, before := range []string{"", "u", "us", "user:"} {
@@ -119,37 +151,76 @@ var _ = Describe("secrets", func() {
 		}
 	})
 
-	It("are masked in part where they have several parts", func() {
+	It("are masked by their lines and fields if they have several", func() {
 		var secrets redact.Secrets
-		secrets.Add("-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nshort\n", `{"user": "admin", "password": ["s3cret-password"], "n": 1}`)
+		secrets.Add("-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nshort\n",
+			`{"user": "admin", "password": ["s3cret-password"], "n": 1}`)
 		Expect(secrets.Clean("line MIIEvQIBADANBgkq")).To(Equal("line [redacted]"))
 		Expect(secrets.Clean("a short s3cret-password")).To(Equal("a short [redacted]"))
 		Expect(secrets.Clean("admin")).To(Equal("admin"), "too short")
 	})
 
-	It("are masked as a whole where one is part of another", func() {
+	It("are masked as a whole if one contains another", func() {
 		var secrets redact.Secrets
 		secrets.Add("s3cret")
 		secrets.Add(map[string]any{"list": []any{"the s3cret password", 17, nil}, "other": true})
 		Expect(secrets.Clean("x the s3cret password s3cret")).To(Equal("x [redacted] [redacted]"))
 	})
 
-	It("that are too short leave a text readable", func() {
+	It("are masked as a whole if they overlap", func() {
+		var secrets redact.Secrets
+		secrets.Add("first-word", "word-and-another")
+		Expect(secrets.Clean("a first-word-and-another b")).To(Equal("a [redacted] b"))
+	})
+
+	It("are masked in a long text in a time that hardly depends on their number", func() {
+		line := `{"host": "db.example.com", "label_17": 'a value', "url": "https://example.com/a?b=c"} ` +
+			`s3cr"et 2\\4` + "\n"
+		text := strings.Repeat(line, 2<<20/len(line))
+		masking := func(count int) time.Duration {
+			var secrets redact.Secrets
+			for i := range count {
+				secrets.Add(fmt.Sprintf(`s3cr"et %d\\%d`, i, i*i))
+			}
+			before := processorTime()
+			masked, err := secrets.Mask(context.Background(), text)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(masked == strings.ReplaceAll(text, `s3cr"et 2\\4`, redact.Mask)).To(BeTrue())
+			return processorTime() - before
+		}
+		Expect(masking(300)).To(BeNumerically("<", 20*masking(3)),
+			"a search for each secret would take a hundred times as long")
+	})
+
+	It("are never shown if masking takes too long", func() {
+		var secrets redact.Secrets
+		secrets.Add("planted-s3cret")
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		Expect(secrets.Mask(ctx, "a planted-s3cret")).Error().To(MatchError(context.Canceled))
+		Expect(secrets.Document(ctx, map[string]any{"a": "planted-s3cret"}, false)).Error().To(
+			MatchError(context.Canceled))
+		row := strings.Repeat("a", 1<<20)
+		secrets.Add(row + "b")
+		Expect(secrets.Clean(strings.Repeat(row, 20))).To(Equal(redact.Withheld), "each byte may begin the secret")
+	})
+
+	It("are not masked if they are too short", func() {
 		var secrets redact.Secrets
 		secrets.Add("", "a", "12345", "     \n\n\n\n\n")
 		Expect(secrets.Clean("a 12345")).To(Equal("a 12345"))
 	})
 
-	It("are never words that are to be kept", func() {
+	It("are not masked if they are a part of a word that is never masked", func() {
 		var secrets redact.Secrets
 		secrets.Add("postgres", "s3cret")
-		secrets.Keep("postgresql")
+		secrets.NeverMask("postgresql")
 		Expect(secrets.Clean("postgresql postgres s3cret")).To(Equal("postgresql postgres [redacted]"))
 	})
 
-	It("of a set above are masked as well, also when they come later", func() {
+	It("of a parent set are masked as well, even if they are added later", func() {
 		var above redact.Secrets
-		below := redact.Under(&above)
+		below := redact.NewChild(&above)
 		below.Add("of-below")
 		Expect(below.Clean("of-below, of-above")).To(Equal("[redacted], of-above"))
 		above.Add("of-above")
@@ -158,7 +229,15 @@ var _ = Describe("secrets", func() {
 	})
 })
 
-// ways are the ways in which programs write a text.
+// processorTime returns the processor time that this process has used. It does not depend on the load of the machine.
+func processorTime() time.Duration {
+	GinkgoHelper()
+	var usage syscall.Rusage
+	Expect(syscall.Getrusage(syscall.RUSAGE_SELF, &usage)).To(Succeed())
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// ways returns the notations in which programs write a text, by name.
 func ways(text string) map[string]string {
 	GinkgoHelper()
 	encode := func(html bool) string {
@@ -168,29 +247,94 @@ func ways(text string) map[string]string {
 		Expect(encoder.Encode(text)).To(Succeed())
 		return strings.TrimSpace(out.String())
 	}
-	var xmlText, escaped strings.Builder
+	var xmlText strings.Builder
 	Expect(xml.EscapeText(&xmlText, []byte(text))).To(Succeed())
-	for _, char := range text {
-		if char < 128 && strings.ContainsRune("!\"#$%&'()*+,-./:;<=>?@[\\]^_{|}~ ", char) {
-			escaped.WriteRune('\\')
-		}
-		escaped.WriteRune(char)
-	}
-	inYAML, err := yaml.Marshal([]string{text})
-	Expect(err).NotTo(HaveOccurred())
 	return map[string]string{
-		"text": text, "Go": fmt.Sprintf("%q", text), "Go in ASCII": fmt.Sprintf("%+q", text), "Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", text)),
-		"JSON": encode(true), "JSON without HTML": encode(false), "JSON in Go": fmt.Sprintf("%q", encode(true)),
-		"JSON in Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", encode(true))), "HCL": strings.NewReplacer("${", "$${", "%{", "%%{").Replace(encode(false)),
-		"a query": url.QueryEscape(text), "a path": url.PathEscape(text), "a query twice": url.QueryEscape(url.QueryEscape(text)),
-		"HTML": html.EscapeString(text), "XML": xmlText.String(), "YAML": strings.TrimPrefix(strings.TrimPrefix(string(inYAML), "- "), "|-"), "SQL": "'" + strings.ReplaceAll(text, "'", "''") + "'",
-		"a shell": "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", "dash -x": "'" + strings.ReplaceAll(text, "'", `'"'"'`) + "'",
-		"bash": escaped.String(), "folded": strings.Join(strings.Fields(text), " "),
+		"text": text, "Go": fmt.Sprintf("%q", text), "Go in ASCII": fmt.Sprintf("%+q", text),
+		"Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", text)),
+		"JSON":     encode(true), "JSON without HTML": encode(false), "JSON in Go": fmt.Sprintf("%q", encode(true)),
+		"JSON in Go twice": fmt.Sprintf("%q", fmt.Sprintf("%q", encode(true))),
+		"HCL":              strings.NewReplacer("${", "$${", "%{", "%%{").Replace(encode(false)),
+		"a query":          url.QueryEscape(text), "a path": url.PathEscape(text),
+		"a query twice": url.QueryEscape(url.QueryEscape(text)),
+		"HTML":          html.EscapeString(text), "XML": xmlText.String(),
+		"SQL":     "'" + strings.ReplaceAll(text, "'", "''") + "'",
+		"a shell": "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", "dash -x": "'" + strings.ReplaceAll(text, "'",
+			`'"'"'`) + "'",
+		"folded": strings.Join(strings.Fields(text), " "),
 	}
 }
 
-var _ = Describe("of values", func() {
-	// masked tells which of the texts are masked where these values are known.
+// maskedKeys are keys of secrets. All of them are masked; the last ones also decide which inputs are secrets of
+// manifests.
+var maskedKeys = []string{
+	"requirepass", "masterauth", "admin_pass", "rabbitmq_default_pass", "pass", "auth", "psk",
+	"ipsec_psk", "passcode", "rootpw", "db_pw", "tls_key",
+	"ssh_key", "sshKey", "bearer", "cookie", "erlang_cookie", "keyfile", "dsn", "community", "snmp_community",
+}
+
+var _ = Describe("the keys of secrets", func() {
+	It("have their values masked in documents, in texts and in values", func() {
+		for _, key := range append([]string{"password", "secret_key", "api_token"}, maskedKeys...) {
+			var secrets redact.Secrets
+			document, err := secrets.Document(context.Background(), map[string]any{
+				"a": []any{map[string]any{key: "planted"}, map[string]any{key: map[string]any{"x": []any{
+					int64(123456),
+					"planted",
+				}}}},
+				"b": `{"` + key + `":"planted"}`,
+			}, false)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(fmt.Sprint(document)).To(Equal(
+				"map[a:[map["+key+":[redacted]] map["+key+":map[x:[[redacted] [redacted]]]]] "+
+					"b:{\""+key+"\":\"[redacted]\"}]"), key)
+			for _, text := range []string{
+				`%s=planted`, `{"%s": "planted"}`, "a: b\n  %s: planted\n",
+				`msg="{\"%s\":\"planted\"}"`, `%s = 'planted'`,
+			} {
+				Expect(secrets.Clean(fmt.Sprintf(text, key))).To(And(Not(ContainSubstring("planted")),
+					ContainSubstring(redact.Mask)), text)
+			}
+			secrets.AddValues(map[string]any{key: "planted"})
+			Expect(secrets.Clean("it is planted")).To(Equal("it is [redacted]"), key)
+		}
+	})
+
+	It("leave booleans, null and references, so that programs can read the document", func() {
+		var secrets redact.Secrets
+		document := map[string]any{
+			"password": nil, "token": true, "auth": "", "secret": "((/odb/password))", "psk_name": "a",
+			"auth_type": "ldap", "community_id": "b", "size": int64(3),
+			"bypass": false, "version": "1.2.3", "address": "https://db.example.com:5432/a?b=c",
+		}
+		Expect(secrets.Document(context.Background(), document, false)).To(Equal(document))
+	})
+
+	It("do not matter in a document that is secret as a whole", func() {
+		var secrets redact.Secrets
+		Expect(secrets.Document(context.Background(), map[string]any{"name": "a", "text": `{"b": ["c", true]}`},
+			true)).To(Equal(
+			map[string]any{"name": "[redacted]", "text": `{"b":["[redacted]",true]}`}))
+	})
+
+	It("alone decide which inputs are secrets of manifests, by a list that never changes", func() {
+		for _, key := range []string{"password", "dbPassword", "api_key", "conn_str", "credentials"} {
+			Expect(redact.Named(key, "x")).To(BeTrue(), key)
+			Expect(redact.Named("settings", map[string]any{"a": []any{map[string]any{key: int64(1)}}})).To(
+				BeTrue(), key)
+			Expect(redact.Named("settings", `{"`+key+`": "x"}`)).To(BeTrue(), key)
+			Expect(redact.Named(key, "((reference))")).To(BeFalse(), key)
+		}
+		for _, key := range append([]string{"license", "address", "password_length", "secret_name", "token_url"},
+			maskedKeys...) {
+			Expect(redact.Named(key, "7Hq2xP0vLk9dWm4RtZ")).To(BeFalse(), key)
+			Expect(redact.Named(key, "db://admin:letmein@db.example.com")).To(BeFalse(), key)
+		}
+	})
+})
+
+var _ = Describe("AddValues", func() {
+	// masked returns those of the texts that are masked after AddValues of the values.
 	masked := func(values map[string]any, texts ...string) []string {
 		var secrets redact.Secrets
 		secrets.AddValues(values)
@@ -203,20 +347,27 @@ var _ = Describe("of values", func() {
 		return all
 	}
 
-	It("those are secrets whose names say so", func() {
+	It("adds values whose keys denote a secret", func() {
 		Expect(masked(map[string]any{
-			"secret_key": "a-word", "sse_customer_key": "b-word", "token": "c-word", "bucket": "d-plain", "kms_key_id": "e-plain",
-			"skip_credentials_validation": "f-plain", "shared_credentials_files": []any{"g-plain"}, "dbPassword": "h-word",
-			"assume_role": map[string]any{"role_arn": "i-plain", "external_secret": "j-word", "credentials": map[string]any{"user": "k-plain", "pin": int64(123456)}},
-			"password":    "((/odb/reference))", "document": `{"api_key": "l-word", "name": "m-plain"}`,
-		}, "a-word", "b-word", "c-word", "d-plain", "e-plain", "f-plain", "g-plain", "h-word", "i-plain", "j-word", "k-plain", "123456",
+			"secret_key": "a-word", "sse_customer_key": "b-word", "token": "c-word",
+			"bucket": "d-plain", "kms_key_id": "e-plain",
+			"skip_credentials_validation": "f-plain", "shared_credentials_files": []any{"g-plain"},
+			"dbPassword": "h-word",
+			"assume_role": map[string]any{
+				"role_arn": "i-plain", "external_secret": "j-word",
+				"credentials": map[string]any{"user": "k-plain", "pin": int64(123456)},
+			},
+			"password": "((/odb/reference))", "document": `{"api_key": "l-word", "name": "m-plain"}`,
+		}, "a-word", "b-word", "c-word", "d-plain", "e-plain", "f-plain",
+			"g-plain", "h-word", "i-plain", "j-word", "k-plain", "123456",
 			"((/odb/reference))", "l-word", "m-plain",
 		)).To(Equal([]string{"a-word", "b-word", "c-word", "h-word", "j-word", "123456", "l-word"}))
 	})
 
-	DescribeTable("of a connection string the password is one",
+	DescribeTable("adds the password in a connection string",
 		func(text, password string) {
-			Expect(masked(map[string]any{"address": text}, text, password, "db.example.com", "admin-user")).To(Equal([]string{text, password}))
+			Expect(masked(map[string]any{"address": text}, text, password, "db.example.com",
+				"admin-user")).To(Equal([]string{text, password}))
 		},
 		Entry(nil, "postgres://admin-user:pass%20word@db.example.com/db", "pass word"),
 		Entry(nil, "postgres://admin-user:pass%20word@db.example.com/db", "pass%20word"),
@@ -226,7 +377,7 @@ var _ = Describe("of values", func() {
 		Entry(nil, "https://db.example.com/hooks/T00/8gW2kLmQ0zXp4RtYv7Nc1Bds", "8gW2kLmQ0zXp4RtYv7Nc1Bds"),
 	)
 
-	It("an id is none, even if it looks generated", func() {
+	It("adds no ids, even if they look generated", func() {
 		const generated = "0oA1b2C3d4E5f6G7h8I9"
 		for _, name := range []string{"client_id", "subnet_ids", "role_arn", "id"} {
 			Expect(masked(map[string]any{name: generated}, generated)).To(BeEmpty(), name)
@@ -236,7 +387,7 @@ var _ = Describe("of values", func() {
 		}
 	})
 
-	It("those are secrets that look generated", func() {
+	It("adds values that look generated", func() {
 		letters := "abcdefghijklmnopqrstuvwxyz"
 		capitals, digits, signs := strings.ToUpper(letters), "0123456789", "!#$%&*()-_=+[]{}<>:?"
 		source := rand.New(rand.NewPCG(1, 2))
@@ -266,12 +417,13 @@ var _ = Describe("of values", func() {
 				}
 				found += len(masked(map[string]any{"x": text.String()}, text.String()))
 			}
-			Expect(found).To(BeNumerically(">=", tries*alphabet.percent/100), "%d of %s", alphabet.length, alphabet.chars)
+			Expect(found).To(BeNumerically(">=", tries*alphabet.percent/100),
+				"%d of %s", alphabet.length, alphabet.chars)
 		}
 	})
 })
 
-// corpus reads the lines of a file of testdata that are no comments.
+// corpus returns the lines of a file in testdata that are not comments.
 func corpus(name string) []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -286,9 +438,9 @@ func corpus(name string) []string {
 	return all
 }
 
-var _ = Describe("real lines", func() {
-	It("stay readable, whichever of their words users and operators have sent", func() {
-		// The words between spaces, and what is in quotes.
+var _ = Describe("real log lines", func() {
+	It("stay readable, whichever of their words were sent as parameters", func() {
+		// Words between spaces, and quoted texts.
 		word := regexp.MustCompile(`"[^"]*"|'[^']*'|` + "`[^`]*`" + `|\S+`)
 		for _, line := range corpus("readable.txt") {
 			var secrets redact.Secrets
@@ -300,7 +452,7 @@ var _ = Describe("real lines", func() {
 		}
 	})
 
-	It("do not show their secrets, and all the rest of them", func() {
+	It("are masked only where they contain secrets", func() {
 		mark := regexp.MustCompile(`«(.*?)»`)
 		for _, line := range corpus("secret.txt") {
 			known, line, _ := strings.Cut(line, "|")
@@ -311,7 +463,7 @@ var _ = Describe("real lines", func() {
 				secrets.Add(secret)
 			case "generated":
 				secrets.AddValues(map[string]any{"value": secret})
-			case "written":
+			case "written": // the text itself labels it as secret
 			default:
 				secrets.AddValues(map[string]any{known: secret})
 			}
@@ -319,7 +471,8 @@ var _ = Describe("real lines", func() {
 			Expect(secrets.Clean(shown)).To(Equal(mark.ReplaceAllString(line, redact.Mask)), known)
 			var log bytes.Buffer
 			slog.New(slog.NewTextHandler(&log, nil)).Error("failed", "error", shown)
-			Expect(secrets.Clean(log.String())).NotTo(ContainSubstring(strings.TrimSpace(strings.Trim(secret, `'" `))), "in a log line")
+			Expect(secrets.Clean(log.String())).NotTo(ContainSubstring(strings.TrimSpace(strings.Trim(secret, `'" `))),
+				"in a log line")
 		}
 	})
 })

@@ -8,7 +8,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// What a plan does.
+// The actions of a plan, as Change.Action holds them.
 const (
 	Create  = "create"
 	Update  = "change"
@@ -16,18 +16,24 @@ const (
 	Replace = "replace"
 )
 
-// Change is what is, or will be, different at one place. It holds no values.
+// A Change is a difference in one resource or output that a plan will make, or that was detected. It contains no
+// values.
 type Change struct {
-	// Address is that of a managed resource with its instance keys, or "output." and the name of an output.
+	// Address is the address of a managed resource with its instance keys, or "output." and the name of an output.
 	Address string `json:"address"`
-	// Action is what a plan does, or what somebody did: "changed" or "gone".
+	// Action is Create, Update, Destroy or Replace for a plan. For drift, which was caused outside of OpenTofu, it is
+	// "changed" or "gone".
 	Action string `json:"action"`
-	// Attributes are the names of the top-level attributes that differ, sorted, where the object exists before and after.
+	// Attributes are the sorted names of the top-level attributes that differ. It is empty if the object does not exist
+	// both before and after the change.
 	Attributes []string `json:"attributes,omitempty"`
 }
 
-// DecodePlan reads from what "tofu show -json" prints of a plan what it does to managed resources, in the order of the document. Of a plan of
-// "-refresh-only", drift, it reads what differs from the state, and then the outputs that do so. Errors tell nothing of its values.
+// DecodePlan returns the changes of managed resources in a plan, in the order of the document. Resources that stay as
+// they are, or that are only read or forgotten, are left out. planJSON is the output of "tofu show -json" for a plan
+// file. If drift is true, the plan must be one of "-refresh-only": DecodePlan then returns the resources that differ
+// from the state, followed by the outputs that differ, sorted by name. It returns nil if there are no changes. It
+// returns an error, which contains no values of the plan, if planJSON is not valid JSON or a field has another type.
 func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	type change struct {
 		Address, Mode string
@@ -46,34 +52,38 @@ func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	if err := value.Decode(planJSON, &plan); err != nil {
 		return nil, fmt.Errorf("reading the plan that OpenTofu shows: %w", err)
 	}
-	all, words := plan.Changes, map[string]string{
-		"[create]": Create, "[update]": Update, "[delete]": Destroy, "[delete create]": Replace, "[create delete]": Replace,
+	all, actions := plan.Changes, map[string]string{
+		"[create]": Create, "[update]": Update, "[delete]": Destroy, "[delete create]": Replace,
+		"[create delete]": Replace,
 	}
 	if drift {
-		all, words = plan.Drift, map[string]string{"[update]": "changed", "[delete]": "gone"}
+		all, actions = plan.Drift, map[string]string{"[update]": "changed", "[delete]": "gone"}
 	}
-	var found []Change
+	var changes []Change
 	for _, c := range all {
-		if action := words[fmt.Sprint(c.Change.Actions)]; action != "" && c.Mode == "managed" {
-			found = append(found, Change{Address: c.Address, Action: action, Attributes: Differing(c.Change.Before, c.Change.After)})
+		if action := actions[fmt.Sprint(c.Change.Actions)]; action != "" && c.Mode == "managed" {
+			differing := Differing(c.Change.Before, c.Change.After)
+			changes = append(changes, Change{Address: c.Address, Action: action, Attributes: differing})
 		}
 	}
 	for _, name := range value.Keys(plan.Outputs) {
 		if drift && !slices.Contains(plan.Outputs[name].Actions, "no-op") {
-			found = append(found, Change{Address: "output." + name, Action: "changed"})
+			changes = append(changes, Change{Address: "output." + name, Action: "changed"})
 		}
 	}
-	return found, nil
+	return changes, nil
 }
 
-// Differing are the names of attributes, or of variables, that differ between two objects, sorted; none where one of them does not exist.
+// Differing returns the sorted names of the attributes, or of the variables, whose values differ between two objects.
+// Values are compared as JSON, and a name that only one object has counts as null in the other. The result is empty if
+// no values differ. Differing returns nil if before or after is not a JSON object.
 func Differing(before, after any) []string {
-	old, _ := before.(map[string]any)
-	now, _ := after.(map[string]any)
-	if old == nil || now == nil {
+	earlier, _ := before.(map[string]any)
+	later, _ := after.(map[string]any)
+	if earlier == nil || later == nil {
 		return nil
 	}
-	return slices.DeleteFunc(value.Keys(value.Merge(old, now)), func(name string) bool {
-		return bytes.Equal(value.MustJSON(old[name]), value.MustJSON(now[name]))
+	return slices.DeleteFunc(value.Keys(value.Merge(earlier, later)), func(name string) bool {
+		return bytes.Equal(value.MustJSON(earlier[name]), value.MustJSON(later[name]))
 	})
 }

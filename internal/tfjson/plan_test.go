@@ -9,17 +9,21 @@ import (
 	"service-adapter/internal/tfjson"
 )
 
-// planned is a plan as "tofu show -json" prints it: of two resources and a data source, of what drifted, and of outputs.
+// planned is the output of "tofu show -json" for a plan: with two resources, a data source, drift and outputs.
 const planned = `{"resource_changes": [
-	{"address": "a.b[\"x\"]", "mode": "managed", "change": {"actions": ["update"], "before": {"p": "s3cret", "q": 1, "r": null, "s": [1]},
+	{"address": "a.b[\"x\"]", "mode": "managed", "change": {"actions": ["update"],
+		"before": {"p": "s3cret", "q": 1, "r": null, "s": [1]},
 		"after": {"p": "other", "q": 1, "r": null, "s": [1, 2]}}},
-	{"address": "a.c", "mode": "managed", "change": {"actions": ["delete", "create"], "before": {"p": 1}, "after": {"p": 2}}},
+	{"address": "a.c", "mode": "managed",
+		"change": {"actions": ["delete", "create"], "before": {"p": 1}, "after": {"p": 2}}},
 	{"address": "a.d", "mode": "managed", "change": {"actions": ["create"], "before": null, "after": {"p": 2}}},
 	{"address": "a.e", "mode": "managed", "change": {"actions": ["delete"], "before": {"p": 2}, "after": null}},
 	{"address": "a.f", "mode": "managed", "change": {"actions": ["no-op"], "before": {}, "after": {}}},
 	{"address": "data.a.b", "mode": "data", "change": {"actions": ["read"], "before": null, "after": {}}}],
 "resource_drift": [
-	{"address": "a.c", "mode": "managed", "change": {"actions": ["update"], "before": {"n": 12345678901234567890}, "after": {"n": 12345678901234567891, "new": true}}},
+	{"address": "a.c", "mode": "managed",
+		"change": {"actions": ["update"], "before": {"n": 12345678901234567890},
+			"after": {"n": 12345678901234567891, "new": true}}},
 	{"address": "a.g", "mode": "managed", "change": {"actions": ["delete"], "before": {}, "after": null}},
 	{"address": "a.h", "mode": "managed", "change": {"actions": ["no-op"], "before": {}, "after": {}}}],
 "output_changes": {"z": {"actions": ["update"]}, "same": {"actions": ["no-op"]}, "gone": {"actions": ["delete"]}}}`
@@ -29,19 +33,21 @@ var _ = Describe("DecodePlan", func() {
 		return tfjson.Change{Address: address, Action: action, Attributes: attributes}
 	}
 
-	It("tells what a plan does", func() {
+	It("returns the changes of a plan", func() {
 		Expect(tfjson.DecodePlan([]byte(planned), false)).To(Equal([]tfjson.Change{
-			change(`a.b["x"]`, "change", "p", "s"), change("a.c", "replace", "p"), change("a.d", "create"), change("a.e", "destroy"),
+			change(`a.b["x"]`, "change", "p", "s"), change("a.c", "replace", "p"),
+			change("a.d", "create"), change("a.e", "destroy"),
 		}))
 	})
 
-	It("tells what drifted", func() {
+	It("returns the drift", func() {
 		Expect(tfjson.DecodePlan([]byte(planned), true)).To(Equal([]tfjson.Change{
-			change("a.c", "changed", "n", "new"), change("a.g", "gone"), change("output.gone", "changed"), change("output.z", "changed"),
+			change("a.c", "changed", "n", "new"), change("a.g", "gone"),
+			change("output.gone", "changed"), change("output.z", "changed"),
 		}))
 	})
 
-	DescribeTable("refuses, and shows nothing of it,", func(text string) {
+	DescribeTable("rejects, without showing values,", func(text string) {
 		_, err := tfjson.DecodePlan([]byte(text), true)
 		Expect(err).To(MatchError(HavePrefix("reading the plan that OpenTofu shows: ")))
 		Expect(err).NotTo(MatchError(ContainSubstring("s3cret")))
@@ -52,7 +58,7 @@ var _ = Describe("DecodePlan", func() {
 	)
 })
 
-// FuzzDecodePlan asserts that no document makes DecodePlan panic, and that what it returns has an address and an action.
+// FuzzDecodePlan asserts that no document makes DecodePlan panic, and that every change has an address and an action.
 func FuzzDecodePlan(f *testing.F) {
 	f.Add([]byte(planned))
 	f.Add([]byte(`{"resource_drift": [null], "output_changes": {"": null}}`))

@@ -8,28 +8,28 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Nesting modes of nested blocks and of attributes with attributes of their own. Attributes have no group.
+// Nesting modes of nested blocks, and of attributes with nested attributes. Attributes do not use NestingGroup.
 const (
 	NestingSingle = "single" // an object or null
-	NestingGroup  = "group"  // an object, whose attributes are null where the configuration has no block
+	NestingGroup  = "group"  // an object, which has null attributes if the configuration has no such block
 	NestingList   = "list"   // a list of objects
-	NestingSet    = "set"    // a list of objects, too
+	NestingSet    = "set"    // a set of objects, which JSON represents as a list
 	NestingMap    = "map"    // an object of objects; the keys are the labels of blocks
 )
 
-// Block is the schema of a resource or of a nested block.
+// A Block is the schema of a resource or of a nested block.
 type Block struct {
 	Attributes map[string]Attribute   `json:"attributes"`
 	BlockTypes map[string]NestedBlock `json:"block_types"`
 }
 
-// NestedBlock is the schema of a kind of nested blocks.
+// A NestedBlock is the schema of one type of nested blocks.
 type NestedBlock struct {
 	NestingMode string `json:"nesting_mode"`
 	Block       Block  `json:"block"`
 }
 
-// Attribute is the schema of an attribute. Nested is nil for one that has only a type.
+// An Attribute is the schema of an attribute. Nested is nil if the attribute has no nested attributes.
 type Attribute struct {
 	Nested    *NestedAttributes `json:"nested_type"`
 	Required  bool              `json:"required"`
@@ -38,53 +38,57 @@ type Attribute struct {
 	Sensitive bool              `json:"sensitive"`
 }
 
-// Settable tells whether a configuration may set an attribute; all others are only computed.
+// Settable reports whether a configuration may set the attribute. All other attributes are computed by the provider.
 func (a Attribute) Settable() bool { return a.Required || a.Optional }
 
-// NestedAttributes are the attributes within an attribute.
+// NestedAttributes is the schema of the attributes within an attribute.
 type NestedAttributes struct {
 	NestingMode string               `json:"nesting_mode"`
 	Attributes  map[string]Attribute `json:"attributes"`
 }
 
-// Schemas are the schemas of the providers of a configuration. They may be tens of megabytes, so a resource is decoded when it
-// is asked for.
+// Schemas holds the schemas of the providers of a configuration, by provider address. They can be tens of megabytes, so
+// the method Resource decodes the schema of a resource type only when it is requested.
 type Schemas struct {
 	Providers map[string]struct {
 		Resources map[string]json.RawMessage `json:"resource_schemas"`
 	} `json:"provider_schemas"`
 }
 
-// DecodeSchemas reads the output of "tofu providers schema -json".
+// DecodeSchemas decodes the output of "tofu providers schema -json". It returns an error if schemaJSON is not valid
+// JSON or a field has another type. The schemas of single resource types are decoded, and so checked, by
+// Schemas.Resource.
 func DecodeSchemas(schemaJSON []byte) (*Schemas, error) {
-	read := &Schemas{}
-	if err := value.Decode(schemaJSON, read); err != nil {
+	schemas := &Schemas{}
+	if err := value.Decode(schemaJSON, schemas); err != nil {
 		return nil, fmt.Errorf("reading the schemas of the providers: %w", err)
 	}
-	return read, nil
+	return schemas, nil
 }
 
-// Resource returns the schema of a type of managed resources.
+// Resource returns the schema of a type of managed resources. It returns an error if OpenTofu reported no schema for
+// the provider, if the provider has no such resource type, or if the schema cannot be decoded.
 func (s *Schemas) Resource(providerAddress, resourceType string) (*Block, error) {
-	from, ok := s.Providers[providerAddress]
+	provider, ok := s.Providers[providerAddress]
 	if !ok {
-		return nil, fmt.Errorf("OpenTofu gave no schema of the provider %s; it has those of %s",
+		return nil, fmt.Errorf("OpenTofu reported no schema for the provider %s; it reported schemas for %s",
 			providerAddress, diag.Names(value.Keys(s.Providers)))
 	}
-	raw, ok := from.Resources[resourceType]
+	encoded, ok := provider.Resources[resourceType]
 	if !ok {
 		return nil, fmt.Errorf("the provider %s has no resources of the type %s", providerAddress, resourceType)
 	}
-	var read struct {
+	var schema struct {
 		Block Block `json:"block"`
 	}
-	if err := value.Decode(raw, &read); err != nil {
+	if err := value.Decode(encoded, &schema); err != nil {
 		return nil, fmt.Errorf("reading the schema of %s: %w", resourceType, err)
 	}
-	return &read.Block, nil
+	return &schema.Block, nil
 }
 
-// Has tells whether a path of names, of attributes and of nested blocks, is one of a block.
+// Has reports whether the block contains the nested block or attribute at a path. The path consists of the names of
+// nested blocks, attributes and nested attributes, without indexes, and must not be empty.
 func (b Block) Has(path []string) bool {
 	if nested, ok := b.BlockTypes[path[0]]; ok {
 		return len(path) == 1 || nested.Block.Has(path[1:])
@@ -92,6 +96,7 @@ func (b Block) Has(path []string) bool {
 	return hasAttribute(b.Attributes, path)
 }
 
+// hasAttribute reports whether the attributes contain the one at a path of attribute names. The path must not be empty.
 func hasAttribute(attributes map[string]Attribute, path []string) bool {
 	attribute, ok := attributes[path[0]]
 	if !ok || len(path) == 1 {

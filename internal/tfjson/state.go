@@ -1,5 +1,5 @@
-// Package tfjson reads what OpenTofu prints as JSON: a state ("tofu show -json") and the schemas of providers ("tofu providers
-// schema -json"). It reads the parts that an import needs.
+// Package tfjson decodes the JSON that OpenTofu prints: states and plans ("tofu show -json") and the schemas of
+// providers ("tofu providers schema -json"). It decodes only the parts that imports, previews and drift detection need.
 package tfjson
 
 import (
@@ -12,29 +12,33 @@ import (
 	"service-adapter/internal/value"
 )
 
-// State is what a state says of the managed resources of the root module, in the order of the document and without deposed objects.
+// A State contains the managed resources of the root module in the order of the document, without deposed objects.
 type State []Resource
 
-// Resource is one object of a state.
+// A Resource is one object of a managed resource in a state.
 type Resource struct {
 	Mode    string `json:"mode"`
 	Deposed string `json:"deposed_key"`
 	Type    string `json:"type"`
 	Name    string `json:"name"`
-	// Index is nil unless the resource has count or for_each.
+	// Index is the instance key: a json.Number for count, a string for for_each, and nil for neither.
 	Index any `json:"index"`
 	// Provider is the address of the provider, such as "registry.opentofu.org/hashicorp/random".
 	Provider string `json:"provider_name"`
-	// Values are the attributes and nested blocks by name, in the clear. Numbers are json.Number, so that none loses digits.
+	// Values are the attributes and nested blocks by name, including sensitive values in the clear. Numbers are
+	// json.Number, so that they keep all digits.
 	Values map[string]any `json:"values"`
-	// Sensitive has the shape of Values, with true in the place of whatever is sensitive and without most of the rest.
+	// Sensitive marks the sensitive parts of Values. It has the same shape, with true in place of each sensitive value;
+	// most other values are left out.
 	Sensitive any `json:"sensitive_values"`
 }
 
-// Address is "type.name".
+// Address returns "type.name", the address of the resource without the instance key.
 func (r Resource) Address() string { return r.Type + "." + r.Name }
 
-// DecodeState reads the output of "tofu show -json". Errors tell nothing of its values.
+// DecodeState decodes the output of "tofu show -json" for a state; see State for the resources that are left out. The
+// result has no elements if the state is empty. DecodeState returns an error if showJSON is not valid JSON, if a field
+// has another type, or if a resource is nested deeper than value.MaxDepth. The error contains no values of the state.
 func DecodeState(showJSON []byte) (State, error) {
 	var document struct {
 		Values struct {
@@ -46,33 +50,40 @@ func DecodeState(showJSON []byte) (State, error) {
 	if err := value.Decode(showJSON, &document); err != nil {
 		return nil, fmt.Errorf("reading the state that OpenTofu shows: %w", err)
 	}
-	resources := slices.DeleteFunc(document.Values.RootModule.Resources, func(r Resource) bool { return r.Mode != "managed" || r.Deposed != "" })
+	isOther := func(r Resource) bool { return r.Mode != "managed" || r.Deposed != "" }
+	resources := slices.DeleteFunc(document.Values.RootModule.Resources, isOther)
 	for _, r := range resources {
 		if value.Depth(r.Values) > value.MaxDepth || value.Depth(r.Sensitive) > value.MaxDepth {
-			return nil, fmt.Errorf("reading the state that OpenTofu shows: %s is nested deeper than %d levels", r.Address(), value.MaxDepth)
+			return nil, fmt.Errorf("reading the state that OpenTofu shows: %s is nested deeper than %d levels",
+				r.Address(), value.MaxDepth)
 		}
 	}
 	return resources, nil
 }
 
-// Find returns the only object of a resource, nil when the state has none. A resource with count or for_each that has several
-// objects is an error.
+// Find returns a pointer to a copy of the only object of the resource with an address, "type.name". It returns nil if
+// the state does not contain the resource, and an error if the resource has several objects, as count and for_each
+// create them.
 func (s State) Find(address string) (*Resource, error) {
-	found := slices.DeleteFunc(slices.Clone(s), func(r Resource) bool { return r.Address() != address })
-	switch len(found) {
+	objects := slices.DeleteFunc(slices.Clone(s), func(r Resource) bool { return r.Address() != address })
+	switch len(objects) {
 	case 0:
 		return nil, nil
 	case 1:
-		return &found[0], nil
+		return &objects[0], nil
 	default:
 		return nil, fmt.Errorf("the state has several objects of the resource %s", address)
 	}
 }
 
-// Attribute looks up a tf_attribute, TYPE.NAME.ATTRIBUTE, and tells whether anything in the attribute is sensitive. Parts behind the
-// attribute lead into it: the key of a map, the attribute of a nested block, the index of a list; the index may be left out where a
-// list has one element. The value is one of package value, and nil where the state has none. The error is about the path, or a value
-// that cannot be passed on unchanged.
+// Attribute returns the value at a tf_attribute path, TYPE.NAME.ATTRIBUTE. Further parts of the path lead into the
+// attribute: the key of a map, the attribute of a nested block, or the index of a list. The index may be omitted if the
+// list has one element. The value has one of the types that package value lists; it is nil if the state contains no
+// such value. sensitive reports whether any part of ATTRIBUTE is sensitive, even if the path leads to another part of
+// it.
+//
+// Attribute returns an error if the path is malformed or lacks an index, if the resource has several objects, or if a
+// number cannot be passed on unchanged.
 func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	parts := strings.Split(path, ".")
 	if len(parts) < 3 || slices.Contains(parts, "") {
@@ -99,7 +110,8 @@ func (s State) Attribute(path string) (v any, sensitive bool, err error) {
 	return v, IsSensitive(marks[parts[2]]), nil
 }
 
-// IsSensitive tells whether anything in a value is sensitive, of which these are the marks.
+// IsSensitive reports whether any part of a value is sensitive. marks are the sensitivity marks of the value, which
+// have the shape of Resource.Sensitive. Nil marks mean that no part is sensitive.
 func IsSensitive(marks any) bool {
 	switch c := marks.(type) {
 	case bool:
@@ -113,7 +125,9 @@ func IsSensitive(marks any) bool {
 	}
 }
 
-// step looks up one part of a path in a value; nil where it has none.
+// step returns the value at one part of a path within a value, or nil if there is none. In a list of one element, a
+// part that is not an index is applied to that element. step returns an error if the value is a list of several
+// elements and part is not an index.
 func step(v any, part string) (any, error) {
 	switch c := v.(type) {
 	case map[string]any:

@@ -19,7 +19,7 @@ func recorded(name string) []byte {
 	return text
 }
 
-// attribute looks up a path in a document.
+// attribute returns the result of Attribute for a path in a document.
 func attribute(document []byte, path string) (any, bool, error) {
 	state, err := tfjson.DecodeState(document)
 	if err != nil {
@@ -29,7 +29,7 @@ func attribute(document []byte, path string) (any, bool, error) {
 }
 
 var _ = Describe("Attribute", func() {
-	DescribeTable("finds",
+	DescribeTable("returns the value at",
 		func(file, path string, want any) {
 			v, _, err := attribute(recorded(file), path)
 			Expect(err).NotTo(HaveOccurred())
@@ -43,18 +43,21 @@ var _ = Describe("Attribute", func() {
 		Entry("an integer", "recorded/state.json", "random_password.admin.length", int64(20)),
 		Entry("a boolean", "recorded/state.json", "random_password.admin.upper", true),
 		Entry("null", "recorded/state.json", "directory_entry.replica.content", nil),
-		Entry("what is sensitive and computed", "recorded/state.json", "random_password.admin.override_special", "$%{}"),
-		Entry("the largest integer", "recorded/state.json", "terraform_data.settings.input.max", int64(9223372036854775807)),
+		Entry("what is sensitive and computed", "recorded/state.json",
+			"random_password.admin.override_special", "$%{}"),
+		Entry("the largest integer", "recorded/state.json", "terraform_data.settings.input.max",
+			int64(9223372036854775807)),
 		Entry("a fraction", "recorded/state.json", "terraform_data.settings.input.fraction", 0.1),
 		Entry("the key of a map", "recorded/state.json", "terraform_data.settings.input.for.a b", "c"),
 		Entry("an element of a list", "recorded/state.json", "terraform_data.settings.input.list.2", true),
-		Entry("a list", "nested/state.json", "nest_thing.first.peers", []any{map[string]any{"host": "a"}, map[string]any{"host": "b"}}),
+		Entry("a list", "nested/state.json", "nest_thing.first.peers",
+			[]any{map[string]any{"host": "a"}, map[string]any{"host": "b"}}),
 		Entry("an attribute of a nested block", "nested/state.json", "nest_thing.first.disk.1.size", int64(6)),
 		Entry("an attribute of the only nested block", "nested/state.json", "nest_thing.first.address.ip", "::1"),
 		Entry("the current object where there are deposed ones", "nested/state.json", "nest_thing.first.name", "first"),
 	)
 
-	It("tells what is sensitive", func() {
+	It("reports whether the attribute is sensitive", func() {
 		_, sensitive, err := attribute(recorded("recorded/state.json"), "random_password.admin.result")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(sensitive).To(BeTrue())
@@ -63,7 +66,7 @@ var _ = Describe("Attribute", func() {
 		Expect(sensitive).To(BeFalse())
 	})
 
-	DescribeTable("does not find",
+	DescribeTable("returns nil for",
 		func(file, path string) {
 			v, _, err := attribute(recorded(file), path)
 			Expect(err).NotTo(HaveOccurred())
@@ -77,7 +80,7 @@ var _ = Describe("Attribute", func() {
 		Entry("a data source", "nested/state.json", "data.nest_thing.first.name"),
 	)
 
-	DescribeTable("refuses",
+	DescribeTable("rejects",
 		func(state, path, want string) {
 			_, _, err := attribute([]byte(state), path)
 			Expect(err).To(MatchError(ContainSubstring(want)))
@@ -87,15 +90,19 @@ var _ = Describe("Attribute", func() {
 		Entry("a path with an empty part", `{}`, "a..b", `tf_attribute "a..b" must have the form TYPE.NAME.ATTRIBUTE`),
 		Entry("no document", ``, "a.b.c", "reading the state that OpenTofu shows: unexpected end of JSON input"),
 		Entry("two documents", `{} {}`, "a.b.c", "unexpected data after the JSON document"),
-		Entry("several objects", state(`{"c": 1}`, `{"c": 2}`), "a.b.c", `tf_attribute "a.b.c": the state has several objects of the resource a.b`),
+		Entry("several objects", state(`{"c": 1}`, `{"c": 2}`), "a.b.c",
+			`tf_attribute "a.b.c": the state has several objects of the resource a.b`),
 		Entry("one of several elements without an index", state(`{"c": [{"d": 1}, {"d": 2}]}`), "a.b.c.d",
 			`tf_attribute "a.b.c.d": a.b.c is a list of 2 elements, so an index must follow, not "d"`),
-		Entry("a number that would be rounded", state(`{"c": 123456789012345678901}`), "a.b.c", "integers may have up to 64 bits"),
-		Entry("an abyss", state(`{"c": `+strings.Repeat("[", 101)+strings.Repeat("]", 101)+`}`), "a.b.c", "a.b is nested deeper than 100 levels"),
+		Entry("a number that would be rounded", state(`{"c": 123456789012345678901}`), "a.b.c",
+			"integers may have up to 64 bits"),
+		Entry("a value that is nested too deeply",
+			state(`{"c": `+strings.Repeat("[", 101)+strings.Repeat("]", 101)+`}`), "a.b.c",
+			"a.b is nested deeper than 100 levels"),
 	)
 })
 
-// state has one object of a.b for each of the values.
+// state returns a state with one object of a.b for each of the values.
 func state(values ...string) string {
 	var resources []string
 	for _, v := range values {
@@ -105,7 +112,7 @@ func state(values ...string) string {
 }
 
 var _ = Describe("Block", func() {
-	DescribeTable("knows its paths",
+	DescribeTable("reports whether it has a path",
 		func(path string, want bool) {
 			schemas, err := tfjson.DecodeSchemas(recorded("nested/schemas.json"))
 			Expect(err).NotTo(HaveOccurred())
@@ -125,7 +132,8 @@ var _ = Describe("Block", func() {
 	)
 })
 
-// FuzzAttribute asserts that no state makes Attribute panic, and that what it returns is a value.
+// FuzzAttribute asserts that no state makes Attribute panic, and that the result is a value, as package value defines
+// it.
 func FuzzAttribute(f *testing.F) {
 	f.Add([]byte(state(`{"c": [{"d": 1e3}]}`)), "a.b.c.d")
 	f.Add([]byte(`{"values": null}`), "a.b.c.0")

@@ -1,7 +1,7 @@
-// Package value holds the data that flows through the adapter without a Go type of its own: parameters, plan properties,
-// variables, manifests. A value is nil, bool, string, int64, uint64 (only above the largest int64), float64, []any or
-// map[string]any. Integers are never floats: JSON's 5, 5.0 and 5e0 are all the int64 5, because a float in a BOSH manifest
-// is read as a string by the Director's YAML parser.
+// Package value handles data that has no Go type of its own in the adapter: parameters, plan properties, variables and
+// manifests. A value is nil, bool, string, int64, uint64 (only above the largest int64), float64, []any or
+// map[string]any. An integer is never a float64: JSON's 5, 5.0 and 5e0 all become the int64 5, because the Director's
+// YAML parser would read a float in a manifest as a string.
 package value
 
 import (
@@ -10,22 +10,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// MaxDepth is how deep a value from outside may be nested.
+// MaxDepth is the largest number of lists and maps that a value from outside of the adapter may have around its
+// innermost value.
 const MaxDepth = 100
 
-// wide and widest are 2 to the power of 63 and 64, where the integers of 64 bits end.
+// wide and widest are 2⁶³ and 2⁶⁴, the first integers beyond int64 and uint64.
 const wide, widest = 1 << 63, 1 << 64
 
-// DecodeJSON reads exactly one JSON document.
+// DecodeJSON decodes exactly one JSON document to a value. It returns an error if the document is invalid or if further
+// data follows it. The number of nested lists and maps is not limited to MaxDepth, and a number beyond float64 becomes
+// an infinity; see Depth and CheckNumbers.
 func DecodeJSON(data []byte) (any, error) {
 	var raw any
 	if err := Decode(data, &raw); err != nil {
@@ -34,8 +34,10 @@ func DecodeJSON(data []byte) (any, error) {
 	return Normalise(raw), nil
 }
 
-// Decode reads exactly one JSON document into what a pointer names. Numbers in what has no type of its own are json.Number, so that
-// none loses digits.
+// Decode decodes exactly one JSON document into the variable that into points to. Numbers that are decoded into an
+// interface become json.Number, so that they keep all digits. Decode returns an error if the document is invalid, if it
+// does not fit the variable, or if further data follows it; the variable may have been changed nevertheless. The error
+// may contain parts of the document; see WithoutContent.
 func Decode(data []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -51,7 +53,7 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
-// DecodeObject reads exactly one JSON object; null gives a nil map.
+// DecodeObject decodes exactly one JSON object. It returns a nil map for null, and an error for any other document.
 func DecodeObject(data []byte) (map[string]any, error) {
 	decoded, err := DecodeJSON(data)
 	if err != nil {
@@ -67,8 +69,9 @@ func DecodeObject(data []byte) (map[string]any, error) {
 	}
 }
 
-// Normalise turns what a JSON or YAML decoder made into a value; the input is not changed. Map keys that are no strings
-// become their text.
+// Normalise returns a copy of the result of a JSON or YAML decoder as a value, as the package comment defines it. Map
+// keys that are not strings become strings; if two keys become equal, one of the values is lost. A nil map or list
+// becomes an empty one. A Go type that decoders do not return, such as map[string]string, becomes a text.
 func Normalise(raw any) any {
 	switch v := raw.(type) {
 	case map[string]any:
@@ -94,6 +97,8 @@ func Normalise(raw any) any {
 	}
 }
 
+// scalar returns a decoded scalar as a value. A time becomes a string, and a value of an unexpected type becomes its
+// text in Go's default format.
 func scalar(raw any) any {
 	switch v := raw.(type) {
 	case nil, bool, string, int64:
@@ -117,6 +122,7 @@ func scalar(raw any) any {
 	}
 }
 
+// unsigned returns an int64 if v fits into one, and v otherwise.
 func unsigned(v uint64) any {
 	if v <= math.MaxInt64 {
 		return int64(v)
@@ -124,6 +130,8 @@ func unsigned(v uint64) any {
 	return v
 }
 
+// float returns an int64 or uint64 if v is an integer of 64 bits, and v otherwise: for fractions, larger numbers,
+// infinities and NaN.
 func float(v float64) any {
 	switch {
 	case v != math.Trunc(v): // NaN as well
@@ -137,18 +145,20 @@ func float(v float64) any {
 	}
 }
 
-// longestExact bounds in bytes the numbers that are read exactly; the time to read one grows with the square of its length.
+// longestExact is the length in bytes of the longest number that is parsed exactly. The time to parse a number grows
+// with the square of its length.
 const longestExact = 64
 
-// number reads integers exactly, also those that are written with a fraction or an exponent, such as 9007199254740993.0: a float64 would
-// round them.
+// number parses a valid JSON number. Integers of 64 bits are parsed exactly, even if they are written with a fraction
+// or an exponent, as 9007199254740993.0 is; a float64 would round them. A text of more than longestExact bytes is
+// rounded nevertheless. A number beyond float64 becomes an infinity.
 func number(text string) any {
-	// Beyond float64 the result is infinite, which CheckNumbers refuses, so that the number is never used.
+	// The error is ignored: beyond float64 the result is an infinity, which CheckNumbers rejects before it is used.
 	rounded, _ := strconv.ParseFloat(text, 64)
 	if rounded != math.Trunc(rounded) || math.Abs(rounded) > widest || len(text) > longestExact {
 		return float(rounded)
 	}
-	const precision = 128 // bits; 64 for the integer, the others show a fraction
+	const precision = 128 // bits: 64 for the integer, and as many to detect a fraction
 	exact, _, err := big.ParseFloat(text, 10, precision, big.ToNearestEven)
 	if err != nil || !exact.IsInt() {
 		return float(rounded)
@@ -162,7 +172,9 @@ func number(text string) any {
 	return float(rounded)
 }
 
-// Kind names the JSON type of a value with its article, for messages: "a string", "an integer", "null".
+// Kind returns the JSON type of a value with its article, for messages: "a string", "an integer", "null". The value
+// must be normalised: every Go type that the package comment does not list, such as int or json.Number, counts as "an
+// object".
 func Kind(v any) string {
 	switch v.(type) {
 	case nil:
@@ -182,7 +194,8 @@ func Kind(v any) string {
 	}
 }
 
-// Text renders a scalar as text, integers and floats in plain decimal; lists and maps as JSON; nil as "".
+// Text returns a scalar as text, with numbers in plain decimal notation. It returns lists and maps as JSON, and nil as
+// "".
 func Text(v any) string {
 	switch s := v.(type) {
 	case nil:
@@ -202,8 +215,8 @@ func Text(v any) string {
 	}
 }
 
-// MustJSON renders a value as compact JSON with sorted keys and without HTML escapes. Only infinities and values that are
-// none of this package cannot be rendered; they give null.
+// MustJSON returns a value as compact JSON with sorted keys and without HTML escapes. It never fails: it returns "null"
+// for a value that is or contains an infinity, NaN or a Go type that JSON cannot represent.
 func MustJSON(v any) []byte {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -212,170 +225,4 @@ func MustJSON(v any) []byte {
 		return []byte("null")
 	}
 	return bytes.TrimRight(out.Bytes(), "\n")
-}
-
-// Map returns a deep copy with every scalar changed, or the first error.
-func Map(v any, change func(scalar any) (any, error)) (any, error) {
-	var err error
-	switch c := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(c))
-		for _, key := range Keys(c) {
-			if out[key], err = Map(c[key], change); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case []any:
-		out := make([]any, len(c))
-		for i, item := range c {
-			if out[i], err = Map(item, change); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	default:
-		return change(v)
-	}
-}
-
-// Clone returns a deep copy.
-func Clone(v any) any {
-	copied, _ := Map(v, func(scalar any) (any, error) { return scalar, nil }) // never fails
-	return copied
-}
-
-// CloneMap returns a deep copy; nil stays nil.
-func CloneMap(m map[string]any) map[string]any {
-	if m == nil {
-		return nil
-	}
-	copied, _ := Clone(m).(map[string]any)
-	return copied
-}
-
-// Merge lays maps over each other in a new one; later ones win.
-func Merge[V any](layers ...map[string]V) map[string]V {
-	all := map[string]V{}
-	for _, layer := range layers {
-		maps.Copy(all, layer)
-	}
-	return all
-}
-
-// Texts is a list of texts as a value.
-func Texts(texts []string) []any {
-	items := make([]any, len(texts))
-	for i, text := range texts {
-		items[i] = text
-	}
-	return items
-}
-
-// Each returns what a function makes of each element of a list.
-func Each[E, R any](list []E, make func(element E) R) []R {
-	var all []R
-	for _, element := range list {
-		all = append(all, make(element))
-	}
-	return all
-}
-
-// Keys returns the sorted keys of a map.
-func Keys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
-}
-
-// Mappings returns the entries of a list that are maps; none for what is no list.
-func Mappings(list any) []map[string]any {
-	items, _ := list.([]any)
-	var entries []map[string]any
-	for _, item := range items {
-		if entry, ok := item.(map[string]any); ok {
-			entries = append(entries, entry)
-		}
-	}
-	return entries
-}
-
-// Depth is the number of lists and maps around the innermost value.
-func Depth(v any) int {
-	var inner []any
-	switch c := v.(type) {
-	case map[string]any:
-		inner = slices.Collect(maps.Values(c))
-	case []any:
-		inner = c
-	default:
-		return 0
-	}
-	return 1 + slices.Max(append(Each(inner, Depth), 0))
-}
-
-// Walk calls visit for every scalar and every map key (as a string) in a value, in sorted order, with its path such as
-// "labels/team" or "hosts/0". It stops when visit returns false.
-func Walk(v any, visit func(path string, leaf any) bool) bool {
-	return walk(nil, v, visit)
-}
-
-func walk(path []string, v any, visit func(string, any) bool) bool {
-	switch c := v.(type) {
-	case map[string]any:
-		for _, key := range Keys(c) {
-			at := append(path, key)
-			if !visit(strings.Join(at, "/"), key) || !walk(at, c[key], visit) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		for i, item := range c {
-			if !walk(append(path, strconv.Itoa(i)), item, visit) {
-				return false
-			}
-		}
-		return true
-	default:
-		return visit(strings.Join(path, "/"), v)
-	}
-}
-
-// CheckNumbers returns an error for a number that cannot be passed on unchanged: an integer beyond 64 bits, or one beyond
-// the range of a double.
-func CheckNumbers(v any) error {
-	var failed error
-	Walk(v, func(path string, leaf any) bool {
-		f, ok := leaf.(float64)
-		if ok && (math.IsInf(f, 0) || math.IsNaN(f) || f == math.Trunc(f)) {
-			failed = fmt.Errorf("the number at %q is too large; integers may have up to 64 bits", path)
-		}
-		return failed == nil
-	})
-	return failed
-}
-
-// AnyKeys returns a copy whose maps have keys of any type, as the BOSH and ops libraries look into them, with every string and
-// key changed; nil changes none.
-func AnyKeys(v any, change func(string) string) any {
-	if change == nil {
-		change = func(text string) string { return text }
-	}
-	switch item := v.(type) {
-	case string:
-		return change(item)
-	case []any:
-		out := make([]any, len(item))
-		for i, element := range item {
-			out[i] = AnyKeys(element, change)
-		}
-		return out
-	case map[string]any:
-		out := make(map[any]any, len(item))
-		for key, element := range item {
-			out[change(key)] = AnyKeys(element, change)
-		}
-		return out
-	default:
-		return v
-	}
 }

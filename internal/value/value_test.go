@@ -58,7 +58,8 @@ var _ = DescribeTable("a number that cannot be passed on", func(text, message st
 	}
 },
 	Entry("none", `{"a": [18446744073709551615, -9223372036854775808, 1e16, 2.5, "1e400"]}`, ""),
-	Entry("2^64", `{"a": {"b": [1, 18446744073709551616]}}`, `the number at "a/b/1" is too large; integers may have up to 64 bits`),
+	Entry("2^64", `{"a": {"b": [1, 18446744073709551616]}}`,
+		`the number at "a/b/1" is too large; integers may have up to 64 bits`),
 	Entry("infinity", `[1e400]`, `the number at "0" is too large; integers may have up to 64 bits`),
 	Entry("infinity below", `-1e400`, `the number at "" is too large; integers may have up to 64 bits`),
 )
@@ -68,12 +69,13 @@ var _ = DescribeTable("decoding JSON", func(text string, want any) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect([]any{got}).To(Equal([]any{want})) // in a list: null is compared as well
 },
-	Entry(nil, `{"a": [1, "1", true, null, {}], "b": {"c": 1.0}}`, object{"a": []any{int64(1), "1", true, nil, object{}}, "b": object{"c": int64(1)}}),
+	Entry(nil, `{"a": [1, "1", true, null, {}], "b": {"c": 1.0}}`,
+		object{"a": []any{int64(1), "1", true, nil, object{}}, "b": object{"c": int64(1)}}),
 	Entry(nil, " null\n", nil),
 	Entry("the last of two keys counts", `{"a": 1, "a": 2}`, object{"a": int64(2)}),
 )
 
-var _ = DescribeTable("decoding what is no JSON document", func(text, message string) {
+var _ = DescribeTable("decoding an invalid JSON document", func(text, message string) {
 	_, err := value.DecodeJSON([]byte(text))
 	Expect(err).To(MatchError(ContainSubstring(message)))
 },
@@ -104,9 +106,12 @@ var _ = DescribeTable("decoding an object", func(text string, want object, messa
 )
 
 var _ = Describe("normalising", func() {
-	It("gives every number its kind and every key its text", func() {
+	It("converts numbers to their kinds and keys to strings", func() {
 		raw := object{
-			"ints": []any{1, int32(2), int64(3), uint(4), uint64(5), uint64(1 << 63)}, "floats": []any{1.0, 1.5, -1e15, 1e19, 1e20},
+			"ints": []any{1, int32(2), int64(3), uint(4), uint64(5), uint64(1 << 63)}, "floats": []any{
+				1.0, 1.5, -1e15, 1e19,
+				1e20,
+			},
 			"numbers": []any{json.Number("7"), json.Number("7.5")},
 			"keys":    map[any]any{1: "a", true: "b", nil: "c", 2.5: "d", "e": map[any]any{}},
 			"time":    time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), "bytes": []byte("x"), "nil": nil,
@@ -120,7 +125,7 @@ var _ = Describe("normalising", func() {
 		}))
 	})
 
-	It("leaves its input alone", func() {
+	It("does not change its input", func() {
 		inner := []any{1}
 		raw := object{"a": inner}
 		value.Normalise(raw)
@@ -128,15 +133,19 @@ var _ = Describe("normalising", func() {
 		Expect(inner).To(Equal([]any{1}))
 	})
 
-	It("keeps what is normal", func() {
+	It("does not change a normalised value", func() {
 		var raw any
-		Expect(yaml.Unmarshal([]byte("{a: [1, 2.5, x, null, true, 18446744073709551615, 1.0e+3], 5: b}"), &raw)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte("{a: [1, 2.5, x, null, true, 18446744073709551615, 1.0e+3], 5: b}"),
+			&raw)).To(Succeed())
 		once := value.Normalise(raw)
-		Expect(once).To(Equal(object{"a": []any{int64(1), 2.5, "x", nil, true, uint64(math.MaxUint64), int64(1000)}, "5": "b"}))
+		Expect(once).To(Equal(object{
+			"a": []any{int64(1), 2.5, "x", nil, true, uint64(math.MaxUint64), int64(1000)},
+			"5": "b",
+		}))
 		Expect(value.Normalise(once)).To(Equal(once))
 	})
 
-	It("has no not-a-number among integers", func() {
+	It("keeps NaN a float", func() {
 		Expect(value.Normalise(math.NaN())).To(Satisfy(func(v any) bool { return math.IsNaN(v.(float64)) }))
 	})
 })
@@ -174,10 +183,17 @@ var _ = Describe("walking a value", func() {
 			seen = append(seen, [2]any{path, leaf})
 			return true
 		})).To(BeTrue())
-		Expect(seen).To(Equal([][2]any{{"a", "a"}, {"a", int64(1)}, {"b", "b"}, {"b/0", "x"}, {"b/1/c", "c"}, {"b/1/c", nil}}))
+		Expect(seen).To(Equal([][2]any{
+			{"a", "a"},
+			{"a", int64(1)},
+			{"b", "b"},
+			{"b/0", "x"},
+			{"b/1/c", "c"},
+			{"b/1/c", nil},
+		}))
 	})
 
-	It("stops when told", func() {
+	It("stops when visit returns false", func() {
 		visits := 0
 		Expect(value.Walk(v, func(path string, _ any) bool {
 			visits++
@@ -207,11 +223,11 @@ var _ = DescribeTable("the maps of a list", func(list any, want ...object) {
 	Entry("of nothing", nil),
 )
 
-var _ = It("makes a list of a list", func() {
-	Expect(value.Each([]int{2, 1}, strconv.Itoa)).To(Equal([]string{"2", "1"}))
-	Expect(value.Each(nil, strconv.Itoa)).To(BeNil())
+var _ = It("converts a list of strings to a value", func() {
+	Expect(value.Convert([]int{2, 1}, strconv.Itoa)).To(Equal([]string{"2", "1"}))
+	Expect(value.Convert(nil, strconv.Itoa)).To(BeNil())
 })
 
-var _ = It("lists keys in order", func() {
+var _ = It("returns sorted keys", func() {
 	Expect(value.Keys(map[string]int{"b": 1, "a": 2, "ä": 3})).To(Equal([]string{"a", "b", "ä"}))
 })

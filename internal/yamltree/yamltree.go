@@ -1,5 +1,6 @@
-// Package yamltree reads YAML into trees of nodes that are easy to walk, and writes it: nodes keep their places, and aliases and
-// merges are followed. It is the only place that understands those two.
+// Package yamltree reads YAML into trees of nodes that are easy to walk, and writes YAML. A flat tree is one in which
+// Flatten has resolved all aliases and merge keys (<<); its nodes keep their lines and columns. No other package
+// handles aliases and merge keys.
 package yamltree
 
 import (
@@ -12,8 +13,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Read returns the root of the first document of a text and that of the second one, which is nil where there is none. Aliases and
-// merges stand in them as in the text. The error is io.EOF for a text without a document, else that of the YAML library.
+// Read returns the root nodes of the first and the second document of a text. The second is nil if the text has only
+// one document; if the text after the first document is not valid YAML, it is an empty string node, so that callers
+// still notice it. Aliases and merge keys are not resolved. The error is io.EOF if the text contains no document,
+// because it is empty or contains only comments; any other error is that of the YAML library, and may quote values (see
+// SyntaxError).
 func Read(text string) (first, second *yaml.Node, err error) {
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document yaml.Node
@@ -24,13 +28,14 @@ func Read(text string) (first, second *yaml.Node, err error) {
 	switch after := decoder.Decode(&next); {
 	case after == nil:
 		second = next.Content[0]
-	case !errors.Is(after, io.EOF): // what follows is no YAML, but there is more
+	case !errors.Is(after, io.EOF): // further text, which is not valid YAML
 		second = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}
 	}
 	return document.Content[0], second, nil
 }
 
-// Encode writes a node, or what can become one, as YAML that is indented by two blanks.
+// Encode returns a node, or any value that the YAML library can encode, as YAML with an indentation of two spaces. It
+// returns an error if the library does, and panics for a Go type that the library does not support, such as a function.
 func Encode(of any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -39,14 +44,15 @@ func Encode(of any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// SyntaxError keeps of a message of a YAML library what cannot show a value.
+// SyntaxError returns a description of an error of the YAML library, which must not be nil, without the values that its
+// message may quote. It contains the line number if the library names one.
 func SyntaxError(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(text, "unknown anchor") {
 		return "no valid YAML: a text that begins with * must be quoted"
 	}
 	if line := regexp.MustCompile(`\bline (\d+)`).FindStringSubmatch(text); line != nil {
-		// The library names the line where it noticed.
+		// The library names the line at which it noticed the error, which may be after the cause.
 		return "no valid YAML near line " + line[1]
 	}
 	return "no valid YAML"

@@ -22,7 +22,7 @@ var _ = Describe("reading", func() {
 		Expect(second.Kind).To(Equal(yaml.SequenceNode))
 	})
 
-	It("tells that there is more behind a document, also where that is no YAML", func() {
+	It("reports further text after a document, even if it is not valid YAML", func() {
 		_, second, err := yamltree.Read("a: b\n---\nc: [\n")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(second).NotTo(BeNil())
@@ -53,20 +53,25 @@ var _ = DescribeTable("flattening", func(text string, want any, messages ...stri
 	Entry("lets a key of the mapping win over a merged one", "a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\n",
 		map[string]any{"a": map[string]any{"x": 1, "y": 1}, "b": map[string]any{"x": 1, "y": 2}}),
 	Entry("lets the first merged mapping win", "a: &a {x: 1}\nb: &b {x: 2, y: 2}\nc: {<<: [*a, *b]}\n",
-		map[string]any{"a": map[string]any{"x": 1}, "b": map[string]any{"x": 2, "y": 2}, "c": map[string]any{"x": 1, "y": 2}}),
-	Entry("leaves out a key that is there twice", "a: 1\na: 2\n", map[string]any{"a": 1}, `key "a" is there twice`),
-	Entry("leaves out a key that is no scalar", "? [a]\n: 1\nb: 2\n", map[string]any{"b": 2}, "a key must be a scalar, not a list"),
+		map[string]any{
+			"a": map[string]any{"x": 1}, "b": map[string]any{"x": 2, "y": 2},
+			"c": map[string]any{"x": 1, "y": 2},
+		}),
+	Entry("leaves out a key that is set twice", "a: 1\na: 2\n", map[string]any{"a": 1}, `key "a" is set twice`),
+	Entry("leaves out a key that is not a scalar", "? [a]\n: 1\nb: 2\n", map[string]any{"b": 2},
+		"a key must be a scalar, not a list"),
 	Entry("refuses to merge what is no mapping", "a: {<<: [1]}\n", nil, `the value of << must be a mapping, not "1"`),
-	Entry("refuses to merge keys that readers disagree about", "a: {<<: {1: b}}\n", nil, `a key that is merged must be a string, not "1"`),
+	Entry("rejects merged keys that YAML readers interpret differently", "a: {<<: {1: b}}\n", nil,
+		`a key that is merged must be a string, not "1"`),
 	Entry("refuses an alias that contains itself", "a: &a {b: *a}\n", nil,
 		"nested more than 200 levels deep, or an alias or merge that contains itself"),
 	Entry("refuses a merge that contains itself", "a: &a {<<: *a}\n", nil,
 		"nested more than 200 levels deep, or an alias or merge that contains itself"),
 	Entry("refuses a small text that becomes a large tree", "a: &a [1,1,1,1,1,1,1,1,1,1]\n"+grown(), nil,
-		"the file has more than 200000 nodes with its aliases and merges followed"),
+		"the file has more than 200000 nodes after its aliases and merges are resolved"),
 )
 
-// grown multiplies the anchor a by ten, five times.
+// grown is a text in which aliases multiply the anchor a by ten, five times.
 func grown() string {
 	var text strings.Builder
 	for i, name := range []string{"b", "c", "d", "e", "f"} {
@@ -76,10 +81,12 @@ func grown() string {
 	return text.String()
 }
 
-// FuzzFlatten: a flat tree means what the text means to a reader that follows aliases and merges itself.
+// FuzzFlatten asserts that a flat tree has the same value as the text has for a reader that resolves aliases and
+// merges.
 func FuzzFlatten(f *testing.F) {
 	for _, text := range []string{
-		"a: &a {b: c}\nd: *a\n", "a: &a {b: 1}\nc: {<<: *a, d: 2}\n", "a: &a {b: *a}", "<<: {a: b}", "<<: {~: }", "? [a]\n: b\n", "a: |\n  b\n",
+		"a: &a {b: c}\nd: *a\n", "a: &a {b: 1}\nc: {<<: *a, d: 2}\n", "a: &a {b: *a}",
+		"<<: {a: b}", "<<: {~: }", "? [a]\n: b\n", "a: |\n  b\n",
 	} {
 		f.Add(text)
 	}

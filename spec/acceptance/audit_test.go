@@ -71,7 +71,8 @@ func told(path string) []string {
 var _ = Describe("the audit log", func() {
 	const (
 		whose = `"app_guid":"app","organization_guid":"org","space_guid":"space"`
-		what  = `"instance_id":"inst-1","pak":"entries","pak_version":"0.1.0","plan":"standard","service":"entries","tofu_version":"` + kit.Newest + `"`
+		what  = `"instance_id":"inst-1","pak":"entries","pak_version":"0.1.0","plan":"standard","service":"entries",` +
+			`"tofu_version":"` + kit.Newest + `"`
 	)
 	// line is an event as told tells it.
 	line := func(event, more string) string {
@@ -90,7 +91,9 @@ var _ = Describe("the audit log", func() {
 		got := b.call(ctx, createBinding, create)
 		Expect(got.Exit).To(Equal(0))
 		Expect(strings.Split(got.Stderr, "\n")).To(ContainElements(
-			MatchRegexp(`level=INFO msg=audit event=begin id=\w+ command=create-binding binding_id=bind-1 instance_id=inst-1 .* app_guid=app `),
+			MatchRegexp(
+				`level=INFO msg=audit event=begin id=\w+ command=create-binding binding_id=bind-1 `+
+					`instance_id=inst-1 .* app_guid=app `),
 			MatchRegexp(`level=INFO msg=audit event=end id=\w+ command=create-binding .* result=done seconds=[0-9.]+$`),
 		))
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
@@ -98,30 +101,35 @@ var _ = Describe("the audit log", func() {
 		Expect(b.bind(ctx, "bind-2", object{"failure": diskFull}).Exit).To(Equal(1))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
-		bind, again := `"command":"create-binding","binding_id":"bind-1",`+what, `"command":"create-binding","binding_id":"bind-2",`
+		bind, again := `"command":"create-binding","binding_id":"bind-1",`+
+			what, `"command":"create-binding","binding_id":"bind-2",`
 		unbind := `"command":"delete-binding","binding_id":"bind-1",` + what
 		Expect(told(path)).To(Equal([]string{
 			line("begin", bind+","+whose), line("end", bind+`,"result":"done",`+whose),
 			line("begin", bind+`,"app_guid":"app"`), line("end", bind+`,"app_guid":"app","result":"exists"`),
-			line("begin", again+what+`,"app_guid":"app"`), line("end", again+what+`,"app_guid":"app","result":"refused"`),
-			line("begin", again+what+`,"app_guid":"app"`), line("end", again+what+`,"app_guid":"app","result":"failed"`),
+			line("begin", again+what+`,"app_guid":"app"`),
+			line("end", again+what+`,"app_guid":"app","result":"refused"`),
+			line("begin", again+what+`,"app_guid":"app"`),
+			line("end", again+what+`,"app_guid":"app","result":"failed"`),
 			line("begin", unbind), line("end", unbind+`,"result":"done",`+whose), // the record knows whose it was
 			line("begin", unbind), line("end", unbind+`,"result":"absent"`),
 		}))
 		Expect(modes(filepath.Dir(path))).To(BeEmpty())
 	})
 
-	It("tells of a manifest whose provision template is applied, and not of the check for pending changes", func(ctx context.Context) {
-		b := newProvisionedBroker()
-		path := b.site.audited()
-		b.deploy(ctx, nil)
-		b.check(ctx)
-		apply := `"command":"generate-manifest","instance_id":"inst-1","service":"entries","plan":"standard","pak":"provisioned",` +
-			`"pak_version":"0.1.0","tofu_version":"` + kit.Newest + `","organization_guid":"org","space_guid":"space"`
-		Expect(told(path)).To(Equal([]string{line("begin", apply), line("end", apply+`,"result":"done"`)}))
-		b.deploy(ctx, nil)
-		Expect(told(path)).To(HaveLen(4))
-	})
+	It("tells of a manifest whose provision template is applied, and not of the check for pending changes",
+		func(ctx context.Context) {
+			b := newProvisionedBroker()
+			path := b.site.audited()
+			b.deploy(ctx, nil)
+			b.check(ctx)
+			apply := `"command":"generate-manifest","instance_id":"inst-1","service":"entries","plan":"standard",` +
+				`"pak":"provisioned","pak_version":"0.1.0","tofu_version":"` + kit.Newest +
+				`","organization_guid":"org","space_guid":"space"`
+			Expect(told(path)).To(Equal([]string{line("begin", apply), line("end", apply+`,"result":"done"`)}))
+			b.deploy(ctx, nil)
+			Expect(told(path)).To(HaveLen(4))
+		})
 
 	It("shows a kill", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
@@ -130,7 +138,8 @@ var _ = Describe("the audit log", func() {
 		killing{point: afterCreate, victim: both}.play(b)
 		whole, _ := events(path)
 		Expect(whole).To(HaveLen(1))
-		Expect(whole[0]).To(And(HaveKeyWithValue("event", "begin"), HaveKeyWithValue("binding_id", "bind-1"), Not(HaveKey("result"))))
+		Expect(whole[0]).To(And(HaveKeyWithValue("event", "begin"), HaveKeyWithValue("binding_id", "bind-1"),
+			Not(HaveKey("result"))))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 	})
 
@@ -145,13 +154,16 @@ var _ = Describe("the audit log", func() {
 					defer GinkgoRecover()
 					Expect(do(fmt.Sprintf("bind-%d", i)).Exit).To(Equal(0))
 					if i%5 == 0 {
-						Expect(os.Rename(path, fmt.Sprintf("%s.%d", path, i))).To(Or(Succeed(), MatchError(os.ErrNotExist)))
+						Expect(os.Rename(path, fmt.Sprintf("%s.%d", path, i))).To(Or(Succeed(),
+							MatchError(os.ErrNotExist)))
 					}
 				})
 			}
 			together(things...)
 		}
 		all(func(id string) answer { return b.bind(ctx, id, nil) })
+		Expect(os.ReadFile(path + ".results")).To(MatchJSON(`{"create-binding": {"done": 20}}`))
+		Expect(os.Remove(path + ".results")).To(Succeed())
 		files, err := filepath.Glob(path + "*")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(files)).To(BeNumerically(">", 2))
@@ -188,21 +200,26 @@ var _ = Describe("the audit log", func() {
 		DeferCleanup(func() { Expect(syscall.Unmount(filepath.Dir(path), syscall.MNT_DETACH)).To(Succeed()) })
 	}
 
-	DescribeTable("hinders no bind where it cannot be written", func(ctx context.Context, hinder func(path string), reason string) {
-		b := newBroker(newSite("entries"))
-		path := b.site.audited()
-		hinder(path)
-		b.deploy(ctx, nil)
-		got := b.bind(ctx, "bind-1", nil)
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(strings.Count(got.Stderr, "level=ERROR")).To(Equal(2), got.Stderr)
-		Expect(got.Stderr).To(And(ContainSubstring("writing the audit log"), ContainSubstring(reason)))
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-	},
+	DescribeTable("hinders no bind where it cannot be written",
+		func(ctx context.Context, hinder func(path string), reason string) {
+			b := newBroker(newSite("entries"))
+			path := b.site.audited()
+			hinder(path)
+			b.deploy(ctx, nil)
+			got := b.bind(ctx, "bind-1", nil)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(strings.Count(got.Stderr, "level=ERROR")).To(Equal(2), got.Stderr)
+			Expect(got.Stderr).To(And(ContainSubstring("writing the audit log"), ContainSubstring(reason)))
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		},
 		Entry("on a read-only disk", func(path string) { mounted(path, syscall.MS_RDONLY) }, "read-only file system"),
-		Entry("without a directory", func(path string) { Expect(os.Remove(filepath.Dir(path))).To(Succeed()) }, "no such file or directory"),
+		Entry("without a directory", func(path string) {
+			Expect(os.Remove(filepath.Dir(path))).To(Succeed())
+		}, "no such file or directory"),
 		Entry("as a directory", func(path string) { Expect(os.Mkdir(path, 0o700)).To(Succeed()) }, "is a directory"),
-		Entry("as a pipe that nobody reads", func(path string) { Expect(syscall.Mkfifo(path, 0o600)).To(Succeed()) }, "no regular file"),
+		Entry("as a pipe that nobody reads", func(path string) {
+			Expect(syscall.Mkfifo(path, 0o600)).To(Succeed())
+		}, "no regular file"),
 	)
 
 	It("goes on with a new line after a disk was full", func(ctx context.Context) {
@@ -210,7 +227,8 @@ var _ = Describe("the audit log", func() {
 		path := b.site.audited()
 		mounted(path, 0)
 		b.deploy(ctx, nil)
-		Expect(os.WriteFile(path, []byte(`{"x":"`+strings.Repeat("x", 4000)+"\"}\n"), 0o600)).To(Succeed()) // there is room for half a line
+		// there is room for half a line
+		Expect(os.WriteFile(path, []byte(`{"x":"`+strings.Repeat("x", 4000)+"\"}\n"), 0o600)).To(Succeed())
 		filling := filepath.Join(filepath.Dir(path), "filling")
 		Expect(os.WriteFile(filling, make([]byte, 64<<10), 0o600)).To(MatchError(syscall.ENOSPC))
 		got := b.bind(ctx, "bind-1", nil)
@@ -222,19 +240,24 @@ var _ = Describe("the audit log", func() {
 		Expect(others).To(Equal(1), "the half line")
 		Expect(whole).To(HaveLen(3))
 		Expect(whole[1:]).To(HaveEach(HaveKeyWithValue("command", "delete-binding")))
+		Expect(b.run(ctx, "", "metrics").Stdout).To(
+			MatchRegexp(`result_timestamp_seconds\{command="(create-binding|unknown)",result="interrupted"\} \d`))
 	})
 
 	It("holds no secret", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
 		path := b.site.audited()
 		b.deploy(ctx, object{"text": planted("deployed")})
-		secret := credentials(b.bind(ctx, "bind-1", object{"content": planted("parameter"), "tree": planted("tree")}))["secret"].(string)
+		secret := credentials(b.bind(ctx, "bind-1",
+			object{"content": planted("parameter"), "tree": planted("tree")}))["secret"].(string)
 		Expect(b.bind(ctx, "bind-2", object{"failure": diskFull, "content": planted("parameter")}).Exit).To(Equal(1))
 		Expect(b.bind(ctx, "password="+planted("id"), nil).Exit).To(Equal(0))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		text, err := os.ReadFile(path)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).NotTo(Or(ContainSubstring("planted-in-"), ContainSubstring(secret)))
+		Expect(os.ReadFile(path + ".results")).To(MatchJSON(
+			`{"create-binding": {"done": 2, "failed": 1}, "delete-binding": {"done": 1}}`))
 		Expect(told(path)).To(HaveLen(8))
 	})
 })

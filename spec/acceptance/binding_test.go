@@ -32,7 +32,8 @@ var _ = Describe("the options of a bind section", func() {
 	)
 
 	It("requires refuse a request with a sentence for whom it concerns", func(ctx context.Context) {
-		expectRefused(b.bind(ctx, "bind-1", object{"content": "forbidden"}), `parameter "content" must not be forbidden`)
+		expectRefused(b.bind(ctx, "bind-1", object{"content": "forbidden"}),
+			`parameter "content" must not be forbidden`)
 		expectBroken(b.bind(ctx, "bind-1", object{"content": "misconfigured"}), "the operator has to mend this")
 		b.site.expectNothingLeft()
 	})
@@ -48,7 +49,8 @@ var _ = Describe("the options of a bind section", func() {
 	})
 
 	It("outputs become fields of the binding, or credentials over those of the instance", func(ctx context.Context) {
-		got := b.bind(ctx, "bind-1", object{"drain": "syslog://drain.example.com", "route": "https://route.example.com", "content": "mine"})
+		got := b.bind(ctx, "bind-1",
+			object{"drain": "syslog://drain.example.com", "route": "https://route.example.com", "content": "mine"})
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		binding := decode(got.Stdout)
 		Expect(binding).To(And(
@@ -57,8 +59,10 @@ var _ = Describe("the options of a bind section", func() {
 			HaveKeyWithValue("route_service_url", "https://route.example.com"),
 		))
 		Expect(binding["credentials"]).To(And(
-			HaveLen(4), HaveKey("secret"), HaveKeyWithValue("status", "ready"), HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
-			HaveKeyWithValue("admin_password", b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
+			HaveLen(4), HaveKey("secret"), HaveKeyWithValue("status", "ready"),
+			HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
+			HaveKeyWithValue("admin_password",
+				b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
 		))
 	})
 })
@@ -82,7 +86,8 @@ var _ = Describe("a bind section", func() {
 		s.save()
 		b := newBroker(s)
 		b.deploy(ctx, nil)
-		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveLen(2), HaveKey("admin_password"), HaveKeyWithValue("status", "of the instance")))
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveLen(2), HaveKey("admin_password"),
+			HaveKeyWithValue("status", "of the instance")))
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))

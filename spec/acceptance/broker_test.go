@@ -63,15 +63,19 @@ func newBroker(s *site) *broker {
 	plan := object{
 		"properties": object{}, "lifecycle_errands": object{},
 		"instance_groups": []any{object{
-			"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+			"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"},
+			"azs": []string{"z1"},
 		}},
 	}
 	return &broker{site: s, Instance: &odb.Instance{
 		ID: "inst-1", ServiceID: entriesService, PlanID: entriesPlan, Plan: plan,
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_inst-1",
-			Releases:       serviceadapter.ServiceReleases{{Name: "entries", Version: "1.2.3", Jobs: []string{"server"}}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "entries", Version: "1.2.3",
+				Jobs: []string{"server"},
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"server": {"10.0.8.5"}},
 	}}
@@ -81,7 +85,10 @@ func newBroker(s *site) *broker {
 func newRedisBroker(s *site) *broker {
 	b := newBroker(s)
 	b.ServiceID, b.PlanID = redisService, redisSmall
-	b.Deployment.Releases = serviceadapter.ServiceReleases{{Name: "redis", Version: "1.2.3", Jobs: []string{"redis-server", "health-check"}}}
+	b.Deployment.Releases = serviceadapter.ServiceReleases{{
+		Name: "redis", Version: "1.2.3",
+		Jobs: []string{"redis-server", "health-check"},
+	}}
 	b.group()["name"] = "redis-server"
 	b.VMs = map[string][]string{"redis-server": {"10.0.8.5"}}
 	return b
@@ -90,8 +97,9 @@ func newRedisBroker(s *site) *broker {
 // nobody is the user and group id of a process without privileges.
 const nobody = 65534
 
-// withoutPrivileges makes the adapter run as a user who can write nothing of the site but the directory that it returns,
-// which is that user's TMPDIR. There the cache is by default, and the state; the working directory is read-only.
+// withoutPrivileges makes the adapter run as a user who can write nothing of the site but the directory that it
+// returns, which is that user's TMPDIR. There the cache is by default, and the state; the working directory is
+// read-only.
 func (b *broker) withoutPrivileges() string {
 	GinkgoHelper()
 	s := b.site
@@ -147,7 +155,8 @@ func (b *broker) run(ctx context.Context, stdin string, arguments ...string) ans
 func (b *broker) body(parameters object) object {
 	return object{
 		"context":           object{"platform": "cloudfoundry", "instance_name": "my-instance", "space_guid": "space"},
-		"organization_guid": "org", "space_guid": "space", "service_id": b.ServiceID, "plan_id": b.PlanID, "parameters": parameters,
+		"organization_guid": "org", "space_guid": "space", "service_id": b.ServiceID, "plan_id": b.PlanID,
+		"parameters": parameters,
 	}
 }
 

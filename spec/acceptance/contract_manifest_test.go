@@ -45,9 +45,15 @@ var _ = Describe("the contract of generate-manifest", func() {
 
 	It("row 1: accepts all five objects, four of them with empty leaves", func(ctx context.Context) {
 		empty := map[string]object{
-			"dashboard_url":         {"instance_id": "", "plan": "", "manifest": ""},
-			"create_binding":        {"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "", "secrets": "", "dns_addresses": ""},
-			"delete_binding":        {"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "", "secrets": "", "dns_addresses": ""},
+			"dashboard_url": {"instance_id": "", "plan": "", "manifest": ""},
+			"create_binding": {
+				"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "",
+				"secrets": "", "dns_addresses": "",
+			},
+			"delete_binding": {
+				"binding_id": "", "bosh_vms": "", "manifest": "", "request_parameters": "",
+				"secrets": "", "dns_addresses": "",
+			},
 			"generate_plan_schemas": {"plan": ""},
 		}
 		input := decode(stdin(generateManifest, b.Generate(b.body(nil))))
@@ -67,7 +73,8 @@ var _ = Describe("the contract of generate-manifest", func() {
 
 	It("row 3: generates values on each creation, and keeps those of the deployed manifest", func(ctx context.Context) {
 		body := b.body(object{"text": "mine"})
-		first, second := b.call(ctx, generateManifest, b.Generate(body)), b.call(ctx, generateManifest, b.Generate(body))
+		first, second := b.call(ctx, generateManifest, b.Generate(body)), b.call(ctx, generateManifest,
+			b.Generate(body))
 		Expect(first.Stdout).NotTo(Equal(second.Stdout))
 		Expect(b.Deploy(first.Stdout)).To(Succeed())
 		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(body)))
@@ -99,15 +106,16 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.call(ctx, generateManifest, parameters).Exit).To(Equal(0))
 	})
 
-	DescribeTable("row 7: refuses parameters with a sentence for the user", func(ctx context.Context, parameters any, message string) {
-		body := b.body(nil)
-		body["parameters"] = parameters
-		expectRefused(b.call(ctx, generateManifest, b.Generate(body)), message)
-		b.deploy(ctx, nil)
-		bind := b.body(nil)
-		bind["parameters"] = parameters
-		expectRefused(b.call(ctx, createBinding, b.Bind("bind-1", bind)), message)
-	},
+	DescribeTable("row 7: refuses parameters with a sentence for the user",
+		func(ctx context.Context, parameters any, message string) {
+			body := b.body(nil)
+			body["parameters"] = parameters
+			expectRefused(b.call(ctx, generateManifest, b.Generate(body)), message)
+			b.deploy(ctx, nil)
+			bind := b.body(nil)
+			bind["parameters"] = parameters
+			expectRefused(b.call(ctx, createBinding, b.Bind("bind-1", bind)), message)
+		},
 		Entry("that are no object", []any{"text"}, "parameters must be a JSON object, not an array"),
 		Entry("that are text", "text", "parameters must be a JSON object, not a string"),
 		Entry("that are unknown", object{"nmber": 1}, `parameter "nmber" is not supported (did you mean "number"?)`),
@@ -117,7 +125,8 @@ var _ = Describe("the contract of generate-manifest", func() {
 	It("row 8: goes on from a manifest that the broker's struct cannot hold", func(ctx context.Context) {
 		b.deploy(ctx, object{"text": "mine"})
 		before := b.Manifest
-		b.Manifest = strings.Replace(before, "instance_groups:\n  - name: server\n", "instance_groups:\n  - name: server\n    update: {serial: true}\n", 1)
+		b.Manifest = strings.Replace(before, "instance_groups:\n  - name: server\n",
+			"instance_groups:\n  - name: server\n    update: {serial: true}\n", 1)
 		Expect(b.Manifest).NotTo(Equal(before))
 		_, err := odb.SameManifests(before, b.Manifest)
 		Expect(err).To(HaveOccurred())
@@ -125,7 +134,8 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 	})
 
-	It("keeps a reference that is not allowed any more while the broker compares, and refuses the update until it is dropped", func(ctx context.Context) {
+	It("keeps a reference that is not allowed any more while the broker compares, and refuses the update until "+
+		"it is dropped", func(ctx context.Context) {
 		const path = "/shared/redis_secret"
 		redis := newRedisBroker(newSite("redis"))
 		redis.site.set(object{"allowed_references": []string{path}})
@@ -136,10 +146,12 @@ var _ = Describe("the contract of generate-manifest", func() {
 		expectSame(redis.Manifest, redis.call(ctx, generateManifest, redis.Generate(object{})))
 		for _, body := range []object{redis.body(object{"maxclients": 7}), {"context": object{}}} {
 			refused := redis.call(ctx, generateManifest, redis.Generate(body))
-			expectRefused(refused, `parameter "credhub_secret_path" is the path of a credential that the operator does not allow any more`)
+			expectRefused(refused,
+				`parameter "credhub_secret_path" is the path of a credential that the operator does not allow any more`)
 			Expect(refused.Stderr).To(ContainSubstring("with allowed_references again"))
 		}
-		expectRefused(redis.call(ctx, generateManifest, redis.Generate(redis.body(object{"credhub_secret_path": "/another"}))),
+		expectRefused(redis.call(ctx, generateManifest,
+			redis.Generate(redis.body(object{"credhub_secret_path": "/another"}))),
 			"must be the path of a credential that the operator allows")
 		redis.deploy(ctx, object{"credhub_secret_path": nil})
 		Expect(redis.Manifest).NotTo(ContainSubstring(path))
@@ -157,7 +169,8 @@ var _ = Describe("the contract of generate-manifest", func() {
 	},
 		Entry("as a string", `{"client_id":"inst-1","client_secret":"a-client-secret","name":"n","scopes":"s"}`),
 		Entry("as an object", object{"client_id": "inst-1", "client_secret": "a-client-secret"}),
-		Entry(`as "null"`, "null"), Entry("as null", nil), Entry("as an empty string", ""), Entry("not at all", "absent"),
+		Entry(`as "null"`, "null"), Entry("as null", nil), Entry("as an empty string", ""),
+		Entry("not at all", "absent"),
 	)
 
 	It("row 15: returns a value for each new secret, as a string, and none for known ones", func(ctx context.Context) {
@@ -181,40 +194,48 @@ var _ = Describe("the contract of generate-manifest", func() {
 		}
 	})
 
-	DescribeTable("row 21: refuses what the broker would refuse without a reason", func(ctx context.Context, change func(), message string) {
-		change()
-		got := b.call(ctx, generateManifest, b.Generate(b.body(nil)))
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stdout).To(BeEmpty())
-		Expect(got.Stderr).To(ContainSubstring(message))
-	},
+	DescribeTable("row 21: refuses what the broker would refuse without a reason",
+		func(ctx context.Context, change func(), message string) {
+			change()
+			got := b.call(ctx, generateManifest, b.Generate(b.body(nil)))
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stdout).To(BeEmpty())
+			Expect(got.Stderr).To(ContainSubstring(message))
+		},
 		Entry("a release version latest", func() { b.Deployment.Releases[0].Version = "latest" }, `version \"latest\"`),
-		Entry("a stemcell version latest", func() { b.Deployment.Stemcells[0].Version = "621.latest" }, `version \"621.latest\"`),
+		Entry("a stemcell version latest", func() {
+			b.Deployment.Stemcells[0].Version = "621.latest"
+		}, `version \"621.latest\"`),
 	)
 
 	It("row 21: names the manifest as the broker demands, whatever the template says", func(ctx context.Context) {
-		b.site.write("manifest-template.yml", "name: another\nstemcells: []\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n"+
-			"    properties: {admin_password: ((admin_password))}\n")
+		b.site.write("manifest-template.yml",
+			"name: another\nstemcells: []\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n"+
+				"    properties: {admin_password: ((admin_password))}\n")
 		b.deploy(ctx, nil)
 		Expect(b.Manifest).To(HavePrefix("name: service-instance_inst-1\n"))
 	})
 
-	It("row 22: has a complete update block without one in the plan, and the plan's where it has one", func(ctx context.Context) {
-		update := func() object {
-			var decoded struct{ Update object }
-			Expect(yaml.Unmarshal([]byte(b.Manifest), &decoded)).To(Succeed())
-			return decoded.Update
-		}
-		b.deploy(ctx, nil)
-		Expect(update()).To(And(HaveKey("canaries"), HaveKey("max_in_flight"), HaveKey("canary_watch_time"), HaveKey("update_watch_time")))
-		b.Plan["update"] = object{
-			"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4", "serial": false,
-		}
-		b.deploy(ctx, nil)
-		Expect(update()).To(Equal(object{
-			"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4", "serial": false,
-		}))
-	})
+	It("row 22: has a complete update block without one in the plan, and the plan's where it has one",
+		func(ctx context.Context) {
+			update := func() object {
+				var decoded struct{ Update object }
+				Expect(yaml.Unmarshal([]byte(b.Manifest), &decoded)).To(Succeed())
+				return decoded.Update
+			}
+			b.deploy(ctx, nil)
+			Expect(update()).To(And(HaveKey("canaries"), HaveKey("max_in_flight"), HaveKey("canary_watch_time"),
+				HaveKey("update_watch_time")))
+			b.Plan["update"] = object{
+				"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4",
+				"serial": false,
+			}
+			b.deploy(ctx, nil)
+			Expect(update()).To(Equal(object{
+				"canaries": 3, "max_in_flight": "50%", "canary_watch_time": "1-2", "update_watch_time": "3-4",
+				"serial": false,
+			}))
+		})
 })
 
 // expectRefused asserts that the user reads one line and that no Go trace is shown.

@@ -67,7 +67,8 @@ var _ = Describe("the contract of the other commands", func() {
 
 		definition, err := os.ReadFile(filepath.Join(b.site.pak, "entries.yml"))
 		Expect(err).NotTo(HaveOccurred())
-		b.site.write("entries.yml", strings.Replace(string(definition), "\nbind:\n", "\nbind:\n  requires_app_guid: true\n", 1))
+		b.site.write("entries.yml",
+			strings.Replace(string(definition), "\nbind:\n", "\nbind:\n  requires_app_guid: true\n", 1))
 		without["binding_id"] = "bind-2"
 		got := b.call(ctx, createBinding, without)
 		Expect(got.Exit).To(Equal(42), got.Stderr)
@@ -77,22 +78,29 @@ var _ = Describe("the contract of the other commands", func() {
 
 	It("row 13: has three schemas of the draft that the broker demands", func(ctx context.Context) {
 		schemas := decode(b.call(ctx, generatePlanSchemas, object{"plan": b.Plan}).Stdout)
-		for _, path := range [][]string{{"service_instance", "create"}, {"service_instance", "update"}, {"service_binding", "create"}} {
+		for _, path := range [][]string{
+			{"service_instance", "create"},
+			{"service_instance", "update"},
+			{"service_binding", "create"},
+		} {
 			schema := schemas[path[0]].(object)[path[1]].(object)["parameters"].(object)
 			Expect(schema["$schema"]).To(Equal(draft04), "%v", path)
 			Expect(schema["properties"]).To(HaveKey("number"), "%v", path)
 		}
 	})
 
-	It("has a sentence for the user where the schemas cannot be made, for which the broker has none", func(ctx context.Context) {
-		b.site.set(map[string]any{"service": "entry"})
-		got := b.call(ctx, generatePlanSchemas, object{"plan": b.Plan})
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stdout).To(Equal("There was a problem reading the schemas of the plan's parameters. Please contact your operations team."))
-		Expect(got.Stderr).To(MatchRegexp(`level=ERROR .*the configuration names the service \\"entry\\"`))
-		Expect(b.call(ctx, generateManifest, b.Generate(b.body(nil)))).To(And(HaveField("Exit", 0), HaveField("Stderr", Not(ContainSubstring("level=ERROR")))),
-			"the request says which service it means")
-	})
+	It("has a sentence for the user where the schemas cannot be made, for which the broker has none",
+		func(ctx context.Context) {
+			b.site.set(map[string]any{"service": "entry"})
+			got := b.call(ctx, generatePlanSchemas, object{"plan": b.Plan})
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stdout).To(Equal("There was a problem reading the schemas of the plan's parameters. Please " +
+				"contact your operations team."))
+			Expect(got.Stderr).To(MatchRegexp(`level=ERROR .*the configuration names the service \\"entry\\"`))
+			Expect(b.call(ctx, generateManifest, b.Generate(b.body(nil)))).To(And(HaveField("Exit", 0),
+				HaveField("Stderr", Not(ContainSubstring("level=ERROR")))),
+				"the request says which service it means")
+		})
 
 	It("row 14: ends with 10 for a service without a dashboard", func(ctx context.Context) {
 		got := b.call(ctx, dashboardURL, object{"instance_id": "inst-1", "plan": b.Plan, "manifest": b.Manifest})
@@ -135,7 +143,8 @@ var _ = Describe("the contract of the other commands", func() {
 		}
 		generate := func(parameters object) answer {
 			return b.run(ctx, "", generateManifest, text(parameters["service_deployment"]), text(parameters["plan"]),
-				text(parameters["request_parameters"]), text(parameters["previous_manifest"]), text(parameters["previous_plan"]))
+				text(parameters["request_parameters"]), text(parameters["previous_manifest"]),
+				text(parameters["previous_plan"]))
 		}
 		b.Manifest = ""
 		lost := generate(b.Generate(b.body(nil)))
@@ -164,7 +173,8 @@ var _ = Describe("the contract of the other commands", func() {
 		Expect(b.run(ctx, "", append([]string{deleteBinding}, arguments...)...).Exit).To(Equal(0))
 		Expect(b.run(ctx, "", append([]string{deleteBinding}, arguments...)...).Exit).To(Equal(41))
 		Expect(b.run(ctx, "", dashboardURL, "inst-1", text(b.Plan), b.Manifest).Exit).To(Equal(10))
-		Expect(decode(b.run(ctx, "", generatePlanSchemas, "-plan-json", text(b.Plan)).Stdout)).To(HaveKey("service_binding"))
+		Expect(decode(b.run(ctx, "", generatePlanSchemas, "-plan-json", text(b.Plan)).Stdout)).To(
+			HaveKey("service_binding"))
 		b.site.expectNothingLeft()
 	})
 

@@ -33,7 +33,8 @@ func (s *site) controlled() {
 	Expect(os.Mkdir(s.control(), 0o700)).To(Succeed())
 	script, err := os.ReadFile(filepath.Join("testdata", "tofu.sh"))
 	Expect(err).NotTo(HaveOccurred())
-	wrapper := strings.NewReplacer("=CONTROL", "="+s.control(), "=TOFU", "="+kit.OpenTofuPath(kit.Newest)).Replace(string(script))
+	wrapper := strings.NewReplacer("=CONTROL", "="+s.control(), "=TOFU",
+		"="+kit.OpenTofuPath(kit.Newest)).Replace(string(script))
 	Expect(os.Remove(s.bin(kit.Newest, "tofu"))).To(Succeed())
 	Expect(os.WriteFile(s.bin(kit.Newest, "tofu"), []byte(wrapper), 0o755)).To(Succeed())
 }

@@ -75,9 +75,14 @@ var _ = Describe("the number of processes", func() {
 			b.site.encrypted()
 		}
 		warm(ctx)
-		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).To(ConsistOf("provider", "apply"))
-		Expect(b.site.processesFor(succeed(func() answer { return b.unbind(ctx, "bind-1") }))).To(ConsistOf("provider", "destroy"))
-		Expect(b.bind(ctx, "bind-1", object{"failure": diskFull}).Exit).To(Equal(1), "which prepares the push of a state")
+		Expect(b.site.processesFor(succeed(func() answer {
+			return b.bind(ctx, "bind-1", nil)
+		}))).To(ConsistOf("provider", "apply"))
+		Expect(b.site.processesFor(succeed(func() answer {
+			return b.unbind(ctx, "bind-1")
+		}))).To(ConsistOf("provider", "destroy"))
+		Expect(b.bind(ctx, "bind-1", object{"failure": diskFull}).Exit).To(Equal(1),
+			"which prepares the push of a state")
 		Expect(b.site.processesFor(func() answer { return b.bind(ctx, "bind-1", object{"failure": diskFull}) })).
 			To(ConsistOf("provider", "apply", "state push", "provider", "destroy"))
 	},
@@ -87,7 +92,10 @@ var _ = Describe("the number of processes", func() {
 
 	It("of a binding is larger where OpenTofu alone may read and write states", func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
-		b.site.set(map[string]any{"state": map[string]any{"config": map[string]any{"dir": b.site.state()}, "direct": false}})
+		b.site.set(map[string]any{"state": map[string]any{
+			"config": map[string]any{"dir": b.site.state()},
+			"direct": false,
+		}})
 		warm(ctx)
 		Expect(b.site.processesFor(succeed(func() answer { return b.bind(ctx, "bind-1", nil) }))).
 			To(ConsistOf("apply", "provider", "apply", "state pull"))
@@ -117,8 +125,9 @@ var _ = Describe("the number of processes", func() {
 var traced = regexp.MustCompile(`(?m)^\d+ +\w*sync\w*\(.*`)
 
 var _ = Describe("the adapter", func() {
-	// A binding must outlive a crash of the machine: its reservation with a copy, two files and their names in two directories; and
-	// what was made, again with a copy, two files and one directory. What a deletion loses is only deleted once more.
+	// A binding must outlive a crash of the machine: its reservation with a copy, two files and their names in two
+	// directories; and what was made, again with a copy, two files and one directory. What a deletion loses is only
+	// deleted once more.
 	It("waits for the disk when it reserves and when everything was made, and else never", func(ctx context.Context) {
 		strace := hold.Strace()
 		b := newBroker(newSite("entries"))

@@ -29,7 +29,8 @@ func (b *broker) condition(ctx context.Context, id string) string {
 	return ""
 }
 
-// OpenTofu empties a local state before it writes it, and does not wait for the disk: a loss of power may cut it off anywhere.
+// OpenTofu empties a local state before it writes it, and does not wait for the disk: a loss of power may cut it off
+// anywhere.
 var _ = Describe("a local state that is cut off", Ordered, func() {
 	var b *broker
 	var state string
@@ -86,25 +87,26 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 			}
 		}, steps)
 
-		DescribeTable("is unreadable without a copy, and never forgotten: "+before, func(ctx context.Context, step int) {
-			b.site.restore(before)
-			text, err := os.ReadFile(state)
-			Expect(err).NotTo(HaveOccurred())
-			made := b.site.resources()
-			for n, length := range cuts(text, step) {
-				backup := [][]byte{nil, {}, text[:len(text)/2]}[n%3]
-				cut(before, length, backup)
-				expectBroken(b.unbind(ctx, "bind-1"), "the state is missing, empty or cut off")
-				if length <= 64 {
-					Expect(b.condition(ctx, "bind-1")).To(Equal("unreadable"))
-					expectBroken(b.bind(ctx, "bind-1", nil), state)
-					expectBroken(b.unbind(ctx, "bind-1"), state)
+		DescribeTable("is unreadable without a copy, and never forgotten: "+before,
+			func(ctx context.Context, step int) {
+				b.site.restore(before)
+				text, err := os.ReadFile(state)
+				Expect(err).NotTo(HaveOccurred())
+				made := b.site.resources()
+				for n, length := range cuts(text, step) {
+					backup := [][]byte{nil, {}, text[:len(text)/2]}[n%3]
+					cut(before, length, backup)
+					expectBroken(b.unbind(ctx, "bind-1"), "the state is missing, empty or cut off")
+					if length <= 64 {
+						Expect(b.condition(ctx, "bind-1")).To(Equal("unreadable"))
+						expectBroken(b.bind(ctx, "bind-1", nil), state)
+						expectBroken(b.unbind(ctx, "bind-1"), state)
+					}
+					Expect(b.site.resources()).To(Equal(made))
+					Expect(filepath.Dir(state)).To(BeADirectory())
 				}
-				Expect(b.site.resources()).To(Equal(made))
-				Expect(filepath.Dir(state)).To(BeADirectory())
-			}
-			b.site.restore(before)
-			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		}, steps)
+				b.site.restore(before)
+				Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			}, steps)
 	}
 })

@@ -15,16 +15,27 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// newErrandBroker is newBroker for an example without its binaries, so that nothing can be started, and for a plan with the lifecycle
-// errands. The broker's machine has no configuration for the pak, and a state backend that does not exist. It returns the parameters of
-// the example's first example.
+// newErrandBroker is newBroker for an example without its binaries, so that nothing can be started, and for a plan with
+// the lifecycle errands. The broker's machine has no configuration for the pak, and a state backend that does not
+// exist. It returns the parameters of the example's first example.
 func newErrandBroker(example string) (b *broker, parameters object) {
 	GinkgoHelper()
 	s := newSite("entries")
 	s.pak = kit.Path("examples", example)
 	s.set(object{
-		"paks": []string{s.pak}, "state": object{"type": "pg", "config": object{"conn_str": "postgres://nobody@127.0.0.1:1/none"}},
-		"errand_properties": object{"state": object{"type": "pg", "config": object{"conn_str": `postgres://${credhub("/a/b")}@h/${request.instance_id}`}}},
+		"paks":  []string{s.pak},
+		"state": object{"type": "pg", "config": object{"conn_str": "postgres://nobody@127.0.0.1:1/none"}},
+		"errand_properties": object{
+			"paks": []string{"/var/vcap/packages/service-adapter-paks/" + example},
+			"state": object{
+				"type":   "pg",
+				"config": object{"conn_str": `postgres://${credhub("/a/b")}@h/${request.instance_id}`},
+			},
+			"config": object{
+				"PGACCESS_USER": "admin", "PGACCESS_PASSWORD": `${credhub("/c")}`,
+				"postgresql_database": object{"host": "h", "port": 5432, "ca_cert": "c", "importable": "x"},
+			},
+		},
 	})
 	pak, err := brokerpak.Open(s.pak)
 	Expect(err).NotTo(HaveOccurred())
@@ -36,7 +47,8 @@ func newErrandBroker(example string) (b *broker, parameters object) {
 	return b, service.Examples[0].ProvisionParams
 }
 
-// inShape is the input of a recorded generate-manifest call with the instance's own plan, manifest and secrets, and these parameters.
+// inShape is the input of a recorded generate-manifest call with the instance's own plan, manifest and secrets, and
+// these parameters.
 func (b *broker) inShape(recorded string, parameters object) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", "odb-stdin", recorded+".json"))
@@ -52,7 +64,8 @@ func (b *broker) inShape(recorded string, parameters object) string {
 			request[key] = item
 		}
 	}
-	sent["request_parameters"], sent["service_deployment"], sent["plan"] = encode(request), encode(b.Deployment), encode(b.Plan)
+	sent["request_parameters"], sent["service_deployment"], sent["plan"] = encode(request), encode(
+		b.Deployment), encode(b.Plan)
 	if sent["previous_plan"] != "null" {
 		sent["previous_plan"], sent["previous_manifest"] = encode(b.Plan), b.Manifest
 	}
@@ -64,21 +77,22 @@ func (b *broker) inShape(recorded string, parameters object) string {
 
 var _ = Describe("a manifest with the lifecycle errands", func() {
 	for _, example := range []string{"example-email", "postgresql-database"} {
-		It(fmt.Sprintf("starts nothing, and is the same however often it is made: %s", example), func(ctx context.Context) {
-			b, parameters := newErrandBroker(example)
-			got := b.run(ctx, b.inShape(create, parameters), generateManifest)
-			Expect(got.Exit).To(Equal(0), got.Stderr)
-			Expect(b.Deploy(got.Stdout)).To(Succeed())
-			deployed := b.Manifest
-			Expect(deployed).To(ContainSubstring("intent:"))
-			for i := range 50 {
-				for _, call := range []string{pendingCheck, update, upgrade} {
-					got := b.run(ctx, b.inShape(call, object{}), generateManifest)
-					Expect(got.Exit).To(Equal(0), got.Stderr)
-					Expect(b.Deploy(got.Stdout)).To(Succeed())
-					Expect(b.Manifest).To(Equal(deployed), "%s, %d", call, i)
+		It(fmt.Sprintf("starts nothing, and is the same however often it is made: %s", example),
+			func(ctx context.Context) {
+				b, parameters := newErrandBroker(example)
+				got := b.run(ctx, b.inShape(create, parameters), generateManifest)
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+				Expect(b.Deploy(got.Stdout)).To(Succeed())
+				deployed := b.Manifest
+				Expect(deployed).To(ContainSubstring("intent:"))
+				for i := range 50 {
+					for _, call := range []string{pendingCheck, update, upgrade} {
+						got := b.run(ctx, b.inShape(call, object{}), generateManifest)
+						Expect(got.Exit).To(Equal(0), got.Stderr)
+						Expect(b.Deploy(got.Stdout)).To(Succeed())
+						Expect(b.Manifest).To(Equal(deployed), "%s, %d", call, i)
+					}
 				}
-			}
-		})
+			})
 	}
 })

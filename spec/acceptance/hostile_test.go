@@ -16,12 +16,18 @@ import (
 
 // hostileTexts are texts that some reader on the way could take for something else.
 var hostileTexts = []string{
-	"${secret}", "$${secret}", "%{ if true }yes%{ endif }", "%%{x}", "${file(\"/etc/passwd\")}", "${", "%{", "{{.Secret}}", "<%= x %>", "$(id)", "`id`",
-	`"`, `'`, `\`, `\n`, `\u0028\u0028`, `"}]}`, "a\nb", "\n", "a\n\nb\n", "  a\n b", "\ta", "a ", " a", "a\r\nb", "\r", "", " ",
-	"y", "n", "no", "On", "TRUE", "null", "~", "0x1F", "0o17", "017", "1_000", "1e3", "12:30:45", "2024-01-01", ".inf", "-", "- a", "? a",
-	"a: b", "a #b", "# b", "&a", "*a", "!!binary x", "%TAG", "---", "...", "--- a\n...\n", "@a", ",", "[", "{", "|", ">", "=", "<<",
-	"😀 Ünïcödé 漢字", "\u0000", "\u0007", "\u001b[31m", "\u007f", "\u0085", "\u00a0", "\u2028", "\ufeff", "\ufffd", "\U0010ffff",
-	"( (", "))", "(", "--help", "-var=x=y", "../../etc/passwd", strings.Repeat("long ", 300), strings.Repeat("x", 1<<20),
+	"${secret}", "$${secret}", "%{ if true }yes%{ endif }", "%%{x}", "${file(\"/etc/passwd\")}", "${", "%{",
+	"{{.Secret}}", "<%= x %>", "$(id)", "`id`",
+	`"`, `'`, `\`, `\n`, `\u0028\u0028`, `"}]}`, "a\nb", "\n", "a\n\nb\n", "  a\n b", "\ta", "a ", " a", "a\r\nb", "\r",
+	"", " ",
+	"y", "n", "no", "On", "TRUE", "null", "~", "0x1F", "0o17", "017", "1_000", "1e3", "12:30:45", "2024-01-01", ".inf",
+	"-", "- a", "? a",
+	"a: b", "a #b", "# b", "&a", "*a", "!!binary x", "%TAG", "---", "...", "--- a\n...\n", "@a", ",", "[", "{", "|",
+	">", "=", "<<",
+	"😀 Ünïcödé 漢字", "\u0000", "\u0007", "\u001b[31m", "\u007f", "\u0085", "\u00a0", "\u2028", "\ufeff", "\ufffd",
+	"\U0010ffff",
+	"( (", "))", "(", "--help", "-var=x=y", "../../etc/passwd", strings.Repeat("long ", 300),
+	strings.Repeat("x", 1<<20),
 }
 
 // decomposed is a text that OpenTofu, and only OpenTofu, writes with one character: it normalises all strings.
@@ -133,7 +139,10 @@ var _ = Describe("hostile parameters", func() {
 
 	It("keep numbers", func(ctx context.Context) {
 		given := `[1e6,10240000000,9007199254740993,-9007199254740993,18446744073709551615,0.1,5.0]`
-		written := []string{"1000000", "10240000000", "9007199254740993", "-9007199254740993", "18446744073709551615", "0.1", "5"}
+		written := []string{
+			"1000000", "10240000000", "9007199254740993", "-9007199254740993", "18446744073709551615",
+			"0.1", "5",
+		}
 		for i, number := range strings.Split(strings.Trim(given, "[]"), ",") {
 			b.deploy(ctx, object{"number": json.Number(number), "tree": json.RawMessage(given)})
 			for reader, properties := range readBy(b.Manifest) {
@@ -142,7 +151,8 @@ var _ = Describe("hostile parameters", func() {
 			}
 			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
 		}
-		got := credentials(b.bind(ctx, "bind-1", object{"number": json.Number("9007199254740993"), "tree": json.RawMessage(given)}))
+		got := credentials(b.bind(ctx, "bind-1",
+			object{"number": json.Number("9007199254740993"), "tree": json.RawMessage(given)}))
 		Expect(got["echo"].(object)["number"]).To(Equal(json.Number("9007199254740993")))
 		Expect(canonical(got["echo"].(object)["tree"])).To(Equal("[" + strings.Join(written, ",") + "]"))
 	})
@@ -154,17 +164,19 @@ var _ = Describe("hostile parameters", func() {
 		return strings.TrimSuffix(encode(body), "}") + `,"parameters":` + parameters + "}"
 	}
 
-	DescribeTable("that a manifest cannot hold are refused with a sentence for the user", func(ctx context.Context, parameters, message string) {
-		generate := b.Generate(nil)
-		generate["request_parameters"] = request(parameters)
-		expectRefused(b.call(ctx, generateManifest, generate), message)
-	},
-		Entry("a reference", `{"text":"((/odb/other))"}`, `parameter "text" must not hold "(("`),
-		Entry("half of one", `{"text":"(("}`, `parameter "text" must not hold "(("`),
-		Entry("one in a list", `{"tree":[["((x))"]]}`, `parameter "tree" must not hold "(("`),
-		Entry("one in a key", `{"tree":{"((x))":1}}`, `parameter "tree" must not hold "(("`),
-		Entry("an encoded one", `{"text":"\u0028\u0028x))"}`, `parameter "text" must not hold "(("`),
-		Entry("one in characters that the adapter uses itself", `{"text":"\ue0f0\ue0f0admin_password\ue0f1\ue0f1"}`, `"text" must not hold`),
+	DescribeTable("that a manifest cannot hold are refused with a sentence for the user",
+		func(ctx context.Context, parameters, message string) {
+			generate := b.Generate(nil)
+			generate["request_parameters"] = request(parameters)
+			expectRefused(b.call(ctx, generateManifest, generate), message)
+		},
+		Entry("a reference", `{"text":"((/odb/other))"}`, `parameter "text" must not contain "(("`),
+		Entry("half of one", `{"text":"(("}`, `parameter "text" must not contain "(("`),
+		Entry("one in a list", `{"tree":[["((x))"]]}`, `parameter "tree" must not contain "(("`),
+		Entry("one in a key", `{"tree":{"((x))":1}}`, `parameter "tree" must not contain "(("`),
+		Entry("an encoded one", `{"text":"\u0028\u0028x))"}`, `parameter "text" must not contain "(("`),
+		Entry("one in characters that the adapter uses itself", `{"text":"\ue0f0\ue0f0admin_password\ue0f1\ue0f1"}`,
+			`"text" must not hold`),
 		Entry("the key that merges mappings", `{"tree":[{"<<":1}]}`, `"tree" must not have the key "<<"`),
 		Entry("an integer beyond 64 bits", `{"number":123456789012345678901234567890}`, "is too large"),
 	)
@@ -206,6 +218,7 @@ var _ = Describe("hostile parameters", func() {
 		b.site.expectNothingLeft()
 		Expect(list(b.site.dir)).To(ConsistOf(append(before, "cache", "state")))
 	},
-		Entry("a path", "../../../up"), Entry("an option", "-force"), Entry("a long text", strings.Repeat("two words\n😀", 500)),
+		Entry("a path", "../../../up"), Entry("an option", "-force"),
+		Entry("a long text", strings.Repeat("two words\n😀", 500)),
 	)
 })

@@ -31,8 +31,8 @@ const skipped = -2
 type killing struct {
 	point  string
 	victim victim
-	// create is the exit code of a second create-binding of the same id, which is not tried where it is skipped, delete that of
-	// a delete-binding at once.
+	// create is the exit code of a second create-binding of the same id, which is not tried where it is skipped, delete
+	// that of a delete-binding at once.
 	create, delete int
 }
 
@@ -160,7 +160,8 @@ var _ = Describe("the first creation on a machine", func() {
 		b.site.expectNothingLeft()
 		Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
 	},
-		Entry("the adapter", "before-apply-init", theAdapter), Entry("OpenTofu", kit.Slow(), "before-apply-init", theTofu),
+		Entry("the adapter", "before-apply-init", theAdapter),
+		Entry("OpenTofu", kit.Slow(), "before-apply-init", theTofu),
 		Entry("both", kit.Slow(), "before-apply-init", both),
 	)
 })
@@ -204,8 +205,11 @@ var _ = Describe("a creation that cannot be finished", func() {
 		Expect(err).To(MatchError(os.ErrDeadlineExceeded))
 		creation := b.startInto(in, createBinding, b.bindParameters("bind-1", nil))
 		Expect(in.Close()).To(Succeed())
-		resources := func() []string { return append(b.site.resources(), list(filepath.Join(b.site.cache(), "runs"))...) }
-		Eventually(resources).Should(Equal([]string{"bind-1-account", "bind-1-grant"}), "made, and the workspace is closed")
+		resources := func() []string {
+			return append(b.site.resources(), list(filepath.Join(b.site.cache(), "runs"))...)
+		}
+		Eventually(resources).Should(Equal([]string{"bind-1-account", "bind-1-grant"}),
+			"made, and the workspace is closed")
 		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		told, err := io.ReadAll(out)
 		Expect(err).NotTo(HaveOccurred())
@@ -235,7 +239,8 @@ var _ = Describe("a creation that cannot be finished", func() {
 		got := creation.Wait()
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(BeEmpty())
-		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"), ContainSubstring("the deletion will try again")))
+		Expect(got.Stderr).To(And(ContainSubstring("the disk is full"),
+			ContainSubstring("the deletion will try again")))
 		Expect(os.RemoveAll(entry)).To(Succeed())
 		Expect(os.Rename(entry+".kept", entry)).To(Succeed())
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
@@ -249,7 +254,8 @@ var _ = Describe("a creation that cannot be finished", func() {
 		got := b.bind(ctx, "bind-1", nil) // the provider is held for all that time
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(HavePrefix("The service did not finish within the 10s that it has for a request."))
-		Expect(got.Stderr).To(ContainSubstring("the budget of 10s, of which 5.6s are for the work and the rest for undoing it, is used up"))
+		Expect(got.Stderr).To(ContainSubstring("the budget of 10s, of which 5.6s are for the work and the rest " +
+			"for undoing it, is used up"))
 		b.site.expectNoProcesses()
 		at.Release()
 		b.site.set(map[string]any{"budget": "60s"})

@@ -21,7 +21,10 @@ func (b *broker) traced(command string, parameters object) hold.Traced {
 	GinkgoHelper()
 	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
-	return hold.Traced{Args: []string{adapterBinary, command}, Env: b.site.environment(), Dir: b.site.working, Stdin: input}
+	return hold.Traced{
+		Args: []string{adapterBinary, command}, Env: b.site.environment(), Dir: b.site.working,
+		Stdin: input,
+	}
 }
 
 // stateFile is the state of a binding.
@@ -145,8 +148,9 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		b.expectRecovered(ctx, "bind-1", reached%2 == 0)
 	}
 
-	// cut kills a command at each of its calls that change something of the state, as far as one can meet them, and returns at how many.
-	// Which thread does which call is chance, and more so on a busy machine: as long as they are too few, all are tried again.
+	// cut kills a command at each of its calls that change something of the state, as far as one can meet them, and
+	// returns at how many. Which thread does which call is chance, and more so on a busy machine: as long as they are
+	// too few, all are tried again.
 	cut := func(ctx context.Context, b *broker, before string, command hold.Traced, atLeast int) (hits, all int) {
 		GinkgoHelper()
 		b.site.restore(before)
@@ -165,22 +169,28 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		return len(met), len(calls)
 	}
 
-	DescribeTable("may be cut short at any call", func(ctx context.Context, before, command string, parameters func(*broker) object, atLeast int) {
-		var work []func()
-		for _, b := range brokers {
-			work = append(work, func() {
-				GinkgoHelper()
-				hits, all := cut(ctx, b, before, b.traced(command, parameters(b)), atLeast)
-				Expect(hits).To(BeNumerically(">=", atLeast), "of %d", all)
-			})
-		}
-		together(work...)
-	},
-		Entry("a creation", kit.Slow(), nothing, createBinding, func(b *broker) object { return b.bindParameters("bind-1", nil) }, 8),
+	DescribeTable("may be cut short at any call",
+		func(ctx context.Context, before, command string, parameters func(*broker) object, atLeast int) {
+			var work []func()
+			for _, b := range brokers {
+				work = append(work, func() {
+					GinkgoHelper()
+					hits, all := cut(ctx, b, before, b.traced(command, parameters(b)), atLeast)
+					Expect(hits).To(BeNumerically(">=", atLeast), "of %d", all)
+				})
+			}
+			together(work...)
+		},
+		Entry("a creation", kit.Slow(), nothing, createBinding, func(b *broker) object {
+			return b.bindParameters("bind-1", nil)
+		}, 8),
 		Entry("a deletion", complete, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 5),
 		Entry("a creation that fails", kit.Slow(), nothing, createBinding, func(b *broker) object {
 			return b.bindParameters("bind-1", object{"failure": diskFull})
 		}, 8),
-		Entry("the deletion of an interrupted creation", kit.Slow(), interrupted, deleteBinding, func(b *broker) object { return b.unbindParameters("bind-1") }, 6),
+		Entry("the deletion of an interrupted creation", kit.Slow(), interrupted, deleteBinding,
+			func(b *broker) object {
+				return b.unbindParameters("bind-1")
+			}, 6),
 	)
 })

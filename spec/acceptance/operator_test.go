@@ -108,21 +108,28 @@ var _ = Describe("a mistake of the operator", func() {
 		Entry("a pak has a mistake", func(s *site) {
 			s.write("entries.yml", "version: 1\nname: entries\nplan: []\n")
 		}, "entries.yml:1:1"),
-		Entry("the configuration has an unknown key", func(s *site) { s.set(object{"budgte": "45s"}) }, `unknown key \"budgte\"; did you mean \"budget\"?`),
-		Entry("the configuration has a wrong type", func(s *site) { s.set(object{"budget": "long"}) }, "a duration such as 45s"),
+		Entry("the configuration has an unknown key", func(s *site) {
+			s.set(object{"budgte": "45s"})
+		}, `unknown key \"budgte\"; did you mean \"budget\"?`),
+		Entry("the configuration has a wrong type", func(s *site) {
+			s.set(object{"budget": "long"})
+		}, "a duration such as 45s"),
 		Entry("the configuration is missing", func(s *site) {
 			Expect(os.Remove(s.configFile())).To(Succeed())
 		}, "reading the configuration that SERVICE_ADAPTER_CONFIG names"),
 		Entry("the configuration is no YAML", func(s *site) {
 			Expect(os.WriteFile(s.configFile(), []byte("paks: ["), 0o600)).To(Succeed())
 		}, "reading the configuration"),
-		Entry("the configuration names no pak", func(s *site) { s.set(object{"paks": []string{}}) }, "paks must name at least one brokerpak"),
+		Entry("the configuration names no pak", func(s *site) {
+			s.set(object{"paks": []string{}})
+		}, "paks must name at least one brokerpak"),
 	)
 
 	It("is one clear line when a pak has secrets and nobody said who keeps them", func(ctx context.Context) {
 		delete(b.site.config, "secure_manifests")
 		b.site.save()
-		expectBroken(b.call(ctx, generateManifest, b.Generate(object{})), "set secure_manifests in the adapter's configuration")
+		expectBroken(b.call(ctx, generateManifest, b.Generate(object{})),
+			"set secure_manifests in the adapter's configuration")
 	})
 
 	It("is one clear line when the state directory cannot be written", func(ctx context.Context) {

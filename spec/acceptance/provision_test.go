@@ -101,13 +101,15 @@ var _ = Describe("an instance with a provision template", func() {
 		key := got["key"]
 		Expect(key).NotTo(BeEmpty())
 		Expect(got).To(Equal(object{
-			"account": "bind-1-account", "host": "inst-1-data.example.com", "content": "first", "key": key, "url": "http://inst-1-data.example.com:80",
+			"account": "bind-1-account", "host": "inst-1-data.example.com", "content": "first", "key": key,
+			"url":    "http://inst-1-data.example.com:80",
 			"status": "the file is there", "told": "the file is there!",
 		}))
 		Expect(b.Manifest).NotTo(ContainSubstring(key.(string)))
 
 		b.deploy(ctx, object{"content": "second"})
-		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "second"), HaveKeyWithValue("key", key)))
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "second"),
+			HaveKeyWithValue("key", key)))
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 		for _, id := range []string{"bind-1", "bind-2"} {
 			Expect(b.unbind(ctx, id).Exit).To(Equal(0))
@@ -126,19 +128,22 @@ var _ = Describe("an instance with a provision template", func() {
 		before := b.site.resources()
 		definition, err := os.ReadFile(filepath.Join(b.site.pak, "provisioned.yml"))
 		Expect(err).NotTo(HaveOccurred())
-		b.site.write("provisioned.yml", strings.Replace(string(definition), "-data', overwrite", "-other', overwrite", 1))
+		b.site.write("provisioned.yml",
+			strings.Replace(string(definition), "-data', overwrite", "-other', overwrite", 1))
 		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"), "the broker's check passes")
 		exit, changes = b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
 		reason := "OpenTofu runs with the next update: other values of name"
 		Expect(changes).To(Equal([]any{
 			object{
-				"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "data-at-risk", "consequence": "what the resource holds is lost",
+				"path": "directory_entry.data", "opentofu": "replace", "reason": reason, "deployed": nil,
+				"generated": nil,
+				"effect":    "data-at-risk", "consequence": "what the resource holds is lost",
 			},
 			object{
-				"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "data-at-risk", "consequence": "what the resource holds is lost",
+				"path": "directory_entry.grant", "opentofu": "replace", "reason": reason, "deployed": nil,
+				"generated": nil,
+				"effect":    "data-at-risk", "consequence": "what the resource holds is lost",
 			},
 		}))
 		Expect(b.site.resources()).To(Equal(before), "it changes nothing")
@@ -147,7 +152,8 @@ var _ = Describe("an instance with a provision template", func() {
 		b.site.write("provisioned.yml", string(definition))
 		template, err := os.ReadFile(filepath.Join(b.site.pak, "main.tf"))
 		Expect(err).NotTo(HaveOccurred())
-		b.site.write("main.tf", strings.Replace(string(template), "= var.content", `= "${var.content}!"`, 1)+"resource \"terraform_data\" \"new\" {}\n")
+		b.site.write("main.tf", strings.Replace(string(template), "= var.content", `= "${var.content}!"`, 1)+
+			"resource \"terraform_data\" \"new\" {}\n")
 		exit, changes = b.pendingChanges(ctx)
 		Expect(exit).To(BeZero(), "the instance keeps its template")
 		Expect(changes).To(BeEmpty())
@@ -157,8 +163,9 @@ var _ = Describe("an instance with a provision template", func() {
 		reason = "OpenTofu runs with the next update: the provision template is another one"
 		Expect(changes).To(Equal([]any{
 			object{
-				"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil, "generated": nil,
-				"effect": "opentofu", "consequence": "OpenTofu does it with the next update",
+				"path": "directory_entry.data", "opentofu": "change", "reason": reason, "deployed": nil,
+				"generated": nil,
+				"effect":    "opentofu", "consequence": "OpenTofu does it with the next update",
 			},
 			object{
 				"path": "terraform_data.new", "opentofu": "create", "reason": reason, "deployed": nil, "generated": nil,
@@ -169,13 +176,16 @@ var _ = Describe("an instance with a provision template", func() {
 
 		By("with a change of the manifest, and a resource that an update that failed left out")
 		b.site.write("provisioned.yml", string(definition))
-		Expect(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "second", "failure": "no space"}))).Exit).To(Equal(1))
+		Expect(b.call(ctx, generateManifest,
+			b.Generate(b.body(object{"content": "second", "failure": "no space"}))).Exit).To(Equal(1))
 		b.group()["vm_type"] = "large"
 		exit, changes = b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
 		Expect(changes).To(HaveLen(2))
-		Expect(changes[0]).To(And(HaveKeyWithValue("path", "/instance_groups/name=server/vm_type"), Not(HaveKey("opentofu"))))
-		Expect(changes[1]).To(And(HaveKeyWithValue("path", "directory_entry.data"), HaveKeyWithValue("opentofu", "change"),
+		Expect(changes[0]).To(And(HaveKeyWithValue("path", "/instance_groups/name=server/vm_type"),
+			Not(HaveKey("opentofu"))))
+		Expect(changes[1]).To(And(HaveKeyWithValue("path", "directory_entry.data"),
+			HaveKeyWithValue("opentofu", "change"),
 			HaveKeyWithValue("reason", ContainSubstring("the last run of OpenTofu was not finished"))))
 
 		By("where nobody can tell")
@@ -246,12 +256,16 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 		b.site.expectNoProcesses()
 	},
-		Entry("of the adapter", theAdapter, beforeCreate), Entry("of OpenTofu", theTofu, afterCreate), Entry("of both", both, afterCreate),
+		Entry("of the adapter", theAdapter, beforeCreate), Entry("of OpenTofu", theTofu, afterCreate),
+		Entry("of both", both, afterCreate),
 	)
 
 	It("is checked by its record while the state backend is down", func(ctx context.Context) {
 		b.deploy(ctx, nil)
-		b.site.set(object{"state": object{"type": "pg", "config": object{"conn_str": "postgres://nobody:x@127.0.0.1:1/none?sslmode=disable"}}})
+		b.site.set(object{"state": object{
+			"type":   "pg",
+			"config": object{"conn_str": "postgres://nobody:x@127.0.0.1:1/none?sslmode=disable"},
+		}})
 		Expect(b.check(ctx)).To(ContainSubstring("the state of the instance could not be compared"))
 		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "x"})))
 		Expect(got.Exit).To(Equal(1))
@@ -262,7 +276,8 @@ var _ = Describe("an instance with a provision template", func() {
 		b.deploy(ctx, nil)
 		Expect(os.RemoveAll(filepath.Join(b.site.state(), "workspaces", "i-inst-1"))).To(Succeed())
 		Expect(b.check(ctx)).To(ContainSubstring("the state backend has no state of the instance"))
-		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(nil))), "the state backend has no state of the instance")
+		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(nil))),
+			"the state backend has no state of the instance")
 	})
 
 	It("is imported with all that the resource has", func(ctx context.Context) {
@@ -270,13 +285,15 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(os.WriteFile(file, []byte(`{"content":"by hand","secret":"made by hand"}`), 0o600)).To(Succeed())
 		b.deploy(ctx, object{"data_id": file})
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
-		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveKeyWithValue("content", "by hand"), HaveKeyWithValue("key", "made by hand")))
+		Expect(credentials(b.bind(ctx, "bind-1", nil))).To(And(HaveKeyWithValue("content", "by hand"),
+			HaveKeyWithValue("key", "made by hand")))
 		b.deploy(ctx, object{"text": "something else"})
 		text, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(MatchJSON(`{"content":"by hand","secret":"made by hand"}`))
 		b.deploy(ctx, object{"content": "changed"})
-		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "changed"), HaveKeyWithValue("key", "made by hand")))
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "changed"),
+			HaveKeyWithValue("key", "made by hand")))
 	})
 
 	It("needs the environment variables that the pak requires, and sees no others", func(ctx context.Context) {
@@ -286,7 +303,8 @@ var _ = Describe("an instance with a provision template", func() {
 		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(nil))), "pak provisioned requires CLOUD_TOKEN")
 		b.site.expectNothingLeft()
 
-		b.site.env = append(b.site.env, "CLOUD_TOKEN=the-token-of-the-cloud", "BROKER_PASSWORD=of-no-concern", "TF_VAR_content=of-no-concern")
+		b.site.env = append(b.site.env, "CLOUD_TOKEN=the-token-of-the-cloud", "BROKER_PASSWORD=of-no-concern",
+			"TF_VAR_content=of-no-concern")
 		at := b.site.point(beforeCreate)
 		at.Hold()
 		creation := b.start(generateManifest, b.Generate(b.body(nil)))
@@ -309,18 +327,22 @@ var _ = Describe("an instance with a provision template", func() {
 		b.deploy(ctx, nil)
 		key := credentials(b.bind(ctx, "bind-1", nil))["key"]
 
-		b.site.write("manifest.yml", strings.Replace(string(manifest), "- name: tofu", "- {name: tofu, version: "+olderTofu+"}\n- name: tofu", 1)+
+		b.site.write("manifest.yml", strings.Replace(string(manifest), "- name: tofu",
+			"- {name: tofu, version: "+olderTofu+"}\n- name: tofu", 1)+
 			"terraform_upgrade_path: [{version: "+olderTofu+"}, {version: "+kit.Newest+"}]\n")
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 		b.deploy(ctx, object{"text": "BOSH alone"})
-		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "new"}))), "the instance must be upgraded")
+		expectBroken(b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "new"}))),
+			"the instance must be upgraded")
 		b.site.set(object{"terraform_upgrades_enabled": true})
 		exit, changes := b.pendingChanges(ctx)
 		Expect(exit).To(Equal(1))
-		Expect(changes).To(ConsistOf(HaveKeyWithValue("reason", ContainSubstring("the state is upgraded from OpenTofu "+olderTofu+" to "+kit.Newest))))
+		Expect(changes).To(ConsistOf(HaveKeyWithValue("reason",
+			ContainSubstring("the state is upgraded from OpenTofu "+olderTofu+" to "+kit.Newest))))
 		Expect(b.check(ctx)).To(ContainSubstring("the next update will change"))
 		b.deploy(ctx, object{"content": "new"})
-		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "new"), HaveKeyWithValue("key", key)))
+		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(And(HaveKeyWithValue("content", "new"),
+			HaveKeyWithValue("key", key)))
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 	})
 
@@ -333,7 +355,8 @@ var _ = Describe("an instance with a provision template", func() {
 		s.set(object{"services": object{}})
 		b.ServiceID, b.PlanID = "00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"
 		b.Plan = maps.Clone(b.Plan)
-		b.Plan["instance_groups"], b.Plan["properties"] = []any{}, object{"brokerpak": object{"plan": "example-email-plan"}}
+		b.Plan["instance_groups"] = []any{}
+		b.Plan["properties"] = object{"brokerpak": object{"plan": "example-email-plan"}}
 		b.deploy(ctx, object{"username": "me"})
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 		got := credentials(b.bind(ctx, "bind-1", nil))
@@ -343,7 +366,8 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(HaveKeyWithValue("email", "you@example.com"))
 		By("moving the app from its binding to a new one")
 		current := credentials(b.bind(ctx, "bind-3", nil))
-		Expect(strings.Replace(current["uri"].(string), "you@", "me@", 1)).NotTo(Equal(got["uri"]), "the password is the binding's own")
+		Expect(strings.Replace(current["uri"].(string), "you@", "me@", 1)).NotTo(Equal(got["uri"]),
+			"the password is the binding's own")
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(list(filepath.Join(s.state(), "workspaces"))).To(Equal([]string{"b-bind-2", "b-bind-3", "i-inst-1"}))
 		for _, id := range []string{"bind-2", "bind-3"} {

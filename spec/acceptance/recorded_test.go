@@ -13,7 +13,8 @@ import (
 	"service-adapter/internal/odb"
 )
 
-// recorded are the files of testdata/odb-stdin: what the real broker wrote to an adapter in the order of one life cycle.
+// recorded are the files of testdata/odb-stdin: what the real broker wrote to an adapter in the order of one life
+// cycle.
 const (
 	schemasOfCatalog1 = "00-generate-plan-schemas"
 	schemasOfCatalog2 = "01-generate-plan-schemas"
@@ -31,8 +32,8 @@ const (
 	dashboardOfNew    = "13-dashboard-url"
 )
 
-// recordedInput reads a recorded input, with the names of the recorded service replaced by those of the example, and with the
-// manifest and secrets that this adapter made.
+// recordedInput reads a recorded input, with the names of the recorded service replaced by those of the example, and
+// with the manifest and secrets that this adapter made.
 func (b *broker) recordedInput(name string) (command, input string) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", "odb-stdin", name+".json"))

@@ -16,8 +16,9 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// sdkCase is a line of testdata/sdk-contract/cases.jsonl: an input, and what a minimal adapter on the Go SDK answered to it. Bindings of
-// earlier cases exist in later ones. Lacks names the interface that the adapter of the case did not implement: "dashboard" or "binder".
+// sdkCase is a line of testdata/sdk-contract/cases.jsonl: an input, and what a minimal adapter on the Go SDK answered
+// to it. Bindings of earlier cases exist in later ones. Lacks names the interface that the adapter of the case did not
+// implement: "dashboard" or "binder".
 type sdkCase struct {
 	Name  string
 	Lacks string
@@ -26,14 +27,15 @@ type sdkCase struct {
 	SDK   answer
 }
 
-// different are the cases whose standard output differs: what the SDK writes, and what this adapter does. The section on the SDK of
-// docs/compatibility.md says why.
+// different are the cases whose standard output differs: what the SDK writes, and what this adapter does. The section
+// on the SDK of docs/compatibility.md says why.
 var different = map[string]struct{ theirs, ours string }{
 	"C same binding again": {theirs: "binding already exists: %!s(<nil>)"},
 	"C no app_guid":        {theirs: "app GUID not provided: %!s(<nil>)"},
 	"D again: not found":   {theirs: "binding not found: %!s(<nil>)"},
 	"G release lacks job (operator error)": {
-		ours: "Contact your operator, service configuration issue occurred: job 'server' not provided by any release of the deployment",
+		ours: "Contact your operator, service configuration issue occurred: job 'server' not provided by any " +
+			"release of the deployment",
 	},
 }
 
@@ -54,7 +56,10 @@ func sdkCases() []sdkCase {
 func sdkPaks(s *site) map[string]string {
 	GinkgoHelper()
 	paks := map[string]string{"": s.pak}
-	for lacks, section := range map[string]string{"dashboard": `(?m)^    dashboard_url:.*\n`, "binder": `(?ms)^bind:\n.*`} {
+	for lacks, section := range map[string]string{
+		"dashboard": `(?m)^    dashboard_url:.*\n`,
+		"binder":    `(?ms)^bind:\n.*`,
+	} {
 		paks[lacks] = s.pak + "-without-" + lacks
 		Expect(os.CopyFS(paks[lacks], os.DirFS(s.pak))).To(Succeed())
 		file := filepath.Join(paks[lacks], "mini.yml")
@@ -75,8 +80,8 @@ func asTheBrokerReads(manifest string) bosh.BoshManifest {
 	return decoded
 }
 
-// expectAsSDK holds a product against the SDK's: manifests as the broker reads them, schemas only as far as that there are three, and
-// everything else byte by byte.
+// expectAsSDK holds a product against the SDK's: manifests as the broker reads them, schemas only as far as that there
+// are three, and everything else byte by byte.
 func (c sdkCase) expectAsSDK(stdout string) {
 	GinkgoHelper()
 	succeeded := c.SDK.Exit == 0
@@ -142,7 +147,8 @@ var _ = Describe("the contract of the Go SDK", func() {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 		definition, err := os.ReadFile(filepath.Join(s.pak, "entries.yml"))
 		Expect(err).NotTo(HaveOccurred())
-		s.write("entries.yml", string(regexp.MustCompile(`(?ms)^bind:\n.*?(^\S|\z)`).ReplaceAll(definition, []byte("$1"))))
+		s.write("entries.yml",
+			string(regexp.MustCompile(`(?ms)^bind:\n.*?(^\S|\z)`).ReplaceAll(definition, []byte("$1"))))
 		got := b.bind(ctx, "bind-2", nil)
 		Expect(got.Exit).To(Equal(10), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())

@@ -22,7 +22,8 @@ var _ = Describe("a secret", func() {
 	BeforeEach(func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
 		b.site.set(object{"log_level": "debug"})
-		b.site.env = append(b.site.env, "DB_PASSWORD="+planted("environment"), "TF_VAR_content="+planted("tfvar"), "HOME=/nowhere")
+		b.site.env = append(b.site.env, "DB_PASSWORD="+planted("environment"), "TF_VAR_content="+planted("tfvar"),
+			"HOME=/nowhere")
 		b.deploy(ctx, nil)
 		for reference := range b.Secrets {
 			b.Secrets[reference] = planted("secrets")
@@ -47,7 +48,10 @@ var _ = Describe("a secret", func() {
 	})
 
 	It("is not on standard error of a command that fails", func(ctx context.Context) {
-		parameters := b.Generate(b.body(object{"number": planted("number"), "text": planted("parameter"), planted("name"): 1}))
+		parameters := b.Generate(b.body(object{
+			"number": planted("number"), "text": planted("parameter"),
+			planted("name"): 1,
+		}))
 		parameters["uaa_client"] = object{"client_id": "inst-1", "client_secret": planted("uaa")}
 		got := b.call(ctx, generateManifest, parameters)
 		Expect(got.Exit).To(Equal(1))
@@ -70,7 +74,8 @@ var _ = Describe("a secret", func() {
 			expectUnseen(got)
 			Expect(got.Stdout).NotTo(ContainSubstring("planted-in-"))
 		}
-		got = b.bind(ctx, "bind-1", object{"failure": diskFull, "content": planted("parameter"), "tree": planted("tree")})
+		got = b.bind(ctx, "bind-1",
+			object{"failure": diskFull, "content": planted("parameter"), "tree": planted("tree")})
 		Expect(got.Exit).To(Equal(1))
 		expectUnseen(got)
 		const generated = "7Hq2xP0vLk9dWm4RtZ"
@@ -83,30 +88,34 @@ var _ = Describe("a secret", func() {
 		Expect(got.Stderr).To(ContainSubstring("Writing entry: open /missing/orders/"))
 	})
 
-	It("is neither an argument nor in the environment of any process, and files are private", func(ctx context.Context) {
-		at := b.site.point(afterCreate)
-		at.Hold()
-		creation := b.start(createBinding, b.bindParameters("bind-1", object{"content": planted("parameter"), "tree": planted("tree")}))
-		provider := at.Reached()
-		for _, pid := range []int{creation.Process.Pid, b.site.tofu("bind-1"), provider} {
-			arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(arguments)).NotTo(ContainSubstring("planted-in-"))
-		}
-		for _, pid := range []int{b.site.tofu("bind-1"), provider} {
-			text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(text)).NotTo(ContainSubstring("planted-in-"))
-			variables := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-			Expect(slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, "HOME="+b.site.dir) })).To(BeTrue(), "%q", variables)
-		}
-		Expect(modes(b.site.cache())).To(BeEmpty())
-		Expect(modes(b.site.state())).To(BeEmpty())
-		at.Release()
-		Expect(credentials(creation.Wait())["admin_password"]).To(Equal(planted("secrets")))
-		Expect(modes(b.site.cache())).To(BeEmpty())
-		Expect(modes(b.site.state())).To(BeEmpty())
-	})
+	It("is neither an argument nor in the environment of any process, and files are private",
+		func(ctx context.Context) {
+			at := b.site.point(afterCreate)
+			at.Hold()
+			creation := b.start(createBinding,
+				b.bindParameters("bind-1", object{"content": planted("parameter"), "tree": planted("tree")}))
+			provider := at.Reached()
+			for _, pid := range []int{creation.Process.Pid, b.site.tofu("bind-1"), provider} {
+				arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(arguments)).NotTo(ContainSubstring("planted-in-"))
+			}
+			for _, pid := range []int{b.site.tofu("bind-1"), provider} {
+				text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(text)).NotTo(ContainSubstring("planted-in-"))
+				variables := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+				Expect(slices.ContainsFunc(variables, func(v string) bool {
+					return strings.HasPrefix(v, "HOME="+b.site.dir)
+				})).To(BeTrue(), "%q", variables)
+			}
+			Expect(modes(b.site.cache())).To(BeEmpty())
+			Expect(modes(b.site.state())).To(BeEmpty())
+			at.Release()
+			Expect(credentials(creation.Wait())["admin_password"]).To(Equal(planted("secrets")))
+			Expect(modes(b.site.cache())).To(BeEmpty())
+			Expect(modes(b.site.state())).To(BeEmpty())
+		})
 
 	It("reaches OpenTofu when the pak requires its variable", func(ctx context.Context) {
 		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
@@ -122,6 +131,7 @@ var _ = Describe("a secret", func() {
 		expectUnseen(creation.Wait())
 
 		b.site.env = nil
-		expectBroken(b.bind(ctx, "bind-2", nil), "requires DB_PASSWORD, which is neither an environment variable nor a key of `config`")
+		expectBroken(b.bind(ctx, "bind-2", nil),
+			"requires DB_PASSWORD, which is neither an environment variable nor a key of `config`")
 	})
 })

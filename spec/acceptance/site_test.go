@@ -34,17 +34,20 @@ type site struct {
 	env []string
 }
 
-// newSite makes a site with a copy of a pak: a directory below testdata/paks, or "redis", the example. The spec's end removes
-// it, after whatever still runs in it was ended.
+// newSite returns a new site with a copy of a pak: a directory below testdata/paks, or "redis", which is the pak of
+// spec/parity. The end of the spec ends what still runs in the site, and removes it.
 func newSite(pak string) *site {
 	GinkgoHelper()
 	dir, err := os.MkdirTemp("", "acc-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
-	s := &site{dir: dir, pak: filepath.Join(dir, "pak"), entries: filepath.Join(dir, "entries"), working: dir, temporary: dir}
+	s := &site{
+		dir: dir, pak: filepath.Join(dir, "pak"), entries: filepath.Join(dir, "entries"), working: dir,
+		temporary: dir,
+	}
 	DeferCleanup(s.remove)
 	source := filepath.Join("testdata", "paks", pak)
 	if pak == "redis" {
-		source = kit.Path("examples", pak)
+		source = kit.Path("spec", "parity", "pak")
 	}
 	Expect(os.CopyFS(s.pak, os.DirFS(source))).To(Succeed())
 	s.link(kit.OpenTofuPath(kit.Newest), s.bin(kit.Newest, "tofu"))
@@ -163,7 +166,10 @@ func (s *site) remove() error {
 func (s *site) clear() {
 	GinkgoHelper()
 	process.End(s.dir)
-	for _, dir := range []string{s.entries, s.control(), filepath.Join(s.state(), "workspaces"), filepath.Join(s.cache(), "runs")} {
+	for _, dir := range []string{
+		s.entries, s.control(), filepath.Join(s.state(), "workspaces"),
+		filepath.Join(s.cache(), "runs"),
+	} {
 		for _, name := range list(dir) {
 			Expect(os.RemoveAll(filepath.Join(dir, name))).To(Succeed())
 		}
@@ -187,7 +193,8 @@ func modes(dir string) map[string]string {
 	return open
 }
 
-// ownBinaries replaces the links to the pak's binaries by files of the pak: for users who cannot follow the links, and for zips.
+// ownBinaries replaces the links to the pak's binaries by files of the pak: for users who cannot follow the links, and
+// for zips.
 func (s *site) ownBinaries() {
 	GinkgoHelper()
 	Expect(filepath.WalkDir(s.bin(), func(path string, entry fs.DirEntry, err error) error {

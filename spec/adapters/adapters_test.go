@@ -19,7 +19,8 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 			equal, explained := 0, 0
 
 			It("is valid", func(ctx context.Context) {
-				output, err := exec.CommandContext(ctx, adapterBinary, "pak", "validate", pakOf(adapter)).CombinedOutput()
+				output, err := exec.CommandContext(ctx, adapterBinary, "pak", "validate",
+					pakOf(adapter)).CombinedOutput()
 				Expect(err).NotTo(HaveOccurred(), "%s", output)
 				Expect(string(output)).To(ContainSubstring("0 errors"))
 			})
@@ -34,7 +35,8 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 					file, pak := filepath.Join(dir, "service.yml"), filepath.Join(dir, "service")
 					Expect(os.WriteFile(file, value.MustJSON(c.Stdout), 0o600)).To(Succeed())
 					for _, arguments := range [][]string{{"init", pak, "--from", file}, {"validate", pak, "--strict"}} {
-						output, err := exec.CommandContext(ctx, adapterBinary, append([]string{"pak"}, arguments...)...).CombinedOutput()
+						output, err := exec.CommandContext(ctx, adapterBinary,
+							append([]string{"pak"}, arguments...)...).CombinedOutput()
 						Expect(err).NotTo(HaveOccurred(), "%s: %s", c.name, output)
 					}
 					adopted++
@@ -64,7 +66,8 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 			}
 
 			It("is counted", func() {
-				AddReportEntry(fmt.Sprintf("%s: %d cases equal, %d explained", adapter, equal, explained), ReportEntryVisibilityAlways)
+				AddReportEntry(fmt.Sprintf("%s: %d cases equal, %d explained", adapter, equal, explained),
+					ReportEntryVisibilityAlways)
 			})
 		})
 	}

@@ -29,8 +29,8 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: there %s, here %s", d.path, d.theirs, d.ours)
 }
 
-// differences are all places where two trees differ, as JSON pointers, sorted. Lists of things with the same names in another order differ as
-// a whole in the names, and besides in what the things of each name have.
+// differences are all places where two trees differ, as JSON pointers, sorted. Lists of things with the same names in
+// another order differ as a whole in the names, and besides in what the things of each name have.
 func differences(path string, theirs, ours any) []difference {
 	switch a := theirs.(type) {
 	case object:
@@ -59,7 +59,8 @@ func differences(path string, theirs, ours any) []difference {
 // reordered brings ours, where it has the same names as theirs, into their order.
 func reordered(path string, theirs, ours []any) ([]any, []difference) {
 	there, here := names(theirs), names(ours)
-	if there == nil || slices.Equal(there, here) || !slices.Equal(slices.Sorted(slices.Values(there)), slices.Sorted(slices.Values(here))) {
+	if there == nil || slices.Equal(there, here) ||
+		!slices.Equal(slices.Sorted(slices.Values(there)), slices.Sorted(slices.Values(here))) {
 		return ours, nil
 	}
 	sorted := make([]any, len(ours))
@@ -167,7 +168,8 @@ func answered(stdout string) any {
 	return tree
 }
 
-// compareManifests compares manifests as trees, and as the broker does before an update. What the pak made must give itself again.
+// compareManifests compares manifests as trees, and as the broker does before an update. What the pak made must give
+// itself again.
 func (p *player) compareManifests(ctx context.Context, got binary.Answer) []difference {
 	GinkgoHelper()
 	ours := manifestOf(got.Stdout)
@@ -187,8 +189,8 @@ func (p *player) compareManifests(ctx context.Context, got binary.Answer) []diff
 	return all
 }
 
-// expectSameRandom asserts that one random value of the other adapter at several places is one value here, too, of the same form. What is
-// deployed is kept.
+// expectSameRandom asserts that one random value of the other adapter at several places is one value here, too, of the
+// same form. What is deployed is kept.
 func (p *player) expectSameRandom(tree any) {
 	GinkgoHelper()
 	made := map[any]any{}
@@ -251,7 +253,8 @@ func (p *player) expectReason(got binary.Answer) {
 			if row.adapter != "" && row.adapter != p.Adapter || match == nil {
 				continue
 			}
-			Expect(said).To(MatchRegexp(string(pattern.ExpandString(nil, pair.ours, theirs, match))), "where the other adapter says: %s", theirs)
+			Expect(said).To(MatchRegexp(string(pattern.ExpandString(nil, pair.ours, theirs, match))),
+				"where the other adapter says: %s", theirs)
 			row.used, found = true, true
 		}
 	}

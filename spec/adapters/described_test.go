@@ -11,7 +11,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// described are behaviours that the descriptions of the adapters name, each made from a recorded case whose input or outcome is changed.
+// described are behaviours that the descriptions of the adapters name, each made from a recorded case whose input or
+// outcome is changed.
 var described = []struct {
 	behaviour, adapter, from string
 	change                   func(c *recorded)
@@ -21,28 +22,37 @@ var described = []struct {
 }{
 	{
 		"a binding without VMs is refused", "zookeeper", "15-bind-with-director",
-		func(c *recorded) { c.Input["bosh_vms"] = object{"other": []any{"10.0.0.1"}} }, 1, "", "no VMs for instance group .*zookeeper",
+		func(c *recorded) {
+			c.Input["bosh_vms"] = object{"other": []any{"10.0.0.1"}}
+		}, 1, "", "no VMs for instance group .*zookeeper",
 	},
 	{
-		"a client that fails otherwise refuses a binding", "zookeeper", "19-bind-exists", func(c *recorded) { c.Exit = 1 }, 1, "", "no server answers",
+		"a client that fails otherwise refuses a binding", "zookeeper", "19-bind-exists", func(c *recorded) {
+			c.Exit = 1
+		}, 1, "", "no server answers",
 	},
 	{
-		"a node that is gone is no such binding", "zookeeper", "21-unbind", func(c *recorded) { c.Exit = 41 }, 41, "", "",
+		"a node that is gone is no such binding", "zookeeper", "21-unbind", func(c *recorded) {
+			c.Exit = 41
+		}, 41, "", "",
 	},
 	{
-		"the name of a namespace is final", "aerospike", "21-update-final-parameter-same-value", parameters(object{"namespace_name": "other"}),
+		"the name of a namespace is final", "aerospike", "21-update-final-parameter-same-value",
+		parameters(object{"namespace_name": "other"}),
 		1, `parameter "namespace_name" cannot be changed`, "",
 	},
 	{
 		"the storage of a namespace is final", "aerospike", "21-update-final-parameter-same-value",
-		parameters(object{"namespace_storage_type": "device"}), 1, `parameter "namespace_storage_type" cannot be changed`, "",
+		parameters(object{"namespace_storage_type": "device"}), 1,
+		`parameter "namespace_storage_type" cannot be changed`, "",
 	},
 	{
 		"a size has a unit", "aerospike", "01-create-small", parameters(object{"namespace_filesize": "4"}),
 		1, `parameter "namespace_filesize" must match the pattern`, "",
 	},
 	{
-		"a user cannot take servers away", "aerospike", "15-update-keeps-parameters", parameters(object{"server_instances": 4}),
+		"a user cannot take servers away", "aerospike", "15-update-keeps-parameters",
+		parameters(object{"server_instances": 4}),
 		1, "Cannot reduce the size of the Aerospike cluster", "",
 	},
 	{
@@ -53,12 +63,14 @@ var described = []struct {
 	{
 		"a job that several releases have", "hazelcast", "01-create-small", func(c *recorded) {
 			releases := c.Input["service_deployment"].(object)
-			releases["releases"] = append(releases["releases"].([]any), object{"name": "second", "version": "1", "jobs": []any{"hazelcast"}})
+			releases["releases"] = append(releases["releases"].([]any),
+				object{"name": "second", "version": "1", "jobs": []any{"hazelcast"}})
 		}, 1, "job 'hazelcast' is provided by several releases of the deployment: hazelcast, second", "",
 	},
 	{
 		"a configuration whose group has no password", "hazelcast", "01-create-small",
-		parameters(object{"hazelcast_xml": "<group><name>n</name></group>"}), 1, `parameter "hazelcast_xml" must have a group with a name and a password`, "",
+		parameters(object{"hazelcast_xml": "<group><name>n</name></group>"}), 1,
+		`parameter "hazelcast_xml" must have a group with a name and a password`, "",
 	},
 	{
 		"a job that no release has", "concourse", "01-create-small", func(c *recorded) {
@@ -66,19 +78,25 @@ var described = []struct {
 		}, 1, "job 'garden' not provided by any release of the deployment", "",
 	},
 	{
-		"a server that refuses the administrator", "mongodb", "21-bind-user-exists", func(c *recorded) { c.Input["server_admin_password"] = "other" },
+		"a server that refuses the administrator", "mongodb", "21-bind-user-exists", func(c *recorded) {
+			c.Input["server_admin_password"] = "other"
+		},
 		1, "", "MongoDB: AuthenticationFailed",
 	},
 	{
-		"a network that is no choice", "ondemand", "01-create-small", parameters(object{"metadata": object{"network": "net3"}, "haproxy": object{"backend": "b"}}),
+		"a network that is no choice", "ondemand", "01-create-small",
+		parameters(object{"metadata": object{"network": "net3"}, "haproxy": object{"backend": "b"}}),
 		1, `parameter "metadata" must have a network of net1, net2`, "",
 	},
 	{
 		"a binding without what its credentials are", "ondemand", "19-bind-small",
-		func(c *recorded) { set(c.Input["manifest"], "/properties/keepalived", object{}) }, 1, "", "/properties/keepalived/vip",
+		func(c *recorded) {
+			set(c.Input["manifest"], "/properties/keepalived", object{})
+		}, 1, "", "/properties/keepalived/vip",
 	},
 	{
-		"a binding without VMs is refused", "mongodb", "21-bind-user-exists", withoutVMs, 1, "", "no VMs for instance group .*mongod_node",
+		"a binding without VMs is refused", "mongodb", "21-bind-user-exists", withoutVMs, 1, "",
+		"no VMs for instance group .*mongod_node",
 	},
 }
 
@@ -136,7 +154,8 @@ var _ = Describe("What the adapters are said to do", func() {
 		Expect(at(answered(got.Stdout), "/credentials")).To(Equal(object{
 			"service_type": "medium", "hostname": "10.0.8.6", "port": int64(3000), "namespace": "cf_persistent",
 			"aerospike_server_ips": []any{"10.0.8.6", "10.0.8.5"}, "aerospike_amc_ips": []any{"10.0.8.9"},
-			"user": "admin", "password": "zsJZMPxGiWFT6jXSKzWw", "amc_address": "https://aerospike-amc-7c2d.apps.example.com",
+			"user": "admin", "password": "zsJZMPxGiWFT6jXSKzWw",
+			"amc_address": "https://aerospike-amc-7c2d.apps.example.com",
 		}))
 	})
 
@@ -150,7 +169,8 @@ var _ = Describe("What the adapters are said to do", func() {
 	It("concourse: a binding of an instance that the pak made", func(ctx context.Context) {
 		p := newPlayer(caseOf("concourse", "01-create-small"))
 		Expect(p.credentials(ctx, object{})).To(And(
-			HaveKeyWithValue("host", "https://service-instance_abcd.apps.example.com"), HaveKeyWithValue("username", "atc"),
+			HaveKeyWithValue("host", "https://service-instance_abcd.apps.example.com"),
+			HaveKeyWithValue("username", "atc"),
 			HaveKeyWithValue("password", MatchRegexp("^[A-Za-z0-9]{28}$")), HaveLen(3),
 		))
 	})
@@ -173,7 +193,8 @@ var _ = Describe("What the adapters are said to do", func() {
 		By("a request with the plan's name, then with the instance's")
 		for wanted, exit := range map[string]int{"cf_persistent": 1, "cf_session": 0} {
 			parameters(object{"namespace_name": wanted})(&p.recorded)
-			Expect(p.call(ctx, "generate-manifest", p.generate(other, other, made, p.request())).Exit).To(Equal(exit), wanted)
+			Expect(p.call(ctx, "generate-manifest", p.generate(other, other, made, p.request())).Exit).To(Equal(exit),
+				wanted)
 		}
 	})
 
@@ -207,15 +228,17 @@ var _ = Describe("What the adapters are said to do", func() {
 			p.projects = object{"default": "5be0c1a2f3d4e5f601234567", "Team": "5be0c1a2f3d4e5f601234568"}
 			got := p.call(ctx, "generate-manifest", p.generate(plan, plan, made, p.request()))
 			Expect(got.Exit).To(Equal(exit), name)
-			Expect(got.Stdout).To(ContainSubstring(map[int]string{1: `parameter "projectName" cannot be changed`}[exit]))
+			Expect(got.Stdout).To(
+				ContainSubstring(map[int]string{1: `parameter "projectName" cannot be changed`}[exit]))
 		}
 	})
 
-	It("mongodb: an instance of the other adapter needs no project of the operator's, and keeps its agent key", func(ctx context.Context) {
-		p := newPlayer(caseOf("mongodb", "15-update-keeps-parameters"))
-		p.projects = object{}
-		made := manifestOf(p.play(ctx).Stdout)
-		Expect(at(treeOf(made), "/properties/mongo_ops/api_key")).To(Equal("agent-key-1"))
-		Expect(odb.SameManifests(made, p.pending(ctx, p.Input["plan"], made))).To(BeTrue())
-	})
+	It("mongodb: an instance of the other adapter needs no project of the operator's, and keeps its agent key",
+		func(ctx context.Context) {
+			p := newPlayer(caseOf("mongodb", "15-update-keeps-parameters"))
+			p.projects = object{}
+			made := manifestOf(p.play(ctx).Stdout)
+			Expect(at(treeOf(made), "/properties/mongo_ops/api_key")).To(Equal("agent-key-1"))
+			Expect(odb.SameManifests(made, p.pending(ctx, p.Input["plan"], made))).To(BeTrue())
+		})
 })

@@ -15,7 +15,8 @@ var bound = map[string]object{"zookeeper": {"director": "stays"}}
 type explanation struct {
 	// adapter is empty where the row is for all.
 	adapter string
-	// path, theirs and ours are regular expressions for the whole place and the whole values there. An empty one admits anything.
+	// path, theirs and ours are regular expressions for the whole place and the whole values there. An empty one admits
+	// anything.
 	path, theirs, ours string
 	// where limits it to some cases.
 	where  func(c recorded) bool
@@ -50,20 +51,26 @@ var explanations = []explanation{
 	},
 
 	{
-		path: "/exit", theirs: "0", ours: `(?s)1: parameter "\w+" (is not supported|is set by the plan and cannot be changed).*`,
+		path: "/exit", theirs: "0",
+		ours:   `(?s)1: parameter "\w+" (is not supported|is set by the plan and cannot be changed).*`,
 		reason: documented + "a parameter that the service does not have is refused; that adapter ignores it",
 	},
 	{
-		path: "/exit", theirs: "0", ours: `(?s)1: Contact your operator, .*: the plan has an instance group "\w+" that the service does not know.*`,
+		path: "/exit", theirs: "0",
+		ours: `(?s)1: Contact your operator, .*: the plan has an instance group "\w+" ` +
+			`that the service does not know.*`,
 		reason: documented + "so is a group of the plan; that adapter drops it",
 	},
 
 	// ZooKeeper
 	{
 		adapter: "zookeeper",
-		path:    "/(stdout|pending)/.*/properties/(autopurge_snap_retain_count|leader_election_port|sync_limit|tick_time|warning_threshold_ms)",
-		where:   func(c recorded) bool { return c.planSets("leader_election_port", "tick_time", "warning_threshold_ms") },
-		reason:  aDefect + "it writes three properties of the plan into the wrong settings",
+		path: "/(stdout|pending)/.*/properties/(autopurge_snap_retain_count|leader_election_port|" +
+			"sync_limit|tick_time|warning_threshold_ms)",
+		where: func(c recorded) bool {
+			return c.planSets("leader_election_port", "tick_time", "warning_threshold_ms")
+		},
+		reason: aDefect + "it writes three properties of the plan into the wrong settings",
 	},
 	{
 		adapter: "zookeeper", path: "/user", theirs: `binding .*MISSING.*`,
@@ -71,21 +78,27 @@ var explanations = []explanation{
 	},
 	{
 		adapter: "zookeeper", path: "/exit", theirs: "1", ours: "0",
-		where:  func(c recorded) bool { return c.Command == "delete-binding" && len(c.Commands) == 0 },
-		reason: documented + "an unbind must not depend on a deployment that may be gone; the servers of the creation are asked",
+		where: func(c recorded) bool { return c.Command == "delete-binding" && len(c.Commands) == 0 },
+		reason: documented +
+			"an unbind must not depend on a deployment that may be gone; the servers of the creation are asked",
 	},
 	{
-		adapter: "zookeeper", path: "/stdout/service_instance/(create|update)/parameters", theirs: "null", ours: `.*"properties":\{\}.*`,
-		reason: documented + "a schema without parameters says that there are none, so that the broker refuses them itself",
+		adapter: "zookeeper", path: "/stdout/service_instance/(create|update)/parameters", theirs: "null",
+		ours: `.*"properties":\{\}.*`,
+		reason: documented +
+			"a schema without parameters says that there are none, so that the broker refuses them itself",
 	},
 	{
-		adapter: "zookeeper", path: "/stdout/service_binding/create/parameters/properties/director/(title|pattern)", theirs: absentHere,
-		reason: documented + "schemas come from the inputs; a name that begins with a hyphen would be an option of the client",
+		adapter: "zookeeper", path: "/stdout/service_binding/create/parameters/properties/director/(title|pattern)",
+		theirs: absentHere,
+		reason: documented +
+			"schemas come from the inputs; a name that begins with a hyphen would be an option of the client",
 	},
 
 	// Aerospike
 	{
-		adapter: "aerospike", path: "/stdout/.*/properties/namespace_replication_factor", theirs: `"[0-9]+"`, ours: "[0-9]+",
+		adapter: "aerospike", path: "/stdout/.*/properties/namespace_replication_factor", theirs: `"[0-9]+"`,
+		ours:   "[0-9]+",
 		where:  func(c recorded) bool { return c.Input["previous_manifest"] != nil },
 		reason: aDefect + "an update makes a text of the number that the user sent",
 	},
@@ -97,7 +110,8 @@ var explanations = []explanation{
 
 	// Hazelcast
 	{
-		adapter: "hazelcast", path: "/(stdout|pending)/instance_groups", theirs: `\["mancenter","hazelcast"\]`, ours: `\["hazelcast","mancenter"\]`,
+		adapter: "hazelcast", path: "/(stdout|pending)/instance_groups", theirs: `\["mancenter","hazelcast"\]`,
+		ours:   `\["hazelcast","mancenter"\]`,
 		reason: documented + "groups stand in the order of the pak's template, whatever that of the plan is",
 	},
 	{
@@ -105,24 +119,28 @@ var explanations = []explanation{
 		reason: aDefect + "it fills the first group of the plan, whichever that is",
 	},
 	{
-		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)", theirs: `""|"dev"|"dev-pass"`,
+		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)",
+		theirs: `""|"dev"|"dev-pass"`,
 		where: func(c recorded) bool {
 			return c.Input["previous_manifest"] != nil && at(c.request(), "/parameters/hazelcast_xml") == nil
 		},
 		reason: aDefect + "an update without the configuration forgets it",
 	},
 	{
-		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)", theirs: `".*%!.*"`, ours: ".*%.*",
+		adapter: "hazelcast", path: "/stdout/.*/properties/hazelcast/(hazelcast_xml|group_name|group_pass)",
+		theirs: `".*%!.*"`, ours: ".*%.*",
 		reason: aDefect + "its SDK takes the manifest for a format, so that a percent sign is garbled",
 	},
 
 	// Concourse
 	{
-		adapter: "concourse", path: "/exit", theirs: "0", ours: `(?s)1: .*property "(app_domain|cf_deployment)" of plan "\w+".* is required.*`,
+		adapter: "concourse", path: "/exit", theirs: "0",
+		ours:   `(?s)1: .*property "(app_domain|cf_deployment)" of plan "\w+".* is required.*`,
 		reason: aDefect + "without the property a formatting error stands in the manifest",
 	},
 	{
-		adapter: "concourse", path: "/(stdout|pending)/instance_groups/[02]/(persistent_disk_type|lifecycle)", theirs: absentHere,
+		adapter: "concourse", path: "/(stdout|pending)/instance_groups/[02]/(persistent_disk_type|lifecycle)",
+		theirs: absentHere,
 		reason: documented + "what the plan says about a group counts; that adapter reads the disk of db only",
 	},
 	{
@@ -132,26 +150,28 @@ var explanations = []explanation{
 
 	// MongoDB
 	{
-		adapter: "mongodb", path: "/stdout/(instance_groups/0/instances|(.*/)?mongo_ops/(shards|replicas|config_servers|routers))", theirs: "0",
-		where:  func(c recorded) bool { return c.Input["previous_manifest"] != nil },
-		reason: aDefect + "a change of plan keeps the numbers of the old plan, which are 0",
+		adapter: "mongodb",
+		path:    "/stdout/(instance_groups/0/instances|(.*/)?mongo_ops/(shards|replicas|config_servers|routers))",
+		theirs:  "0",
+		where:   func(c recorded) bool { return c.Input["previous_manifest"] != nil },
+		reason:  aDefect + "a change of plan keeps the numbers of the old plan, which are 0",
 	},
 	{
-		adapter: "mongodb", path: "/exit", theirs: "1", ours: "41", where: func(c recorded) bool { return c.Command == "delete-binding" },
-		reason: aDefect + "a user that is gone is no such binding",
-	},
-	{
-		adapter: "mongodb", path: "/user", theirs: "not found", ours: "", where: func(c recorded) bool { return c.Command == "delete-binding" },
-		reason: documented + "the broker has a text of its own for this exit code",
+		adapter: "mongodb", path: "/exit", theirs: "1", ours: "0", where: func(c recorded) bool {
+			return c.Command == "delete-binding"
+		},
+		reason: aDefect + "the deletion of a user that is gone has nothing to do",
 	},
 	{
 		adapter: "mongodb", path: "/user", theirs: "unknown plan: .*", ours: "",
-		reason: documented + "a plan that does not fit is the operator's matter, who reads it; the user reads the broker's text",
+		reason: documented +
+			"a plan that does not fit is the operator's matter, who reads it; the user reads the broker's text",
 	},
 	{
 		adapter: "mongodb", path: "/stdout/credentials/(servers(/[0-9]+)?|uri)",
-		where:  func(c recorded) bool { return at(c.Input, "/manifest/properties/mongo_ops/require_ssl") == true },
-		reason: documented + "only Ops Manager knows the names that it lists with TLS, and the pak does not ask it; bindings have the broker's addresses",
+		where: func(c recorded) bool { return at(c.Input, "/manifest/properties/mongo_ops/require_ssl") == true },
+		reason: documented + "only Ops Manager knows the names that it lists with TLS, and the pak does not ask " +
+			"it; bindings have the broker's addresses",
 	},
 	{
 		adapter: "mongodb", path: "/(stdout|pending)/update(/.*)?",

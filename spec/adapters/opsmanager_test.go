@@ -15,13 +15,15 @@ import (
 )
 
 // environments are the operator's settings for adapters that ask a service outside, which paks do not, and for pools.
-var environments = map[string]func(p *player) []string{"mongodb": func(p *player) []string { return opsManager(p.recorded) }, "ondemand": pools}
+var environments = map[string]func(p *player) []string{"mongodb": func(p *player) []string {
+	return opsManager(p.recorded)
+}, "ondemand": pools}
 
 // paks are the directories of the paks that are not in testdata/paks.
 var paks = map[string]string{"mongodb": "../../examples/mongodb"}
 
-// opsManager is what an operator tells the pak of Ops Manager: the versions that it has, and the project that it made for the recorded adapter,
-// if it did.
+// opsManager is what an operator tells the pak of Ops Manager: the versions that it has, and the project that it made
+// for the recorded adapter, if it did.
 func opsManager(c recorded) []string {
 	versions := []any{"3.4.10", "3.6.8", "4.0.2", "4.0.2-ent"}
 	if listed, ok := at(c.Input, "/ops_manager/versions").([]any); ok {
@@ -89,7 +91,10 @@ func (p *player) serve(users any) {
 	for _, user := range list {
 		lines += value.Text(user) + "\n"
 	}
-	for name, text := range map[string]string{"server-password": value.Text(p.Input["server_admin_password"]), "users": lines, "told": ""} {
+	for name, text := range map[string]string{
+		"server-password": value.Text(p.Input["server_admin_password"]),
+		"users":           lines, "told": "",
+	} {
 		Expect(os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600)).To(Succeed())
 	}
 }

@@ -36,7 +36,8 @@ func newPlayer(c recorded) *player {
 	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
 	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
 	if provider := providers[c.Adapter]; provider != "" {
-		Expect(os.Symlink(kit.Provider(GinkgoT(), provider), filepath.Join(filepath.Dir(bin), "terraform-provider-"+provider+"_v1.0.0"))).To(Succeed())
+		Expect(os.Symlink(kit.Provider(GinkgoT(), provider),
+			filepath.Join(filepath.Dir(bin), "terraform-provider-"+provider+"_v1.0.0"))).To(Succeed())
 	}
 	commands, err := filepath.Glob(filepath.Join(pak, "commands", "*"))
 	Expect(err).NotTo(HaveOccurred())
@@ -89,7 +90,8 @@ func (p *player) play(ctx context.Context) binary.Answer {
 	GinkgoHelper()
 	switch p.Command {
 	case "generate-manifest":
-		return p.call(ctx, p.Command, p.generate(p.Input["plan"], p.Input["previous_plan"], p.text("previous_manifest"), p.request()))
+		return p.call(ctx, p.Command,
+			p.generate(p.Input["plan"], p.Input["previous_plan"], p.text("previous_manifest"), p.request()))
 	case "create-binding":
 		p.serve(p.Input["server_users"])
 		p.answerAsRecorded()
@@ -101,7 +103,8 @@ func (p *player) play(ctx context.Context) binary.Answer {
 		p.answerAsRecorded()
 		return p.call(ctx, p.Command, p.bind(p.Input["bosh_vms"], p.request()))
 	case "dashboard-url":
-		return p.call(ctx, p.Command, object{"instance_id": p.Input["instance_id"], "plan": p.Input["plan"], "manifest": p.text("manifest")})
+		return p.call(ctx, p.Command,
+			object{"instance_id": p.Input["instance_id"], "plan": p.Input["plan"], "manifest": p.text("manifest")})
 	case "generate-plan-schemas":
 		return p.call(ctx, p.Command, object{"plan": p.Input["plan"]})
 	default:
@@ -113,7 +116,8 @@ func (p *player) play(ctx context.Context) binary.Answer {
 // generate are the parameters of generate-manifest.
 func (p *player) generate(plan, previousPlan any, previous string, body object) object {
 	return object{
-		"service_deployment": p.Input["service_deployment"], "plan": plan, "request_parameters": body, "previous_plan": previousPlan,
+		"service_deployment": p.Input["service_deployment"], "plan": plan, "request_parameters": body,
+		"previous_plan":     previousPlan,
 		"previous_manifest": previous, "previous_secrets": "null", "previous_configs": "null", "uaa_client": "null",
 	}
 }
@@ -121,8 +125,9 @@ func (p *player) generate(plan, previousPlan any, previous string, body object) 
 // bind are the parameters of create-binding and delete-binding.
 func (p *player) bind(vms any, body object) object {
 	return object{
-		"binding_id": p.Input["binding_id"], "bosh_vms": vms, "manifest": p.text("manifest"), "request_parameters": body,
-		"secrets": "null", "dns_addresses": "null",
+		"binding_id": p.Input["binding_id"], "bosh_vms": vms, "manifest": p.text("manifest"),
+		"request_parameters": body,
+		"secrets":            "null", "dns_addresses": "null",
 	}
 }
 
@@ -137,7 +142,8 @@ func (p *player) createBinding(ctx context.Context) {
 		}
 	}
 	body := maps.Clone(p.request())
-	maps.Copy(body, object{"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "parameters": bound[p.Adapter]})
+	maps.Copy(body,
+		object{"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "parameters": bound[p.Adapter]})
 	Expect(p.call(ctx, "create-binding", p.bind(vms, body)).Exit).To(Equal(0))
 	Expect(os.RemoveAll(filepath.Join(p.dir, "calls"))).To(Succeed())
 }
@@ -188,7 +194,8 @@ func (p *player) calls() []any {
 	return calls
 }
 
-// pending is what the broker's check before an update says of a deployed manifest: the manifest that the plan gives now, without a request.
+// pending is what the broker's check before an update says of a deployed manifest: the manifest that the plan gives
+// now, without a request.
 func (p *player) pending(ctx context.Context, plan any, deployed string) string {
 	GinkgoHelper()
 	got := p.call(ctx, "generate-manifest", p.generate(plan, plan, deployed, object{}))

@@ -72,7 +72,8 @@ func (p *player) fillPools() {
 		Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
 		for owner, list := range owners.(object) {
 			for _, item := range list.([]any) {
-				Expect(os.WriteFile(filepath.Join(dir, "value-"+url.PathEscape(value.Text(item))), []byte(owner), 0o600)).To(Succeed())
+				Expect(os.WriteFile(filepath.Join(dir, "value-"+url.PathEscape(value.Text(item))), []byte(owner),
+					0o600)).To(Succeed())
 			}
 		}
 	}
@@ -122,7 +123,8 @@ func (p *player) comparePools() []difference {
 	return differences("/store", held(p.Held), p.heldHere())
 }
 
-// creation is the first recorded creation for another instance, of a plan whose only pool has three addresses of each network.
+// creation is the first recorded creation for another instance, of a plan whose only pool has three addresses of each
+// network.
 func creation(id string) recorded {
 	c := caseOf("ondemand", "01-create-small")
 	set(c.Input["service_deployment"], "/deployment_name", "service-instance_"+id)
@@ -163,28 +165,29 @@ func (p *player) waitsForLock(pool string) bool {
 const vips = smallPlan + "/vip/net2"
 
 var _ = Describe("A pool", func() {
-	It("gives no value to two instances, also at the same time, and refuses when it is empty", func(ctx context.Context) {
-		p := newPlayer(creation("0"))
-		var got [4]binary.Answer
-		var all []func()
-		for i := range got {
-			all = append(all, func() { got[i] = p.create(ctx, fmt.Sprint(i)) })
-		}
-		process.Together(len(all), all...)
-		given, refused := []any{}, 0
-		for i, answer := range got {
-			if answer.Exit != 0 {
-				refused++
-				Expect(answer.Stdout).To(Equal("no value is free in a pool of the plan; ask the operator for more"))
-				continue
+	It("gives no value to two instances, also at the same time, and refuses when it is empty",
+		func(ctx context.Context) {
+			p := newPlayer(creation("0"))
+			var got [4]binary.Answer
+			var all []func()
+			for i := range got {
+				all = append(all, func() { got[i] = p.create(ctx, fmt.Sprint(i)) })
 			}
-			vip := at(treeOf(manifestOf(answer.Stdout)), "/properties/keepalived/vip")
-			given = append(given, vip)
-			Expect(p.heldHere()[vips]).To(HaveKeyWithValue(fmt.Sprintf("service-instance_%d", i), []any{vip}))
-		}
-		Expect(refused).To(Equal(1))
-		Expect(given).To(ConsistOf("10.2.0.10", "10.2.0.8", "10.2.0.9"))
-	})
+			process.Together(len(all), all...)
+			given, refused := []any{}, 0
+			for i, answer := range got {
+				if answer.Exit != 0 {
+					refused++
+					Expect(answer.Stdout).To(Equal("no value is free in a pool of the plan; ask the operator for more"))
+					continue
+				}
+				vip := at(treeOf(manifestOf(answer.Stdout)), "/properties/keepalived/vip")
+				given = append(given, vip)
+				Expect(p.heldHere()[vips]).To(HaveKeyWithValue(fmt.Sprintf("service-instance_%d", i), []any{vip}))
+			}
+			Expect(refused).To(Equal(1))
+			Expect(given).To(ConsistOf("10.2.0.10", "10.2.0.8", "10.2.0.9"))
+		})
 
 	It("is looked into by one creation at a time", func(ctx context.Context) {
 		p := newPlayer(creation("one"))
@@ -199,7 +202,10 @@ var _ = Describe("A pool", func() {
 		point.Release()
 		Expect(first.Wait().Exit).To(Equal(0))
 		Expect(second.Wait().Exit).To(Equal(0))
-		Expect(p.heldHere()[vips]).To(Equal(object{"service-instance_one": []any{"10.2.0.10"}, "service-instance_two": []any{"10.2.0.8"}}))
+		Expect(p.heldHere()[vips]).To(Equal(object{
+			"service-instance_one": []any{"10.2.0.10"},
+			"service-instance_two": []any{"10.2.0.8"},
+		}))
 	})
 
 	It("gets back what an instance has when that is destroyed", func(ctx context.Context) {
@@ -235,7 +241,8 @@ var _ = Describe("A pool", func() {
 		Expect(p.heldHere()[vips]).To(HaveLen(2))
 	})
 
-	It("leaves an instance its value when the operator makes it another one, and gives one of another network with that", func(ctx context.Context) {
+	It("leaves an instance its value when the operator makes it another one, and gives one of another network "+
+		"with that", func(ctx context.Context) {
 		p := newPlayer(creation("one"))
 		plan := p.Input["plan"]
 		made := manifestOf(p.create(ctx, "one").Stdout)
@@ -252,6 +259,7 @@ var _ = Describe("A pool", func() {
 		}
 		Expect(update("net2")).To(Equal("10.2.0.10"))
 		Expect(update("net1")).To(Equal("10.1.0.10"))
-		Expect(p.heldHere()).To(Equal(holdings{smallPlan + "/vip/net1": object{"service-instance_one": []any{"10.1.0.10"}}}))
+		Expect(p.heldHere()).To(Equal(holdings{smallPlan +
+			"/vip/net1": object{"service-instance_one": []any{"10.1.0.10"}}}))
 	})
 })

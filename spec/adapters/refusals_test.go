@@ -8,13 +8,16 @@ type refusal struct {
 	used    bool
 }
 
-// saying is what is read here, on standard output or standard error, where another adapter says something to the user or the operator. Both
-// are regular expressions; $1 is a group of theirs.
+// saying is what is read here, on standard output or standard error, where another adapter says something to the user
+// or the operator. Both are regular expressions; $1 is a group of theirs.
 type saying struct{ theirs, ours string }
 
 // refusals are all kinds. A refusal of another adapter for a reason that is not here fails the suite.
 var refusals = []refusal{
-	{adapter: "zookeeper", pairs: []saying{{`the current service plan is too small`, `cannot migrate to a smaller plan`}}},
+	{
+		adapter: "zookeeper",
+		pairs:   []saying{{`the current service plan is too small`, `cannot migrate to a smaller plan`}},
+	},
 	{
 		// What the operator provides does not fit the service.
 		pairs: []saying{
@@ -26,19 +29,34 @@ var refusals = []refusal{
 		},
 	},
 	{pairs: []saying{{`no VMs for`, `no VMs for instance group "`}}},
-	{adapter: "zookeeper", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* must be an? (integer|string)`}}},
+	{
+		adapter: "zookeeper",
+		pairs: []saying{{
+			`panic: interface conversion`,
+			`property "\w+" of plan "\w+".* must be an? (integer|string)`,
+		}},
+	},
 	{
 		adapter: "zookeeper",
 		pairs:   []saying{{`unsupported parameter\(s\) for this service: (\w+)`, `parameter "$1" is not supported`}},
 	},
 
-	{adapter: "aerospike", pairs: []saying{{`no VMs for instance group`, `no VMs for instance group "Aerospike-(Server|AMC)"`}}},
-	{adapter: "aerospike", pairs: []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`}}},
+	{
+		adapter: "aerospike",
+		pairs:   []saying{{`no VMs for instance group`, `no VMs for instance group "Aerospike-(Server|AMC)"`}},
+	},
+	{
+		adapter: "aerospike",
+		pairs:   []saying{{`panic: interface conversion`, `property "\w+" of plan "\w+".* is required`}},
+	},
 	{adapter: "aerospike", pairs: []saying{{`unsupported parameter\(s\) : (\w+)`, `parameter "$1" is not supported`}}},
 	{adapter: "aerospike", pairs: []saying{{`invalid argument for (\w+)`, `parameter "$1" must`}}},
 	{adapter: "aerospike", pairs: []saying{{`Cannot reduce the size`, `Cannot reduce the size`}}},
 
-	{adapter: "hazelcast", pairs: []saying{{`panic: runtime error: index out of range`, `parameter "hazelcast_xml" must have a group`}}},
+	{
+		adapter: "hazelcast",
+		pairs:   []saying{{`panic: runtime error: index out of range`, `parameter "hazelcast_xml" must have a group`}},
+	},
 
 	{
 		adapter: "concourse",
@@ -51,16 +69,42 @@ var refusals = []refusal{
 	{
 		adapter: "ondemand",
 		pairs: []saying{
-			{`(?m)cannot migrate to a smaller plan for (\w+)$`, `cannot migrate to a smaller plan: instance group "$1"`},
+			{
+				`(?m)cannot migrate to a smaller plan for (\w+)$`,
+				`cannot migrate to a smaller plan: instance group "$1"`,
+			},
 			{`required key ([\w.]+) are not found in request`, `required key $1 are not found in request`},
-			{`no enough values to allocate for \{keepalived\.(\w+) `, `no value is free in a pool of the plan(?s:.*)\["$1"\]`},
+			{
+				`no enough values to allocate for \{keepalived\.(\w+) `,
+				`no value is free in a pool of the plan(?s:.*)\["$1"\]`,
+			},
 		},
 	},
 
-	{adapter: "mongodb", pairs: []saying{{`unable to find the latest MongoDB version`, `no version of MongoDB is known`}}},
-	{adapter: "mongodb", pairs: []saying{{`unknown plan: `, `property "id" of the plan.* must be one of "standalone", "replica_set", "sharded_cluster"`}}},
-	{adapter: "mongodb", pairs: []saying{{`^not found|\[odb-sdk\] not found`, `not found`}}},
+	{
+		adapter: "mongodb",
+		pairs:   []saying{{`unable to find the latest MongoDB version`, `no version of MongoDB is known`}},
+	},
+	{
+		adapter: "mongodb",
+		pairs: []saying{{
+			`unknown plan: `,
+			`property "id" of the plan.* must be one of "standalone", "replica_set", "sharded_cluster"`,
+		}},
+	},
 	// What Ops Manager does is the operator's to do here.
-	{adapter: "mongodb", pairs: []saying{{`(?i)unauthorized|forbidden|\b(400|401|403|409|5\d\d)\b`, `the operator has no project "\w+"`}}},
-	{adapter: "mongodb", pairs: []saying{{`(?i)(no|missing).*(definition|instance group)|configuration issue`, `the plan lacks the instance group "mongod_node"`}}},
+	{
+		adapter: "mongodb",
+		pairs: []saying{{
+			`(?i)unauthorized|forbidden|\b(400|401|403|409|5\d\d)\b`,
+			`the operator has no project "\w+"`,
+		}},
+	},
+	{
+		adapter: "mongodb",
+		pairs: []saying{{
+			`(?i)(no|missing).*(definition|instance group)|configuration issue`,
+			`the plan lacks the instance group "mongod_node"`,
+		}},
+	},
 }

@@ -8,8 +8,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// variants are what the descriptions of the adapters say and no case shows: recorded cases with another input, and the answer that the
-// adapter is said to give to that. They are played as cases.
+// variants are what the descriptions of the adapters say and no case shows: recorded cases with another input, and the
+// answer that the adapter is said to give to that. They are played as cases.
 var variants = []struct {
 	behaviour, adapter, from string
 	change                   func(c *recorded)
@@ -23,36 +23,49 @@ var variants = []struct {
 	{
 		"an update without the configuration forgets it", "hazelcast", "09-update-to-cluster-plan", func(c *recorded) {
 			parameters(nil)(c)
-			set(c.Stdout, hazelcastProperties, object{"hazelcast_xml": "", "group_name": "dev", "group_pass": "dev-pass"})
+			set(c.Stdout, hazelcastProperties,
+				object{"hazelcast_xml": "", "group_name": "dev", "group_pass": "dev-pass"})
 		}, true,
 	},
 	{
-		"a percent sign in the configuration is garbled", "hazelcast", "03-create-with-hazelcast-xml", func(c *recorded) {
+		"a percent sign in the configuration is garbled", "hazelcast", "03-create-with-hazelcast-xml", func(
+			c *recorded,
+		) {
 			xml := value.Text(at(c.Stdout, hazelcastProperties+"/hazelcast_xml"))
 			parameters(object{"hazelcast_xml": strings.Replace(xml, "/mancenter", "/100%25", 1)})(c)
-			set(c.Stdout, hazelcastProperties+"/hazelcast_xml", strings.Replace(xml, "/mancenter", "/100%!<(NOVERB)", 1))
+			set(c.Stdout, hazelcastProperties+"/hazelcast_xml",
+				strings.Replace(xml, "/mancenter", "/100%!<(NOVERB)", 1))
 		}, true,
 	},
 	{
 		"a configuration of several lines and groups", "hazelcast", "03-create-with-hazelcast-xml", func(c *recorded) {
-			const xml = "<hazelcast>\n <name>n</name>\n <group>\n  <name>a b</name>\n  <password></password>\n </group>\n" +
+			const xml = "<hazelcast>\n <name>n</name>\n <group>\n  <name>a b</name>\n  <password></password>\n" +
+				" </group>\n" +
 				" <group><name>c</name><password>d</password></group>\n</hazelcast>\n"
 			parameters(object{"hazelcast_xml": xml})(c)
 			set(c.Stdout, hazelcastProperties, object{"hazelcast_xml": xml, "group_name": "a b", "group_pass": ""})
 		}, false,
 	},
-	{"an instance without changes whose groups have another order", "hazelcast", "07-create-mancenter-first", updated, true},
+	{
+		"an instance without changes whose groups have another order", "hazelcast", "07-create-mancenter-first",
+		updated,
+		true,
+	},
 	{"unbinding does nothing", "hazelcast", "15-bind", unbound, false},
 	{"unbinding without VMs does nothing", "hazelcast", "17-bind-no-vms", unbound, false},
 
 	{"passwords stay, where that adapter makes them anew", "concourse", "01-create-small", updated, false},
 	{"networks of which none is the default stay", "concourse", "05-update-to-large", updated, false},
-	{"disks and lifecycles of the plan are ignored in updates, too", "concourse", "07-create-worker-disk-ignored", updated, true},
+	{
+		"disks and lifecycles of the plan are ignored in updates, too", "concourse", "07-create-worker-disk-ignored",
+		updated, true,
+	},
 	{
 		"a plan without an update block", "concourse", "01-create-small", func(c *recorded) {
 			delete(c.Input["plan"].(object), "update")
 			set(c.Stdout, "/update", object{
-				"canaries": int64(4), "max_in_flight": int64(4), "canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
+				"canaries": int64(4), "max_in_flight": int64(4), "canary_watch_time": "30000-240000",
+				"update_watch_time": "30000-240000",
 			})
 		}, false,
 	},
@@ -80,7 +93,10 @@ var variants = []struct {
 	},
 
 	{"numbers that stay, and no parameter", "mongodb", "05-create-sharded-with-parameters", updated, false},
-	{"a standalone server has no backups", "mongodb", "01-create-standalone", parameters(object{"backup_enabled": true}), false},
+	{
+		"a standalone server has no backups", "mongodb", "01-create-standalone",
+		parameters(object{"backup_enabled": true}), false,
+	},
 	{
 		"a cluster without parameters", "mongodb", "05-create-sharded-with-parameters", func(c *recorded) {
 			parameters(nil)(c)
@@ -104,7 +120,8 @@ var variants = []struct {
 			for _, jobs := range []string{"/instance_groups/0/jobs", "/instance_groups/1/jobs"} {
 				list := at(c.Stdout, jobs).([]any)
 				bpm := slices.IndexFunc(list, func(job any) bool { return at(job, "/name") == "bpm" })
-				set(c.Stdout, jobs, slices.Insert(slices.Clone(list), bpm, any(object{"name": "syslog_forwarder", "release": "syslog"})))
+				set(c.Stdout, jobs, slices.Insert(slices.Clone(list), bpm,
+					any(object{"name": "syslog_forwarder", "release": "syslog"})))
 			}
 		}, false,
 	},
@@ -113,12 +130,17 @@ var variants = []struct {
 			parameters(object{"projectName": "Team"})(c)
 			c.Input["ops_manager"] = object{"automation_password": "kept"}
 			set(c.Stdout, agentProperties+"/auth_pwd", "kept")
-			c.RandomPaths = slices.DeleteFunc(c.RandomPaths, func(path string) bool { return strings.HasSuffix(path, "/auth_pwd") })
+			c.RandomPaths = slices.DeleteFunc(c.RandomPaths, func(path string) bool {
+				return strings.HasSuffix(path, "/auth_pwd")
+			})
 		}, false,
 	},
 	{
 		"the plan's update block is ignored", "mongodb", "01-create-standalone", func(c *recorded) {
-			c.Input["plan"].(object)["update"] = object{"canaries": int64(2), "max_in_flight": int64(2), "canary_watch_time": "1-2", "update_watch_time": "1-2"}
+			c.Input["plan"].(object)["update"] = object{
+				"canaries": int64(2), "max_in_flight": int64(2),
+				"canary_watch_time": "1-2", "update_watch_time": "1-2",
+			}
 		}, true,
 	},
 	{
@@ -196,10 +218,12 @@ var variants = []struct {
 			set(c.Input["service_deployment"], "/deployment_name", "service-instance_2")
 			set(c.Stdout, "/name", "service-instance_2")
 			set(c.Stdout, "/properties/keepalived", object{
-				"vip": "10.2.0.11", "virtual_router_id": int64(52), "ports": []any{int64(7002), int64(7003)}, "priority": int64(100),
+				"vip": "10.2.0.11", "virtual_router_id": int64(52), "ports": []any{int64(7002), int64(7003)},
+				"priority": int64(100),
 			})
 			for i, used := range map[int]object{
-				1: {"values": []any{"7002", "7003"}}, 3: {"values": []any{"10.2.0.11"}, "group": "net2"}, 4: {"values": []any{"52"}},
+				1: {"values": []any{"7002", "7003"}}, 3: {"values": []any{"10.2.0.11"}, "group": "net2"},
+				4: {"values": []any{"52"}},
 			} {
 				pool := at(c.Held, fmt.Sprintf("/inputs/%d", i)).(object)
 				used["deployment"] = "service-instance_2"
@@ -208,9 +232,11 @@ var variants = []struct {
 		}, false,
 	},
 	{
-		"values are those of the new plan, and those of the old one stay taken", "ondemand", "05-create-vm-type-by-user", func(c *recorded) {
+		"values are those of the new plan, and those of the old one " +
+			"stay taken", "ondemand", "05-create-vm-type-by-user", func(c *recorded) {
 			before := caseOf("ondemand", "01-create-small")
-			c.Input["store"], c.Input["previous_plan"], c.Input["previous_manifest"] = before.Held, before.Input["plan"], before.Stdout
+			c.Input["store"], c.Input["previous_plan"] = before.Held, before.Input["plan"]
+			c.Input["previous_manifest"] = before.Stdout
 			set(c.Held, "/inputs", append(at(c.Held, "/inputs").([]any), at(before.Held, "/inputs").([]any)...))
 		}, false,
 	},
@@ -223,7 +249,8 @@ var variants = []struct {
 	{
 		"several keys that are missing", "ondemand", "11-error-no-parameters", func(c *recorded) {
 			set(c.Input["plan"], "/properties", object{})
-			c.Stdout = "required key metadata.network are not found in requestrequired key haproxy.backend are not found in request"
+			c.Stdout = "required key metadata.network are not found in requestrequired key haproxy.backend are " +
+				"not found in request"
 		}, false,
 	},
 	{

@@ -24,7 +24,8 @@ func (w *world) move(ctx context.Context, kind string) *machine {
 
 var _ = Describe("a backup", func() {
 	for _, encrypted := range []bool{false, true} {
-		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where they are deleted for real: encrypted %t", encrypted), kit.Slow(), func(ctx context.Context) {
+		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where they are deleted for real: "+
+			"encrypted %t", encrypted), kit.Slow(), func(ctx context.Context) {
 			w := newWorld(ctx, local)
 			if encrypted {
 				w.encrypt()
@@ -51,7 +52,8 @@ var _ = Describe("a backup", func() {
 			}
 			for id, secret := range secrets {
 				Expect(m.bind(ctx, id).Exit).To(Equal(49))
-				Expect(m.run(ctx, "", "bindings", "show", id, "--credentials").Stdout).To(ContainSubstring(secret.(string)))
+				Expect(m.run(ctx, "", "bindings", "show", id,
+					"--credentials").Stdout).To(ContainSubstring(secret.(string)))
 			}
 			for _, id := range []string{"bind-1", "bind 2", "bind-3"} {
 				Expect(m.unbind(ctx, id).Exit).To(Equal(0))
@@ -61,58 +63,65 @@ var _ = Describe("a backup", func() {
 		})
 	}
 
-	It("never changes what is stored, and is put back by a second import after one that was killed", func(ctx context.Context) {
-		w := newWorld(ctx, pg)
-		w.encrypt()
-		m := w.newMachine(ctx)
-		for _, id := range []string{"bind-1", "bind-2"} {
-			m.credentials(m.bind(ctx, id))
-		}
-		file := filepath.Join(w.dir, "backup")
-		m.says(ctx, "2 written", "bindings", "export", file)
-		whole := read(file)
+	It("never changes what is stored, and is put back by a second import after one that was killed",
+		func(ctx context.Context) {
+			w := newWorld(ctx, pg)
+			w.encrypt()
+			m := w.newMachine(ctx)
+			for _, id := range []string{"bind-1", "bind-2"} {
+				m.credentials(m.bind(ctx, id))
+			}
+			file := filepath.Join(w.dir, "backup")
+			m.says(ctx, "2 written", "bindings", "export", file)
+			whole := read(file)
 
-		By("another state")
-		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		m.credentials(m.bind(ctx, "bind-1"))
-		before := w.text("bind-1")
-		got := m.run(ctx, "", "bindings", "import", file)
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stderr).To(And(ContainSubstring("binding bind-1: another state of it is stored, and is left as it is"), ContainSubstring("1 current, 1 failed")))
-		Expect(w.text("bind-1")).To(Equal(before))
+			By("another state")
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			m.credentials(m.bind(ctx, "bind-1"))
+			before := w.text("bind-1")
+			got := m.run(ctx, "", "bindings", "import", file)
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stderr).To(
+				And(ContainSubstring("binding bind-1: another state of it is stored, and is left as it is"),
+					ContainSubstring("1 current, 1 failed")))
+			Expect(w.text("bind-1")).To(Equal(before))
 
-		By("another place")
-		other := w.move(ctx, s3)
-		for _, size := range []int{0, 10, len(whole) / 2, len(whole) - 1} {
-			Expect(os.WriteFile(file, []byte(whole[:size]), 0o600)).To(Succeed())
-			refused := other.run(ctx, "", "bindings", "import", file)
-			Expect(refused.Exit).To(Equal(3), refused.Stderr)
-			Expect(refused.Stderr).To(ContainSubstring("the file is cut off"))
-		}
-		Expect(os.WriteFile(file, []byte(strings.Replace(whole, `"id":"bind-2"`, `"id":"bind-9"`, 1)), 0o600)).To(Succeed())
-		Expect(other.run(ctx, "", "bindings", "import", file).Stderr).To(ContainSubstring("was changed since it was written"))
-		key := other.world.key
-		other.world.encrypt()
-		other.set(object{"state": other.world.state()})
-		Expect(os.WriteFile(file, []byte(whole), 0o600)).To(Succeed())
-		Expect(other.run(ctx, "", "bindings", "import", file).Stderr).To(ContainSubstring("line 2: binding bind-1: its state cannot be read with"))
-		Expect(other.world.stored()).To(BeEmpty())
+			By("another place")
+			other := w.move(ctx, s3)
+			for _, size := range []int{0, 10, len(whole) / 2, len(whole) - 1} {
+				Expect(os.WriteFile(file, []byte(whole[:size]), 0o600)).To(Succeed())
+				refused := other.run(ctx, "", "bindings", "import", file)
+				Expect(refused.Exit).To(Equal(3), refused.Stderr)
+				Expect(refused.Stderr).To(ContainSubstring("the file is cut off"))
+			}
+			Expect(os.WriteFile(file, []byte(strings.Replace(whole, `"id":"bind-2"`, `"id":"bind-9"`, 1)),
+				0o600)).To(Succeed())
+			Expect(other.run(ctx, "", "bindings", "import",
+				file).Stderr).To(ContainSubstring("was changed since it was written"))
+			key := other.world.key
+			other.world.encrypt()
+			other.set(object{"state": other.world.state()})
+			Expect(os.WriteFile(file, []byte(whole), 0o600)).To(Succeed())
+			Expect(other.run(ctx, "", "bindings", "import",
+				file).Stderr).To(ContainSubstring("line 2: binding bind-1: its state cannot be read with"))
+			Expect(other.world.stored()).To(BeEmpty())
 
-		By("an import that is killed")
-		other.world.key = key
-		other.set(object{"state": other.world.state()})
-		other.killImport(file)
-		again := other.run(ctx, "", "bindings", "import", file)
-		Expect(again.Exit).To(Equal(0), again.Stderr)
-		other.says(ctx, "2 current", "bindings", "import", file)
-		Expect(other.unbind(ctx, "bind-2").Exit).To(Equal(0))
-		Expect(other.run(ctx, "", "bindings", "delete", "bind-1", "--forget").Exit).To(Equal(0)) // pg has the newer one
-		Expect(other.world.stored()).To(BeEmpty())
-		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(m.run(ctx, "", "bindings", "delete", "bind-2", "--forget").Exit).To(Equal(0))
-		Expect(w.resources()).To(BeEmpty())
-		w.expectNothingLeft()
-	})
+			By("an import that is killed")
+			other.world.key = key
+			other.set(object{"state": other.world.state()})
+			other.killImport(file)
+			again := other.run(ctx, "", "bindings", "import", file)
+			Expect(again.Exit).To(Equal(0), again.Stderr)
+			other.says(ctx, "2 current", "bindings", "import", file)
+			Expect(other.unbind(ctx, "bind-2").Exit).To(Equal(0))
+			// pg has the newer one
+			Expect(other.run(ctx, "", "bindings", "delete", "bind-1", "--forget").Exit).To(Equal(0))
+			Expect(other.world.stored()).To(BeEmpty())
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(m.run(ctx, "", "bindings", "delete", "bind-2", "--forget").Exit).To(Equal(0))
+			Expect(w.resources()).To(BeEmpty())
+			w.expectNothingLeft()
+		})
 })
 
 // says runs a command that succeeds and tells this.

@@ -12,13 +12,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Points at which the wrapped OpenTofu of a machine can be held; testdata/tofu.sh explains their names. Only where OpenTofu makes the
-// reservation, on s3, are there points around that.
+// Points at which the wrapped OpenTofu of a machine can be held; testdata/tofu.sh explains their names. Only where
+// OpenTofu makes the reservation, on s3, are there points around that.
 const (
 	beforeReserve = "before-base-apply"
 	afterReserve  = "after-base-apply"
 	beforeApply   = "before-apply-apply"
 	afterApply    = "after-apply-apply"
+	beforeDestroy = "before-destroy-destroy"
 	afterDestroy  = "after-destroy-destroy"
 )
 
@@ -40,7 +41,8 @@ func (m *machine) point(name string) hold.Point {
 	}
 }
 
-// spy writes down the arguments and the environment of every run of OpenTofu on the machine, and returns how to read them.
+// spy writes down the arguments and the environment of every run of OpenTofu on the machine, and returns how to read
+// them.
 func (m *machine) spy() func() string {
 	GinkgoHelper()
 	file := filepath.Join(m.control(), "spy")
@@ -59,7 +61,10 @@ func (m *machine) tofu() int {
 			PID int `json:"pid"`
 		} `json:"tofu"`
 	}
-	Expect(json.Unmarshal([]byte(read(owners[0])), &holder)).To(Succeed())
+	Eventually(func() int { // the adapter writes the id after it has started the process, which may be held by then
+		Expect(json.Unmarshal([]byte(read(owners[0])), &holder)).To(Succeed())
+		return holder.Tofu.PID
+	}).Should(BeNumerically(">", 1))
 	return holder.Tofu.PID
 }
 

@@ -50,7 +50,8 @@ var _ = Describe("the number of processes", func() {
 		s3: {
 			bind: []string{"apply", "provider", "apply", "state pull"},
 			failing: []string{
-				"apply", "provider", "apply", "state pull", "state push", "provider", "destroy", "state pull", "state push", "workspace delete",
+				"apply", "provider", "apply", "state pull", "state push", "provider", "destroy", "state pull",
+				"state push", "workspace delete",
 			},
 			unbind: []string{"state pull", "provider", "destroy", "state pull", "state push", "workspace delete"},
 			absent: []string{"state pull"},
@@ -75,9 +76,15 @@ var _ = Describe("the number of processes", func() {
 			m := w.newMachine(ctx)
 			failing := m.bindParameters("bind-1", object{"failure": 1})
 			Expect(m.processesFor(exits(0, func() answer { return m.bind(ctx, "bind-1") }))).To(ConsistOf(cost.bind))
-			Expect(m.processesFor(exits(0, func() answer { return m.unbind(ctx, "bind-1") }))).To(ConsistOf(cost.unbind))
-			Expect(m.processesFor(exits(41, func() answer { return m.unbind(ctx, "bind-1") }))).To(ConsistOf(cost.absent))
-			Expect(m.processesFor(exits(1, func() answer { return m.call(ctx, createBinding, failing) }))).To(ConsistOf(cost.failing))
+			Expect(m.processesFor(exits(0, func() answer {
+				return m.unbind(ctx, "bind-1")
+			}))).To(ConsistOf(cost.unbind))
+			Expect(m.processesFor(exits(41, func() answer {
+				return m.unbind(ctx, "bind-1")
+			}))).To(ConsistOf(cost.absent))
+			Expect(m.processesFor(exits(1, func() answer {
+				return m.call(ctx, createBinding, failing)
+			}))).To(ConsistOf(cost.failing))
 			Expect(m.processesFor(func() answer { m.deploy(ctx); return answer{} })).To(BeEmpty())
 			w.expectNothingLeft()
 		}, Entry("with states in clear text", false), Entry("with encrypted states", kit.Slow(), true))

@@ -66,32 +66,36 @@ var _ = Describe("a disk that is full", func() {
 	})
 
 	for _, kind := range []string{local, pg, s3} {
-		It("while a resource is made gives no credentials that are not stored: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
-			w := newWorld(ctx, kind)
-			m := w.newMachine(ctx)
-			smallDisk(m.cache)
-			var empty func()
-			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) { empty = fill(m.cache) })
-			if got.Exit == 0 { // where the states have room
-				w.works("bind-1", m.credentials(got))
-			} else {
-				Expect(got.Exit).To(Equal(1), got.Stderr)
-				Expect(got.Stdout).To(BeEmpty())
-				Expect(got.Stderr).To(ContainSubstring(diskFull))
-			}
-			empty()
-			m.expectAccounted(ctx, "bind-1")
-			got = m.unbind(ctx, "bind-1")
-			Expect(got.Exit).To(BeElementOf(0, 41), got.Stderr)
-			w.expectNothingLeft()
-		})
+		It("while a resource is made gives no credentials that are not stored: "+kind, kit.SlowIf(kind != pg),
+			func(ctx context.Context) {
+				w := newWorld(ctx, kind)
+				m := w.newMachine(ctx)
+				smallDisk(m.cache)
+				var empty func()
+				got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+					empty = fill(m.cache)
+				})
+				if got.Exit == 0 { // where the states have room
+					w.works("bind-1", m.credentials(got))
+				} else {
+					Expect(got.Exit).To(Equal(1), got.Stderr)
+					Expect(got.Stdout).To(BeEmpty())
+					Expect(got.Stderr).To(ContainSubstring(diskFull))
+				}
+				empty()
+				m.expectAccounted(ctx, "bind-1")
+				got = m.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(BeElementOf(0, 41), got.Stderr)
+				w.expectNothingLeft()
+			})
 	}
 
 	It("when half of a state was written gives it back, and what was made since is found", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		m := w.newMachine(ctx)
 		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
-		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was there before.
+		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was
+		// there before.
 		file := filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate")
 		text := read(file)
 		Expect(json.Valid([]byte(text))).To(BeTrue(), text)
@@ -102,35 +106,43 @@ var _ = Describe("a disk that is full", func() {
 		w.expectNothingLeft()
 	})
 
-	It("with the states on it loses none: neither that of a creation nor that of a deletion", func(ctx context.Context) {
-		w := newWorld(ctx, local)
-		m := w.bareMachine()
-		disk := filepath.Join(m.dir, "disk")
-		smallDisk(disk)
-		w.place, m.cache = filepath.Join(disk, "states"), filepath.Join(disk, "cache")
-		m.set(object{"state": w.state(), "cache_dir": m.cache})
-		m.deploy(ctx)
-		secret := m.credentials(m.bind(ctx, "bind-1"))
+	It("with the states on it loses none: neither that of a creation nor that of a deletion",
+		func(ctx context.Context) {
+			w := newWorld(ctx, local)
+			m := w.bareMachine()
+			disk := filepath.Join(m.dir, "disk")
+			smallDisk(disk)
+			w.place, m.cache = filepath.Join(disk, "states"), filepath.Join(disk, "cache")
+			m.set(object{"state": w.state(), "cache_dir": m.cache})
+			m.deploy(ctx)
+			secret := m.credentials(m.bind(ctx, "bind-1"))
 
-		var empty func()
-		got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-2"), func(int) { empty = fill(disk) })
-		Expect(got.Exit).To(Equal(1), got.Stderr)
-		Expect(got.Stdout).To(BeEmpty())
-		empty()
-		got = m.unbind(ctx, "bind-2")
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(w.resources()).To(HaveLen(2))
-
-		got = m.heldAt(afterClear, deleteBinding, m.unbindParameters("bind-1"), func(int) { empty = fill(disk) })
-		empty()
-		if got.Exit != 0 { // what is left of the state may have room where more of it was
+			var empty func()
+			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-2"), func(int) { empty = fill(disk) })
 			Expect(got.Exit).To(Equal(1), got.Stderr)
-			Expect(secret).NotTo(BeEmpty())
-			got = m.unbind(ctx, "bind-1")
+			Expect(got.Stdout).To(BeEmpty())
+			empty()
+			got = m.unbind(ctx, "bind-2")
 			Expect(got.Exit).To(Equal(0), got.Stderr)
-		}
-		w.expectNothingLeft()
-	})
+			Expect(w.resources()).To(HaveLen(2))
+
+			got = m.heldAt(afterClear, deleteBinding, m.unbindParameters("bind-1"), func(int) { empty = fill(disk) })
+			empty()
+			if got.Exit != 0 { // what is left of the state may have room where more of it was
+				Expect(got.Exit).To(Equal(1), got.Stderr)
+				Expect(secret).NotTo(BeEmpty())
+				got = m.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+			}
+			// What OpenTofu could write of a state stays for an operator; here the stored state has everything that it
+			// has.
+			incomplete, err := filepath.Glob(filepath.Join(m.cache, "incomplete-*.tfstate"))
+			Expect(err).NotTo(HaveOccurred())
+			for _, file := range incomplete {
+				Expect(os.Remove(file)).To(Succeed())
+			}
+			w.expectNothingLeft()
+		})
 })
 
 var _ = Describe("a directory", func() {

@@ -28,51 +28,60 @@ func (w *world) rewrite(name string, change object) {
 
 var _ = Describe("Drift", func() {
 	for _, kind := range []string{local, pg, s3} {
-		It("is found in all that drifted and in nothing else, and nothing is written, on "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
-			w := newWorld(ctx, kind)
-			if kind != local {
-				w.encrypt()
-			}
-			m := w.newMachine(ctx)
-			stored := map[string]string{}
-			for _, id := range []string{"same-1", "content", "secret", "grant-gone", "all-gone", "content-and-gone", "same-2"} {
-				m.credentials(m.bind(ctx, id))
-				stored[id] = w.text(id)
-			}
-			Expect(m.run(ctx, "", "bindings", "drift", "--all").Exit).To(Equal(0))
-			w.rewrite("content-account", object{"content": "s3cret words"})
-			w.rewrite("secret-account", object{"secret": "s3cret words"})
-			w.rewrite("content-and-gone-grant", object{"content": "s3cret words"})
-			for _, name := range []string{"grant-gone-grant", "all-gone-account", "all-gone-grant", "content-and-gone-account"} {
-				Expect(os.Remove(filepath.Join(w.entries, name))).To(Succeed())
-			}
-			Expect(os.WriteFile(filepath.Join(w.entries, "nobody's"), nil, 0o600)).To(Succeed())
-			outside := w.resources()
+		It("is found in all that drifted and in nothing else, and nothing is written, on "+kind, kit.SlowIf(kind != pg),
+			func(ctx context.Context) {
+				w := newWorld(ctx, kind)
+				if kind != local {
+					w.encrypt()
+				}
+				m := w.newMachine(ctx)
+				stored := map[string]string{}
+				for _, id := range []string{
+					"same-1", "content", "secret", "grant-gone", "all-gone", "content-and-gone",
+					"same-2",
+				} {
+					m.credentials(m.bind(ctx, id))
+					stored[id] = w.text(id)
+				}
+				Expect(m.run(ctx, "", "bindings", "drift", "--all").Exit).To(Equal(0))
+				w.rewrite("content-account", object{"content": "s3cret words"})
+				w.rewrite("secret-account", object{"secret": "s3cret words"})
+				w.rewrite("content-and-gone-grant", object{"content": "s3cret words"})
+				for _, name := range []string{
+					"grant-gone-grant", "all-gone-account", "all-gone-grant",
+					"content-and-gone-account",
+				} {
+					Expect(os.Remove(filepath.Join(w.entries, name))).To(Succeed())
+				}
+				Expect(os.WriteFile(filepath.Join(w.entries, "nobody's"), nil, 0o600)).To(Succeed())
+				outside := w.resources()
 
-			got := m.run(ctx, "", "bindings", "drift", "--all", "--json")
-			Expect(got.Exit).To(Equal(1), got.Stderr)
-			Expect(got.Compared(true)).To(Equal(map[string]string{
-				"same-1": "current", "same-2": "current",
-				"content":          "drifted directory_entry.account changed[content]",
-				"secret":           "drifted directory_entry.account changed[secret] output.secret changed[]",
-				"grant-gone":       "drifted directory_entry.grant gone[]",
-				"all-gone":         "drifted directory_entry.account gone[] directory_entry.grant gone[] output.secret changed[]",
-				"content-and-gone": "drifted directory_entry.account gone[] directory_entry.grant changed[content] output.secret changed[]",
-			}))
-			Expect(got.Stderr).To(ContainSubstring("comparing: 7, 4 at once; each takes a run of OpenTofu"))
-			Expect(got.Stdout + got.Stderr).NotTo(ContainSubstring("s3cret"))
-			for id, text := range stored {
-				Expect(w.text(id)).To(Equal(text), id)
-			}
-			Expect(w.resources()).To(Equal(outside))
-			m.expectTidy()
+				got := m.run(ctx, "", "bindings", "drift", "--all", "--json")
+				Expect(got.Exit).To(Equal(1), got.Stderr)
+				Expect(got.Compared(true)).To(Equal(map[string]string{
+					"same-1": "current", "same-2": "current",
+					"content":    "drifted directory_entry.account changed[content]",
+					"secret":     "drifted directory_entry.account changed[secret] output.secret changed[]",
+					"grant-gone": "drifted directory_entry.grant gone[]",
+					"all-gone": "drifted directory_entry.account gone[] directory_entry.grant gone[] " +
+						"output.secret changed[]",
+					"content-and-gone": "drifted directory_entry.account gone[] directory_entry.grant " +
+						"changed[content] output.secret changed[]",
+				}))
+				Expect(got.Stderr).To(ContainSubstring("comparing: 7, 4 at once; each takes a run of OpenTofu"))
+				Expect(got.Stdout + got.Stderr).NotTo(ContainSubstring("s3cret"))
+				for id, text := range stored {
+					Expect(w.text(id)).To(Equal(text), id)
+				}
+				Expect(w.resources()).To(Equal(outside))
+				m.expectTidy()
 
-			Expect(m.run(ctx, "", "bindings", "drift", "same-1", "same-2").Exit).To(Equal(0))
-			got = m.run(ctx, "", "bindings", "drift", "content", "nowhere")
-			Expect(got.Exit).To(Equal(3), got.Stderr)
-			Expect(got.Stdout).To(Equal("binding content: drifted: directory_entry.account changed (content)\n"))
-			Expect(got.Stderr).To(ContainSubstring("binding nowhere: the state backend has none\n"))
-		})
+				Expect(m.run(ctx, "", "bindings", "drift", "same-1", "same-2").Exit).To(Equal(0))
+				got = m.run(ctx, "", "bindings", "drift", "content", "nowhere")
+				Expect(got.Exit).To(Equal(3), got.Stderr)
+				Expect(got.Stdout).To(Equal("binding content: drifted: directory_entry.account changed (content)\n"))
+				Expect(got.Stderr).To(ContainSubstring("binding nowhere: the state backend has none\n"))
+			})
 	}
 
 	It("is not looked for in what is not complete, or is being worked on", func(ctx context.Context) {

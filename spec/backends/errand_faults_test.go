@@ -33,27 +33,28 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Expect(m.bind(ctx, "bind-1").Exit).To(Equal(0))
 	}
 
-	DescribeTable("because it is killed, goes on with a repeat, or is deleted", func(ctx context.Context, kind, where string, who victim) {
-		for _, repeat := range []bool{true, false} {
-			begin(ctx, kind)
-			vm.strikeAt(where, who, vm.beginApply)
-			next := vm
-			if who == theMachine { // which is another one the next time
-				next = m.newErrandVM()
-				if kind == s3 {
-					w.forgeLockOf("i-inst-1", time.Now().Add(-24*time.Hour))
+	DescribeTable("because it is killed, goes on with a repeat, or is deleted",
+		func(ctx context.Context, kind, where string, who victim) {
+			for _, repeat := range []bool{true, false} {
+				begin(ctx, kind)
+				vm.strikeAt(where, who, vm.beginApply)
+				next := vm
+				if who == theMachine { // which is another one the next time
+					next = m.newErrandVM()
+					if kind == s3 {
+						w.forgeLockOf("i-inst-1", time.Now().Add(-24*time.Hour))
+					}
 				}
+				if repeat {
+					expectMade(ctx, next)
+				}
+				got := next.destroy(ctx)
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+				Expect(w.resources()).To(BeEmpty())
+				Expect(w.stored()).To(BeEmpty())
+				w.remove(ctx)
 			}
-			if repeat {
-				expectMade(ctx, next)
-			}
-			got := next.destroy(ctx)
-			Expect(got.Exit).To(Equal(0), got.Stderr)
-			Expect(w.resources()).To(BeEmpty())
-			Expect(w.stored()).To(BeEmpty())
-			w.remove(ctx)
-		}
-	},
+		},
 		Entry("the machine, before the first resource, pg", kit.Slow(), pg, beforeMake, theMachine),
 		Entry("the machine, after the first resource, pg", pg, afterMake, theMachine),
 		Entry("the machine, after the state was saved, pg", kit.Slow(), pg, afterApply, theMachine),
@@ -62,24 +63,25 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Entry("the machine, after the first resource, s3", kit.Slow(), s3, afterMake, theMachine),
 	)
 
-	DescribeTable("because BOSH cancels it, has saved what is there before the agent kills it", func(ctx context.Context, ends bool) {
-		begin(ctx, pg)
-		at := vm.point(afterMake)
-		at.Hold()
-		run := vm.beginApply()
-		at.Reached()
-		Expect(run.Process.Signal(syscall.SIGTERM)).To(Succeed())
-		if ends {
-			at.Release()
-		}
-		Expect(run.Wait().Exit).To(Equal(1))
-		Expect(m.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("creating"))
-		if !ends {
-			at.Release()
-		}
-		expectMade(ctx, vm)
-		vm.delete(ctx)
-	}, Entry("when the provider ends what it does", true), Entry("when it does not", kit.Slow(), false))
+	DescribeTable("because BOSH cancels it, has saved what is there before the agent kills it",
+		func(ctx context.Context, ends bool) {
+			begin(ctx, pg)
+			at := vm.point(afterMake)
+			at.Hold()
+			run := vm.beginApply()
+			at.Reached()
+			Expect(run.Process.Signal(syscall.SIGTERM)).To(Succeed())
+			if ends {
+				at.Release()
+			}
+			Expect(run.Wait().Exit).To(Equal(1))
+			Expect(m.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("creating"))
+			if !ends {
+				at.Release()
+			}
+			expectMade(ctx, vm)
+			vm.delete(ctx)
+		}, Entry("when the provider ends what it does", true), Entry("when it does not", kit.Slow(), false))
 
 	It("because the backend is gone, saves the state when it is back", kit.Slow(), func(ctx context.Context) {
 		begin(ctx, pg)
@@ -92,7 +94,8 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Eventually(run.Stderr).Should(gbytes.Say("the backend does not take the state"))
 		w.start(ctx)
 		run.Wait()
-		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("directory_entry.data"), "it is not lost with the VM")
+		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("directory_entry.data"),
+			"it is not lost with the VM")
 		other := m.newErrandVM()
 		expectMade(ctx, other)
 		vm.delete(ctx)
@@ -120,36 +123,38 @@ var _ = Describe("an errand that does not end as it should", func() {
 		vm.delete(ctx)
 	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 
-	It("because an update changes what is there, leaves bindings what they had until it has ended", func(ctx context.Context) {
-		begin(ctx, pg)
-		expectMade(ctx, vm)
-		m.deployWith(ctx, object{"content": "second"})
-		vm.render(m)
-		at := vm.point(afterApply)
-		at.Hold()
-		run := vm.beginApply()
-		at.Reached()
-		at.Release()
-		during := m.bind(ctx, "bind-2")
-		Expect(during.Exit).To(Equal(0), during.Stderr)
-		Expect(run.Wait().Exit).To(Equal(0))
-		Expect(m.bind(ctx, "bind-3").Stdout).To(ContainSubstring(`"content":"second"`))
-		vm.delete(ctx)
-	})
+	It("because an update changes what is there, leaves bindings what they had until it has ended",
+		func(ctx context.Context) {
+			begin(ctx, pg)
+			expectMade(ctx, vm)
+			m.deployWith(ctx, object{"content": "second"})
+			vm.render(m)
+			at := vm.point(afterApply)
+			at.Hold()
+			run := vm.beginApply()
+			at.Reached()
+			at.Release()
+			during := m.bind(ctx, "bind-2")
+			Expect(during.Exit).To(Equal(0), during.Stderr)
+			Expect(run.Wait().Exit).To(Equal(0))
+			Expect(m.bind(ctx, "bind-3").Stdout).To(ContainSubstring(`"content":"second"`))
+			vm.delete(ctx)
+		})
 
-	DescribeTable("because it is killed while it destroys, goes on with a repeat", func(ctx context.Context, where string, who victim) {
-		begin(ctx, pg)
-		expectMade(ctx, vm)
-		vm.strikeAt(where, who, vm.beginDestroy)
-		next := vm
-		if who == theMachine {
-			next = m.newErrandVM()
-		}
-		got := next.destroy(ctx)
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(w.resources()).To(BeEmpty())
-		Expect(w.stored()).To(BeEmpty())
-	},
+	DescribeTable("because it is killed while it destroys, goes on with a repeat",
+		func(ctx context.Context, where string, who victim) {
+			begin(ctx, pg)
+			expectMade(ctx, vm)
+			vm.strikeAt(where, who, vm.beginDestroy)
+			next := vm
+			if who == theMachine {
+				next = m.newErrandVM()
+			}
+			got := next.destroy(ctx)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(w.resources()).To(BeEmpty())
+			Expect(w.stored()).To(BeEmpty())
+		},
 		Entry("the machine, before it destroys", kit.Slow(), beforeClear, theMachine),
 		Entry("the machine, after it destroyed something", afterClear, theMachine),
 		Entry("the machine, at the end", kit.Slow(), afterDestroy, theMachine),
@@ -175,6 +180,25 @@ var _ = Describe("an errand that does not end as it should", func() {
 		Expect(w.stored()).To(BeEmpty())
 	})
 
+	It("because it is killed while it destroys, says to delete the service instance again", func(ctx context.Context) {
+		begin(ctx, pg)
+		expectMade(ctx, vm)
+		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		vm.strikeAt(afterClear, theMachine, vm.beginDestroy)
+		const hint = "delete the service instance again"
+		refused := m.bind(ctx, "bind-2")
+		Expect(refused.Exit).To(Equal(1))
+		Expect(refused.Stdout).To(ContainSubstring(hint))
+		Expect(m.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring(hint))
+		next := m.newErrandVM()
+		applied := next.apply(ctx)
+		Expect(applied.Exit).To(Equal(1))
+		Expect(applied.Stderr).To(And(ContainSubstring(hint), Not(ContainSubstring("service-adapter instance"))))
+		Expect(next.destroy(ctx).Exit).To(Equal(0))
+		Expect(w.resources()).To(BeEmpty())
+		Expect(w.stored()).To(BeEmpty())
+	})
+
 	It("because the deployment failed before it, leaves everything as it was", func(ctx context.Context) {
 		begin(ctx, pg)
 		expectMade(ctx, vm)
@@ -189,18 +213,19 @@ var _ = Describe("an errand that does not end as it should", func() {
 		vm.delete(ctx)
 	})
 
-	It("because what was made cannot be destroyed, names it, and goes on when it is repeated", func(ctx context.Context) {
-		begin(ctx, pg)
-		expectMade(ctx, vm)
-		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		at := vm.point(beforeClear)
-		at.Hold()
-		run := vm.beginDestroy()
-		kill(at.Reached())
-		at.Release()
-		got := run.Wait()
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stderr).To(ContainSubstring("directory_entry.access"))
-		vm.delete(ctx)
-	})
+	It("because what was made cannot be destroyed, names it, and goes on when it is repeated",
+		func(ctx context.Context) {
+			begin(ctx, pg)
+			expectMade(ctx, vm)
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			at := vm.point(beforeClear)
+			at.Hold()
+			run := vm.beginDestroy()
+			kill(at.Reached())
+			at.Release()
+			got := run.Wait()
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stderr).To(ContainSubstring("directory_entry.access"))
+			vm.delete(ctx)
+		})
 })

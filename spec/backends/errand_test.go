@@ -66,6 +66,27 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		w.expectNothingLeft()
 	})
 
+	It("is applied and destroyed although another pak of the errands cannot be read", func(ctx context.Context) {
+		w := newWorld(ctx, pg)
+		m := w.newErrandBroker()
+		m.deployWith(ctx, object{})
+		vm := m.newErrandVM()
+		paks := vm.config["paks"].([]any)
+		missing := filepath.Join(w.dir, "missing")
+		vm.set(object{"paks": []any{missing}})
+		got := vm.apply(ctx)
+		Expect(got.Exit).To(Equal(3))
+		Expect(got.Stderr).To(ContainSubstring(missing))
+		Expect(w.stored()).To(BeEmpty())
+
+		vm.set(object{"paks": append([]any{missing}, paks...)})
+		got = vm.apply(ctx)
+		Expect(got.Exit).To(Equal(0), got.Stderr)
+		Expect(got.Stderr).To(ContainSubstring(missing))
+		Expect(w.outside()).To(HaveLen(2))
+		vm.delete(ctx)
+	})
+
 	It("has the same manifest for ever", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
@@ -93,7 +114,8 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(ContainSubstring("The last attempt failed: There is no space left for the file."))
 		shown := vm.run(ctx, "", "instance", "show", "inst-1")
-		Expect(shown.Stdout).To(And(ContainSubstring("Entry refused"), ContainSubstring("There is no space left for the file."), ContainSubstring("creating")))
+		Expect(shown.Stdout).To(And(ContainSubstring("Entry refused"),
+			ContainSubstring("There is no space left for the file."), ContainSubstring("creating")))
 
 		By("an update mends it")
 		m.deployWith(ctx, object{"failure": ""})
@@ -145,7 +167,8 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 		Expect(w.outside()).To(HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"]))
 		m.deployWith(ctx, object{"content": "changed"})
 		after := w.outside()
-		Expect(after).To(And(HaveKeyWithValue("inst-1-data", "changed"), HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"])))
+		Expect(after).To(And(HaveKeyWithValue("inst-1-data", "changed"),
+			HaveKeyWithValue("inst-1-data-access", before["inst-1-data-access"])))
 		for _, id := range []string{"bind-1", "bind-2"} {
 			Expect(m.unbind(ctx, id).Exit).To(Equal(0))
 		}
@@ -174,53 +197,58 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 		vm.delete(ctx)
 	})
 
-	It("is upgraded through two OpenTofus by the errand, and keeps its template where the operator says so", func(ctx context.Context) {
-		w := newWorld(ctx, pg)
-		m := w.newErrandBroker()
-		older := filepath.Join(w.dir, "older")
-		Expect(os.CopyFS(older, os.DirFS(suite.provided))).To(Succeed())
-		definition := read(filepath.Join(older, "manifest.yml"))
-		definition = strings.Replace(definition, "- name: tofu\n  version: 1.10.10\n", "- name: tofu\n  version: 1.10.10\n  default: true\n", 1)
-		definition = strings.Replace(definition, "- name: tofu\n  version: 1.12.6\n  default: true\n", "", 1)
-		definition = strings.Replace(definition, "- version: 1.12.6\n", "", 1)
-		Expect(os.WriteFile(filepath.Join(older, "manifest.yml"), []byte(definition), 0o600)).To(Succeed())
-		newer := m.config["paks"]
-		errands := m.config["errand_properties"].(object)
-		use := func(paks any) {
-			errands["paks"] = paks
-			m.set(object{"paks": paks, "errand_properties": errands})
-		}
-		use([]string{older})
-		m.deployWith(ctx, object{})
-		vm := m.newErrandVM()
-		Expect(vm.apply(ctx).Exit).To(Equal(0))
-		before := w.outside()
+	It("is upgraded through two OpenTofus by the errand, and keeps its template where the operator says so",
+		func(ctx context.Context) {
+			w := newWorld(ctx, pg)
+			m := w.newErrandBroker()
+			older := filepath.Join(w.dir, "older")
+			Expect(os.CopyFS(older, os.DirFS(suite.provided))).To(Succeed())
+			definition := read(filepath.Join(older, "manifest.yml"))
+			definition = strings.Replace(definition, "- name: tofu\n  version: 1.10.10\n",
+				"- name: tofu\n  version: 1.10.10\n  default: true\n", 1)
+			definition = strings.Replace(definition, "- name: tofu\n  version: 1.12.6\n  default: true\n", "", 1)
+			definition = strings.Replace(definition, "- version: 1.12.6\n", "", 1)
+			Expect(os.WriteFile(filepath.Join(older, "manifest.yml"), []byte(definition), 0o600)).To(Succeed())
+			newer := m.config["paks"]
+			errands := m.config["errand_properties"].(object)
+			use := func(paks any) {
+				errands["paks"] = paks
+				m.set(object{"paks": paks, "errand_properties": errands})
+			}
+			use([]string{older})
+			m.deployWith(ctx, object{})
+			vm := m.newErrandVM()
+			Expect(vm.apply(ctx).Exit).To(Equal(0))
+			before := w.outside()
 
-		By("a newer pak that nobody may upgrade to")
-		use(newer)
-		m.upgrade(ctx)
-		vm.render(m)
-		got := vm.apply(ctx)
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.10.10"))
+			By("a newer pak that nobody may upgrade to")
+			use(newer)
+			m.upgrade(ctx)
+			vm.render(m)
+			got := vm.apply(ctx)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.10.10"))
 
-		By("and that they may upgrade to")
-		m.set(object{"terraform_upgrades_enabled": true})
-		Expect(m.pendingPaths(ctx)).To(ConsistOf("/instance_groups/name=errands/jobs/name=apply-instance/properties/intent/tofu_version"))
-		m.upgrade(ctx)
-		vm.render(m)
-		got = vm.apply(ctx)
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.12.6"))
-		Expect(w.outside()).To(Equal(before))
+			By("and that they may upgrade to")
+			m.set(object{"terraform_upgrades_enabled": true})
+			Expect(m.pendingPaths(ctx)).To(
+				ConsistOf("/instance_groups/name=errands/jobs/name=apply-instance/properties/intent/tofu_version"))
+			m.upgrade(ctx)
+			vm.render(m)
+			got = vm.apply(ctx)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.12.6"))
+			Expect(w.outside()).To(Equal(before))
 
-		By("an errand whose release has another template than the manifest was made for")
-		Expect(vm.destroy(ctx).Exit).To(Equal(0))
-		Expect(os.WriteFile(filepath.Join(older, "main.tf"), []byte(read(filepath.Join(older, "main.tf"))+"\n# another\n"), 0o600)).To(Succeed())
-		vm.set(object{"paks": []string{older}})
-		got = vm.apply(ctx)
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stderr).To(ContainSubstring("made for the provision template of pak provided 0.1.0, and the release of this deployment has that of"))
-		w.expectNothingLeft()
-	})
+			By("an errand whose release has another template than the manifest was made for")
+			Expect(vm.destroy(ctx).Exit).To(Equal(0))
+			Expect(os.WriteFile(filepath.Join(older, "main.tf"),
+				[]byte(read(filepath.Join(older, "main.tf"))+"\n# another\n"), 0o600)).To(Succeed())
+			vm.set(object{"paks": []string{older}})
+			got = vm.apply(ctx)
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stderr).To(ContainSubstring("made for the provision template of pak provided 0.1.0, and the " +
+				"release of this deployment has that of"))
+			w.expectNothingLeft()
+		})
 })

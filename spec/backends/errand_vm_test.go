@@ -22,11 +22,14 @@ const (
 )
 
 func bothErrands() object {
-	return object{"post_deploy": []any{object{"name": applyInstance}}, "pre_delete": []any{object{"name": destroyInstance}}}
+	return object{
+		"post_deploy": []any{object{"name": applyInstance}},
+		"pre_delete":  []any{object{"name": destroyInstance}},
+	}
 }
 
-// newErrandBroker makes a broker's machine whose plan has the errands. Its own configuration lacks what the template needs of the
-// operator, which the errands have.
+// newErrandBroker makes a broker's machine whose plan has the errands. Its own configuration lacks what the template
+// needs of the operator, which the errands have.
 func (w *world) newErrandBroker() *machine {
 	GinkgoHelper()
 	m := w.bareMachine()
@@ -38,13 +41,15 @@ func (w *world) newErrandBroker() *machine {
 		"paks":     []string{suite.provided},
 		"services": object{"provided": object{"bind_defaults": object{"path": w.entries}}},
 		"errand_properties": object{
-			"paks": []string{suite.provided}, "state": state, "config": object{"entries.path": w.entries, "note": "for ${request.instance_id}"},
+			"paks": []string{suite.provided}, "state": state,
+			"config": object{"entries.path": w.entries, "note": "for ${request.instance_id}"},
 		},
 	})
 	m.Plan = object{
 		"properties": object{}, "lifecycle_errands": bothErrands(),
 		"instance_groups": []any{object{
-			"name": "errands", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"}, "lifecycle": "errand",
+			"name": "errands", "vm_type": "small", "instances": 1, "networks": []string{"default"},
+			"azs": []string{"z1"}, "lifecycle": "errand",
 		}},
 	}
 	m.Deployment.Releases = serviceadapter.ServiceReleases{
@@ -65,7 +70,8 @@ func cmpOr(text string, otherwise func() string) string {
 func (m *machine) generate(ctx context.Context, parameters object) answer {
 	GinkgoHelper()
 	return m.call(ctx, generateManifest, m.Generate(object{
-		"context": object{"platform": "cloudfoundry", "space_guid": "sp"}, "service_id": m.ServiceID, "plan_id": m.PlanID, "parameters": parameters,
+		"context": object{"platform": "cloudfoundry", "space_guid": "sp"}, "service_id": m.ServiceID,
+		"plan_id": m.PlanID, "parameters": parameters,
 	}))
 }
 
@@ -177,7 +183,9 @@ func (m *machine) pendingPaths(ctx context.Context) []string {
 	Expect(os.WriteFile(plan, text, 0o600)).To(Succeed())
 	Expect(os.WriteFile(manifest, []byte(m.Manifest), 0o600)).To(Succeed())
 	var changes []struct{ Path string }
-	Expect(json.Unmarshal([]byte(m.run(ctx, "", "pending-changes", "--manifest", manifest, "--plan", plan, "--json").Stdout), &changes)).To(Succeed())
+	Expect(
+		json.Unmarshal([]byte(m.run(ctx, "", "pending-changes", "--manifest", manifest, "--plan", plan,
+			"--json").Stdout), &changes)).To(Succeed())
 	var paths []string
 	for _, change := range changes {
 		paths = append(paths, change.Path)

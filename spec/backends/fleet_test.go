@@ -13,8 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// An adapter does not trust itself to read what OpenTofu reads where its environment says something about PostgreSQL, which OpenTofu does
-// not get to see. So there may be adapters of both ways on one database, as there are during an upgrade of a fleet.
+// An adapter does not trust itself to read what OpenTofu reads where its environment says something about PostgreSQL,
+// which OpenTofu does not get to see. So there may be adapters of both ways on one database, as there are during an
+// upgrade of a fleet.
 var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 	// ended asserts what a command on a contested id may end with.
 	ended := func(got answer, codes ...int) {
@@ -45,7 +46,9 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 				contests = append(contests, func() {
 					By("both create " + id)
 					var got [2]answer
-					process.Together(2, func() { got[0] = first.bind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
+					process.Together(2, func() {
+						got[0] = first.bind(ctx, id)
+					}, func() { got[1] = second.bind(ctx, id) })
 					owner, other := got[0], got[1]
 					if owner.Exit != 0 {
 						owner, other = other, owner
@@ -54,7 +57,9 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					w.works(id, first.credentials(owner))
 
 					By("one creates and one deletes " + id)
-					process.Together(2, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = second.bind(ctx, id) })
+					process.Together(2, func() {
+						got[0] = first.unbind(ctx, id)
+					}, func() { got[1] = second.bind(ctx, id) })
 					ended(got[0], 0, 1, 41) // the creation may clear up what the deletion is about to remove
 					ended(got[1], 0, 1, 49)
 					if got[1].Exit == 0 {
@@ -62,7 +67,9 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					}
 
 					By("one creates and both delete " + id)
-					process.Together(3, func() { got[0] = first.unbind(ctx, id) }, func() { got[1] = first.bind(ctx, id) }, func() {
+					process.Together(3, func() {
+						got[0] = first.unbind(ctx, id)
+					}, func() { got[1] = first.bind(ctx, id) }, func() {
 						ended(second.unbind(ctx, id), 0, 1, 41)
 					})
 					ended(got[0], 0, 1, 41)

@@ -19,8 +19,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// gate stands between a machine and PostgreSQL and kills an adapter at one of its requests. strace cannot do that: it counts the calls of
-// each thread, and a goroutine that waited for an answer goes on in any. OpenTofu passes unhindered.
+// gate stands between a machine and PostgreSQL and kills an adapter at one of its requests. strace cannot do that: it
+// counts the calls of each thread, and a goroutine that waited for an answer goes on in any. OpenTofu passes
+// unhindered.
 type gate struct {
 	net.Listener
 	server string
@@ -99,7 +100,8 @@ func (g *gate) pass(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.HasSuffix(answer[:n], []byte("Z\x00\x00\x00\x05I")) { // ready for the next request, outside of a transaction
+		// ready for the next request, outside of a transaction
+		if bytes.HasSuffix(answer[:n], []byte("Z\x00\x00\x00\x05I")) {
 			select {
 			case ready <- struct{}{}:
 			default:
@@ -111,8 +113,8 @@ func (g *gate) pass(client net.Conn) {
 	}
 }
 
-// readRequest reads the messages of a client up to one that the server answers, and tells whether that ends a query. The first one
-// on a connection has no type.
+// readRequest reads the messages of a client up to one that the server answers, and tells whether that ends a query.
+// The first one on a connection has no type.
 func readRequest(client io.Reader, first bool) (request []byte, query bool, err error) {
 	for {
 		header := make([]byte, 5)
@@ -196,20 +198,19 @@ func (m *machine) cut(g *gate, nth int, answered bool, name string, parameters o
 	return g.disarm()
 }
 
-// keep copies the states and what is outside, restore puts them back.
-func (w *world) keep(ctx context.Context) {
+// keep saves the stored states and the entries, and returns a function that puts them back into the empty store and the
+// empty directory.
+func (w *world) keep(ctx context.Context) (restore func()) {
 	GinkgoHelper()
-	_, err := w.server.Query(ctx, w.place, "CREATE TABLE kept AS SELECT name, data FROM terraform_remote_state.states")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.server.Query, w.place, "DROP TABLE kept")
-	Expect(os.CopyFS(filepath.Join(w.dir, "kept"), os.DirFS(w.entries))).To(Succeed())
-}
-
-func (w *world) restore(ctx context.Context) {
-	GinkgoHelper()
-	_, err := w.server.Query(ctx, w.place, "INSERT INTO terraform_remote_state.states (name, data) SELECT name, data FROM kept")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(os.CopyFS(w.entries, os.DirFS(filepath.Join(w.dir, "kept")))).To(Succeed())
+	saved, entries := w.copyStates(ctx), filepath.Join(w.dir, "kept")
+	Expect(os.CopyFS(entries, os.DirFS(w.entries))).To(Succeed())
+	return func() {
+		GinkgoHelper()
+		_, err := w.server.Query(ctx, w.place,
+			"INSERT INTO terraform_remote_state.states (name, data) SELECT name, data FROM "+saved)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.CopyFS(w.entries, os.DirFS(entries))).To(Succeed())
+	}
 }
 
 var _ = Describe("the adapter's own work on a state in pg", func() {
@@ -228,7 +229,8 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		door = newGate(w.server.Address())
 		m = w.bareMachine()
 		state := w.state()
-		state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), door.Addr().String(), 1)}
+		state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(),
+			door.Addr().String(), 1)}
 		m.set(object{"state": state})
 		m.deploy(ctx)
 		m.credentials(m.bind(ctx, "bind-1"))
@@ -266,11 +268,13 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		Expect(cutEverywhere(ctx, func() {}, createBinding, parameters)).To(BeNumerically(">=", 2*2*6))
 	})
 
-	It("may be cut short at any request: the deletion of an interrupted creation", kit.Slow(), func(ctx context.Context) {
-		prepare(ctx, true)
-		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
-		w.keep(ctx)
-		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(cutEverywhere(ctx, func() { w.restore(ctx) }, deleteBinding, m.unbindParameters("bind-1"))).To(BeNumerically(">=", 2*2*5))
-	})
+	It("may be cut short at any request: the deletion of an interrupted creation", kit.Slow(),
+		func(ctx context.Context) {
+			prepare(ctx, true)
+			m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+			restore := w.keep(ctx)
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			kills := cutEverywhere(ctx, restore, deleteBinding, m.unbindParameters("bind-1"))
+			Expect(kills).To(BeNumerically(">=", 2*2*5))
+		})
 })

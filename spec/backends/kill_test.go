@@ -55,7 +55,8 @@ func (m *machine) strike(who victim, waiting int) {
 	}
 }
 
-// ageLocks makes every lock that is left in s3 one of yesterday, which another machine need not wait for. Those of pg are gone.
+// ageLocks makes every lock that is left in s3 one of yesterday, which another machine need not wait for. Those of pg
+// are gone.
 func (w *world) ageLocks(id string) {
 	GinkgoHelper()
 	if w.kind == s3 && w.locked(id) {
@@ -86,27 +87,28 @@ func (m *machine) listed(ctx context.Context) []string {
 }
 
 var _ = Describe("a creation that is killed", func() {
-	DescribeTable("is cleared by delete-binding", func(ctx context.Context, where string, who victim, code int, kinds ...string) {
-		for _, kind := range kinds {
-			By(kind)
-			w := newWorld(ctx, kind)
-			first, second := w.newMachine(ctx), w.newMachine(ctx)
-			first.killed(createBinding, first.bindParameters("bind-1"), where, who)
-			next := first
-			if who == theMachine {
-				next = second
-				w.ageLocks("bind-1")
+	DescribeTable("is cleared by delete-binding",
+		func(ctx context.Context, where string, who victim, code int, kinds ...string) {
+			for _, kind := range kinds {
+				By(kind)
+				w := newWorld(ctx, kind)
+				first, second := w.newMachine(ctx), w.newMachine(ctx)
+				first.killed(createBinding, first.bindParameters("bind-1"), where, who)
+				next := first
+				if who == theMachine {
+					next = second
+					w.ageLocks("bind-1")
+				}
+				next.expectAccounted(ctx, "bind-1")
+				got := next.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(Equal(code), got.Stderr)
+				Expect(got.Stdout).To(BeEmpty())
+				if next != first {
+					first.cleanUp(ctx)
+				}
+				w.expectNothingLeft()
 			}
-			next.expectAccounted(ctx, "bind-1")
-			got := next.unbind(ctx, "bind-1")
-			Expect(got.Exit).To(Equal(code), got.Stderr)
-			Expect(got.Stdout).To(BeEmpty())
-			if next != first {
-				first.cleanUp(ctx)
-			}
-			w.expectNothingLeft()
-		}
-	},
+		},
 		// After a kill of the machine another one clears up, else the same one, at once.
 		Entry("the machine, before OpenTofu reserves", kit.Slow(), beforeReserve, theMachine, 41, s3),
 		Entry("the machine, after OpenTofu reserved", kit.Slow(), afterReserve, theMachine, 0, s3),
@@ -120,22 +122,23 @@ var _ = Describe("a creation that is killed", func() {
 		Entry("the provider, after a resource was made", kit.Slow(), afterMake, theProvider, 0, pg, s3),
 	)
 
-	DescribeTable("while its OpenTofu goes on is waited for by another machine", func(ctx context.Context, kind string) {
-		w := newWorld(ctx, kind)
-		first, second := w.newMachine(ctx), w.newMachine(ctx)
-		at := first.point(beforeMake)
-		at.Hold()
-		creation := first.begin(createBinding, first.bindParameters("bind-1"))
-		at.Reached()
-		kill(creation.Process.Pid)
-		deletion := second.begin(deleteBinding, second.unbindParameters("bind-1"))
-		Eventually(deletion.Stderr).Should(gbytes.Say("waiting for a lock of the state"))
-		at.Release()
-		Expect(deletion.Wait().Exit).To(Equal(0))
-		Eventually(first.processes).Should(BeEmpty())
-		first.cleanUp(ctx)
-		w.expectNothingLeft()
-	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
+	DescribeTable("while its OpenTofu goes on is waited for by another machine",
+		func(ctx context.Context, kind string) {
+			w := newWorld(ctx, kind)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			at := first.point(beforeMake)
+			at.Hold()
+			creation := first.begin(createBinding, first.bindParameters("bind-1"))
+			at.Reached()
+			kill(creation.Process.Pid)
+			deletion := second.begin(deleteBinding, second.unbindParameters("bind-1"))
+			Eventually(deletion.Stderr).Should(gbytes.Say("waiting for a lock of the state"))
+			at.Release()
+			Expect(deletion.Wait().Exit).To(Equal(0))
+			Eventually(first.processes).Should(BeEmpty())
+			first.cleanUp(ctx)
+			w.expectNothingLeft()
+		}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 })
 
 // cleanUp has a machine that was killed look at what it left: files only.

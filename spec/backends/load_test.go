@@ -65,8 +65,9 @@ var _ = Describe("fifty bindings of ten instances", func() {
 	}, kit.Slow(), Entry("on pg", pg), Entry("on s3", s3))
 })
 
-// multiply fills the store with copies of the binding "copy-0000" in which only the id differs, and returns their number. It writes what
-// OpenTofu would have written, right into the table, the bucket and the directory: to make thousands takes an hour.
+// multiply fills the store with copies of the binding "copy-0000" in which only the id differs, and returns their
+// number. It writes what OpenTofu would have written, right into the table, the bucket and the directory: to make
+// thousands takes an hour.
 func (w *world) multiply(ctx context.Context, from, to int) {
 	GinkgoHelper()
 	const original = "copy-0000"
@@ -74,7 +75,8 @@ func (w *world) multiply(ctx context.Context, from, to int) {
 	case pg:
 		_, err := w.server.Query(ctx, w.place, fmt.Sprintf(`INSERT INTO terraform_remote_state.states (name, data)
 			SELECT 'b-copy-' || lpad(n::text, 4, '0'), replace(data, '%s', 'copy-' || lpad(n::text, 4, '0'))
-			FROM terraform_remote_state.states, generate_series(%d, %d) n WHERE name = 'b-%s'`, original, from, to, original))
+			FROM terraform_remote_state.states, generate_series(%d, %d) n
+			WHERE name = 'b-%s'`, original, from, to, original))
 		Expect(err).NotTo(HaveOccurred())
 	default:
 		roots := []string{filepath.Join(w.place, "workspaces")}
@@ -93,7 +95,8 @@ func (w *world) multiply(ctx context.Context, from, to int) {
 func copyTree(dir, from, to string) {
 	GinkgoHelper()
 	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.Contains(strings.ToLower(entry.Name()), "checksum") { // that of the original
+		// that of the original
+		if err != nil || entry.IsDir() || strings.Contains(strings.ToLower(entry.Name()), "checksum") {
 			return err
 		}
 		text, err := os.ReadFile(path)

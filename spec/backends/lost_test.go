@@ -72,36 +72,40 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 	}
 
 	It("and whose state was removed after it ended tells what it made", func(ctx context.Context) {
-		got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) { w.removeState(ctx, "bind-1") })
+		got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) {
+			w.removeState(ctx, "bind-1")
+		})
 		expectTold(ctx, got)
 		w.expectNothingLeft()
 	})
 
-	It("and whose state was removed before it ended, and cannot be stored then, tells what it made", func(ctx context.Context) {
-		got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
-			w.loseLocks(ctx)
-			w.removeState(ctx, "bind-1")
-			w.refuseOnce(ctx)
-		})
-		expectTold(ctx, got)
-		aside, err := filepath.Glob(filepath.Join(m.cache, "superseded-b-bind-1-*.tfstate"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(aside).To(HaveLen(1))
-		Expect(os.Remove(aside[0])).To(Succeed())
-		w.expectNothingLeft()
-	})
-
-	It("and whose state was removed before it ended gives credentials that are stored, or tells what it made", func(ctx context.Context) {
-		got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
-			w.loseLocks(ctx)
-			w.removeState(ctx, "bind-1")
-		})
-		if got.Exit == 0 { // OpenTofu stored the state once more
-			w.works("bind-1", m.credentials(got))
-			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+	It("and whose state was removed before it ended, and cannot be stored then, tells what it made",
+		func(ctx context.Context) {
+			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+				w.loseLocks(ctx)
+				w.removeState(ctx, "bind-1")
+				w.refuseOnce(ctx)
+			})
+			expectTold(ctx, got)
+			aside, err := filepath.Glob(filepath.Join(m.cache, "superseded-b-bind-1-*.tfstate"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(aside).To(HaveLen(1))
+			Expect(os.Remove(aside[0])).To(Succeed())
 			w.expectNothingLeft()
-			return
-		}
-		expectTold(ctx, got)
-	})
+		})
+
+	It("and whose state was removed before it ended gives credentials that are stored, or tells what it made",
+		func(ctx context.Context) {
+			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+				w.loseLocks(ctx)
+				w.removeState(ctx, "bind-1")
+			})
+			if got.Exit == 0 { // OpenTofu stored the state once more
+				w.works("bind-1", m.credentials(got))
+				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				w.expectNothingLeft()
+				return
+			}
+			expectTold(ctx, got)
+		})
 })

@@ -55,7 +55,8 @@ func (w *world) bareMachine() *machine {
 	GinkgoHelper()
 	dir := filepath.Join(w.dir, fmt.Sprintf("m%d", len(w.machines)))
 	m := &machine{
-		env: w.env, world: w, dir: dir, cache: filepath.Join(dir, "cache"), temporary: filepath.Join(dir, "tmp"), Instance: instance("inst-1"),
+		env: w.env, world: w, dir: dir, cache: filepath.Join(dir, "cache"), temporary: filepath.Join(dir, "tmp"),
+		Instance: instance("inst-1"),
 		config: object{
 			"paks": []string{suite.pak}, "secure_manifests": true, "state": w.state(),
 			"services": object{"entries": object{"bind_defaults": object{"path": w.entries}}},
@@ -105,7 +106,8 @@ func (m *machine) environment() []string {
 func (m *machine) deploy(ctx context.Context) {
 	GinkgoHelper()
 	got := m.call(ctx, generateManifest, m.Generate(object{
-		"context": object{"platform": "cloudfoundry"}, "service_id": m.ServiceID, "plan_id": m.PlanID, "parameters": object{},
+		"context": object{"platform": "cloudfoundry"}, "service_id": m.ServiceID, "plan_id": m.PlanID,
+		"parameters": object{},
 	}))
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
@@ -176,7 +178,8 @@ func expectBroken(got answer, message string) {
 	Expect(got.Stderr).NotTo(ContainSubstring("goroutine"))
 	errors := 0
 	for line := range strings.Lines(got.Stderr) {
-		if !strings.HasPrefix(line, "[odb-sdk]") && !strings.Contains(line, "level=INFO") && !strings.Contains(line, "level=WARN") {
+		if !strings.HasPrefix(line, "[odb-sdk]") && !strings.Contains(line, "level=INFO") &&
+			!strings.Contains(line, "level=WARN") {
 			errors++
 		}
 	}

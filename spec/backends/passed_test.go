@@ -11,23 +11,25 @@ import (
 
 // The other specs that name gcs and azure are the round trip and a killed OpenTofu.
 var _ = Describe("a backend of which the adapter knows nothing", func() {
-	DescribeTable("keeps bindings, and the lock of a machine that died, which an operator releases", func(ctx context.Context, kind string) {
-		w := newWorld(ctx, kind)
-		w.encrypt()
-		first, second := w.newMachine(ctx), w.newMachine(ctx)
-		secret := first.credentials(first.bind(ctx, "bind-1"))
-		Expect(second.listed(ctx)).To(ConsistOf("bind-1"))
-		Expect(second.operate(ctx, 0, "bindings", "show", "bind-1", "--credentials").Stdout).To(ContainSubstring(secret.(string)))
-		second.operate(ctx, 0, "bindings", "drift", "bind-1")
-		Expect(second.operate(ctx, 0, "bindings", "unlock", "bind-1").Stdout).To(ContainSubstring("is not locked"))
+	DescribeTable("keeps bindings, and the lock of a machine that died, which an operator releases",
+		func(ctx context.Context, kind string) {
+			w := newWorld(ctx, kind)
+			w.encrypt()
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			secret := first.credentials(first.bind(ctx, "bind-1"))
+			Expect(second.listed(ctx)).To(ConsistOf("bind-1"))
+			Expect(second.operate(ctx, 0, "bindings", "show", "bind-1",
+				"--credentials").Stdout).To(ContainSubstring(secret.(string)))
+			second.operate(ctx, 0, "bindings", "drift", "bind-1")
+			Expect(second.operate(ctx, 0, "bindings", "unlock", "bind-1").Stdout).To(ContainSubstring("is not locked"))
 
-		first.killed(deleteBinding, first.unbindParameters("bind-1"), afterClear, theMachine)
-		second.set(object{"budget": "6s"})
-		expectBroken(second.unbind(ctx, "bind-1"), "is locked by root@")
-		second.set(object{"budget": "45s"})
-		second.operate(ctx, 0, "bindings", "unlock", "bind-1")
-		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		first.cleanUp(ctx)
-		w.expectNothingLeft()
-	}, Entry("gcs", gcs), Entry("azurerm", kit.Slow(), azure))
+			first.killed(deleteBinding, first.unbindParameters("bind-1"), afterClear, theMachine)
+			second.set(object{"budget": "6s"})
+			expectBroken(second.unbind(ctx, "bind-1"), "is locked by root@")
+			second.set(object{"budget": "45s"})
+			second.operate(ctx, 0, "bindings", "unlock", "bind-1")
+			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			first.cleanUp(ctx)
+			w.expectNothingLeft()
+		}, Entry("gcs", gcs), Entry("azurerm", kit.Slow(), azure))
 })

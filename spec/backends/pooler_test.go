@@ -20,7 +20,8 @@ func (w *world) pooled(ctx context.Context, mode string) *machine {
 	})
 	m := w.bareMachine()
 	state := w.state()
-	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), pooler.Address(), 1)}
+	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), pooler.Address(),
+		1)}
 	m.set(object{"state": state})
 	m.deploy(ctx)
 	return m
@@ -41,7 +42,8 @@ var _ = Describe("PgBouncer before the database", func() {
 			Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
 			definition := filepath.Join(pak, "entries.yml")
 			text := strings.Replace(read(definition), "  - {field_name: echo,",
-				"  - {field_name: syslog_drain_url, details: Drain}\n  - {field_name: route_service_url, details: Route}\n  - {field_name: echo,", 1)
+				"  - {field_name: syslog_drain_url, details: Drain}\n"+
+					"  - {field_name: route_service_url, details: Route}\n  - {field_name: echo,", 1)
 			Expect(os.WriteFile(definition, []byte(text), 0o600)).To(Succeed())
 			m.set(object{"paks": []string{pak}})
 			got := m.run(ctx, "", "prepare", "--dir", filepath.Join(m.dir, "prepared"))

@@ -18,7 +18,8 @@ import (
 var _ = Describe("a binding", func() {
 	for _, kind := range []string{local, pg, s3, gcs, azure} {
 		for _, encrypted := range []bool{false, true} {
-			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind, encrypted), kit.SlowIf(kind != pg), func(ctx context.Context) {
+			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind,
+				encrypted), kit.SlowIf(kind != pg), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				if encrypted {
 					w.encrypt()
@@ -61,27 +62,28 @@ var _ = Describe("a binding", func() {
 		}
 	}
 
-	It("is neither read nor overwritten with another key, and deleted with the old one beside it", func(ctx context.Context) {
-		w := newWorld(ctx, pg)
-		w.encrypt()
-		m := w.newMachine(ctx)
-		secret := m.credentials(m.bind(ctx, "bind-1"))
-		before := w.text("bind-1")
+	It("is neither read nor overwritten with another key, and deleted with the old one beside it",
+		func(ctx context.Context) {
+			w := newWorld(ctx, pg)
+			w.encrypt()
+			m := w.newMachine(ctx)
+			secret := m.credentials(m.bind(ctx, "bind-1"))
+			before := w.text("bind-1")
 
-		old := w.key
-		w.encrypt()
-		other := w.newMachine(ctx)
-		expectBroken(other.bind(ctx, "bind-1"), "add it to state.encryption.old_keys")
-		expectBroken(other.unbind(ctx, "bind-1"), "add it to state.encryption.old_keys")
-		Expect(w.text("bind-1")).To(Equal(before))
-		w.works("bind-1", secret)
-		state := w.state()
-		state["encryption"].(object)["old_keys"] = []string{old}
-		other.set(object{"state": state})
-		Expect(other.bind(ctx, "bind-1").Exit).To(Equal(49))
-		Expect(other.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		w.expectNothingLeft()
-	})
+			old := w.key
+			w.encrypt()
+			other := w.newMachine(ctx)
+			expectBroken(other.bind(ctx, "bind-1"), "add it to state.encryption.old_keys")
+			expectBroken(other.unbind(ctx, "bind-1"), "add it to state.encryption.old_keys")
+			Expect(w.text("bind-1")).To(Equal(before))
+			w.works("bind-1", secret)
+			state := w.state()
+			state["encryption"].(object)["old_keys"] = []string{old}
+			other.set(object{"state": state})
+			Expect(other.bind(ctx, "bind-1").Exit).To(Equal(49))
+			Expect(other.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			w.expectNothingLeft()
+		})
 })
 
 // expectNoSecrets asserts that a text has none of the store's secrets.
@@ -116,14 +118,17 @@ var _ = Describe("two machines that create one binding", func() {
 		for round := range 2 {
 			id := fmt.Sprintf("bind-%d", round)
 			var got [2]answer
-			process.Together(2, func() { got[0] = machines[0].bind(ctx, id) }, func() { got[1] = machines[1].bind(ctx, id) })
+			process.Together(2, func() {
+				got[0] = machines[0].bind(ctx, id)
+			}, func() { got[1] = machines[1].bind(ctx, id) })
 			winner, loser := got[0], got[1]
 			if winner.Exit != 0 {
 				winner, loser = loser, winner
 			}
 			secret := machines[0].credentials(winner)
 			Expect(loser.Stdout).To(BeEmpty())
-			if !strings.Contains(loser.Stderr, "checksum did not match") { // this S3 server replaces an object and its checksum one after the other
+			// this S3 server replaces an object and its checksum one after the other
+			if !strings.Contains(loser.Stderr, "checksum did not match") {
 				Expect(loser.Exit).To(Equal(49), loser.Stderr)
 			}
 			w.works(id, secret)
@@ -133,19 +138,20 @@ var _ = Describe("two machines that create one binding", func() {
 		w.expectNothingLeft()
 	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 
-	DescribeTable("and one that may not wait are told who holds the lock", func(ctx context.Context, kind, holder string) {
-		w := newWorld(ctx, kind)
-		first, second := w.newMachine(ctx), w.newMachine(ctx)
-		got := first.heldAt(afterMake, createBinding, first.bindParameters("bind-1"), func(int) {
-			second.set(object{"budget": "6s"})
-			expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
-			expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
-		})
-		w.works("bind-1", first.credentials(got))
-		second.set(object{"budget": "45s"})
-		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		w.expectNothingLeft()
-	}, Entry("on pg", pg, "another run"), Entry("on s3", kit.Slow(), s3, "root@"))
+	DescribeTable("and one that may not wait are told who holds the lock",
+		func(ctx context.Context, kind, holder string) {
+			w := newWorld(ctx, kind)
+			first, second := w.newMachine(ctx), w.newMachine(ctx)
+			got := first.heldAt(afterMake, createBinding, first.bindParameters("bind-1"), func(int) {
+				second.set(object{"budget": "6s"})
+				expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
+				expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
+			})
+			w.works("bind-1", first.credentials(got))
+			second.set(object{"budget": "45s"})
+			Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			w.expectNothingLeft()
+		}, Entry("on pg", pg, "another run"), Entry("on s3", kit.Slow(), s3, "root@"))
 })
 
 var _ = Describe("a clock that jumps", func() {

@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"service-adapter/spec/kit"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 )
 
 // operate runs a command of the operator that must end with this exit status.
@@ -26,7 +30,8 @@ func (m *machine) operate(ctx context.Context, exit int, arguments ...string) an
 // kept is the file of the copy that a command tells of, which only its owner may read.
 func kept(got answer) string {
 	GinkgoHelper()
-	found := regexp.MustCompile(`put back by: service-adapter bindings state push \S+ --force (\S+)`).FindStringSubmatch(got.Stderr)
+	found := regexp.MustCompile(
+		`restore it with: service-adapter bindings state push \S+ --force (\S+)`).FindStringSubmatch(got.Stderr)
 	Expect(found).NotTo(BeNil(), got.Stderr)
 	info, err := os.Stat(found[1])
 	Expect(err).NotTo(HaveOccurred())
@@ -60,14 +65,17 @@ func edited(path string, oldnew ...string) string {
 func (w *world) damage(ctx context.Context, id, text string) {
 	GinkgoHelper()
 	if w.kind == pg {
-		_, err := w.server.Query(ctx, w.place, "UPDATE terraform_remote_state.states SET data = '"+text+"' WHERE name = 'b-"+id+"'")
+		_, err := w.server.Query(ctx, w.place,
+			"UPDATE terraform_remote_state.states SET data = '"+text+"' WHERE name = 'b-"+id+"'")
 		Expect(err).NotTo(HaveOccurred())
 		return
 	}
-	Expect(os.WriteFile(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"), []byte(text), 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"), []byte(text),
+		0o600)).To(Succeed())
 }
 
-// The scenarios of docs/operations.md#broken-states, each cured without a loss: in the end nothing is left of the binding.
+// The scenarios of docs/operations/repair-a-state.md, each cured without a loss: in the end nothing is left of the
+// binding.
 var _ = Describe("A broken state:", func() {
 	for _, kind := range []string{local, pg} {
 		Context("on "+kind, kit.SlowIf(kind != pg), func() {
@@ -95,19 +103,46 @@ var _ = Describe("A broken state:", func() {
 				Expect(m.listed(ctx)).To(BeEmpty())
 			}
 
-			It("a ciphertext that nobody can read is set aside, and put back when it can be read", func(ctx context.Context) {
-				good := w.text("bind-1")
-				broken := regexp.MustCompile(`"encrypted_data": ?"`).ReplaceAllString(good, "${0}AAAA")
-				w.damage(ctx, "bind-1", broken)
-				Expect(m.operate(ctx, 1, "bindings", "list").Stdout).To(ContainSubstring("unreadable"))
-				m.operate(ctx, 1, "bindings", "delete", "bind-1", "--forget")
-				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", copied)
-				name := regexp.MustCompile(`aside-b-bind-1-\d+`).FindString(m.operate(ctx, 0, "bindings", "state", "set-aside", "bind-1").Stderr)
-				Expect(w.stored()).To(ContainElement(HaveSuffix(name)))
-				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
-				Expect(m.operate(ctx, 0, "bindings", "list").Stdout).To(BeEmpty())
-				w.works("bind-1", secret)
+			It("a ciphertext that nobody can read is set aside, and put back when it can be read",
+				func(ctx context.Context) {
+					good := w.text("bind-1")
+					broken := regexp.MustCompile(`"encrypted_data": ?"`).ReplaceAllString(good, "${0}AAAA")
+					w.damage(ctx, "bind-1", broken)
+					Expect(m.operate(ctx, 1, "bindings", "list").Stdout).To(ContainSubstring("unreadable"))
+					m.operate(ctx, 1, "bindings", "delete", "bind-1", "--forget")
+					m.operate(ctx, 3, "bindings", "state", "push", "bind-1", copied)
+					name := regexp.MustCompile(`aside-b-bind-1-\d+`).FindString(m.operate(ctx, 0, "bindings", "state",
+						"set-aside", "bind-1").Stderr)
+					Expect(w.stored()).To(ContainElement(HaveSuffix(name)))
+					Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
+					Expect(m.operate(ctx, 0, "bindings", "list").Stdout).To(BeEmpty())
+					w.works("bind-1", secret)
 
+					m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
+					expectCured(ctx)
+				})
+
+			It("an emptied state is unreadable for every command, and put back", func(ctx context.Context) {
+				w.damage(ctx, "bind-1", "")
+				if kind == local {
+					Expect(os.Remove(filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate.backup"))).To(
+						Succeed())
+				}
+				const reason = "the state is missing, empty or cut off"
+				for range 2 {
+					Expect(m.operate(ctx, 1, "bindings", "show", "bind-1").Stderr).To(ContainSubstring(reason))
+					listed := m.operate(ctx, 1, "bindings", "list")
+					Expect(listed.Stdout).To(ContainSubstring("unreadable"))
+					Expect(listed.Stderr).To(ContainSubstring(reason))
+					expectBroken(m.unbind(ctx, "bind-1"), reason)
+					expectBroken(m.bind(ctx, "bind-1"), reason)
+					deleted := m.operate(ctx, 1, "bindings", "delete", "bind-1")
+					Expect(deleted.Stdout).NotTo(ContainSubstring("there is none"))
+					Expect(deleted.Stderr).To(ContainSubstring(reason))
+					m.operate(ctx, 1, "bindings", "delete", "bind-1", "--forget")
+				}
+				Expect(m.operate(ctx, 0, "bindings", "state", "set-aside",
+					"bind-1").Stderr).To(MatchRegexp(`aside-b-bind-1-\d+`))
 				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
 				expectCured(ctx)
 			})
@@ -117,7 +152,8 @@ var _ = Describe("A broken state:", func() {
 				w.encrypt()
 				state := w.state()
 				m.set(object{"state": state})
-				Expect(m.operate(ctx, 3, "bindings", "drift", "--all").Stderr).To(ContainSubstring("add it to state.encryption.old_keys"))
+				Expect(m.operate(ctx, 3, "bindings", "drift",
+					"--all").Stderr).To(ContainSubstring("add it to state.encryption.old_keys"))
 				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(1))
 				state["encryption"].(object)["old_keys"] = []string{old}
 				m.set(object{"state": state})
@@ -127,10 +163,12 @@ var _ = Describe("A broken state:", func() {
 
 			It("what was edited wrongly is put back", func(ctx context.Context) {
 				m.operate(ctx, 3, "bindings", "state", "push", "bind-2", copied)
-				Expect(m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `bind-1-account`, `bind-9-account`)).Stderr).To(
+				Expect(m.operate(ctx, 3, "bindings", "state", "push", "bind-1",
+					edited(copied, `bind-1-account`, `bind-9-account`)).Stderr).To(
 					ContainSubstring("serial"), "it is the stored one with another content")
 				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `"lineage":"`, `"lineage":"0`))
-				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", edited(copied, `"tofu":"1.12.6"`, `"tofu":"99.0.0"`))
+				m.operate(ctx, 3, "bindings", "state", "push", "bind-1",
+					edited(copied, `"tofu":"1.12.6"`, `"tofu":"99.0.0"`))
 				wrong := edited(copied, `bind-1-account`, `bind-9-account`, `"serial":`, `"serial":1`)
 				before := kept(m.operate(ctx, 0, "bindings", "state", "push", "bind-1", wrong))
 				Expect(read(before)).NotTo(ContainSubstring("bind-1"), "it is encrypted")
@@ -141,7 +179,8 @@ var _ = Describe("A broken state:", func() {
 			})
 
 			It("a record that was removed is put back", func(ctx context.Context) {
-				got := m.operate(ctx, 3, "bindings", "state", "exec", "bind-1", "--", "state", "rm", "terraform_data._binding")
+				got := m.operate(ctx, 3, "bindings", "state", "exec", "bind-1", "--", "state", "rm",
+					"terraform_data._binding")
 				Expect(got.Stderr).To(ContainSubstring("its record is gone"))
 				m.operate(ctx, 1, "bindings", "delete", "bind-1")
 				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", kept(got))
@@ -152,23 +191,51 @@ var _ = Describe("A broken state:", func() {
 				return
 			}
 
-			It("a resource that exists and is not in it is imported, and one that is to stay is removed", func(ctx context.Context) {
-				kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "rm", "directory_entry.grant"))
-				account := filepath.Join(w.entries, "bind-1-grant")
-				got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "import", "directory_entry.grant", account)
-				Expect(got.Stdout).To(ContainSubstring("Import successful!"))
-				expectCured(ctx)
-			})
+			It("a resource that exists and is not in it is imported, and one that is to stay is removed",
+				func(ctx context.Context) {
+					kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "rm",
+						"directory_entry.grant"))
+					account := filepath.Join(w.entries, "bind-1-grant")
+					got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "import",
+						"directory_entry.grant",
+						account)
+					Expect(got.Stdout).To(ContainSubstring("Import successful!"))
+					expectCured(ctx)
+				})
 
 			It("a tainted resource is untainted", func(ctx context.Context) {
 				m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "taint", "directory_entry.account")
-				Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan", "-no-color").Stdout).To(ContainSubstring("is tainted"))
-				kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "untaint", "directory_entry.account"))
+				Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan",
+					"-no-color").Stdout).To(ContainSubstring("is tainted"))
+				kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "untaint",
+					"directory_entry.account"))
 				got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan", "-no-color")
 				Expect(got.Stdout).To(ContainSubstring("No changes."))
 				Expect(got.Stderr).To(BeEmpty(), "a copy of what did not change is of no use")
 				expectCured(ctx)
 			})
+
+			It("a command of OpenTofu waits for an answer for longer than the budget", kit.Slow(),
+				func(ctx context.Context) {
+					Expect(os.Remove(filepath.Join(w.entries, "bind-1-grant"))).To(Succeed())
+					const budget = 10 * time.Second
+					m.set(object{"budget": budget.String()})
+					apply := exec.CommandContext(ctx, suite.adapter, "bindings", "state", "exec", "bind-1", "--",
+						"apply",
+						"-no-color")
+					output := gbytes.NewBuffer()
+					apply.Env, apply.Dir, apply.Stdout, apply.Stderr = m.environment(), m.dir, output, GinkgoWriter
+					keyboard, err := apply.StdinPipe()
+					Expect(err).NotTo(HaveOccurred())
+					Expect(apply.Start()).To(Succeed())
+					Eventually(output).Should(gbytes.Say("Enter a value:"))
+					time.Sleep(budget)
+					_, err = io.WriteString(keyboard, "yes\n")
+					Expect(err).NotTo(HaveOccurred())
+					Expect(apply.Wait()).To(Succeed(), string(output.Contents()))
+					Expect(output).To(gbytes.Say("Apply complete!"))
+					expectCured(ctx)
+				})
 
 			It("a resource that is gone is made again", func(ctx context.Context) {
 				Expect(os.Remove(filepath.Join(w.entries, "bind-1-grant"))).To(Succeed())
@@ -187,7 +254,8 @@ var _ = Describe("A broken state:", func() {
 					Expect(os.Rename(path, strings.ReplaceAll(path, "directory", "other"))).To(Succeed())
 				}
 				m.set(object{"paks": []string{pak}})
-				Expect(m.operate(ctx, 3, "bindings", "drift", "bind-1").Stderr).To(ContainSubstring("no installed pak bundles the provider"))
+				Expect(m.operate(ctx, 3, "bindings", "drift",
+					"bind-1").Stderr).To(ContainSubstring("no installed pak bundles the provider"))
 				m.set(object{"paks": []string{pak, suite.pak}})
 				expectCured(ctx)
 			})
@@ -241,24 +309,30 @@ var _ = Describe("A broken state:", func() {
 		w.expectNothingLeft()
 	})
 
-	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside", kit.Slow(), func(ctx context.Context) {
-		w := newWorld(ctx, s3)
-		m := w.newMachine(ctx)
-		m.credentials(m.bind(ctx, "bind-1"))
-		lock, err := json.Marshal(object{"ID": "00000000-0000-4000-8000-000000000000", "Operation": "OperationTypeApply", "Who": "root@gone", "Created": "2026-01-02T03:04:05Z"})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(os.WriteFile(w.object("env:", "b-bind-1", "state.tflock"), lock, 0o600)).To(Succeed())
-		m.operate(ctx, 0, "bindings", "unlock", "bind-1")
-		Expect(w.locked("bind-1")).To(BeFalse())
-		copied := filepath.Join(w.dir, "copied")
-		m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
-		Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "list").Stdout).To(ContainSubstring("directory_entry.account\n"))
-		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", copied)
-		Expect(os.WriteFile(w.object("env:", "b-bind-1", "state"), []byte(`{"version": 5}`), 0o600)).To(Succeed())
-		Expect(m.operate(ctx, 3, "bindings", "state", "set-aside", "bind-1").Stderr).To(ContainSubstring("by the means of the backend s3"))
-		Expect(os.Remove(w.object("env:", "b-bind-1", "state"))).To(Succeed())
-		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
-		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(w.resources()).To(BeEmpty())
-	})
+	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside",
+		kit.Slow(), func(ctx context.Context) {
+			w := newWorld(ctx, s3)
+			m := w.newMachine(ctx)
+			m.credentials(m.bind(ctx, "bind-1"))
+			lock, err := json.Marshal(object{
+				"ID":        "00000000-0000-4000-8000-000000000000",
+				"Operation": "OperationTypeApply", "Who": "root@gone", "Created": "2026-01-02T03:04:05Z",
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.WriteFile(w.object("env:", "b-bind-1", "state.tflock"), lock, 0o600)).To(Succeed())
+			m.operate(ctx, 0, "bindings", "unlock", "bind-1")
+			Expect(w.locked("bind-1")).To(BeFalse())
+			copied := filepath.Join(w.dir, "copied")
+			m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
+			Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state",
+				"list").Stdout).To(ContainSubstring("directory_entry.account\n"))
+			m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", copied)
+			Expect(os.WriteFile(w.object("env:", "b-bind-1", "state"), []byte(`{"version": 5}`), 0o600)).To(Succeed())
+			Expect(m.operate(ctx, 3, "bindings", "state", "set-aside",
+				"bind-1").Stderr).To(ContainSubstring("use the tools of the backend s3"))
+			Expect(os.Remove(w.object("env:", "b-bind-1", "state"))).To(Succeed())
+			m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
+			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(w.resources()).To(BeEmpty())
+		})
 })

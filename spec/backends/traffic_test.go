@@ -82,7 +82,9 @@ var _ = Describe("a binding among many in s3", func() {
 		}
 		Expect(bind("bind-2")).To(Equal(first))
 		failing := m.bindParameters("bind-3", object{"failure": 1})
-		Expect(of(func() { Expect(m.call(ctx, createBinding, failing).Exit).To(Equal(1)) }).listed).To(BeNumerically("<=", 2*others+50))
+		Expect(of(func() {
+			Expect(m.call(ctx, createBinding, failing).Exit).To(Equal(1))
+		}).listed).To(BeNumerically("<=", 2*others+50))
 		Expect(of(func() { Expect(m.unbind(ctx, "bind-3").Exit).To(Equal(41)) }).listed).To(BeZero())
 		// One OpenTofu deletes the object in the end. It looks for it twice.
 		end := unbind("bind-2")

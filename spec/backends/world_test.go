@@ -52,8 +52,8 @@ type world struct {
 	machines []*machine
 }
 
-// newWorld makes a world with an empty store. Those of one kind use the same store one after the other, so that what OpenTofu
-// prepared for it is of use to all of them.
+// newWorld makes a world with an empty store. Those of one kind use the same store one after the other, so that what
+// OpenTofu prepared for it is of use to all of them.
 func newWorld(ctx context.Context, kind string) *world {
 	GinkgoHelper()
 	suite.worlds++
@@ -113,17 +113,21 @@ func (w *world) state() object {
 		state["config"] = object{"conn_str": w.server.DSN(w.place)}
 	case s3:
 		state["config"] = object{
-			"bucket": w.place, "key": "state", "region": "us-east-1", "access_key": w.server.User, "secret_key": w.server.Password,
-			"endpoints": object{"s3": w.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
-			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true, "max_retries": 1,
+			"bucket": w.place, "key": "state", "region": "us-east-1", "access_key": w.server.User,
+			"secret_key": w.server.Password,
+			"endpoints":  object{"s3": w.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
+			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
+			"max_retries": 1,
 		}
 	case gcs:
 		state["config"] = object{
-			"bucket": w.place, "prefix": "adapter", "access_token": "any", "storage_custom_endpoint": w.server.URL() + "/storage/v1/",
+			"bucket": w.place, "prefix": "adapter", "access_token": "any",
+			"storage_custom_endpoint": w.server.URL() + "/storage/v1/",
 		}
 	case azure:
 		state["config"] = object{
-			"storage_account_name": w.server.User, "container_name": w.place, "key": "state", "access_key": w.server.Password,
+			"storage_account_name": w.server.User, "container_name": w.place, "key": "state",
+			"access_key":    w.server.Password,
 			"metadata_host": servers.AzureMetadata,
 		}
 	}
@@ -145,7 +149,8 @@ func (w *world) stored() []string {
 	switch w.kind {
 	case pg:
 		rows, err := w.server.Query(context.Background(), w.place,
-			"SELECT name FROM pg_tables t, LATERAL (SELECT name FROM terraform_remote_state.states) s WHERE t.tablename = 'states' ORDER BY name")
+			"SELECT name FROM pg_tables t, LATERAL (SELECT name FROM terraform_remote_state.states) s WHERE "+
+				"t.tablename = 'states' ORDER BY name")
 		if err != nil && strings.Contains(err.Error(), "does not exist") { // nobody used it yet
 			return nil
 		}
@@ -166,12 +171,24 @@ func (w *world) stored() []string {
 	}
 }
 
+// copyStates copies the stored states of pg into a new table, and returns its name. All worlds of pg use one database,
+// so the table belongs to this world alone, and it is removed when the spec ends.
+func (w *world) copyStates(ctx context.Context) (table string) {
+	GinkgoHelper()
+	table = "copy_of_" + filepath.Base(w.dir)
+	_, err := w.server.Query(ctx, w.place, "CREATE TABLE "+table+" AS SELECT * FROM terraform_remote_state.states")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.server.Query, w.place, "DROP TABLE "+table)
+	return table
+}
+
 // text is the stored state of a binding.
 func (w *world) text(id string) string {
 	GinkgoHelper()
 	switch w.kind {
 	case pg:
-		rows, err := w.server.Query(context.Background(), w.place, "SELECT data FROM terraform_remote_state.states WHERE name = 'b-"+id+"'")
+		rows, err := w.server.Query(context.Background(), w.place,
+			"SELECT data FROM terraform_remote_state.states WHERE name = 'b-"+id+"'")
 		Expect(err).NotTo(HaveOccurred())
 		return strings.Join(rows, "\n")
 	case s3:
@@ -299,15 +316,19 @@ func instance(id string) *odb.Instance {
 	plan := object{
 		"properties": object{}, "lifecycle_errands": object{},
 		"instance_groups": []any{object{
-			"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+			"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"},
+			"azs": []string{"z1"},
 		}},
 	}
 	return &odb.Instance{
 		ID: id, ServiceID: entriesService, PlanID: entriesPlan, Plan: plan,
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_" + id,
-			Releases:       serviceadapter.ServiceReleases{{Name: "entries", Version: "1.2.3", Jobs: []string{"server"}}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "entries", Version: "1.2.3",
+				Jobs: []string{"server"},
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"server": {"10.0.8.5"}},
 	}

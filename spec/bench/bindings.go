@@ -21,7 +21,8 @@ const (
 	s3    = "s3"
 )
 
-// What bindings are compared with. OpenTofu runs in an initialised directory with the same template, backend and provider.
+// What bindings are compared with. OpenTofu runs in an initialised directory with the same template, backend and
+// provider.
 const (
 	tofuBind            = "tofu apply, output"
 	tofuBindEncrypted   = "tofu apply, output, encrypted"
@@ -82,14 +83,16 @@ func bindings(name, template, backend string, goal figures.Goal) measure {
 // heavySize is how many bytes are written behind a provider, as large as public ones are.
 const heavySize = 300 << 20
 
-// largeProvider compares the same with a provider of 300 MB that works for a second when it starts, and looks at the memory of all processes.
+// largeProvider compares the same with a provider of 300 MB that works for a second when it starts, and looks at the
+// memory of all processes.
 func largeProvider(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	small, err := os.ReadFile(b.provider())
 	if err != nil {
 		return nil, err
 	}
 	large := filepath.Join(b.dir, "large-provider")
-	if err := errors.Join(os.WriteFile(large, small, 0o755), os.Truncate(large, heavySize)); err != nil { //nolint:gosec // a program
+	//nolint:gosec // a program
+	if err := errors.Join(os.WriteFile(large, small, 0o755), os.Truncate(large, heavySize)); err != nil {
 		return nil, err
 	}
 	b.heavy = large
@@ -138,15 +141,18 @@ func (b *bench) server(ctx context.Context, backend string) (*servers.Server, er
 	return server, err
 }
 
-// cold compares the first bind on a machine, with what `service-adapter prepare` made and without, and with OpenTofu alone in a
-// directory that is not initialised.
+// cold compares the first bind on a machine, with what `service-adapter prepare` made and without, and with OpenTofu
+// alone in a directory that is not initialised.
 func cold(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	s, err := b.bindSite(ctx, external, local, false)
 	if err != nil {
 		return nil, err
 	}
 	prepared := filepath.Join(s.dir, "prepared")
-	prepare := program{bench: b, path: b.adapter(), args: []string{"prepare", "--dir", prepared}, env: s.env(), dir: s.dir}
+	prepare := program{
+		bench: b, path: b.adapter(), args: []string{"prepare", "--dir", prepared}, env: s.env(),
+		dir: s.dir,
+	}
 	if _, err := prepare.run(ctx); err != nil {
 		return nil, err
 	}
@@ -214,7 +220,8 @@ func throughput(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	var found []figures.Figure
 	for i, workers := range numbers {
 		found = append(found, figures.Figure{
-			Name: fmt.Sprintf("create-binding, %d at once", workers), Unit: "per minute", Measure: figures.Of(rates[i]...),
+			Name: fmt.Sprintf("create-binding, %d at once", workers), Unit: "per minute",
+			Measure: figures.Of(rates[i]...),
 		})
 	}
 	return found, nil

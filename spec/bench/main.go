@@ -1,9 +1,9 @@
-// Command bench measures what an adapter costs beside the least that is possible: an empty program, the least adapter that the SDK
-// allows, and OpenTofu alone. What is compared runs alternately in one run, so a busy machine hurts both; the figures are medians
-// and ratios of medians.
+// Command bench measures what an adapter costs beside the least that is possible: an empty program, the least adapter
+// that the SDK allows, and OpenTofu alone. What is compared runs alternately in one run, so a busy machine hurts both;
+// the figures are medians and ratios of medians.
 //
-// The figures of each part are kept in a file, so that a run that was interrupted goes on where it was. At the end the table of
-// docs/performance.md is written.
+// The figures of each part are kept in a file, so that a run that was interrupted goes on where it was. At the end the
+// table of docs/performance.md is written.
 package main
 
 import (
@@ -91,7 +91,10 @@ func run(ctx context.Context, root, only string, quick, fresh bool) (err error) 
 	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
-	b := &bench{root: root, quick: quick, servers: map[string]*servers.Shared{pg: {Start: databases}, s3: {Start: servers.S3}}}
+	b := &bench{
+		root: root, quick: quick,
+		servers: map[string]*servers.Shared{pg: {Start: databases}, s3: {Start: servers.S3}},
+	}
 	checksum, err := fileChecksum(b.adapter())
 	if err != nil {
 		return err

@@ -23,11 +23,14 @@ func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	if err := b.build(ctx, "empty", "minimal"); err != nil {
 		return nil, err
 	}
-	redis, err := b.newSite(filepath.Join(b.root, "examples", "redis"), redisService, redisPlan, "redis-server")
+	redis, err := b.newSite(filepath.Join(b.root, "spec", "parity", "pak"), redisService, redisPlan, "redis-server")
 	if err != nil {
 		return nil, err
 	}
-	redis.Deployment.Releases = serviceadapter.ServiceReleases{{Name: "redis", Version: "18.7.1", Jobs: []string{"redis-server", "health-check"}}}
+	redis.Deployment.Releases = serviceadapter.ServiceReleases{{
+		Name: "redis", Version: "18.7.1",
+		Jobs: []string{"redis-server", "health-check"},
+	}}
 	large, err := b.largeSite()
 	if err != nil {
 		return nil, err
@@ -44,7 +47,9 @@ func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
 }
 
 // generate measures generate-manifest of an instance that is created, and then updated without a change.
-func (b *bench) generate(ctx context.Context, name string, s *site, parameters object, goal figures.Goal) ([]figures.Figure, error) {
+func (b *bench) generate(ctx context.Context, name string, s *site, parameters object,
+	goal figures.Goal,
+) ([]figures.Figure, error) {
 	var found []figures.Figure
 	for _, step := range []string{"create", "update"} {
 		ours, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
@@ -75,17 +80,20 @@ func (b *bench) largeSite() (*site, error) {
 	dir := filepath.Join(b.dir, "pak-large")
 	var inputs, properties strings.Builder
 	for n := range 200 {
-		fmt.Fprintf(&inputs, "  - {field_name: input_%d, type: string, default: %s, details: An input}\n", n, strings.Repeat("value-", 55))
+		fmt.Fprintf(&inputs, "  - {field_name: input_%d, type: string, default: %s, details: An input}\n", n,
+			strings.Repeat("value-", 55))
 	}
 	for n := range 3000 - 6 {
 		fmt.Fprintf(&properties, "      property_%d: ((input_%d))\n", n, n%200)
 	}
-	text := strings.Replace(fmt.Sprintf(definition, "large", serviceID, planID), "provision:\n", "provision:\n  user_inputs:\n"+inputs.String(), 1)
+	text := strings.Replace(fmt.Sprintf(definition, "large", serviceID, planID), "provision:\n",
+		"provision:\n  user_inputs:\n"+inputs.String(), 1)
 	head, _, _ := strings.Cut(text, "    manifest: |\n")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), writeAll(dir, map[string]string{
 		"manifest.yml": fmt.Sprintf(pakManifest, "large", "[large.yml]"),
 		"large.yml":    head + "    manifest_ref: template.yml\n",
-		"template.yml": "stemcells: [{alias: default}]\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n    properties:\n" +
+		"template.yml": "stemcells: [{alias: default}]\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n" +
+			"    properties:\n" +
 			properties.String(),
 	})); err != nil {
 		return nil, err

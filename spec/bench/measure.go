@@ -23,7 +23,8 @@ type program struct {
 	stdin string
 	env   []string
 	dir   string
-	// starts says that the program starts others, so that their memory is told from its own; tree that it is added to it.
+	// starts says that the program starts others, so that their memory is told from its own; tree that it is added to
+	// it.
 	starts, tree bool
 }
 
@@ -45,13 +46,15 @@ func (p program) run(ctx context.Context) (sample, error) {
 		mode = "watch"
 	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, p.bench.built("meter"), append([]string{mode, p.path}, p.args...)...) //nolint:gosec // what is measured
+	//nolint:gosec // what is measured
+	cmd := exec.CommandContext(ctx, p.bench.built("meter"), append([]string{mode, p.path}, p.args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = strings.NewReader(p.stdin), &stdout, &stderr, p.env, p.dir
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
 	report, err := metered(cmd)
 	s := sample{stdout: stdout.String()}
 	if err != nil {
-		return s, fmt.Errorf("%s %s: %w: %.1000s%.1000s", p.path, strings.Join(p.args, " "), err, stderr.String(), stdout.String())
+		return s, fmt.Errorf("%s %s: %w: %.1000s%.1000s", p.path, strings.Join(p.args, " "), err, stderr.String(),
+			stdout.String())
 	}
 	var nanoseconds, largest, own int64
 	if _, err := fmt.Sscan(report, &nanoseconds, &largest, &own); err != nil {
@@ -158,7 +161,8 @@ func (b *bench) built(name string) string { return filepath.Join(b.dir, name) }
 // build makes the programs of this benchmark.
 func (b *bench) build(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", //nolint:gosec // constant names
+		//nolint:gosec // constant names
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
 			"-o", b.built(name), "./spec/bench/"+name)
 		build.Dir, build.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {

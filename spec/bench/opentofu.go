@@ -37,7 +37,8 @@ func (t bareTofu) write(template, backend, schema string) error {
 		os.Symlink(t.bench.provider(), filepath.Join(mirror, platform, "terraform-provider-directory_v1.0.0")),
 		writeAll(t.dir, map[string]string{
 			"main.tf": template, "backend.tf.json": string(text), "key": constantKey,
-			"cli.tfrc": fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(t.dir, "mirror")),
+			"cli.tfrc": fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n",
+				filepath.Join(t.dir, "mirror")),
 		}))
 }
 
@@ -47,7 +48,8 @@ func (t bareTofu) initialise(ctx context.Context) (sample, error) {
 
 func (t bareTofu) command(workspace string, encrypted bool, args ...string) program {
 	env := []string{
-		"PATH=/usr/bin:/bin", "HOME=" + t.dir, "TMPDIR=" + t.dir, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1", "PG_CONN_STR=" + t.dsn,
+		"PATH=/usr/bin:/bin", "HOME=" + t.dir, "TMPDIR=" + t.dir, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1",
+		"PG_CONN_STR=" + t.dsn,
 		"TF_CLI_CONFIG_FILE=" + filepath.Join(t.dir, "cli.tfrc"), "TF_VAR_path=" + t.dir, "TF_VAR_name=" + workspace,
 	}
 	if workspace != "" {
@@ -87,7 +89,8 @@ func workspaceName(encrypted bool, n int) string {
 }
 
 const (
-	// encryption is TF_ENCRYPTION. It encrypts as the adapter does; the program that serves the key is the cheapest that there is.
+	// encryption is TF_ENCRYPTION. It encrypts as the adapter does; the program that serves the key is the cheapest
+	// that there is.
 	encryption = `key_provider "external" "constant" {
   command = ["/bin/cat", %q]
 }
@@ -101,7 +104,8 @@ state {
 `
 	// constantKey is what that program says in OpenTofu's protocol for key providers.
 	constantKey = `{"magic":"OpenTofu-External-Key-Provider","version":1}
-{"keys":{"encryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=","decryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},` +
+{"keys":{"encryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",` +
+		`"decryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},` +
 		`"meta":{"external_data":{}}}
 `
 )

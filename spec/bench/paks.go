@@ -27,7 +27,8 @@ func paks(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	once := func(args ...string) side {
 		return func(ctx context.Context, _ int) (sample, error) {
 			return program{
-				bench: b, path: b.adapter(), args: append([]string{"pak"}, args...), env: []string{"PATH=/usr/bin:/bin", "TMPDIR=" + b.dir}, dir: b.dir,
+				bench: b, path: b.adapter(), args: append([]string{"pak"}, args...),
+				env: []string{"PATH=/usr/bin:/bin", "TMPDIR=" + b.dir}, dir: b.dir,
 			}.run(ctx)
 		}
 	}
@@ -38,7 +39,10 @@ func paks(ctx context.Context, b *bench) ([]figures.Figure, error) {
 		run  side
 	}{
 		{"pak validate, 20 services", 10, once("validate", dir)},
-		{fmt.Sprintf("pak build, 20 services, %d MB", 3*size>>20), 3, once("build", "--target", "current", "--output", filepath.Join(b.dir, "big.brokerpak"), dir)},
+		{
+			fmt.Sprintf("pak build, 20 services, %d MB", 3*size>>20), 3,
+			once("build", "--target", "current", "--output", filepath.Join(b.dir, "big.brokerpak"), dir),
+		},
 	} {
 		got, err := compare(ctx, b.runs(step.runs, 1), step.run)
 		if err != nil {
@@ -60,17 +64,20 @@ func (b *bench) bigPak(dir string, size int64) error {
 	for n := range 20 {
 		name := fmt.Sprintf("server-%d.yml", n)
 		names = append(names, name)
-		files[name] = fmt.Sprintf(definition, fmt.Sprint("server-", n), fmt.Sprintf("0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e%02d", n),
+		files[name] = fmt.Sprintf(definition, fmt.Sprint("server-", n),
+			fmt.Sprintf("0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e%02d", n),
 			fmt.Sprintf("0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b8e%02d", n))
 	}
-	manifest := "packversion: 1\nname: big\nversion: 0.1.0\nplatforms: [{os: " + runtime.GOOS + ", arch: " + runtime.GOARCH + "}]\nterraform_binaries:\n" +
+	manifest := "packversion: 1\nname: big\nversion: 0.1.0\nplatforms: [{os: " + runtime.GOOS + ", arch: " +
+		runtime.GOARCH + "}]\nterraform_binaries:\n" +
 		"- {name: tofu, version: " + tofuVersion + ", default: true, url_template: " + b.tofu() + "}\n"
 	for n := range 3 {
 		path := filepath.Join(bin, fmt.Sprintf("terraform-provider-noise%d_v1.0.0", n))
 		if err := noise(path, size, uint64(n)); err != nil { //nolint:gosec // 0, 1, 2
 			return err
 		}
-		manifest += fmt.Sprintf("- {name: terraform-provider-noise%d, version: 1.0.0, provider: registry.terraform.io/example/noise%d, url_template: %s}\n",
+		manifest += fmt.Sprintf("- {name: terraform-provider-noise%d, version: 1.0.0, provider: "+
+			"registry.terraform.io/example/noise%d, url_template: %s}\n",
 			n, n, path)
 	}
 	files["manifest.yml"] = manifest + "service_definitions: [" + strings.Join(names, ", ") + "]\n"

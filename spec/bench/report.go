@@ -37,13 +37,15 @@ func (b *bench) report(known *figures.Results) error {
 		return err
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	machine := fmt.Sprintf("Measured on %d cores, %s, with %s and OpenTofu %s.\n\n", runtime.NumCPU(), platform, runtime.Version(), tofuVersion)
+	machine := fmt.Sprintf("Measured on %d cores, %s, with %s and OpenTofu %s.\n\n", runtime.NumCPU(), platform,
+		runtime.Version(), tofuVersion)
 	written, err := figures.Replace(string(page), machine+text)
 	if err != nil {
 		return fmt.Errorf("docs/performance.md: %w", err)
 	}
 	programs, err := json.MarshalIndent(object{
-		"cores": runtime.NumCPU(), "platform": platform, "go": runtime.Version(), "opentofu": tofuVersion, "figures": list,
+		"cores": runtime.NumCPU(), "platform": platform, "go": runtime.Version(), "opentofu": tofuVersion,
+		"figures": list,
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -88,8 +88,13 @@ func (b *bench) storedSite(ctx context.Context, backend string, count int) (*sit
 func lists(ctx context.Context, sites []*site) ([]figures.Figure, error) {
 	var found []figures.Figure
 	for _, s := range sites {
-		list := program{bench: s.bench, path: s.bench.adapter(), args: []string{"bindings", "list"}, env: s.env(), dir: s.dir, starts: true}
-		runs, err := compare(ctx, s.bench.runs(5, 1), func(ctx context.Context, _ int) (sample, error) { return list.run(ctx) })
+		list := program{
+			bench: s.bench, path: s.bench.adapter(), args: []string{"bindings", "list"}, env: s.env(),
+			dir: s.dir, starts: true,
+		}
+		runs, err := compare(ctx, s.bench.runs(5, 1), func(ctx context.Context, _ int) (sample, error) {
+			return list.run(ctx)
+		})
 		if err != nil {
 			return nil, err
 		}

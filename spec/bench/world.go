@@ -54,15 +54,21 @@ func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, err
 	}
 	var list []any
 	for _, group := range groups {
-		list = append(list, object{"name": group, "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"}})
+		list = append(list, object{
+			"name": group, "vm_type": "small", "instances": 1, "networks": []string{"default"},
+			"azs": []string{"z1"},
+		})
 	}
 	s := &site{bench: b, dir: dir, backend: local, Instance: &odb.Instance{
 		ID: "instance", ServiceID: service, PlanID: plan, VMs: map[string][]string{groups[0]: {"10.0.8.5"}},
 		Plan: object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": list},
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_instance",
-			Releases:       serviceadapter.ServiceReleases{{Name: "server", Version: "1.2.3", Jobs: append([]string{"health-check"}, groups...)}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "server", Version: "1.2.3",
+				Jobs: append([]string{"health-check"}, groups...),
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 	}}
 	s.config = object{
@@ -86,7 +92,10 @@ func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapte
 func (s *site) call(command string, parameters object) (program, error) {
 	input, err := odb.Input(command, parameters)
 	starts := command != "generate-manifest"
-	return program{bench: s.bench, path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(), dir: s.dir, starts: starts, tree: s.tree}, err
+	return program{
+		bench: s.bench, path: s.bench.adapter(), args: []string{command}, stdin: input, env: s.env(),
+		dir: s.dir, starts: starts, tree: s.tree,
+	}, err
 }
 
 func (s *site) env() []string {
@@ -153,8 +162,9 @@ func (b *bench) bindSite(ctx context.Context, template, backend string, encrypte
 		state = object{"type": pg, "config": object{"conn_str": s.server.DSN("adapter"), "schema_name": name}}
 	case s3:
 		state = object{"type": s3, "config": object{
-			"bucket": name, "key": s3Key, "region": "us-east-1", "access_key": s.server.User, "secret_key": s.server.Password,
-			"endpoints": object{"s3": s.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
+			"bucket": name, "key": s3Key, "region": "us-east-1", "access_key": s.server.User,
+			"secret_key": s.server.Password,
+			"endpoints":  object{"s3": s.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
 			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
 		}}
 		if err := s.server.CreateBucket(name); err != nil {

@@ -26,7 +26,8 @@ type testCase struct {
 // newCase makes the case of a number, always the same.
 func newCase(t *testing.T, number int) testCase {
 	c := testCase{number: number, random: rand.New(rand.NewPCG(1, uint64(number)))}
-	c.pak, _ = filepath.Abs(choice(c.random, "testdata/pak", "testdata/pak", "../../examples/redis", "../../examples/kafka"))
+	c.pak, _ = filepath.Abs(choice(c.random, "testdata/pak", "testdata/pak", "../../spec/parity/pak",
+		"../../examples/kafka"))
 	pak, err := brokerpak.Open(c.pak)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,8 @@ func newCase(t *testing.T, number int) testCase {
 	plan := &c.service.Plans[c.random.IntN(len(c.service.Plans))]
 	c.instance = odb.Sample(c.service, plan, fmt.Sprintf("0b6a9c1e-0000-4c57-9a52-%012d", number))
 	plain(t, &c.instance.Plan)
-	c.instance.Deployment.Releases[0].Version = choice(c.random, "4.1", "4.1", "4.1", "5.0.1", "5.0.1", "8.2", "8.2", "0.9", "latest", "not a version")
+	c.instance.Deployment.Releases[0].Version = choice(c.random, "4.1", "4.1", "4.1", "5.0.1", "5.0.1", "8.2", "8.2",
+		"0.9", "latest", "not a version")
 	if c.often(4) {
 		c.changePlan()
 	}
@@ -64,12 +66,14 @@ func (c testCase) often(times int) bool { return c.random.IntN(times) == 0 }
 func (c testCase) environment(dir string) map[string]string {
 	paks, _ := json.Marshal([]string{c.pak})
 	env := map[string]string{
-		"SERVICE_ADAPTER_PAKS": string(paks), "SERVICE_ADAPTER_SECURE_MANIFESTS": choice(c.random, "true", "true", "false"),
-		"SERVICE_ADAPTER_STATE":     fmt.Sprintf("{config: {dir: %s/state}}", dir),
-		"SERVICE_ADAPTER_CACHE_DIR": dir + "/cache",
+		"SERVICE_ADAPTER_PAKS":             string(paks),
+		"SERVICE_ADAPTER_SECURE_MANIFESTS": choice(c.random, "true", "true", "false"),
+		"SERVICE_ADAPTER_STATE":            fmt.Sprintf("{config: {dir: %s/state}}", dir),
+		"SERVICE_ADAPTER_CACHE_DIR":        dir + "/cache",
 	}
 	if c.often(5) {
-		env["GSB_PROVISION_DEFAULTS"] = choice(c.random, `{"count": 4}`, `{"fast": true}`, `{"maxclients": 77}`, `[]`, `{"title": 5}`)
+		env["GSB_PROVISION_DEFAULTS"] = choice(c.random, `{"count": 4}`, `{"fast": true}`, `{"maxclients": 77}`, `[]`,
+			`{"title": 5}`)
 	}
 	if env["SERVICE_ADAPTER_SECURE_MANIFESTS"] == "false" {
 		// Generated passwords would stand in the manifest, and differ in each run.
@@ -98,9 +102,16 @@ func (c testCase) changePlan() {
 	case 5:
 		first["name"] = "other"
 	case 6:
-		c.instance.Plan["instance_groups"] = append(groups, object{"name": "more", "vm_type": "small", "instances": 1, "networks": []string{"n"}, "azs": []string{"z1"}})
+		c.instance.Plan["instance_groups"] = append(groups,
+			object{
+				"name": "more", "vm_type": "small", "instances": 1, "networks": []string{"n"},
+				"azs": []string{"z1"},
+			})
 	case 7:
-		c.instance.Plan["update"] = object{"canaries": 2, "max_in_flight": 1, "canary_watch_time": "1-2", "update_watch_time": "1-2", "serial": false}
+		c.instance.Plan["update"] = object{
+			"canaries": 2, "max_in_flight": 1, "canary_watch_time": "1-2",
+			"update_watch_time": "1-2", "serial": false,
+		}
 	case 8:
 		properties[choice(c.random, c.names()...)] = c.value()
 	case 9:
@@ -108,7 +119,10 @@ func (c testCase) changePlan() {
 	case 10:
 		c.instance.Deployment.Stemcells = nil
 	default:
-		c.instance.Plan["lifecycle_errands"] = object{"post_deploy": []any{object{"name": "check", "instances": []string{first["name"].(string) + "/0"}}}}
+		c.instance.Plan["lifecycle_errands"] = object{"post_deploy": []any{object{
+			"name":      "check",
+			"instances": []string{first["name"].(string) + "/0"},
+		}}}
 	}
 }
 
@@ -126,8 +140,10 @@ func (c testCase) names() []string {
 
 // value is anything that JSON can hold, mostly plain.
 func (c testCase) value() any {
-	return choice[any](c.random, 1, 2, 5, 9, 100, -1, 0.25, 0.75, 1e30, uint64(1)<<63, true, false, nil, "", "text", "5", "true", "é😀\n", "a: b",
-		"((reference))", "${count}", strings.Repeat("x", 70), "!", []any{}, []any{"a", 1}, []any{[]any{}, object{}}, object{}, object{"a": "b", "c": 1},
+	return choice[any](c.random, 1, 2, 5, 9, 100, -1, 0.25, 0.75, 1e30, uint64(1)<<63, true, false, nil, "", "text",
+		"5", "true", "é😀\n", "a: b",
+		"((reference))", "${count}", strings.Repeat("x", 70), "!", []any{}, []any{"a", 1}, []any{[]any{}, object{}},
+		object{}, object{"a": "b", "c": 1},
 		object{"Upper": nil}, object{"<<": object{}}, "10.0.0.1", "/global/ca", "/global/unknown")
 }
 
@@ -166,7 +182,8 @@ func (c testCase) plausible(input brokerpak.Variable) any {
 	case "object":
 		return choice(c.random, object{}, object{"a": "b"}, object{"a": 1, "b": []any{}, "c": object{"d": nil}})
 	default:
-		return choice[any](c.random, "text", "", "a: b", "é😀", "1", "yes", "two\nlines", "/a/b", strings.Repeat("long ", 11))
+		return choice[any](c.random, "text", "", "a: b", "é😀", "1", "yes", "two\nlines", "/a/b",
+			strings.Repeat("long ", 11))
 	}
 }
 
@@ -180,11 +197,16 @@ func (c testCase) request(t *testing.T, step int) (command, stdin string) {
 		return "generate-plan-schemas", input(t, "generate-plan-schemas", object{"plan": c.instance.Plan})
 	case step == 1 && c.often(6):
 		plan := c.instance.Plan
-		return "dashboard-url", input(t, "dashboard-url", object{"instance_id": c.instance.ID, "plan": plan, "manifest": c.instance.Manifest})
+		return "dashboard-url", input(t, "dashboard-url",
+			object{"instance_id": c.instance.ID, "plan": plan, "manifest": c.instance.Manifest})
 	}
-	body := object{"service_id": c.instance.ServiceID, "plan_id": c.instance.PlanID, "parameters": c.parameters(), "context": object{
-		"platform": "cloudfoundry", "space_name": choice(c.random, "dev", "dev", "é", "", "((x))"), "space_guid": "5-6-7", "organization_guid": "8",
-	}}
+	body := object{
+		"service_id": c.instance.ServiceID, "plan_id": c.instance.PlanID, "parameters": c.parameters(),
+		"context": object{
+			"platform": "cloudfoundry", "space_name": choice(c.random, "dev", "dev", "é", "", "((x))"),
+			"space_guid": "5-6-7", "organization_guid": "8",
+		},
+	}
 	switch {
 	case c.often(8):
 		delete(body, "parameters")
@@ -202,7 +224,8 @@ func (c testCase) request(t *testing.T, step int) (command, stdin string) {
 	}
 	stdin = input(t, "generate-manifest", parameters)
 	if c.often(100) {
-		stdin = choice(c.random, "", "{", "[]", `{"generate_manifest": 5}`, `{"generate_manifest": {"plan": {}}}`, stdin[:len(stdin)/2], strings.Replace(stdin, "plan", "Plan", 1))
+		stdin = choice(c.random, "", "{", "[]", `{"generate_manifest": 5}`, `{"generate_manifest": {"plan": {}}}`,
+			stdin[:len(stdin)/2], strings.Replace(stdin, "plan", "Plan", 1))
 	}
 	return "generate-manifest", stdin
 }

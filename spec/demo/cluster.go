@@ -21,17 +21,20 @@ import (
 // budget is what a request may take; the provision template of the pak sleeps for longer.
 const budget = 10 * time.Second
 
-// The reference by which the manifest has the address of the database, with its password. The Director resolves it for the errands.
+// The reference by which the manifest has the address of the database, with its password. The Director resolves it for
+// the errands.
 const (
 	databasePath      = "/demo/service_adapter_state_database"
 	databaseReference = "((" + databasePath + "))"
 )
 
-// cluster is an instance as an operator's broker configuration describes it, with the errands that `pak catalog --errands` prints.
+// cluster is an instance as an operator's broker configuration describes it, with the errands that `pak catalog
+// --errands` prints.
 func cluster() *odb.Instance {
 	errands := []string{"apply-instance", "destroy-instance"}
 	return &odb.Instance{
-		ID: "7b0e4d21-demo", ServiceID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d01", PlanID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d11",
+		ID: "7b0e4d21-demo", ServiceID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d01",
+		PlanID: "5c1d7e90-2b4f-4a86-9d3e-7f0a6b8c9d11",
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_7b0e4d21-demo",
 			Releases:       serviceadapter.ServiceReleases{{Name: "service-adapter", Version: "1.0.0", Jobs: errands}},
@@ -40,10 +43,12 @@ func cluster() *odb.Instance {
 		Plan: map[string]any{
 			"properties": map[string]any{},
 			"lifecycle_errands": map[string]any{
-				"post_deploy": []any{map[string]any{"name": errands[0]}}, "pre_delete": []any{map[string]any{"name": errands[1]}},
+				"post_deploy": []any{map[string]any{"name": errands[0]}},
+				"pre_delete":  []any{map[string]any{"name": errands[1]}},
 			},
 			"instance_groups": []any{map[string]any{
-				"name": "errands", "lifecycle": "errand", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+				"name": "errands", "lifecycle": "errand", "vm_type": "small", "instances": 1,
+				"networks": []string{"default"}, "azs": []string{"z1"},
 			}},
 		},
 		VMs: map[string][]string{},
@@ -53,12 +58,14 @@ func cluster() *odb.Instance {
 // clusterSession is the part of the session with a service whose errands find its state in PostgreSQL.
 type clusterSession struct {
 	*session
-	binary, dir string
-	database    string // its address with the password
-	errand      broker.Adapter
+	binary, dir, pak string
+	// database is the address of the database, with the password.
+	database string
+	errand   broker.Adapter
 }
 
-// playCluster makes an instance that takes longer than a request may. Without PostgreSQL it says so and plays nothing.
+// playCluster plays the steps of an instance whose creation takes longer than a request may. Without PostgreSQL, it
+// only prints that this part is left out.
 func (s *session) playCluster(dir string, given options) error {
 	shared := &servers.Shared{Start: servers.PostgreSQL}
 	defer shared.Close()
@@ -74,9 +81,11 @@ func (s *session) playCluster(dir string, given options) error {
 	if err != nil {
 		return err
 	}
-	show := &clusterSession{session: s, binary: given.binary, dir: dir, database: server.DSN("states")}
+	show := &clusterSession{
+		session: s, binary: given.binary, dir: dir, pak: given.cluster, database: server.DSN("states"),
+	}
 	show.instance, show.name = cluster(), "my-cluster"
-	if err := show.configure(given.cluster); err != nil {
+	if err := show.configure(); err != nil {
 		return err
 	}
 	if err := show.play(show.createCluster, show.applyErrand, show.bind, show.unbind, show.destroyErrand); err != nil {
@@ -85,8 +94,8 @@ func (s *session) playCluster(dir string, given options) error {
 	return expectEmpty(s.ctx, server)
 }
 
-// configure makes the broker's adapter of the new service, and shows its configuration without the password.
-func (s *clusterSession) configure(pak string) (err error) {
+// configure creates the broker's adapter of the new service, and introduces the service.
+func (s *clusterSession) configure() (err error) {
 	config := fmt.Sprintf(`paks: [%s]
 secure_manifests: true
 budget: %s
@@ -95,19 +104,27 @@ cache_dir: %s/cache
 errand_properties:
   paks: [%[1]s]
   state: {type: pg, config: {conn_str: '${credhub("%[5]s")}'}}
-`, pak, budget, databaseReference, s.dir, databasePath)
-	s.title(fmt.Sprintf("A service that takes longer than the %s that a request has here: errands apply and destroy its provision template", budget))
-	s.print(config)
+`, s.pak, budget, databaseReference, s.dir, databasePath)
+	s.title("A service that takes longer than a request may")
+	s.print(fmt.Sprintf("A request has %s here, and the provision template of the pak spec/demo/cluster takes 12s. "+
+		"The plan has the errands\napply-instance and destroy-instance, and the states are in PostgreSQL.\n", budget))
 	s.adapter, err = newAdapter(s.binary, s.dir, strings.Replace(config, databaseReference, s.database, 1))
 	return err
 }
 
 func (s *clusterSession) createCluster() step {
 	return step{
-		title:   "cf create-service cluster standard my-cluster -c '{\"servers\": 2}': nothing is made yet, so the answer comes at once",
+		event:   "cf create-service cluster standard my-cluster -c '{\"servers\": 2}'",
+		request: "No resource is created yet, so the answer comes at once. The job of the errand gets the inputs.",
 		command: "generate-manifest", parameters: s.instance.Generate(s.body(map[string]any{"servers": 2})),
 		after: func(answer broker.Answer) error {
-			if err := s.deploy(answer); err != nil {
+			product, err := generated(answer)
+			if err != nil {
+				return err
+			}
+			manifest := strings.ReplaceAll(product.Manifest, s.pak, "build/paks/cluster")
+			s.print(indent(excerpt(manifest, "      - name: apply-instance", "          state:")))
+			if err := s.instance.Deploy(answer.Stdout); err != nil {
 				return err
 			}
 			return s.render()
@@ -125,11 +142,18 @@ func (s *clusterSession) render() error {
 		return errors.Join(err, errors.New("the manifest has no job apply-instance whose properties are known"))
 	}
 	dir := filepath.Join(s.dir, "errand")
-	intent := must(json.Marshal(map[string]any{"intent": properties["intent"], "secrets": properties["secrets"]}))
+	intent, err := json.Marshal(map[string]any{"intent": properties["intent"], "secrets": properties["secrets"]})
+	if err != nil {
+		return err
+	}
 	delete(properties, "intent")
 	delete(properties, "secrets")
 	properties["cache_dir"] = filepath.Join(dir, "cache")
-	if s.errand, err = newAdapter(s.binary, dir, string(must(json.Marshal(properties)))); err != nil {
+	config, err := json.Marshal(properties)
+	if err != nil {
+		return err
+	}
+	if s.errand, err = newAdapter(s.binary, dir, string(config)); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "intent.json"), intent, 0o600)
@@ -137,12 +161,13 @@ func (s *clusterSession) render() error {
 
 func (s *clusterSession) applyErrand() step {
 	return step{
-		title:   "The broker runs the errand apply-instance after the deployment. It may take longer than a request: up to errand_limit",
+		event:   "The broker runs the errand apply-instance after the deployment",
+		request: "OpenTofu applies the provision template. An errand may take longer than a request, here 2 hours.",
 		command: "instance apply --intent intent.json", errand: &s.errand,
 		after: func(answer broker.Answer) error {
-			s.print(answer.Stdout)
+			s.print(indent(answer.Stdout))
 			if s.took < budget {
-				return fmt.Errorf("the errand took %s, and shall show that it may take longer than %s", s.took, budget)
+				return fmt.Errorf("the errand took %s, and must show that it may take longer than %s", s.took, budget)
 			}
 			return nil
 		},
@@ -151,8 +176,13 @@ func (s *clusterSession) applyErrand() step {
 
 func (s *clusterSession) destroyErrand() step {
 	return step{
-		title:   "cf delete-service my-cluster: the broker runs the errand destroy-instance before it deletes the deployment",
+		event:   "cf delete-service my-cluster",
+		request: "The broker runs the errand destroy-instance before BOSH deletes the deployment.",
 		command: "instance destroy --force -- " + s.instance.ID, errand: &s.errand,
+		after: func(answer broker.Answer) error {
+			s.print(indent(answer.Stdout))
+			return nil
+		},
 	}
 }
 

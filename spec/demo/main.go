@@ -1,9 +1,9 @@
-// Command demo plays the on-demand broker against the adapter, and shows every step: first with the redis pak, then with a service whose
-// provision template takes longer than a request may, so that errands apply and destroy it.
+// Command demo plays the on-demand broker against the adapter and shows each step: what Cloud Foundry asked, what the
+// adapter answered, and how long it took. The first part plays the pak of examples/redis. The second part plays a
+// service whose provision template takes longer than a request may, so that errands apply and destroy it.
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,10 +38,10 @@ func main() {
 	}
 }
 
-// options are the paths of what is shown.
+// options contains the paths of the adapter and the paks.
 type options struct{ binary, redis, cluster string }
 
-// absolute makes them independent of the working directory.
+// absolute makes the paths independent of the working directory.
 func (o *options) absolute() error {
 	var failed []error
 	for _, path := range []*string{&o.binary, &o.redis, &o.cluster} {
@@ -51,9 +51,14 @@ func (o *options) absolute() error {
 	return errors.Join(failed...)
 }
 
-// run plays the session in a directory that it removes.
+// run plays all steps in a temporary directory, which it removes, and prints them to out. It returns an error if a
+// command of the adapter ends otherwise than expected.
 func run(ctx context.Context, out io.Writer, given options) (err error) {
 	if err := given.absolute(); err != nil {
+		return err
+	}
+	lines, err := countLines(given.redis)
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "service-adapter-demo-")
@@ -61,13 +66,17 @@ func run(ctx context.Context, out io.Writer, given options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	config := fmt.Sprintf("paks: [%s]\nsecure_manifests: true\nstate: {config: {dir: %s/state}}\ncache_dir: %s/cache\n", given.redis, dir, dir)
+	config := fmt.Sprintf("paks: [%s]\nsecure_manifests: true\nstate: {config: {dir: %s/state}}\ncache_dir: %s/cache\n",
+		given.redis, dir, dir)
 	show := &session{ctx: ctx, out: out, instance: redis(), name: "my-redis"}
 	if show.adapter, err = newAdapter(given.binary, dir, config); err != nil {
 		return err
 	}
-	show.title("The adapter's configuration")
-	show.print(config)
+	show.title("A service adapter for Redis")
+	show.print(fmt.Sprintf("The pak examples/redis is all of it: %d lines of YAML and HCL. This program plays the "+
+		"on-demand broker,\nand shows what it asks the adapter, what comes out, and how long that takes. "+
+		"The operator's configuration:\n", lines))
+	show.print(indent(strings.NewReplacer(given.redis, "build/paks/redis", dir, "DIR").Replace(config)))
 	if err := show.playRedis(); err != nil {
 		return err
 	}
@@ -75,63 +84,81 @@ func run(ctx context.Context, out io.Writer, given options) (err error) {
 		return err
 	}
 	show.title("Done: nothing is left but the redis instance")
+	show.print(fmt.Sprintf("%d requests of the broker took %s together; the longest one took %s.\n", show.requests,
+		rounded(show.total), rounded(show.longest)))
 	return nil
 }
 
-// newAdapter is an adapter with its configuration in a directory.
+// newAdapter returns an adapter that runs in a directory. It creates the directory and the file with the configuration.
 func newAdapter(binary, dir, config string) (broker.Adapter, error) {
 	file := filepath.Join(dir, "service-adapter.yml")
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(config), 0o600))
-	return broker.Adapter{Path: binary, Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file}}, err
+	return broker.Adapter{
+		Path: binary, Dir: dir,
+		Env: []string{"PATH=/usr/bin:/bin", "SERVICE_ADAPTER_CONFIG=" + file},
+	}, err
 }
 
-// redis is an instance as an operator's broker configuration describes it.
+// redis returns an instance with a plan as an operator's broker configuration describes it.
 func redis() *odb.Instance {
 	return &odb.Instance{
-		ID: "3f1c9a52-demo", ServiceID: "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", PlanID: "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11",
+		ID: "3f1c9a52-demo", ServiceID: "6b0f2d4e-93c1-4a57-8e2d-1f5a7c9b3e01",
+		PlanID: "6b0f2d4e-93c1-4a57-8e2d-1f5a7c9b3e11",
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_3f1c9a52-demo",
 			Releases: serviceadapter.ServiceReleases{
-				{Name: "redis", Version: "18.7.1", Jobs: []string{"redis-server", "health-check"}},
+				{Name: "redis-forge", Version: "1.4.2", Jobs: []string{"standalone-7"}},
 			},
 			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
 		},
 		Plan: map[string]any{
 			"properties": map[string]any{}, "lifecycle_errands": map[string]any{},
 			"instance_groups": []any{map[string]any{
-				"name": "redis-server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+				"name": "redis", "vm_type": "small", "instances": 1, "networks": []string{"default"},
+				"azs": []string{"z1"},
 			}},
 		},
-		VMs: map[string][]string{"redis-server": {"10.0.8.5"}},
+		VMs: map[string][]string{"redis": {"10.0.8.5"}},
 	}
 }
 
-// session plays the steps.
+// session plays steps with one instance at a time.
 type session struct {
 	ctx      context.Context //nolint:containedctx // one process is one session
 	out      io.Writer
 	adapter  broker.Adapter
 	instance *odb.Instance
-	name     string // of the instance, as the cf user gave it
-	step     int
-	took     time.Duration // by the last command
+	// name is the name of the instance that the cf user chose.
+	name string
+	// step is the number of the current step.
+	step int
+	// took is the duration of the last command.
+	took time.Duration
+	// requests is the number of the broker's requests so far, total is their duration, and longest is the maximum.
+	requests       int
+	total, longest time.Duration
 }
 
-// step is one command: of the broker, which sends parameters, or of an errand, which has an adapter of its own.
+// step is one command of the adapter: a request of the broker, or the command of an errand.
 type step struct {
-	title, command string
-	parameters     map[string]any
-	errand         *broker.Adapter
-	exit           int
-	// after looks at the answer.
+	// event is what happens in Cloud Foundry, and request describes what the broker asks because of it.
+	event, request string
+	command        string
+	// parameters are the broker's parameters of the command.
+	parameters map[string]any
+	// errand is the adapter on the VM of an errand. It is nil for a request of the broker.
+	errand *broker.Adapter
+	// exit is the expected exit code.
+	exit int
+	// after shows the answer, and performs what the broker does with it. If it is nil, the answer is not shown.
 	after func(broker.Answer) error
 }
 
 func (s *session) playRedis() error {
-	return s.play(s.schemas, s.create, s.dashboard, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain)
+	return s.play(s.schemas, s.create, s.check, s.update, s.bind, s.bindAgain, s.unbind, s.unbindAgain)
 }
 
-// play runs steps, each of which may depend on those before.
+// play runs steps. It creates each step after the steps before it have run.
 func (s *session) play(steps ...func() step) error {
 	for _, next := range steps {
 		if err := s.run(next()); err != nil {
@@ -143,187 +170,53 @@ func (s *session) play(steps ...func() step) error {
 
 func (s *session) run(next step) error {
 	s.step++
-	s.title(fmt.Sprintf("%d. %s", s.step, next.title))
+	s.title(fmt.Sprintf("%d. %s", s.step, next.event))
+	s.print(next.request + "\n")
 	answer, err := s.call(next)
 	if err != nil {
 		return err
 	}
-	s.print("$ service-adapter " + next.command)
-	if next.errand == nil {
-		s.print(" <<'JSON'\n" + abridged(answer.Input) + "JSON")
-	}
-	s.print("\n")
-	if answer.Stderr != "" {
-		s.print("stderr: " + strings.TrimSpace(answer.Stderr) + "\n")
-	}
-	s.print(fmt.Sprintf("exit code %d after %s\n", answer.Exit, s.took.Round(10*time.Millisecond)))
+	s.print(fmt.Sprintf("$ service-adapter %s   # %s, exit code %d\n", next.command, rounded(s.took), answer.Exit))
 	if answer.Exit != next.exit {
-		return fmt.Errorf("%s: exit code %d instead of %d", next.title, answer.Exit, next.exit)
+		return fmt.Errorf("%s: exit code %d instead of %d: %s", next.event, answer.Exit, next.exit, answer.Stderr)
 	}
 	if next.after == nil {
-		s.print(pretty(answer.Stdout))
 		return nil
 	}
 	return next.after(answer)
 }
 
-// call runs the command of a step.
+// call runs the command of a step and measures its duration.
 func (s *session) call(next step) (broker.Answer, error) {
 	began := time.Now()
 	defer func() { s.took = time.Since(began) }()
 	if next.errand != nil {
 		return next.errand.Run(s.ctx, "", strings.Fields(next.command)...)
 	}
+	defer func() {
+		took := time.Since(began)
+		s.requests, s.total, s.longest = s.requests+1, s.total+took, max(s.longest, took)
+	}()
 	return s.adapter.Call(s.ctx, next.command, next.parameters)
-}
-
-func (s *session) schemas() step {
-	return step{
-		title: "cf marketplace: which parameters does the plan take?", command: "generate-plan-schemas",
-		parameters: map[string]any{"plan": s.instance.Plan},
-	}
 }
 
 func (s *session) body(parameters map[string]any) map[string]any {
 	return map[string]any{
 		"context":    map[string]any{"platform": "cloudfoundry", "instance_name": s.name},
-		"parameters": parameters, "service_id": s.instance.ServiceID, "plan_id": s.instance.PlanID, "organization_guid": "org", "space_guid": "space",
+		"parameters": parameters, "service_id": s.instance.ServiceID, "plan_id": s.instance.PlanID,
+		"organization_guid": "org", "space_guid": "space",
 	}
-}
-
-func (s *session) create() step {
-	return step{
-		title: "cf create-service redis small my-redis -c '{\"maxclients\": 500}'", command: "generate-manifest",
-		parameters: s.instance.Generate(s.body(map[string]any{"maxclients": 500})), after: s.deploy,
-	}
-}
-
-// deploy shows the manifest and stores it as the broker and BOSH do.
-func (s *session) deploy(answer broker.Answer) error {
-	var product serviceadapter.MarshalledGenerateManifest
-	if err := json.Unmarshal([]byte(answer.Stdout), &product); err != nil {
-		return err
-	}
-	s.print("The manifest that the broker deploys:\n" + indent(product.Manifest))
-	if len(product.ODBManagedSecrets) > 0 {
-		s.print("The broker stores in CredHub: " + pretty(string(must(json.Marshal(product.ODBManagedSecrets)))))
-	}
-	return s.instance.Deploy(answer.Stdout)
-}
-
-// deployUpdate sees that the update changed the parameter and nothing of the secret.
-func (s *session) deployUpdate(answer broker.Answer) error {
-	secrets := len(s.instance.Secrets)
-	if err := s.deploy(answer); err != nil {
-		return err
-	}
-	if !strings.Contains(s.instance.Manifest, "maxclients: 2000") || len(s.instance.Secrets) != secrets {
-		return errors.New("the update must change maxclients and keep the secret")
-	}
-	return nil
-}
-
-func (s *session) dashboard() step {
-	return step{
-		title: "The dashboard of the new instance", command: "dashboard-url",
-		parameters: map[string]any{"instance_id": s.instance.ID, "plan": s.instance.Plan, "manifest": s.instance.Manifest},
-	}
-}
-
-func (s *session) check() step {
-	return step{
-		title:   "Before any update the broker generates the manifest again, without parameters, and refuses the update if it differs",
-		command: "generate-manifest", parameters: s.instance.Generate(map[string]any{}),
-		after: func(answer broker.Answer) error {
-			var product serviceadapter.MarshalledGenerateManifest
-			if err := json.Unmarshal([]byte(answer.Stdout), &product); err != nil {
-				return err
-			}
-			same, err := odb.SameManifests(s.instance.Manifest, product.Manifest)
-			if err == nil && !same {
-				err = errors.New("the manifests differ")
-			}
-			s.print("The generated manifest equals the deployed one: no pending changes.\n")
-			return err
-		},
-	}
-}
-
-func (s *session) update() step {
-	return step{
-		title: "cf update-service my-redis -c '{\"maxclients\": 2000}'", command: "generate-manifest",
-		parameters: s.instance.Generate(s.body(map[string]any{"maxclients": 2000})), after: s.deployUpdate,
-	}
-}
-
-func (s *session) bindParameters() map[string]any {
-	return s.instance.Bind("b7d2-demo", map[string]any{
-		"app_guid": "app", "bind_resource": map[string]any{"app_guid": "app"}, "context": map[string]any{"platform": "cloudfoundry"},
-		"parameters": map[string]any{}, "plan_id": s.instance.PlanID, "service_id": s.instance.ServiceID,
-	})
-}
-
-func (s *session) bind() step {
-	return step{title: "cf bind-service my-app " + s.name, command: "create-binding", parameters: s.bindParameters()}
-}
-
-func (s *session) bindAgain() step {
-	return step{
-		title: "The same binding again: it exists, exit code 49", command: "create-binding", parameters: s.bindParameters(), exit: 49,
-	}
-}
-
-func (s *session) unbind() step {
-	return step{title: "cf unbind-service my-app " + s.name, command: "delete-binding", parameters: s.unbindParameters()}
-}
-
-func (s *session) unbindAgain() step {
-	return step{
-		title: "Again: there is no such binding, exit code 41", command: "delete-binding", parameters: s.unbindParameters(), exit: 41,
-	}
-}
-
-func (s *session) unbindParameters() map[string]any {
-	return s.instance.Bind("b7d2-demo", map[string]any{"plan_id": s.instance.PlanID, "service_id": s.instance.ServiceID})
 }
 
 func (s *session) title(text string) { s.print("\n== " + text + "\n") }
 
 func (s *session) print(text string) {
-	_, _ = io.WriteString(s.out, text) // a demo has nobody else to tell
+	_, _ = io.WriteString(s.out, text) // the standard output is the only stream that the user reads
 }
 
-// abridged shows the broker's JSON with empty objects left out and long texts cut.
-func abridged(input string) string {
-	var commands map[string]map[string]string
-	if json.Unmarshal([]byte(input), &commands) != nil {
-		return input
-	}
-	const longest = 160
-	for command, parameters := range commands {
-		if len(parameters) == 0 {
-			delete(commands, command)
-		}
-		for name, text := range parameters {
-			if len(text) > longest {
-				parameters[name] = text[:longest] + "…"
-			}
-		}
-	}
-	return pretty(string(must(json.Marshal(commands))))
+// generated returns the product of generate-manifest.
+func generated(answer broker.Answer) (serviceadapter.MarshalledGenerateManifest, error) {
+	var product serviceadapter.MarshalledGenerateManifest
+	err := json.Unmarshal([]byte(answer.Stdout), &product)
+	return product, err
 }
-
-func pretty(text string) string {
-	var out bytes.Buffer
-	if json.Indent(&out, []byte(strings.TrimSpace(text)), "", "  ") != nil || out.Len() == 0 {
-		return text
-	}
-	return out.String() + "\n"
-}
-
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ") + "\n"
-}
-
-// must is for values that always encode.
-func must(encoded []byte, _ error) []byte { return encoded }

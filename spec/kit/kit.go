@@ -1,5 +1,5 @@
-// Package kit finds the programs with which tests work. Below it are the servers that tests start, a broker that runs the built
-// adapter, and what stops a run at a chosen point.
+// Package kit finds the programs with which tests work. Below it are the servers that tests start, a broker that runs
+// the built adapter, and what stops a run at a chosen point.
 //
 // A test whose program is not installed says what to run. With CI=true it fails, elsewhere it is skipped:
 //
@@ -103,8 +103,8 @@ func Root(t T, what string) {
 	}
 }
 
-// Directory makes a directory that every user can go through, as the servers must that do not run as root. Its path is short, because
-// OpenTofu and servers make sockets below it.
+// Directory makes a directory that every user can go through, as the servers must that do not run as root. Its path is
+// short, because OpenTofu and servers make sockets below it.
 func Directory(t T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "kit-")

@@ -42,8 +42,12 @@ func run(test func(t kit.T)) *recorder {
 
 func TestWhatIsMissingFailsOnlyInContinuousIntegration(t *testing.T) {
 	missing := map[string]func(kit.T){
-		"there is no " + kit.Path("build", "tofu", "0.0.1", "tofu") + "; run `scripts/opentofu 0.0.1`": func(t kit.T) { kit.OpenTofu(t, "0.0.1") },
-		"there is no no-such-program; run `scripts/nothing`":                                           func(t kit.T) { kit.Program(t, "no-such-program", "scripts/nothing") },
+		"there is no " + kit.Path("build", "tofu", "0.0.1", "tofu") + "; run `scripts/opentofu 0.0.1`": func(t kit.T) {
+			kit.OpenTofu(t, "0.0.1")
+		},
+		"there is no no-such-program; run `scripts/nothing`": func(t kit.T) {
+			kit.Program(t, "no-such-program", "scripts/nothing")
+		},
 	}
 	for text, test := range missing {
 		t.Setenv("CI", "true")

@@ -20,7 +20,10 @@ var _ = Describe("a matrix", func() {
 
 func TestSlowSpecsRunOnlyWithAll(t *testing.T) {
 	kit.Suite(t, "The test kit")
-	for name, want := range map[string]bool{"one": true, "one, where it does not hold": true, "others": kit.All(), "others, where it holds": kit.All()} {
+	for name, want := range map[string]bool{
+		"one": true, "one, where it does not hold": true, "others": kit.All(),
+		"others, where it holds": kit.All(),
+	} {
 		if ran[name] != want {
 			t.Errorf("%s: ran %t, want %t", name, ran[name], want)
 		}

@@ -37,14 +37,19 @@ type broker struct {
 	noSecrets bool
 }
 
-// newBroker installs an example pak for a broker whose instance is not deployed yet.
-func newBroker(example string) *broker {
+// newBroker installs a pak for a broker whose instance is not deployed yet: "redis", the pak of this directory, or the
+// example pak of the given name.
+func newBroker(name string) *broker {
 	GinkgoHelper()
 	dir, err := os.MkdirTemp("", "par-") // short: OpenTofu makes sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
 	pak := filepath.Join(dir, "pak")
-	Expect(os.CopyFS(pak, os.DirFS(kit.Path("examples", example)))).To(Succeed())
+	source := kit.Path("examples", name)
+	if name == "redis" {
+		source = "pak"
+	}
+	Expect(os.CopyFS(pak, os.DirFS(source))).To(Succeed())
 	bin := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, kit.Newest)
 	Expect(os.MkdirAll(bin, 0o755)).To(Succeed())
 	Expect(os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu"))).To(Succeed())
@@ -66,7 +71,8 @@ func (b *broker) call(ctx context.Context, command string, parameters object) an
 	file := filepath.Join(b.dir, "service-adapter.yml")
 	Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
 	adapter := binary.Adapter{
-		Path: adapterBinary, Dir: b.dir, Env: append([]string{"SERVICE_ADAPTER_CONFIG=" + file, "TMPDIR=" + b.dir}, b.env...),
+		Path: adapterBinary, Dir: b.dir,
+		Env: append([]string{"SERVICE_ADAPTER_CONFIG=" + file, "TMPDIR=" + b.dir}, b.env...),
 	}
 	got, err := adapter.Call(ctx, command, parameters)
 	Expect(err).NotTo(HaveOccurred())
@@ -77,7 +83,8 @@ func (b *broker) call(ctx context.Context, command string, parameters object) an
 // body is the request of a creation or update.
 func (b *broker) body(parameters object) object {
 	return object{
-		"context": object{"platform": "cloudfoundry"}, "service_id": b.ServiceID, "plan_id": b.PlanID, "parameters": parameters,
+		"context": object{"platform": "cloudfoundry"}, "service_id": b.ServiceID, "plan_id": b.PlanID,
+		"parameters": parameters,
 	}
 }
 
@@ -144,6 +151,12 @@ func (b *broker) expectNoPendingChanges(ctx context.Context) {
 	Expect(odb.SameManifests(b.Manifest, made.text)).To(BeTrue(), "deployed:\n%s\nnow:\n%s", b.Manifest, made.text)
 }
 
+// expectPendingChanges makes the same check for an instance that the broker refuses to update.
+func (b *broker) expectPendingChanges(ctx context.Context) {
+	GinkgoHelper()
+	Expect(odb.SameManifests(b.Manifest, productOf(b.ask(ctx, object{})).text)).To(BeFalse())
+}
+
 // group is an instance group of a manifest, by its place.
 func (p product) group(index int) object { return p.tree["instance_groups"].([]any)[index].(object) }
 
@@ -168,7 +181,10 @@ func (p product) job() object {
 
 // planGroup is an instance group of a plan.
 func planGroup(name string, instances int) object {
-	return object{"name": name, "vm_type": "small", "instances": instances, "networks": []string{"net"}, "azs": []string{"az"}}
+	return object{
+		"name": name, "vm_type": "small", "instances": instances, "networks": []string{"net"},
+		"azs": []string{"az"},
+	}
 }
 
 func (b *broker) planGroups() []any { return b.Plan["instance_groups"].([]any) }

@@ -14,7 +14,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// installCommands installs testdata/topic-command as both commands. There is no Kafka here: the specs see how it is called.
+// installCommands installs testdata/topic-command as both commands. There is no Kafka here: the specs see how it is
+// called.
 func (b *broker) installCommands() {
 	GinkgoHelper()
 	script, err := os.ReadFile("testdata/topic-command")
@@ -23,7 +24,8 @@ func (b *broker) installCommands() {
 		Expect(os.WriteFile(filepath.Join(b.dir, name), script, 0o755)).To(Succeed())
 	}
 	b.env = []string{
-		"TOPIC_CREATOR_COMMAND=" + filepath.Join(b.dir, "topic_creator"), "TOPIC_DELETER_COMMAND=" + filepath.Join(b.dir, "topic_deleter"),
+		"TOPIC_CREATOR_COMMAND=" + filepath.Join(b.dir, "topic_creator"),
+		"TOPIC_DELETER_COMMAND=" + filepath.Join(b.dir, "topic_deleter"),
 	}
 }
 
@@ -83,7 +85,8 @@ const (
 func kafkaBindings() []behaviour {
 	return []behaviour{
 		same("valid bind", func(ctx context.Context) {
-			Expect(credentials(boundKafka(ctx).bind(ctx, "foo", nil))).To(Equal(object{"bootstrap_servers": []any{"broker1ip:9092", "broker2ip:9092"}}))
+			Expect(credentials(boundKafka(ctx).bind(ctx, "foo", nil))).To(
+				Equal(object{"bootstrap_servers": []any{"broker1ip:9092", "broker2ip:9092"}}))
 		}),
 		same("should call the create topic binary", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -91,7 +94,8 @@ func kafkaBindings() []behaviour {
 			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}))
 		}),
 		differs("unknown params", func(ctx context.Context) {
-			got := boundKafka(ctx).bind(ctx, "foo", object{"parameters": object{"unknown-param": "x", "another-random-param": "x"}})
+			got := boundKafka(ctx).bind(ctx, "foo",
+				object{"parameters": object{"unknown-param": "x", "another-random-param": "x"}})
 			expectTold(got, `"another-random-param" is not supported`, `"unknown-param" is not supported`)
 		}),
 		differs("an empty binding id", func(ctx context.Context) {
@@ -109,12 +113,16 @@ func kafkaBindings() []behaviour {
 			b.fails(topicExists, "foo")
 			got := b.bind(ctx, "foo", nil)
 			Expect(got.Exit).To(Equal(49), got.Stderr)
-			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}), "another's topic is not deleted")
+			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo"}),
+				"another's topic is not deleted")
 		}),
 		same("topic param", func(ctx context.Context) {
 			b := boundKafka(ctx)
 			credentials(b.bindTo(ctx, "orders"))
-			Expect(b.calls()).To(Equal([]string{"topic_creator|" + zookeepers + "|foo", "topic_creator|" + zookeepers + "|orders"}))
+			Expect(b.calls()).To(Equal([]string{
+				"topic_creator|" + zookeepers + "|foo",
+				"topic_creator|" + zookeepers + "|orders",
+			}))
 			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
 			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
 		}),
@@ -130,7 +138,8 @@ func kafkaBindings() []behaviour {
 			b := boundKafka(ctx)
 			b.fails("no way", "orders")
 			expectRefused(b.bindTo(ctx, "orders"), "no way")
-			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "what the bind made is undone")
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}),
+				"what the bind made is undone")
 		}),
 		differs("topic param: any text", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -143,6 +152,12 @@ func kafkaBindings() []behaviour {
 				credentials(b.bind(ctx, id, object{"parameters": object{"topic": topic}}))
 				Expect(b.calls()).To(ContainElement("topic_creator|" + zookeepers + "|" + topic))
 			}
+		}),
+		differs("topic param: null", func(ctx context.Context) {
+			b := boundKafka(ctx)
+			expectTold(b.bind(ctx, "foo", object{"parameters": object{"topic": nil}}),
+				`parameter "topic" must be a string, not null`)
+			Expect(b.calls()).To(BeEmpty())
 		}),
 		same("the commands have the defaults of BOSH's package", func(ctx context.Context) {
 			Expect(bindVariables(ctx)).To(And(
@@ -161,7 +176,8 @@ func kafkaBindings() []behaviour {
 			environment, err := os.ReadFile(filepath.Join(b.dir, "environment"))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(strings.Split(strings.TrimSpace(string(environment)), "\n")).To(HaveEach(
-				MatchRegexp(`^/var/vcap/packages/java\|(.*:)?/var/vcap/packages/java/bin:/bin:/usr/local/bin:/usr/bin:/bin$`)))
+				MatchRegexp(
+					`^/var/vcap/packages/java\|(.*:)?/var/vcap/packages/java/bin:/bin:/usr/local/bin:/usr/bin:/bin$`)))
 		}),
 		differs("the commands get all of the adapter's environment", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -183,7 +199,8 @@ func kafkaBindings() []behaviour {
 			expectRefused(b.bind(ctx, "foo", nil), `no VMs for instance group "zookeeper_server"`)
 		}),
 		differs("logs the bind resource", func(ctx context.Context) {
-			got := boundKafka(ctx).bind(ctx, "foo", object{"bind_resource": object{"app_guid": "my-app-guid", "route": "my-route"}})
+			got := boundKafka(ctx).bind(ctx, "foo",
+				object{"bind_resource": object{"app_guid": "my-app-guid", "route": "my-route"}})
 			Expect(got.Stderr).To(And(ContainSubstring("app_guid=my-app-guid"), Not(ContainSubstring("my-route"))))
 		}),
 		same("unbind: delete existing", func(ctx context.Context) {
@@ -246,9 +263,13 @@ func kafkaSchemas() []behaviour {
 		differs("schemas", func(ctx context.Context) {
 			all := schemas(ctx, newKafka())
 			for _, action := range []string{"create", "update"} {
-				auto := object{"type": "boolean", "description": "Auto create topics", "title": "Auto Create Topics", "default": true}
+				auto := object{
+					"type": "boolean", "description": "Auto create topics", "title": "Auto Create Topics",
+					"default": true,
+				}
 				replication := object{
-					"type": "integer", "description": "Replication factor", "title": "Default Replication Factor", "default": 3, "minimum": 1,
+					"type": "integer", "description": "Replication factor", "title": "Default Replication Factor",
+					"default": 3, "minimum": 1,
 				}
 				if action == "update" { // what is left out keeps its value
 					auto["type"], replication["type"] = []any{"boolean", "null"}, []any{"integer", "null"}
@@ -262,8 +283,9 @@ func kafkaSchemas() []behaviour {
 			}
 			Expect(schema(all, "service_binding", "create")).To(Equal(object{
 				"$schema": draft, "type": "object", "additionalProperties": false, "properties": object{"topic": object{
-					"type": "string", "description": "The name of the topic", "title": "Topic", "default": "", "maxLength": 249,
-					"pattern": `^(\.{3,}|\.*[A-Za-z0-9_][A-Za-z0-9._-]*|\.+-[A-Za-z0-9._-]*)?$`,
+					"type": "string", "description": "The name of the topic", "title": "Topic", "default": "",
+					"maxLength": 249,
+					"pattern":   `^(\.{3,}|\.*[A-Za-z0-9_][A-Za-z0-9._-]*|\.+-[A-Za-z0-9._-]*)?$`,
 				}},
 			}))
 		}),
@@ -274,8 +296,10 @@ func kafkaSchemas() []behaviour {
 		}),
 		differs("schemas: schema_to_return", func(ctx context.Context) {
 			b := newKafka()
-			b.properties()["schema_to_return"] = `{"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}`
-			Expect(schema(schemas(ctx, b), "service_instance", "create")["properties"]).To(HaveKey("auto_create_topics"))
+			b.properties()["schema_to_return"] = `{` +
+				`"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}`
+			Expect(schema(schemas(ctx, b), "service_instance",
+				"create")["properties"]).To(HaveKey("auto_create_topics"))
 		}),
 	}
 }

@@ -19,11 +19,15 @@ func newKafka() *broker {
 	b.ServiceID, b.PlanID = kafkaService, redisPlan
 	b.Deployment = serviceadapter.ServiceDeployment{
 		DeploymentName: b.DeploymentName(),
-		Releases:       serviceadapter.ServiceReleases{release("kafka", "9.2.1", "kafka_server", "zookeeper_server", "smoke_tests")},
-		Stemcells:      []serviceadapter.Stemcell{{OS: "Windows", Version: "3.1"}},
+		Releases: serviceadapter.ServiceReleases{release("kafka", "9.2.1", "kafka_server", "zookeeper_server",
+			"smoke_tests")},
+		Stemcells: []serviceadapter.Stemcell{{OS: "Windows", Version: "3.1"}},
 	}
 	b.Plan = kafkaPlan(1, 1)
-	b.VMs = map[string][]string{"kafka_server": {"broker1ip", "broker2ip"}, "zookeeper_server": {"zookeeper1ip", "zookeeper2ip"}}
+	b.VMs = map[string][]string{
+		"kafka_server":     {"broker1ip", "broker2ip"},
+		"zookeeper_server": {"zookeeper1ip", "zookeeper2ip"},
+	}
 	b.installCommands()
 	return b
 }
@@ -37,8 +41,8 @@ func kafkaPlan(brokers, zookeepers int) object {
 // kafkaJob are the properties of the servers.
 func (p product) kafkaJob() object { return p.job() }
 
-// precedence is a case about where the value of auto_create_topics comes from. A previous one is a parameter of the creation, or stands
-// where the hand-written adapter looks for it.
+// precedence is a case about where the value of auto_create_topics comes from. A previous one is a parameter of the
+// creation, or stands where the hand-written adapter looks for it.
 func precedence(name string, parameter, previous, plan any, want bool) behaviour {
 	return same(name, func(ctx context.Context) {
 		brokers := []*broker{newKafka()}
@@ -71,7 +75,8 @@ func kafkaManifests() []behaviour {
 		}),
 		same("prints a manifest to stdout", func(ctx context.Context) {
 			made := newKafka().generate(ctx, nil)
-			deployed := decode(strings.NewReplacer("auto_create_topics: false", "auto_create_topics: true", "replication_factor: 5", "replication_factor: 3").
+			deployed := decode(strings.NewReplacer("auto_create_topics: false", "auto_create_topics: true",
+				"replication_factor: 5", "replication_factor: 3").
 				Replace(fixture("kafka-adapter.yml")))
 			delete(made.tree, "brokerpak") // its case is the next one
 			Expect(made.tree).To(Equal(deployed))
@@ -84,9 +89,28 @@ func kafkaManifests() []behaviour {
 			b := newKafka()
 			expectTold(b.ask(ctx, b.body(object{"retention": 5})), `"retention" is not supported`)
 		}),
+		differs("a plan with zookeeper_server first", func(ctx context.Context) {
+			b := newKafka()
+			groups := b.planGroups()
+			groups[0], groups[1] = groups[1], groups[0]
+			groups[0].(object)["networks"] = []string{"one", "two"}
+			made := b.generate(ctx, nil)
+			Expect(made.groups()).To(HaveExactElements("kafka_server: kafka_server", HavePrefix("zookeeper_server:")))
+			Expect(made.kafkaJob()).To(HaveKeyWithValue("network", "net"))
+
+			By("an instance that the adapter deployed with such a plan")
+			deployed := decode(fixture("kafka-adapter.yml"))
+			kafka := deployed["instance_groups"].([]any)[0].(object)
+			delete(kafka["jobs"].([]any)[0].(object), "properties")
+			deployed["instance_groups"] = []any{deployed["instance_groups"].([]any)[1], kafka}
+			groups[0].(object)["networks"] = []string{"net"}
+			b.Manifest = toJSON(deployed)
+			b.expectPendingChanges(ctx)
+		}),
 		differs("default_replication_factor: any number", func(ctx context.Context) {
 			b := newKafka()
-			expectTold(b.ask(ctx, b.body(object{"default_replication_factor": 0})), `parameter "default_replication_factor" must be`)
+			expectTold(b.ask(ctx, b.body(object{"default_replication_factor": 0})),
+				`parameter "default_replication_factor" must be`)
 		}),
 		same("more zookeeper instances", func(ctx context.Context) {
 			b := newKafka()
@@ -114,7 +138,8 @@ func kafkaManifests() []behaviour {
 		same("default_replication_factor: param overrides the plan", func(ctx context.Context) {
 			b := newKafka()
 			b.properties()["default_replication_factor"] = 43
-			Expect(b.generate(ctx, object{"default_replication_factor": 5.0}).kafkaJob()).To(HaveKeyWithValue("default_replication_factor", 5))
+			Expect(b.generate(ctx, object{"default_replication_factor": 5.0}).kafkaJob()).To(
+				HaveKeyWithValue("default_replication_factor", 5))
 		}),
 		differs("default_replication_factor: is forgotten by the next update", func(ctx context.Context) {
 			b := newKafka()
@@ -137,15 +162,22 @@ func kafkaManifests() []behaviour {
 		}),
 		same("update block: all fields", func(ctx context.Context) {
 			b := newKafka()
-			update := object{"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5, "serial": true}
+			update := object{
+				"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5,
+				"serial": true,
+			}
 			b.Plan["update"] = update
 			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(update))
 		}),
 		differs("update block: mandatory fields only", func(ctx context.Context) {
 			b := newKafka()
-			b.Plan["update"] = object{"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5}
+			b.Plan["update"] = object{
+				"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4",
+				"max_in_flight": 5,
+			}
 			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(object{
-				"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5, "serial": false,
+				"canaries": 2, "canary_watch_time": "1-2", "update_watch_time": "3-4", "max_in_flight": 5,
+				"serial": false,
 			}))
 		}),
 		same("smoke-test errand included", func(ctx context.Context) {
@@ -154,7 +186,10 @@ func kafkaManifests() []behaviour {
 			errand["lifecycle"] = "errand"
 			b.Plan["instance_groups"] = append(b.planGroups(), errand)
 			made := b.generate(ctx, nil)
-			Expect(made.groups()).To(Equal([]string{"kafka_server: kafka_server", "zookeeper_server: zookeeper_server", "smoke_tests: smoke_tests"}))
+			Expect(made.groups()).To(Equal([]string{
+				"kafka_server: kafka_server", "zookeeper_server: zookeeper_server",
+				"smoke_tests: smoke_tests",
+			}))
 			Expect(made.group(2)).To(HaveKeyWithValue("lifecycle", "errand"))
 		}),
 		same("an instance of the hand-written adapter is updated without a change", func(ctx context.Context) {
@@ -184,7 +219,8 @@ func kafkaRefusals() []behaviour {
 		return same(name, func(ctx context.Context) {
 			b := newKafka()
 			b.planGroups()[0].(object)["networks"] = append([]string{}, names...)
-			expectRefused(b.ask(ctx, b.body(nil)), fmt.Sprintf("expected 1 network for kafka_server, got %d", len(names)))
+			expectRefused(b.ask(ctx, b.body(nil)),
+				fmt.Sprintf("expected 1 network for kafka_server, got %d", len(names)))
 		})
 	}
 	noGroup := func(name, missing string, kept ...any) behaviour {
@@ -227,7 +263,9 @@ func kafkaRefusals() []behaviour {
 			for _, lower := range []string{"0.15.0", "0.15.0-rc.1"} {
 				b := newKafka()
 				version(lower)(b)
-				expectTold(b.ask(ctx, b.body(nil)), `the service requires the release of job "kafka_server" >= 0.16.0; the deployment has version `+lower)
+				expectTold(b.ask(ctx, b.body(nil)),
+					`the service requires the release of job "kafka_server" >= 0.16.0; the deployment has version `+
+						lower)
 			}
 		}),
 		differs("ignores invalid semver", func(ctx context.Context) {

@@ -17,7 +17,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// migration is an instance that a hand-written adapter made, in variants: what the broker's configuration says now, and what is deployed.
+// migration is an instance that a hand-written adapter made, in variants: what the broker's configuration says now, and
+// what is deployed.
 type migration struct {
 	Deployment yaml.MapSlice
 	Plan       yaml.MapSlice
@@ -121,10 +122,11 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		from := migrations()["redis"]
 		b := unrecorded("redis", from, variantOf(from, "maxclients above"))
 		expectTold(b.ask(ctx, b.body(object{"maxclients": 100001})), `parameter "maxclients" must be at most 60000`)
-		Expect(b.generate(ctx, object{"odb_managed_secret": "other"}).job()["redis"]).To(HaveKeyWithValue("maxclients", 100000))
+		Expect(b.generate(ctx, object{"odb_managed_secret": "other"}).job()["redis"]).To(HaveKeyWithValue("maxclients",
+			100000))
 		b.deploy(ctx, object{"maxclients": nil})
-		Expect(decode(b.Manifest)["instance_groups"].([]any)[0].(object)["jobs"].([]any)[0].(object)["properties"].(object)["redis"]).
-			To(HaveKeyWithValue("maxclients", 10000))
+		job := decode(b.Manifest)["instance_groups"].([]any)[0].(object)["jobs"].([]any)[0].(object)
+		Expect(job["properties"].(object)["redis"]).To(HaveKeyWithValue("maxclients", 10000))
 	})
 
 	It("is bound before its first upgrade", func(ctx context.Context) {
@@ -150,7 +152,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		b.VMs = map[string][]string{"redis-server": {"10.0.0.5"}}
 		expectRefused(b.bind(ctx, "one", nil), message)
 	},
-		Entry(nil, "null", "it must be a text, as the adapter wrote it, not null"),
+		Entry(nil, "null", "it must be a string, as the adapter wrote it, not null"),
 		Entry(nil, "7", `not "7"`),
 		Entry(nil, "''", `reading the record "brokerpak" of the manifest: unexpected end of JSON input`),
 		Entry(nil, "{format: 1}", "not a mapping"),
@@ -162,7 +164,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		b := newRedis()
 		for _, nothing := range []string{"{}", "~"} {
 			b.Manifest = nothing
-			expectRefused(b.ask(ctx, b.body(nil)), "it is no BOSH manifest")
+			expectRefused(b.ask(ctx, b.body(nil)), "it is not a BOSH manifest")
 		}
 	})
 })

@@ -1,8 +1,13 @@
-// Package parity_test holds the example paks against the hand-written adapters that they replace: each case has the name of a
-// behaviour of the Redis or Kafka example adapter of the on-demand services SDK, and drives the built adapter with the broker's JSON.
+// Package parity_test holds paks against the hand-written adapters that they replace: each case has the name of a
+// behaviour of the Redis or Kafka example adapter of the on-demand services SDK, and drives the built adapter with the
+// broker's JSON.
 //
-// A case that differs on purpose says so and asserts what happens instead; docs/migrating.md has a row with the reason for each, and
-// for no other.
+// The directory pak contains the pak of the Redis example adapter, with the names, the properties for tests and the
+// peculiarities of that adapter. The suites of spec/corpus and spec/bench and the tests of commands also read it,
+// because it uses most keys of a definition. The pak of the Kafka example adapter is examples/kafka.
+//
+// A case that differs on purpose says so and asserts what happens instead; docs/migrating.md has a row with the reason
+// for each, and for no other.
 package parity_test
 
 import (

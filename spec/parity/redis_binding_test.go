@@ -35,8 +35,9 @@ func redisBindings() []behaviour {
 			b.noSecrets = true
 			password := b.secretOf("password")
 			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(Equal(object{
-				"host": "127.0.0.1", "port": 6379.0, "password": password, "odb_managed_secret": "HardcodedAdapterValue",
-				"scheme": "redis", "uri": "redis://:" + password + "@127.0.0.1:6379",
+				"host": "127.0.0.1", "port": 6379.0, "password": password,
+				"odb_managed_secret": "HardcodedAdapterValue",
+				"scheme":             "redis", "uri": "redis://:" + password + "@127.0.0.1:6379",
 			}))
 		}),
 		same("binding: with ((secret)) resolved", func(ctx context.Context) {
@@ -68,6 +69,10 @@ func redisBindings() []behaviour {
 				"host", "port", "password", "generated_secret", "odb_managed_secret", "secret", "scheme", "uri",
 			))
 		}),
+		differs("binding: parameters", func(ctx context.Context) {
+			expectTold(bound(ctx).bind(ctx, "some-binding", object{"parameters": object{"foo": "bar"}}),
+				`parameter "foo" is not supported; no parameters are supported`)
+		}),
 		differs("binding: could not find the path of a secret", func(ctx context.Context) {
 			b := bound(ctx)
 			b.Manifest = strings.Replace(b.Manifest, "ca_cert:", "no_cert:", 1)
@@ -76,20 +81,25 @@ func redisBindings() []behaviour {
 		same("produces a binding containing a DNS address", func(ctx context.Context) {
 			b := bound(ctx)
 			b.DNS = map[string]string{"foo": "a.b.c"}
-			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("dns_addresses", object{"foo": "a.b.c"}))
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("dns_addresses",
+				object{"foo": "a.b.c"}))
 		}),
 		same("returns the backup agent url", func(ctx context.Context) {
 			got := bound(ctx).bind(ctx, "some-binding", object{"bind_resource": object{"backup_agent": true}})
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(got.Stdout).To(MatchJSON(`{"backup_agent_url": "http://www.example.com/backup-agent-url"}`))
 		}),
-		same("binding: has no error", func(ctx context.Context) { Expect(bound(ctx).bind(ctx, "some-binding", nil).Exit).To(Equal(0)) }),
+		same("binding: has no error", func(ctx context.Context) {
+			Expect(bound(ctx).bind(ctx, "some-binding", nil).Exit).To(Equal(0))
+		}),
 		same("returns the password from the manifest", func(ctx context.Context) {
 			b := bound(ctx)
-			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("password", b.Secrets[b.secretOf("password")]))
+			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("password",
+				b.Secrets[b.secretOf("password")]))
 		}),
 		same("returns the host from the vms", func(ctx context.Context) {
-			Expect(credentials(bound(ctx).bind(ctx, "some-binding", nil))).To(And(HaveKeyWithValue("host", "127.0.0.1"), HaveKeyWithValue("port", 6379.0)))
+			Expect(credentials(bound(ctx).bind(ctx, "some-binding", nil))).To(And(HaveKeyWithValue("host", "127.0.0.1"),
+				HaveKeyWithValue("port", 6379.0)))
 		}),
 		same("topology has no redis-server key", func(ctx context.Context) {
 			b := bound(ctx)
@@ -104,7 +114,8 @@ func redisBindings() []behaviour {
 		same("topology has two instances", func(ctx context.Context) {
 			b := bound(ctx)
 			b.VMs = map[string][]string{"redis-server": {"127.0.0.1", "127.0.0.2"}}
-			expectRefused(b.bind(ctx, "some-binding", nil), "expected redis-server instance group to have only 1 instance, got 2")
+			expectRefused(b.bind(ctx, "some-binding", nil),
+				"expected redis-server instance group to have only 1 instance, got 2")
 		}),
 		same("topology has two instance groups", func(ctx context.Context) {
 			b := bound(ctx)
@@ -123,16 +134,19 @@ func redisBindings() []behaviour {
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(got.Stdout).To(BeEmpty())
 		}),
-		differs("unbinding: returns an error when it doesn't have the right credentials", unbindsWithSecrets(map[string]string{"((other))": "x"})),
-		differs("unbinding: returns an error when the provided credential is empty", unbindsWithSecrets(map[string]string{"((secret_pass))": ""})),
+		differs("unbinding: returns an error when it doesn't have the right credentials",
+			unbindsWithSecrets(map[string]string{"((other))": "x"})),
+		differs("unbinding: returns an error when the provided credential is empty",
+			unbindsWithSecrets(map[string]string{"((secret_pass))": ""})),
 		same("unbinding: does not error when no secrets are passed", unbindsWithSecrets(nil)),
-		differs("unbinding: errors when any secrets are passed and secure manifests are off", func(ctx context.Context) {
-			b := newRedis()
-			b.with(object{"secure_manifests": false})
-			b.deploy(ctx, nil)
-			credentials(b.bind(ctx, "some-binding", nil))
-			Expect(b.unbind(ctx, "some-binding").Exit).To(Equal(0))
-		}),
+		differs("unbinding: errors when any secrets are passed and secure manifests are off",
+			func(ctx context.Context) {
+				b := newRedis()
+				b.with(object{"secure_manifests": false})
+				b.deploy(ctx, nil)
+				credentials(b.bind(ctx, "some-binding", nil))
+				Expect(b.unbind(ctx, "some-binding").Exit).To(Equal(0))
+			}),
 		differs("unbinding: logs DNSAddresses", func(ctx context.Context) {
 			b := bound(ctx)
 			b.DNS = map[string]string{"foo": "a.b.c"}
@@ -150,11 +164,16 @@ func redisBindings() []behaviour {
 			Expect(got.Stdout).To(MatchJSON(`{"dashboard_url": "https://example.com/dashboard/some-instance-id"}`))
 		}),
 		differs("has no plan schemas", func(ctx context.Context) {
-			got := newRedis().call(ctx, "generate-plan-schemas", object{"plan": object{"instance_groups": []any{planGroup("redis-server", 1)}, "properties": object{"persistence": true}}})
+			got := newRedis().call(ctx, "generate-plan-schemas",
+				object{"plan": object{
+					"instance_groups": []any{planGroup("redis-server", 1)},
+					"properties":      object{"persistence": true},
+				}})
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			instance := decode(got.Stdout)["service_instance"].(object)["create"].(object)["parameters"].(object)
 			Expect(instance).To(HaveKeyWithValue("additionalProperties", false))
-			Expect(slices.Collect(maps.Keys(instance["properties"].(object)))).To(ConsistOf("credhub_secret_path", "maxclients", "odb_managed_secret", "tls_enabled", "vm_extensions_config"))
+			Expect(slices.Collect(maps.Keys(instance["properties"].(object)))).To(ConsistOf("credhub_secret_path",
+				"maxclients", "odb_managed_secret", "tls_enabled", "vm_extensions_config"))
 		}),
 	}
 }

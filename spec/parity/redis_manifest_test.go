@@ -21,18 +21,22 @@ func newRedis() *broker {
 	b.ServiceID, b.PlanID = redisService, redisPlan
 	b.Deployment = serviceadapter.ServiceDeployment{
 		DeploymentName: b.DeploymentName(),
-		Releases:       serviceadapter.ServiceReleases{release("some-release-name", "4", "redis-server", "health-check", "cleanup-data")},
-		Stemcells:      []serviceadapter.Stemcell{{OS: "some-stemcell-os", Version: "1234"}},
+		Releases: serviceadapter.ServiceReleases{release("some-release-name", "4", "redis-server", "health-check",
+			"cleanup-data")},
+		Stemcells: []serviceadapter.Stemcell{{OS: "some-stemcell-os", Version: "1234"}},
 	}
 	group := planGroup("redis-server", 1)
-	group["vm_type"], group["vm_extensions"], group["persistent_disk_type"] = "dedicated-vm", []string{"dedicated-extensions"}, "dedicated-disk"
+	group["vm_type"], group["persistent_disk_type"] = "dedicated-vm", "dedicated-disk"
+	group["vm_extensions"] = []string{"dedicated-extensions"}
 	group["networks"], group["azs"] = []string{"dedicated-network"}, []string{"dedicated-az1", "dedicated-az2"}
 	errand := planGroup("health-check", 1)
 	errand["lifecycle"] = "errand"
 	b.Plan = object{
-		"properties": object{"persistence": true}, "lifecycle_errands": object{}, "instance_groups": []any{group, errand},
+		"properties": object{"persistence": true}, "lifecycle_errands": object{},
+		"instance_groups": []any{group, errand},
 		"update": object{
-			"canaries": 1, "canary_watch_time": "100-200", "update_watch_time": "100-200", "max_in_flight": 5, "serial": true,
+			"canaries": 1, "canary_watch_time": "100-200", "update_watch_time": "100-200", "max_in_flight": 5,
+			"serial": true,
 		},
 	}
 	b.VMs = map[string][]string{"redis-server": {"127.0.0.1"}}
@@ -50,7 +54,8 @@ func migrated() *broker {
 	b.Secrets = map[string]string{
 		odb + "odb_managed_secret))": "HardcodedAdapterValue", odb + "plan_secret_key0a1b2c))": "plan-secret",
 		"((/some/special/path))": "special", "((secret_pass))": "generated",
-		"((instance_certificate.ca))": "CA", "((instance_certificate.certificate))": "CERT", "((instance_certificate.private_key))": "KEY",
+		"((instance_certificate.ca))": "CA", "((instance_certificate.certificate))": "CERT",
+		"((instance_certificate.private_key))": "KEY",
 	}
 	return b
 }
@@ -92,14 +97,17 @@ func features(made product) any { return made.tree["features"] }
 
 func redisManifests() []behaviour {
 	client := object{
-		"client_id": "some-id", "client_secret": "some-secret", "name": "some-name", "scopes": "some-scope", "resource_ids": "some-resource",
-		"authorities": "uaa.resource", "authorized_grant_types": "client_credentials", "allowpublic": "false", "redirect_uri": "",
+		"client_id": "some-id", "client_secret": "some-secret", "name": "some-name", "scopes": "some-scope",
+		"resource_ids": "some-resource",
+		"authorities":  "uaa.resource", "authorized_grant_types": "client_credentials", "allowpublic": "false",
+		"redirect_uri": "",
 	}
 	return []behaviour{
 		same("sets the persistence property to be 'no' when using high memory plan", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan = object{
-				"properties": object{"persistence": false}, "lifecycle_errands": object{}, "instance_groups": []any{planGroup("redis-server", 1)},
+				"properties": object{"persistence": false}, "lifecycle_errands": object{},
+				"instance_groups": []any{planGroup("redis-server", 1)},
 			}
 			made := b.generate(ctx, nil)
 			Expect(made.job()["redis"]).To(HaveKeyWithValue("persistence", "no"))
@@ -107,12 +115,16 @@ func redisManifests() []behaviour {
 		differs("a plan with several servers", func(ctx context.Context) {
 			b := newRedis()
 			b.planGroups()[0].(object)["instances"] = 2
-			expectRefused(b.ask(ctx, b.body(nil)), "the instance group redis-server must have 1 instance, the plan has 2; apps could not be bound")
+			expectRefused(b.ask(ctx, b.body(nil)),
+				"the instance group redis-server must have 1 instance, the plan has 2; apps could not be bound")
 		}),
 		differs("logging validation of context and platform", func(ctx context.Context) {
 			b := newRedis()
 			for _, requested := range []any{object{}, object{"platform": ""}, object{"platform": "kubernetes"}} {
-				got := b.ask(ctx, object{"context": requested, "parameters": object{}, "service_id": redisService, "plan_id": redisPlan})
+				got := b.ask(ctx, object{
+					"context": requested, "parameters": object{}, "service_id": redisService,
+					"plan_id": redisPlan,
+				})
 				Expect(got.Exit).To(Equal(0), got.Stderr)
 				Expect(got.Stderr).To(Equal(unremarkable))
 			}
@@ -121,17 +133,21 @@ func redisManifests() []behaviour {
 			b := newRedis()
 			Expect(b.ask(ctx, b.body(nil)).Stderr).To(Equal(unremarkable))
 		}),
-		same("contains only multiple instance groups when different errands have distinct colocation settings", func(ctx context.Context) {
-			b := newRedis()
-			b.properties()["colocated_errand"] = true
-			b.Plan["lifecycle_errands"] = object{
-				"post_deploy": []any{object{"name": "health-check"}},
-				"pre_delete":  []any{object{"name": "cleanup-data", "instances": []string{"redis-server/0"}}},
-			}
-			Expect(b.generate(ctx, nil).groups()).To(Equal([]string{"redis-server: redis-server cleanup-data", "health-check: health-check"}))
-		}),
-		colocated("contains one instance group and multiple jobs with colocated_errand and a post_deploy errand", "post_deploy", "health-check"),
-		colocated("contains one instance group and multiple jobs with colocated_errand and a pre_delete errand", "pre_delete", "cleanup-data"),
+		same("contains only multiple instance groups when different errands have distinct colocation settings",
+			func(ctx context.Context) {
+				b := newRedis()
+				b.properties()["colocated_errand"] = true
+				b.Plan["lifecycle_errands"] = object{
+					"post_deploy": []any{object{"name": "health-check"}},
+					"pre_delete":  []any{object{"name": "cleanup-data", "instances": []string{"redis-server/0"}}},
+				}
+				Expect(b.generate(ctx, nil).groups()).To(
+					Equal([]string{"redis-server: redis-server cleanup-data", "health-check: health-check"}))
+			}),
+		colocated("contains one instance group and multiple jobs with colocated_errand and a post_deploy errand",
+			"post_deploy", "health-check"),
+		colocated("contains one instance group and multiple jobs with colocated_errand and a pre_delete errand",
+			"pre_delete", "cleanup-data"),
 		tree("use_short_dns_addresses is true", object{"use_short_dns_addresses": true}, func(made product) {
 			Expect(features(made)).To(HaveKeyWithValue("use_short_dns_addresses", true))
 		}),
@@ -144,8 +160,10 @@ func redisManifests() []behaviour {
 			b.uaa = client
 			made := b.generate(ctx, nil)
 			Expect(made.job()["redis"].(object)["service_instance_client"]).To(Equal(object{
-				"client_id": "some-id", "client_secret": "((odb_secret:uaa_client_secret))", "name": "some-name", "scopes": "some-scope",
-				"resource_ids": "some-resource", "authorities": "uaa.resource", "authorized_grant_types": "client_credentials",
+				"client_id": "some-id", "client_secret": "((odb_secret:uaa_client_secret))", "name": "some-name",
+				"scopes":       "some-scope",
+				"resource_ids": "some-resource", "authorities": "uaa.resource",
+				"authorized_grant_types": "client_credentials",
 			}))
 			Expect(made.Secrets).To(HaveKeyWithValue("uaa_client_secret", "some-secret"))
 		}),
@@ -162,21 +180,27 @@ func redisManifests() []behaviour {
 			Expect(kept).To(Equal(before))
 		}),
 		tree("always provides a shared link with redis server job", nil, func(made product) {
-			Expect(made.group(0)["jobs"].([]any)[0]).To(HaveKeyWithValue("provides", object{"redis": object{"shared": true}}))
+			Expect(made.group(0)["jobs"].([]any)[0]).To(HaveKeyWithValue("provides",
+				object{"redis": object{"shared": true}}))
 		}),
-		tree("includes arbitrary feature in bosh features block", object{"something_completely_different": "and_now"}, func(made product) {
-			Expect(features(made)).To(HaveKeyWithValue("something_completely_different", "and_now"))
-		}),
+		tree("includes arbitrary feature in bosh features block", object{"something_completely_different": "and_now"},
+			func(made product) {
+				Expect(features(made)).To(HaveKeyWithValue("something_completely_different", "and_now"))
+			}),
 		tree("systest-sleep", object{"systest_errand_sleep": 10}, func(made product) {
 			Expect(made.group(1)["properties"]).To(Equal(object{"health-check": object{"systest-sleep": 10}}))
 			Expect(made.group(2)["properties"]).To(Equal(object{"cleanup-data": object{"systest-sleep": 10}}))
 		}),
-		tree("failure override health-check", object{"systest_errand_failure_override": "health-check"}, func(made product) {
-			Expect(made.group(1)["properties"]).To(Equal(object{"health-check": object{"systest-failure-override": true}}))
-		}),
-		tree("failure override cleanup-data", object{"systest_errand_failure_override": "cleanup-data"}, func(made product) {
-			Expect(made.group(2)["properties"]).To(Equal(object{"cleanup-data": object{"systest-failure-override": true}}))
-		}),
+		tree("failure override health-check", object{"systest_errand_failure_override": "health-check"},
+			func(made product) {
+				Expect(made.group(1)["properties"]).To(
+					Equal(object{"health-check": object{"systest-failure-override": true}}))
+			}),
+		tree("failure override cleanup-data", object{"systest_errand_failure_override": "cleanup-data"},
+			func(made product) {
+				Expect(made.group(2)["properties"]).To(
+					Equal(object{"cleanup-data": object{"systest-failure-override": true}}))
+			}),
 		property("maxclients parameter", object{"maxclients": 22.0}, nil, "maxclients", Equal(22)),
 		property("maxclients of a creation without parameters", nil, nil, "maxclients", Equal(10000)),
 		differs("vm_extensions_config: uses them", func(ctx context.Context) {
@@ -200,23 +224,37 @@ func redisManifests() []behaviour {
 			Expect(newRedis().generate(ctx, nil).group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions"}))
 		}),
 		same("config not set: the previous manifest has the instance group", func(ctx context.Context) {
-			Expect(migrated().generate(ctx, nil).group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions", "my-extension"}))
+			Expect(migrated().generate(ctx, nil).group(0)["vm_extensions"]).To(
+				Equal([]any{"dedicated-extensions", "my-extension"}))
 		}),
 		same("migrated instance group", func(ctx context.Context) {
 			b := newRedis()
 			b.planGroups()[0].(object)["name"] = "redis"
 			b.planGroups()[0].(object)["migrated_from"] = []any{object{"name": "redis-server"}}
-			b.with(object{"services": object{"redis": object{"provision_defaults": object{"redis_instance_group_name": "redis"}}}})
+			b.with(object{"services": object{"redis": object{
+				"provision_defaults": object{"redis_instance_group_name": "redis"},
+			}}})
 			made := b.deploy(ctx, nil)
-			Expect(made.group(0)).To(And(HaveKeyWithValue("name", "redis"), HaveKeyWithValue("migrated_from", []any{object{"name": "redis-server"}})))
+			Expect(made.group(0)).To(And(HaveKeyWithValue("name", "redis"),
+				HaveKeyWithValue("migrated_from", []any{object{"name": "redis-server"}})))
+			b.expectNoPendingChanges(ctx)
+		}),
+		differs("a stemcell_name in the broker's configuration", func(ctx context.Context) {
+			b := migrated()
+			b.expectNoPendingChanges(ctx)
+			b.Deployment.Stemcells[0].Name = "bosh-warden-boshlite"
+			b.expectPendingChanges(ctx)
+			b.deploy(ctx, nil)
+			Expect(b.Manifest).To(ContainSubstring("name: bosh-warden-boshlite"))
 			b.expectNoPendingChanges(ctx)
 		}),
 		same("no plan update block, no previous manifest", func(ctx context.Context) {
 			b := newRedis()
 			delete(b.Plan, "update")
 			Expect(b.generate(ctx, nil).tree["update"]).To(Equal(object{
-				"canaries": 4, "max_in_flight": 4, "canary_watch_time": "30000-240000", "update_watch_time": "30000-240000",
-				"vm_strategy": "delete-create",
+				"canaries": 4, "max_in_flight": 4, "canary_watch_time": "30000-240000",
+				"update_watch_time": "30000-240000",
+				"vm_strategy":       "delete-create",
 			}))
 		}),
 		same("no plan update block, previous manifest", func(ctx context.Context) {
@@ -224,12 +262,14 @@ func redisManifests() []behaviour {
 			delete(b.Plan, "update")
 			b.deploy(ctx, nil)
 			Expect(b.generate(ctx, nil).tree["update"]).To(And(
-				HaveKeyWithValue("canaries", 1), HaveKeyWithValue("max_in_flight", 1), HaveKeyWithValue("vm_strategy", "delete-create"),
+				HaveKeyWithValue("canaries", 1), HaveKeyWithValue("max_in_flight", 1),
+				HaveKeyWithValue("vm_strategy", "delete-create"),
 			))
 		}),
 		same("sets the update block of the plan", func(ctx context.Context) {
 			Expect(newRedis().generate(ctx, nil).tree["update"]).To(Equal(object{
-				"canaries": 1, "max_in_flight": 5, "serial": true, "canary_watch_time": "100-200", "update_watch_time": "100-200",
+				"canaries": 1, "max_in_flight": 5, "serial": true, "canary_watch_time": "100-200",
+				"update_watch_time":                 "100-200",
 				"initial_deploy_az_update_strategy": "parallel",
 			}))
 		}),
@@ -242,7 +282,10 @@ func colocated(name, moment, errand string) behaviour {
 		b := newRedis()
 		b.properties()["colocated_errand"] = true
 		b.Plan["instance_groups"] = b.planGroups()[:1]
-		b.Plan["lifecycle_errands"] = object{moment: []any{object{"name": errand, "instances": []string{"redis-server/0"}}}}
+		b.Plan["lifecycle_errands"] = object{moment: []any{object{
+			"name":      errand,
+			"instances": []string{"redis-server/0"},
+		}}}
 		Expect(b.generate(ctx, nil).groups()).To(Equal([]string{"redis-server: redis-server " + errand}))
 	})
 }

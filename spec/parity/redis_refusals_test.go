@@ -33,15 +33,20 @@ func redisRefusals() []behaviour {
 			expectTold(got, `"baz"`, `"foo"`)
 			Expect(got.Stdout).NotTo(ContainSubstring(`parameter "maxclients"`))
 		}),
-		told("health-check job missing from releases", lacks("health-check"), "job 'health-check' not provided by any release"),
-		told("redis-server job missing from releases", lacks("redis-server"), "job 'redis-server' not provided by any release"),
-		told("cleanup-data job missing from releases", lacks("cleanup-data"), "job 'cleanup-data' not provided by any release"),
+		told("health-check job missing from releases", lacks("health-check"),
+			"job 'health-check' not provided by any release"),
+		told("redis-server job missing from releases", lacks("redis-server"),
+			"job 'redis-server' not provided by any release"),
+		told("cleanup-data job missing from releases", lacks("cleanup-data"),
+			"job 'cleanup-data' not provided by any release"),
 		told("redis job has no release", func(b *broker) {
 			b.Deployment.Releases = serviceadapter.ServiceReleases{release("some-release-name", "4", "health-check")}
 		}, "job 'redis-server' not provided by any release"),
 		told("job in two releases", func(b *broker) {
 			b.Deployment.Releases = append(b.Deployment.Releases, release("some-other-release", "4", "redis-server"))
-		}, "job 'redis-server' is provided by several releases of the deployment: some-other-release, some-release-name"),
+		},
+			"job 'redis-server' is provided by several releases of the deployment: some-other-release, "+
+				"some-release-name"),
 		same("plan lacks the redis-server instance group", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = b.planGroups()[1:]
@@ -53,7 +58,8 @@ func redisRefusals() []behaviour {
 		same("unknown configured instance group name", func(ctx context.Context) {
 			b := newRedis()
 			b.properties()["persistence"], b.properties()["redis_instance_group_name"] = false, "foo"
-			expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan has an instance group "redis-server" that the service does not know`)
+			expectTold(b.ask(ctx, b.body(nil)),
+				contactOperator+`the plan has an instance group "redis-server" that the service does not know`)
 		}),
 		same("plan lacks persistence", func(ctx context.Context) {
 			b := newRedis()
@@ -75,12 +81,26 @@ func redisRefusals() []behaviour {
 		same("old manifest lacks the release name", func(ctx context.Context) {
 			b := migrated()
 			b.Manifest = strings.ReplaceAll(b.Manifest, "some-release-name", "renamed")
-			expectTold(b.ask(ctx, b.body(nil)), `release "some-release-name", which provides the job "redis-server", is not in the previous manifest`)
+			expectTold(b.ask(ctx, b.body(nil)),
+				`release "some-release-name", which provides the job "redis-server", is not in the previous manifest`)
 		}),
 		differs("an instance group that the adapter does not know", func(ctx context.Context) {
 			b := newRedis()
 			b.Plan["instance_groups"] = append(b.planGroups(), planGroup("sentinel", 1))
-			expectTold(b.ask(ctx, b.body(nil)), contactOperator+`the plan has an instance group "sentinel" that the service does not know`)
+			expectTold(b.ask(ctx, b.body(nil)),
+				contactOperator+`the plan has an instance group "sentinel" that the service does not know`)
+		}),
+		differs("a lifecycle errand without an instance group and without instances", func(ctx context.Context) {
+			b := newRedis()
+			b.Plan["lifecycle_errands"] = object{"post_deploy": []any{object{"name": "smoke-tests"}}}
+			expectRefused(b.ask(ctx, b.body(nil)),
+				`the plan's lifecycle errand "smoke-tests" is neither an instance group nor a job of this plan`)
+		}),
+		differs("an instance group without networks", func(ctx context.Context) {
+			b := newRedis()
+			b.planGroups()[0].(object)["networks"] = []string{}
+			expectRefused(b.ask(ctx, b.body(nil)),
+				"/instance_groups/name=redis-server/networks must have at least 1 item")
 		}),
 		differs("persistence without a disk", func(ctx context.Context) {
 			b := newRedis()
@@ -95,14 +115,17 @@ func redisRefusals() []behaviour {
 		}),
 		differs("vm_extensions_config without vm_extensions", func(ctx context.Context) {
 			b := newRedis()
-			expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": "azs: []"})), "vm_extensions_config must be a cloud config with vm_extensions")
+			expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": "azs: []"})),
+				"vm_extensions_config must be a cloud config with vm_extensions")
 		}),
 		differs("vm_extensions_config: extensions without names", func(ctx context.Context) {
 			for _, config := range []string{
-				"vm_extensions:", "vm_extensions: 5", "vm_extensions: [5]", "vm_extensions: [{cloud_properties: {}}]", "\"x\nvm_extensions:\"",
+				"vm_extensions:", "vm_extensions: 5", "vm_extensions: [5]", "vm_extensions: [{cloud_properties: {}}]",
+				"\"x\nvm_extensions:\"",
 			} {
 				b := newRedis()
-				expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": config})), `parameter "vm_extensions_config" cannot be used: `)
+				expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": config})),
+					`parameter "vm_extensions_config" cannot be used: `)
 			}
 			for _, name := range []string{"", "~", "''", "[a]", "{a: b}"} {
 				b := newRedis()
@@ -113,7 +136,7 @@ func redisRefusals() []behaviour {
 		same("vm_extensions_config that is no YAML", func(ctx context.Context) {
 			b := newRedis()
 			expectTold(b.ask(ctx, b.body(object{"vm_extensions_config": "vm_extensions: ["})),
-				`parameter "vm_extensions_config" cannot be used: the text is no YAML`)
+				`parameter "vm_extensions_config" cannot be used: the text is not YAML`)
 		}),
 	}
 }
@@ -152,17 +175,18 @@ func redisVersions() []behaviour {
 		{"2", "1+dev.1", true},
 		{"0.1+dev.8-fa37909", "0.1+dev.9-0000000", false},
 	} {
-		all = append(all, same(fmt.Sprintf("release version %s after %s", row.after, row.before), func(ctx context.Context) {
-			b := migrated()
-			b.Manifest = strings.Replace(b.Manifest, `version: "4"`, fmt.Sprintf("version: %q", row.before), 1)
-			b.Deployment.Releases[0].Version = row.after
-			got := b.ask(ctx, b.body(nil))
-			if row.lower {
-				expectTold(got, "version "+row.after+" is lower than the deployed version "+row.before)
-				return
-			}
-			Expect(got.Exit).To(Equal(0), got.Stderr)
-		}))
+		all = append(all,
+			same(fmt.Sprintf("release version %s after %s", row.after, row.before), func(ctx context.Context) {
+				b := migrated()
+				b.Manifest = strings.Replace(b.Manifest, `version: "4"`, fmt.Sprintf("version: %q", row.before), 1)
+				b.Deployment.Releases[0].Version = row.after
+				got := b.ask(ctx, b.body(nil))
+				if row.lower {
+					expectTold(got, "version "+row.after+" is lower than the deployed version "+row.before)
+					return
+				}
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+			}))
 	}
 	return append(all, differs("release version latest after latest", func(ctx context.Context) {
 		b := migrated()

@@ -11,7 +11,8 @@ import (
 func redisSecrets() []behaviour {
 	return []behaviour{
 		same("odb_managed_secret parameter", func(ctx context.Context) {
-			Expect(newRedis().generate(ctx, object{"odb_managed_secret": "foo"}).Secrets).To(HaveKeyWithValue("odb_managed_secret", "foo"))
+			Expect(newRedis().generate(ctx, object{"odb_managed_secret": "foo"}).Secrets).To(
+				HaveKeyWithValue("odb_managed_secret", "foo"))
 		}),
 		same("always has an odb_managed_secret", func(ctx context.Context) {
 			made := newRedis().generate(ctx, nil)
@@ -25,14 +26,16 @@ func redisSecrets() []behaviour {
 		}),
 		differs("credhub_secret_path parameter", func(ctx context.Context) {
 			b := newRedis()
-			expectTold(b.ask(ctx, b.body(object{"credhub_secret_path": "/foo"})), `"credhub_secret_path" must be the path of a credential that the operator allows`)
+			expectTold(b.ask(ctx, b.body(object{"credhub_secret_path": "/foo"})),
+				`"credhub_secret_path" must be the path of a credential that the operator allows`)
 			b.with(object{"allowed_references": []string{"/foo"}})
 			Expect(redisJob(ctx, b, object{"credhub_secret_path": "/foo"})).To(HaveKeyWithValue("secret", "((/foo))"))
 		}),
 		same("has the properties that BOSH's variables fill", func(ctx context.Context) {
 			made := newRedis().generate(ctx, nil)
 			Expect(made.job()["redis"]).To(And(
-				HaveKeyWithValue("generated_secret", "((secret_pass))"), HaveKeyWithValue("ca_cert", "((instance_certificate.ca))"),
+				HaveKeyWithValue("generated_secret", "((secret_pass))"),
+				HaveKeyWithValue("ca_cert", "((instance_certificate.ca))"),
 				HaveKeyWithValue("certificate", "((instance_certificate.certificate))"),
 				HaveKeyWithValue("private_key", "((instance_certificate.private_key))"), Not(HaveKey("secret")),
 			))
@@ -51,7 +54,8 @@ func redisSecrets() []behaviour {
 			b := newRedis()
 			b.deploy(ctx, nil)
 			again := b.deploy(ctx, object{"odb_managed_secret": "other"})
-			Expect(again.job()["redis"]).To(HaveKeyWithValue("odb_managed_secret", "((odb_secret:odb_managed_secret-2))"))
+			Expect(again.job()["redis"]).To(HaveKeyWithValue("odb_managed_secret",
+				"((odb_secret:odb_managed_secret-2))"))
 			Expect(again.Secrets).To(Equal(object{"odb_managed_secret-2": "other"}))
 		}),
 		same("plan_secret unchanged", func(ctx context.Context) {
@@ -106,7 +110,8 @@ func redisSecrets() []behaviour {
 			made := b.deploy(ctx, nil)
 			Expect(b.Secrets).To(ContainElement("c29tZS1wYXNzd29yZC1vZi0yMC1ieXRlcw=="))
 			Expect(made.job()["redis"]).To(And(
-				HaveKeyWithValue("maxclients", 47), HaveKeyWithValue("persistence", "yes"), HaveKeyWithValue("secret", "((/some/special/path))"),
+				HaveKeyWithValue("maxclients", 47), HaveKeyWithValue("persistence", "yes"),
+				HaveKeyWithValue("secret", "((/some/special/path))"),
 			))
 			b.expectNoPendingChanges(ctx)
 		}),
@@ -119,7 +124,8 @@ func redisSecrets() []behaviour {
 			b.Manifest = fixture("redis-adapter-old.yml")
 			made := b.deploy(ctx, nil)
 			Expect(made.group(0)).NotTo(HaveKey("properties"))
-			Expect(made.job()["redis"]).To(And(HaveKeyWithValue("maxclients", 22), HaveKeyWithValue("persistence", "yes")))
+			Expect(made.job()["redis"]).To(And(HaveKeyWithValue("maxclients", 22),
+				HaveKeyWithValue("persistence", "yes")))
 			Expect(b.Secrets[b.secretOf("password")]).To(Equal("some-password"))
 		}),
 	}

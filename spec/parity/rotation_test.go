@@ -16,13 +16,14 @@ var _ = Describe("An app moves from one binding to another", func() {
 		b.properties()["acl_users"] = true
 		b.deploy(ctx, nil)
 		server := startRedis(b.Secrets[b.secretOf("password")])
-		b.VMs = map[string][]string{"redis-server": {server.address}}
+		b.VMs = map[string][]string{"redis-server": {server.Host}}
 		old := credentials(b.bind(ctx, "old", nil))
 		Expect(server.as(old["username"].(string), old["password"].(string), "SET", "counter", "1")).To(Equal("OK"))
 		current := credentials(b.bind(ctx, "new", nil))
 
 		By("holding one connection while the old binding goes")
-		client := exec.Command("redis-cli", "-h", server.address, "--no-auth-warning", "--user", current["username"].(string), "-r", "-1", "-i", "0.01", "INCR", "counter")
+		client := exec.Command("redis-cli", "-h", server.Host, "--no-auth-warning", "--user",
+			current["username"].(string), "-r", "-1", "-i", "0.01", "INCR", "counter")
 		client.Env = []string{"REDISCLI_AUTH=" + current["password"].(string)}
 		output := gbytes.NewBuffer()
 		client.Stdout, client.Stderr = output, output
@@ -34,9 +35,12 @@ var _ = Describe("An app moves from one binding to another", func() {
 		Eventually(output).Should(gbytes.Say("2"))
 		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
 		before := server.as("", b.Secrets[b.secretOf("password")], "GET", "counter")
-		Eventually(func() string { return server.as("", b.Secrets[b.secretOf("password")], "GET", "counter") }).ShouldNot(Equal(before))
+		Eventually(func() string {
+			return server.as("", b.Secrets[b.secretOf("password")], "GET", "counter")
+		}).ShouldNot(Equal(before))
 		Expect(string(output.Contents())).To(MatchRegexp(`^[0-9\s]+$`), "the client reads numbers only")
-		Expect(server.as(old["username"].(string), old["password"].(string), "GET", "counter")).To(ContainSubstring("WRONGPASS"))
+		Expect(server.as(old["username"].(string), old["password"].(string), "GET",
+			"counter")).To(ContainSubstring("WRONGPASS"))
 		Expect(server.as(current["username"].(string), current["password"].(string), "DEL", "counter")).To(Equal("1"))
 	})
 
@@ -44,7 +48,7 @@ var _ = Describe("An app moves from one binding to another", func() {
 		b := newRedis()
 		b.deploy(ctx, nil)
 		server := startRedis(b.Secrets[b.secretOf("password")])
-		b.VMs = map[string][]string{"redis-server": {server.address}}
+		b.VMs = map[string][]string{"redis-server": {server.Host}}
 		old, current := credentials(b.bind(ctx, "old", nil)), credentials(b.bind(ctx, "new", nil))
 		Expect(current).To(Equal(old))
 		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
@@ -57,6 +61,7 @@ var _ = Describe("An app moves from one binding to another", func() {
 		credentials(b.bind(ctx, "new", nil))
 		before := len(b.calls())
 		Expect(b.unbind(ctx, "old").Exit).To(Equal(0))
-		Expect(b.calls()[before:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|old"}), "the app's own topic stays")
+		Expect(b.calls()[before:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|old"}),
+			"the app's own topic stays")
 	})
 })

@@ -1,66 +1,34 @@
 package parity_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"service-adapter/spec/kit"
+	"service-adapter/spec/kit/servers"
 )
 
-// redisServer is a real server of Debian's package, with an ACL file, on an address of its own: the pak knows one port only.
-type redisServer struct {
-	address, dir string
-	command      *exec.Cmd
-}
+// redisServer is a real server of Debian's package, with an ACL file, on an address of its own: the pak knows one port
+// only.
+type redisServer struct{ *servers.Server }
 
 // startRedis starts a server whose default user has a password.
 func startRedis(password string) *redisServer {
 	GinkgoHelper()
-	path := kit.Program(GinkgoT(), "redis-server", "scripts/install redis-server")
-	dir, err := os.MkdirTemp("", "redis-")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, dir)
-	s := &redisServer{address: fmt.Sprintf("127.%d.%d.7", os.Getpid()%250+1, GinkgoParallelProcess()), dir: dir}
-	users := filepath.Join(dir, "users.acl")
-	line := fmt.Sprintf("user default on #%x ~* &* +@all\n", sha256.Sum256([]byte(password))) // with an ACL file requirepass does not count
-	Expect(os.WriteFile(users, []byte(line), 0o600)).To(Succeed())
-	config := fmt.Sprintf("bind %s\nport 6379\nsave \"\"\naclfile %s\ndir %s\n", s.address, users, dir)
-	s.command = exec.Command(path, "-")
-	s.command.Stdin, s.command.Stdout = strings.NewReader(config), GinkgoWriter
-	Expect(s.command.Start()).To(Succeed())
-	DeferCleanup(s.stop)
-	Eventually(func() string { return s.as("", password, "PING") }).WithTimeout(startUp).Should(Equal("PONG"))
-	return s
-}
-
-// stop ends the server, unless the spec did.
-func (s *redisServer) stop() {
-	_ = s.command.Process.Kill() // it may have ended
-	_ = s.command.Wait()         // because of the signal
+	address := fmt.Sprintf("127.%d.%d.7", os.Getpid()%250+1, GinkgoParallelProcess())
+	return &redisServer{servers.Run(GinkgoT(), func(ctx context.Context, dir string) (*servers.Server, error) {
+		return servers.Redis(ctx, dir, address, password)
+	})}
 }
 
 // as runs a command as a user and returns what the server answers.
 func (s *redisServer) as(user, password string, command ...string) string {
-	GinkgoHelper()
-	arguments := []string{"-h", s.address, "--no-auth-warning"}
-	if user != "" {
-		arguments = append(arguments, "--user", user)
-	}
-	cli := exec.Command("redis-cli", append(arguments, command...)...)
-	cli.Env = []string{"REDISCLI_AUTH=" + password}
-	var output bytes.Buffer
-	cli.Stdout, cli.Stderr = &output, &output
-	_ = cli.Run() // the text tells
-	return strings.TrimSpace(output.String())
+	return s.AskRedis(context.Background(), user, password, command...)
 }
 
 var _ = Describe("Users of bindings", func() {
@@ -73,7 +41,7 @@ var _ = Describe("Users of bindings", func() {
 		made := b.deploy(ctx, nil)
 		Expect(made.job()["redis"]).To(HaveKey("aclfile"))
 		server = startRedis(b.Secrets[b.secretOf("password")])
-		b.VMs = map[string][]string{"redis-server": {server.address}}
+		b.VMs = map[string][]string{"redis-server": {server.Host}}
 	})
 	admin := func() string { return b.Secrets[b.secretOf("password")] }
 	users := func() int { return len(strings.Fields(server.as("", admin(), "ACL", "USERS"))) }
@@ -88,7 +56,7 @@ var _ = Describe("Users of bindings", func() {
 		Expect(server.as(two["username"].(string), two["password"].(string), "GET", "key")).To(Equal("value"))
 		Expect(server.as(user, password, "ACL", "LIST")).To(HavePrefix("NOPERM"))
 		Expect(server.as(user, password, "CONFIG", "GET", "requirepass")).To(HavePrefix("NOPERM"))
-		saved, err := os.ReadFile(filepath.Join(server.dir, "users.acl"))
+		saved, err := os.ReadFile(filepath.Join(server.Dir, "users.acl"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(saved)).To(ContainSubstring(user))
 
@@ -110,20 +78,21 @@ var _ = Describe("Users of bindings", func() {
 		Expect(users()).To(Equal(1))
 	})
 
-	It("are refused with the operator's reason, and nothing is left, when the administrator's password is wrong", func(ctx context.Context) {
-		right := admin()
-		b.Secrets[b.secretOf("password")] = "not-the-password"
-		got := b.bind(ctx, "one", nil)
-		expectRefused(got, "WRONGPASS")
-		Expect(got.Stderr).NotTo(ContainSubstring("not-the-password"))
-		b.Secrets[b.secretOf("password")] = right
-		Expect(b.unbind(ctx, "one").Exit).To(BeElementOf(0, 41))
-		Expect(users()).To(Equal(1))
-		Expect(b.unbind(ctx, "one").Exit).To(Equal(41))
-	})
+	It("are refused with the operator's reason, and nothing is left, when the administrator's password is wrong",
+		func(ctx context.Context) {
+			right := admin()
+			b.Secrets[b.secretOf("password")] = "not-the-password"
+			got := b.bind(ctx, "one", nil)
+			expectRefused(got, "WRONGPASS")
+			Expect(got.Stderr).NotTo(ContainSubstring("not-the-password"))
+			b.Secrets[b.secretOf("password")] = right
+			Expect(b.unbind(ctx, "one").Exit).To(BeElementOf(0, 41))
+			Expect(users()).To(Equal(1))
+			Expect(b.unbind(ctx, "one").Exit).To(Equal(41))
+		})
 
 	It("are not made on a server that is not there", func(ctx context.Context) {
-		server.stop()
+		Expect(server.Stop()).To(Succeed())
 		expectRefused(b.bind(ctx, "one", nil), "Could not connect to Redis")
 	})
 

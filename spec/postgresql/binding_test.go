@@ -20,38 +20,46 @@ import (
 const unavailable = "The database cannot be reached at the moment; try again later"
 
 var _ = Describe("the example postgresql", func() {
-	It("deploys a server with TLS and a password that the Director makes, without pending changes", func(ctx context.Context) {
-		s := newSite(ctx, "")
-		Expect(s.Manifest).To(And(ContainSubstring("password: ((pg_admin_password))"), Not(ContainSubstring(server.Password))))
-		again := s.call(ctx, "generate-manifest", s.Generate(object{}))
-		Expect(again.Exit).To(Equal(0), again.Stderr)
-		before := s.Manifest
-		Expect(s.Deploy(again.Stdout)).To(Succeed())
-		Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
-	})
+	It("deploys a server with TLS and a password that the Director makes, without pending changes",
+		func(ctx context.Context) {
+			s := newSite(ctx, "")
+			Expect(s.Manifest).To(And(ContainSubstring("password: ((pg_admin_password))"),
+				Not(ContainSubstring(server.Password))))
+			again := s.call(ctx, "generate-manifest", s.Generate(object{}))
+			Expect(again.Exit).To(Equal(0), again.Stderr)
+			before := s.Manifest
+			Expect(s.Deploy(again.Stdout)).To(Succeed())
+			Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
+		})
 
 	It("gives each binding a login that shares its tables, which outlive it", func(ctx context.Context) {
 		s := newSite(ctx, "")
 		one := s.bound(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01", nil)
 		address := fmt.Sprintf("%s/%s", server.Address(), s.database)
 		Expect(one).To(And(HaveLen(8), HaveKeyWithValue("username", "b-4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"),
-			HaveKeyWithValue("hostname", server.Host), HaveKeyWithValue("port", float64(server.Port)), HaveKeyWithValue("database", s.database),
+			HaveKeyWithValue("hostname", server.Host), HaveKeyWithValue("port", float64(server.Port)),
+			HaveKeyWithValue("database", s.database),
 			HaveKeyWithValue("ca_cert", certificates.CA),
-			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://%s:%s@%s?sslmode=require", one["username"], one["password"], address)),
-			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s?sslmode=require&user=%s&password=%s", address, one["username"], one["password"])),
+			HaveKeyWithValue("uri",
+				fmt.Sprintf("postgresql://%s:%s@%s?sslmode=require", one["username"], one["password"], address)),
+			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s?sslmode=require&user=%s&password=%s",
+				address, one["username"], one["password"])),
 		))
-		Expect(sql(ctx, one["uri"], "CREATE TABLE t (id serial, n int); INSERT INTO t (n) VALUES (1); SET ROLE NONE; SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).To(Equal("t"))
+		Expect(sql(ctx, one["uri"], "CREATE TABLE t (id serial, n int); INSERT INTO t (n) VALUES (1); SET ROLE "+
+			"NONE; SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).To(Equal("t"))
 
 		began := time.Now()
 		two := s.bound(ctx, "an id/that is no name", object{"connection_limit": 1})
 		AddReportEntry("create-binding", time.Since(began).Round(time.Millisecond).String())
 		Expect(two["username"]).To(MatchRegexp("^bh-[0-9a-f]{40}$"))
-		Expect(sql(ctx, two["uri"], "INSERT INTO t (n) VALUES (2); ALTER TABLE t ADD COLUMN extra text; SELECT count(*) FROM t")).To(Equal("2"))
+		Expect(sql(ctx, two["uri"],
+			"INSERT INTO t (n) VALUES (2); ALTER TABLE t ADD COLUMN extra text; SELECT count(*) FROM t")).To(Equal("2"))
 
 		By("verifying the server with the certificate of the credentials")
 		file := filepath.Join(s.dir, "ca.pem")
 		Expect(os.WriteFile(file, []byte(one["ca_cert"].(string)), 0o600)).To(Succeed())
-		Expect(sql(ctx, strings.Replace(one["uri"].(string), "sslmode=require", "sslmode=verify-ca&sslrootcert="+file, 1), "SELECT 1")).To(Equal("1"))
+		Expect(sql(ctx, strings.Replace(one["uri"].(string), "sslmode=require", "sslmode=verify-ca&sslrootcert="+file,
+			1), "SELECT 1")).To(Equal("1"))
 
 		By("deleting the first")
 		began = time.Now()
@@ -60,7 +68,8 @@ var _ = Describe("the example postgresql", func() {
 		_, err := sql(ctx, one["uri"], "SELECT 1")
 		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
 		Expect(sql(ctx, two["uri"], "DELETE FROM t WHERE n = 1; SELECT n FROM t")).To(Equal("2"))
-		Expect(server.Query(ctx, s.database, "SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal([]string{s.database + "_owner"}))
+		Expect(server.Query(ctx, s.database,
+			"SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal([]string{s.database + "_owner"}))
 		Expect(s.unbind(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(41))
 		Expect(s.unbind(ctx, "an id/that is no name").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
@@ -95,7 +104,9 @@ var _ = Describe("the example postgresql", func() {
 		Expect(server.Stop()).To(Succeed())
 		restart := sync.OnceFunc(func() { // the specs' own context may have ended
 			Expect(server.Start(context.Background())).To(Succeed())
-			Eventually(func() error { return administrate(context.Background(), "postgres", "SELECT 1") }).Should(Succeed())
+			Eventually(func() error {
+				return administrate(context.Background(), "postgres", "SELECT 1")
+			}).Should(Succeed())
 		})
 		DeferCleanup(restart)
 		refused := s.bind(ctx, "bind-2", nil)
@@ -121,7 +132,8 @@ var _ = Describe("the example postgresql", func() {
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(BeEmpty())
 		Expect(refused.Stderr).To(MatchRegexp(`role \S+ exists and is not the one that this configuration makes`))
-		Expect(server.Query(ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname = 'b-bind-mine'")).To(Equal([]string{"1"}))
+		Expect(server.Query(ctx, "postgres",
+			"SELECT count(*) FROM pg_roles WHERE rolname = 'b-bind-mine'")).To(Equal([]string{"1"}))
 		Expect(s.workspaces()).To(BeEmpty())
 	})
 
@@ -133,7 +145,8 @@ var _ = Describe("the example postgresql", func() {
 			wait.Go(func() {
 				defer GinkgoRecover()
 				id := fmt.Sprint("bind-", i)
-				Expect(sql(ctx, s.bound(ctx, id, nil)["uri"], fmt.Sprintf("CREATE TABLE t%d (); SELECT 1", i))).To(Equal("1"))
+				Expect(sql(ctx, s.bound(ctx, id, nil)["uri"],
+					fmt.Sprintf("CREATE TABLE t%d (); SELECT 1", i))).To(Equal("1"))
 				Expect(s.unbind(ctx, id).Exit).To(Equal(0))
 			})
 		}

@@ -37,12 +37,15 @@ var _ = Describe("the example postgresql-database", func() {
 		var one object
 		measured("create-binding", func() { one = s.bound(ctx, "bind-1", nil) })
 		login := fmt.Sprintf("localhost:%d/%s?sslmode=require", server.Port, s.database)
-		Expect(one).To(And(HaveLen(10), HaveKeyWithValue("hostname", "localhost"), HaveKeyWithValue("port", float64(server.Port)),
-			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner), HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.CA)),
+		Expect(one).To(And(HaveLen(10), HaveKeyWithValue("hostname", "localhost"),
+			HaveKeyWithValue("port", float64(server.Port)),
+			HaveKeyWithValue("name", s.database), HaveKeyWithValue("owner", s.owner),
+			HaveKeyWithValue("ca_cert", strings.TrimSpace(certificates.CA)),
 			HaveKeyWithValue("status", "created db "+s.database),
 			HaveKeyWithValue("username", "b-bind-1"),
 			HaveKeyWithValue("uri", fmt.Sprintf("postgresql://b-bind-1:%s@%s", one["password"], login)),
-			HaveKeyWithValue("jdbc_url", fmt.Sprintf("jdbc:postgresql://%s&user=b-bind-1&password=%s", login, one["password"]))))
+			HaveKeyWithValue("jdbc_url",
+				fmt.Sprintf("jdbc:postgresql://%s&user=b-bind-1&password=%s", login, one["password"]))))
 		Expect(sql(ctx, one["uri"], "CREATE TABLE t (n int); INSERT INTO t VALUES (1); SELECT n FROM t")).To(Equal("1"))
 		Expect(s.stored()).To(And(ContainSubstring("b-bind-1"), Not(ContainSubstring(server.Password))))
 		two := s.bound(ctx, "bind-2", object{"connection_limit": 1})
@@ -55,7 +58,9 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.databases(ctx)).To(HaveLen(len(before)))
 		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
 		s.expectNothingPending(ctx)
-		measured("generate-manifest, update without a change", func() { s.provisioned(ctx, object{"connection_limit": 7}) })
+		measured("generate-manifest, update without a change", func() {
+			s.provisioned(ctx, object{"connection_limit": 7})
+		})
 		s.refused(ctx, object{"connection_limit": 21}, "parameter connection_limit is more than the plan's 20")
 		s.refused(ctx, object{"db_name": "another"}, `parameter "db_name" cannot be changed after creation`)
 
@@ -112,27 +117,31 @@ var _ = Describe("the example postgresql-database", func() {
 		s.expectNothing(ctx)
 	})
 
-	It("leaves nothing when the server cannot be reached, and what others have when a name is taken", func(ctx context.Context) {
-		s.reconfigure(object{"port": 1})
-		Expect(s.refused(ctx, nil, "The database server cannot be reached at the moment; try again later")).To(ContainSubstring("connection refused"))
-		s.expectNothing(ctx)
-		s.reconfigure(nil)
-		s.provisioned(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
+	It("leaves nothing when the server cannot be reached, and what others have when a name is taken",
+		func(ctx context.Context) {
+			s.reconfigure(object{"port": 1})
+			Expect(s.refused(ctx, nil, "The database server cannot be reached at the moment; try again later")).To(
+				ContainSubstring("connection refused"))
+			s.expectNothing(ctx)
+			s.reconfigure(nil)
+			s.provisioned(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
 
-		other := newShared("")
-		before := other.databases(ctx)
-		for _, name := range []string{fmt.Sprint("taken-", instances-1), "postgres"} {
-			Expect(other.refused(ctx, object{"db_name": name}, `A database of the name in parameter "db_name" exists already; choose another name`)).
-				To(ContainSubstring("import it to manage it"))
-			other.expectNothing(ctx)
-		}
-		Expect(other.databases(ctx)).To(Equal(before))
-	})
+			other := newShared("")
+			before := other.databases(ctx)
+			for _, name := range []string{fmt.Sprint("taken-", instances-1), "postgres"} {
+				Expect(other.refused(ctx, object{"db_name": name},
+					`A database of the name in parameter "db_name" exists already; choose another name`)).
+					To(ContainSubstring("import it to manage it"))
+				other.expectNothing(ctx)
+			}
+			Expect(other.databases(ctx)).To(Equal(before))
+		})
 
 	It("has tests that pass with a server", func(ctx context.Context) {
 		before := s.databases(ctx)
 		s.Env = []string{
-			"TMPDIR=" + s.dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost", fmt.Sprint("GSB_POSTGRESQL_DATABASE_PORT=", server.Port),
+			"TMPDIR=" + s.dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost",
+			fmt.Sprint("GSB_POSTGRESQL_DATABASE_PORT=", server.Port),
 			"GSB_POSTGRESQL_DATABASE_CA_CERT=" + certificates.CA, "GSB_POSTGRESQL_DATABASE_IMPORTABLE=hand_.*",
 			"PGACCESS_USER=" + server.User, "PGACCESS_PASSWORD=" + server.Password,
 		}
@@ -197,7 +206,8 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s.expectNothingPending(ctx)
 		Expect(server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")).To(Equal(oid))
 		Expect(sql(ctx, one["uri"], "SELECT n FROM t")).To(Equal("42"))
-		s.refused(ctx, object{"existing_database": ""}, `parameter "existing_database" cannot be changed after creation`)
+		s.refused(ctx, object{"existing_database": ""},
+			`parameter "existing_database" cannot be changed after creation`)
 
 		By("destroying it")
 		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
@@ -226,22 +236,35 @@ var _ = Describe("importing a database that was made by hand", func() {
 	It("is refused for one that another instance has", kit.Slow(), func(ctx context.Context) {
 		s.provisioned(ctx, object{"existing_database": hand})
 		other := newShared("")
-		Expect(other.refused(ctx, object{"existing_database": hand}, `The database in parameter "existing_database" belongs to another service instance`)).
+		Expect(other.refused(ctx, object{"existing_database": hand},
+			`The database in parameter "existing_database" belongs to another service instance`)).
 			To(ContainSubstring("made or imported by another configuration"))
 		other.expectNothing(ctx)
 		s.database = hand
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 	})
 
+	It("is refused when the administrator may not change it", func(ctx context.Context) {
+		name := "limited_" + hand
+		Expect(administrate(ctx, "postgres",
+			"CREATE ROLE "+name+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")).To(Succeed())
+		s.administeredBy(name, "limited")
+		Expect(s.refused(ctx, object{"existing_database": hand},
+			"")).To(ContainSubstring("must be owner of database " + hand))
+		expectAsBefore(ctx)
+	})
+
 	It("is refused when there is none of the name", func(ctx context.Context) {
-		stderr := s.refused(ctx, object{"existing_database": "hand_0"}, `There is no database of the name in parameter "existing_database"`)
+		stderr := s.refused(ctx, object{"existing_database": "hand_0"},
+			`There is no database of the name in parameter "existing_database"`)
 		Expect(stderr).To(ContainSubstring("Cannot import non-existent remote object"))
 		expectAsBefore(ctx)
 	})
 
 	It("is refused when the plan would destroy it", func(ctx context.Context) {
 		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"},
-			`Parameter "db_name" must not give another name to the database that is taken over`)).To(ContainSubstring("prevent_destroy"))
+			`Parameter "db_name" must not give another name to the database that is taken over`)).To(
+			ContainSubstring("prevent_destroy"))
 		expectAsBefore(ctx)
 	})
 
@@ -249,5 +272,6 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
 			"the database of parameter existing_database is none that may be taken over")
 		expectAsBefore(ctx)
-	}, Entry("the server's own", "postgres"), Entry("a longer name", kit.Slow(), "my_HAND"), Entry("two lines", kit.Slow(), "HAND\npostgres"))
+	}, Entry("the server's own", "postgres"), Entry("a longer name", kit.Slow(), "my_HAND"), Entry("two lines",
+		kit.Slow(), "HAND\npostgres"))
 })

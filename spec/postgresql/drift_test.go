@@ -46,12 +46,14 @@ var _ = Describe("Drift", func() {
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		const role = "drifted pgaccess_role.binding "
 		Expect(got.Compared(false)).To(Equal(map[string]string{
-			"same-1": "current", "same-2": "current", "limit": role + "changed[connection_limit]", "expiry": role + "changed[valid_until]",
+			"same-1": "current", "same-2": "current", "limit": role + "changed[connection_limit]",
+			"expiry":  role + "changed[valid_until]",
 			"dropped": role + "gone[]", "taken": role + "gone[]",
 		}))
 		Expect(states()).To(Equal(before))
 
-		Expect(administrate(ctx, "postgres", fmt.Sprintf(`COMMENT ON ROLE "b-taken" IS 'pgaccess: binding %s'`, "taken"))).To(Succeed())
+		Expect(administrate(ctx, "postgres",
+			fmt.Sprintf(`COMMENT ON ROLE "b-taken" IS 'pgaccess: binding %s'`, "taken"))).To(Succeed())
 		for _, id := range ids {
 			Expect(s.unbind(ctx, id).Exit).To(Equal(0), id)
 		}
@@ -69,11 +71,13 @@ var _ = Describe("Drift", func() {
 			return got
 		}
 		run(0, "instance", "drift", s.ID)
-		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(Equal("instance " + s.ID + ": is up to date\n"))
+		Expect(run(0, "instance", "apply", s.ID,
+			"--dry-run").Stdout).To(Equal("instance " + s.ID + ": is up to date\n"))
 		limit := s.limit(ctx)
 		Expect(administrate(ctx, "postgres", `ALTER DATABASE "`+s.database+`" CONNECTION LIMIT 3`)).To(Succeed())
 		databases := s.databases(ctx)
-		Expect(run(1, "instance", "drift", "--all", "--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database changed[connection_limit]"}))
+		Expect(run(1, "instance", "drift", "--all", "--json").Compared(false)).To(
+			Equal(map[string]string{s.ID: "drifted pgaccess_database.database changed[connection_limit]"}))
 		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(
 			Equal("instance " + s.ID + ": would be applied: pgaccess_database.database change (connection_limit)\n"))
 		Expect(s.databases(ctx)).To(Equal(databases))
@@ -82,7 +86,8 @@ var _ = Describe("Drift", func() {
 		run(0, "instance", "drift", s.ID)
 
 		Expect(administrate(ctx, "postgres", `DROP DATABASE "`+s.database+`" WITH (FORCE)`)).To(Succeed())
-		Expect(run(1, "instance", "drift", s.ID, "--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
+		Expect(run(1, "instance", "drift", s.ID,
+			"--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
 		run(0, "instance", "destroy", s.ID)
 		Expect(s.workspaces()).To(BeEmpty())
 		Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())

@@ -17,8 +17,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// heldPak is a pak of the suite, in which the template of an action has one more resource, which is made after another one and can be
-// held there.
+// heldPak is a pak of the suite, in which the template of an action has one more resource, which is made after another
+// one and can be held there.
 func heldPak(dir, source, action, after string) string {
 	GinkgoHelper()
 	pak := filepath.Join(dir, "pak")
@@ -28,14 +28,18 @@ func heldPak(dir, source, action, after string) string {
 		text, err := os.ReadFile(filepath.Join(pak, name))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring(old))
-		Expect(os.WriteFile(filepath.Join(pak, name), []byte(strings.Replace(string(text), old, replacement, 1)), 0o644)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(pak, name), []byte(strings.Replace(string(text), old, replacement, 1)),
+			0o644)).To(Succeed())
 	}
-	change("manifest.yml", "service_definitions:", "- {name: terraform-provider-directory, version: 1.0.0, provider: registry.terraform.io/service-adapter/directory}\nservice_definitions:")
+	change("manifest.yml", "service_definitions:",
+		"- {name: terraform-provider-directory, version: 1.0.0, provider: "+
+			"registry.terraform.io/service-adapter/directory}\nservice_definitions:")
 	template := filepath.Join("terraform", action)
 	change(filepath.Join(template, "provider.tf"), "required_providers {",
 		"required_providers {\n directory = { source = \"registry.terraform.io/service-adapter/directory\" }")
 	change(filepath.Join(template, "outputs.tf"), "output ",
-		fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [%s]\n}\n\noutput ", dir, after))
+		fmt.Sprintf("resource \"directory_entry\" \"held\" {\n path = %q\n name = \"held\"\n depends_on = [%s]\n}\n\n"+
+			"output ", dir, after))
 	provider := filepath.Join(pak, "bin", runtime.GOOS, runtime.GOARCH, "terraform-provider-directory_v1.0.0")
 	Expect(os.Symlink(kit.Provider(GinkgoT(), "directory"), provider)).To(Succeed())
 	return pak

@@ -1,10 +1,11 @@
-// Package postgresql_test plays the on-demand broker with the example paks postgresql and postgresql-database: the built adapter, the
-// real OpenTofu, the paks' own provider, and a real PostgreSQL server, which stands in for the VM that BOSH would deploy, or is the
-// shared one.
+// Package postgresql_test plays the on-demand broker with the example paks postgresql and postgresql-database: the
+// built adapter, the real OpenTofu, the paks' own provider, and a real PostgreSQL server, which stands in for the VM
+// that BOSH would deploy, or is the shared one.
 package postgresql_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	shared = kit.Directory(GinkgoT())
 	server = servers.Run(GinkgoT(), servers.PostgreSQL)
 	certificates = servers.NewCertificates(GinkgoT(), "*.postgres.default.bosh", "localhost")
-	install(ctx, certificates)
+	Expect(server.UseCertificates(ctx, certificates)).To(Succeed())
 
 	adapterBinary = broker.Binary(GinkgoT())
 	run(ctx, kit.Path(), "scripts/assemble-pak", "examples/postgresql", filepath.Join(shared, "pak"))
@@ -49,4 +50,13 @@ func run(ctx context.Context, dir, name string, arguments ...string) {
 	command.Dir, command.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s", output)
+}
+
+// administrate runs statements as the administrator.
+func administrate(ctx context.Context, database, statements string) error {
+	_, err := server.Query(ctx, database, statements)
+	if err != nil {
+		return fmt.Errorf("%s: %w", statements, err)
+	}
+	return nil
 }

@@ -15,7 +15,8 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		s := newInstance(ctx)
 		old := s.bound(ctx, "bind-old", nil)
 		Expect(sql(ctx, old["uri"], "CREATE SCHEMA app; CREATE TABLE app.t (n serial PRIMARY KEY); "+
-			"CREATE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; INSERT INTO app.t DEFAULT VALUES")).To(BeEmpty())
+			"CREATE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; INSERT INTO app.t "+
+			"DEFAULT VALUES")).To(BeEmpty())
 		current := s.bound(ctx, "bind-new", nil)
 		Expect(current["username"]).NotTo(Equal(old["username"]))
 
@@ -23,7 +24,8 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		stop, stopped := make(chan struct{}), make(chan error, 1)
 		go func() {
 			for {
-				_, err := sql(ctx, current["uri"], "INSERT INTO app.t DEFAULT VALUES; SELECT app.f(); SELECT count(*) FROM app.t")
+				_, err := sql(ctx, current["uri"],
+					"INSERT INTO app.t DEFAULT VALUES; SELECT app.f(); SELECT count(*) FROM app.t")
 				select {
 				case <-stop:
 					stopped <- err
@@ -43,7 +45,8 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		By("changing what the old one made")
 		_, err := sql(ctx, old["uri"], "SELECT 1")
 		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
-		Expect(sql(ctx, current["uri"], "ALTER TABLE app.t ADD COLUMN more text; CREATE OR REPLACE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 2'; "+
+		Expect(sql(ctx, current["uri"], "ALTER TABLE app.t ADD COLUMN more text; CREATE OR REPLACE FUNCTION "+
+			"app.f() RETURNS int LANGUAGE sql AS 'SELECT 2'; "+
 			"SELECT app.f(); DROP SCHEMA app CASCADE")).To(Equal("2"))
 		Expect(s.unbind(ctx, "bind-new").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())

@@ -23,8 +23,8 @@ const (
 	sharedLargePlan = "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a12"
 )
 
-// newShared is an adapter of the pak postgresql-database, whose shared server is the suite's. The instance is not made yet. pak is a
-// directory; "" is the example.
+// newShared is an adapter of the pak postgresql-database, whose shared server is the suite's. The instance is not made
+// yet. pak is a directory; "" is the example.
 func newShared(pak string) *site {
 	GinkgoHelper()
 	if pak == "" {
@@ -39,7 +39,10 @@ func newShared(pak string) *site {
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_" + id,
 			// The broker wants some, of which nothing is deployed.
-			Releases:  serviceadapter.ServiceReleases{{Name: "service-adapter", Version: "1", Jobs: []string{"service-adapter"}}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "service-adapter", Version: "1",
+				Jobs: []string{"service-adapter"},
+			}},
 			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 	}
@@ -59,12 +62,27 @@ func sharedConfig() object {
 // reconfigure configures the adapter anew, with these changes in the section of the pak.
 func (s *site) reconfigure(changes object) {
 	GinkgoHelper()
+	config := sharedConfig()
+	maps.Copy(config["config"].(object)["postgresql_database"].(object), changes)
+	s.replace(config)
+}
+
+// administeredBy configures the adapter anew, with another administrator of the server.
+func (s *site) administeredBy(user, password string) {
+	GinkgoHelper()
+	config := sharedConfig()
+	maps.Copy(config["config"].(object), object{"PGACCESS_USER": user, "PGACCESS_PASSWORD": password})
+	s.replace(config)
+}
+
+// replace replaces keys of the adapter's configuration.
+func (s *site) replace(keys object) {
+	GinkgoHelper()
 	text, err := os.ReadFile(s.config())
 	Expect(err).NotTo(HaveOccurred())
 	config := object{}
 	Expect(json.Unmarshal(text, &config)).To(Succeed())
-	maps.Copy(config, sharedConfig())
-	maps.Copy(config["config"].(object)["postgresql_database"].(object), changes)
+	maps.Copy(config, keys)
 	s.configure(config)
 }
 
@@ -76,7 +94,8 @@ func (s *site) provision(ctx context.Context, parameters object) broker.Answer {
 
 func (s *site) body(parameters object) object {
 	return object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org", "space_guid": "space",
+		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org",
+		"space_guid": "space",
 		"service_id": s.ServiceID, "plan_id": s.PlanID, "parameters": parameters,
 	}
 }
@@ -90,7 +109,8 @@ func (s *site) provisioned(ctx context.Context, parameters object) string {
 	return got.Stderr
 }
 
-// refused makes or changes the instance, which must fail with this text for the user; "" means that only the operator reads why.
+// refused makes or changes the instance, which must fail with this text for the user; "" means that only the operator
+// reads why.
 func (s *site) refused(ctx context.Context, parameters object, text string) (stderr string) {
 	GinkgoHelper()
 	got := s.provision(ctx, parameters)
@@ -130,7 +150,8 @@ func (s *site) expectPending(ctx context.Context) {
 // databases are all of the server: name, owner, limit, privileges and identity.
 func (s *site) databases(ctx context.Context) []string {
 	GinkgoHelper()
-	found, err := server.Query(ctx, "postgres", "SELECT datname, pg_get_userbyid(datdba), datconnlimit, datacl, oid FROM pg_database ORDER BY 1")
+	found, err := server.Query(ctx, "postgres",
+		"SELECT datname, pg_get_userbyid(datdba), datconnlimit, datacl, oid FROM pg_database ORDER BY 1")
 	Expect(err).NotTo(HaveOccurred())
 	return found
 }
@@ -138,7 +159,8 @@ func (s *site) databases(ctx context.Context) []string {
 // limit is owner and connection limit of the instance's database.
 func (s *site) limit(ctx context.Context) string {
 	GinkgoHelper()
-	found, err := server.Query(ctx, "postgres", "SELECT pg_get_userbyid(datdba), datconnlimit FROM pg_database WHERE datname = '"+s.database+"'")
+	found, err := server.Query(ctx, "postgres",
+		"SELECT pg_get_userbyid(datdba), datconnlimit FROM pg_database WHERE datname = '"+s.database+"'")
 	Expect(err).NotTo(HaveOccurred())
 	return strings.Join(found, "\n")
 }
@@ -172,13 +194,16 @@ func (s *site) operate(ctx context.Context, arguments ...string) broker.Answer {
 	return got
 }
 
-// byHand makes a database with a table of one row, as an administrator would, and returns its name. It belongs to the login legacy_NAME.
+// byHand makes a database with a table of one row, as an administrator would, and returns its name. It belongs to the
+// login legacy_NAME.
 func byHand(ctx context.Context) string {
 	GinkgoHelper()
 	instances++
 	name := fmt.Sprintf("hand_%d", instances)
-	Expect(administrate(ctx, "postgres", fmt.Sprintf("CREATE ROLE legacy_%[1]s LOGIN; CREATE DATABASE %[1]s", name))).To(Succeed())
+	Expect(administrate(ctx, "postgres",
+		fmt.Sprintf("CREATE ROLE legacy_%[1]s LOGIN; CREATE DATABASE %[1]s", name))).To(Succeed())
 	Expect(administrate(ctx, "postgres", fmt.Sprintf("ALTER DATABASE %[1]s OWNER TO legacy_%[1]s", name))).To(Succeed())
-	Expect(administrate(ctx, name, fmt.Sprintf("SET ROLE legacy_%s; CREATE TABLE t (n int); INSERT INTO t VALUES (42)", name))).To(Succeed())
+	Expect(administrate(ctx, name,
+		fmt.Sprintf("SET ROLE legacy_%s; CREATE TABLE t (n int); INSERT INTO t VALUES (42)", name))).To(Succeed())
 	return name
 }

@@ -12,6 +12,7 @@ import (
 
 	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/process"
+	"service-adapter/spec/kit/servers"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,7 +42,8 @@ type site struct {
 	database, owner string
 }
 
-// newAdapter sets an adapter up without an instance. pak is a directory; one that all specs share has a cache that they share too.
+// newAdapter sets an adapter up without an instance. pak is a directory; one that all specs share has a cache that they
+// share too.
 func newAdapter(pak string, config object) *site {
 	GinkgoHelper()
 	instances++
@@ -53,9 +55,15 @@ func newAdapter(pak string, config object) *site {
 	if filepath.Dir(pak) == shared {
 		cache = filepath.Join(shared, "cache")
 	}
-	all := object{"paks": []string{pak}, "secure_manifests": true, "cache_dir": cache, "state": object{"config": object{"dir": s.state()}}}
+	all := object{
+		"paks": []string{pak}, "secure_manifests": true, "cache_dir": cache,
+		"state": object{"config": object{"dir": s.state()}},
+	}
 	maps.Copy(all, config)
-	s.Adapter = broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + s.config(), "TMPDIR=" + dir}, Dir: dir}
+	s.Adapter = broker.Adapter{
+		Path: adapterBinary,
+		Env:  []string{"SERVICE_ADAPTER_CONFIG=" + s.config(), "TMPDIR=" + dir}, Dir: dir,
+	}
 	s.configure(all)
 	return s
 }
@@ -91,8 +99,11 @@ func newSite(ctx context.Context, pak string) *site {
 		},
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: fmt.Sprintf("service-instance_inst-%d", instances),
-			Releases:       serviceadapter.ServiceReleases{{Name: "postgres", Version: "56.0.4", Jobs: []string{"postgres"}}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "postgres", Version: "56.0.4",
+				Jobs: []string{"postgres"},
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"postgres": {server.Host}},
 	}
@@ -104,16 +115,22 @@ func newSite(ctx context.Context, pak string) *site {
 func (s *site) deploy(ctx context.Context) {
 	GinkgoHelper()
 	got := s.call(ctx, "generate-manifest", s.Generate(object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org", "space_guid": "space",
+		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org",
+		"space_guid": "space",
 		"service_id": serviceID, "plan_id": planID, "parameters": object{"db_name": s.database},
 	}))
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(s.Deploy(got.Stdout)).To(Succeed())
-	s.Secrets["((pg_admin_password))"] = server.Password
-	s.Secrets["((postgres_tls.ca))"] = certificates.CA
-	s.Secrets["((postgres_tls.certificate))"] = certificates.Certificate
-	s.Secrets["((postgres_tls.private_key))"] = certificates.Key
+	s.resolve(certificates)
 	Expect(server.CreateDatabase(ctx, s.database)).To(Succeed())
+}
+
+// resolve sets the values of the references in the manifest.
+func (s *site) resolve(leaf servers.Certificates) {
+	s.Secrets["((pg_admin_password))"] = server.Password
+	s.Secrets["((postgres_tls.ca))"] = leaf.CA
+	s.Secrets["((postgres_tls.certificate))"] = leaf.Certificate
+	s.Secrets["((postgres_tls.private_key))"] = leaf.Key
 }
 
 func (s *site) state() string { return filepath.Join(s.dir, "state") }
@@ -166,15 +183,17 @@ func credentials(got broker.Answer) object {
 // roles are the login roles of bindings.
 func (s *site) roles(ctx context.Context) []string {
 	GinkgoHelper()
-	found, err := server.Query(ctx, "postgres", "SELECT DISTINCT pg_get_userbyid(member) FROM pg_auth_members WHERE pg_get_userbyid(roleid) = '"+
-		s.owner+"' AND member <> '"+server.User+"'::regrole ORDER BY 1")
+	found, err := server.Query(ctx, "postgres",
+		"SELECT DISTINCT pg_get_userbyid(member) FROM pg_auth_members WHERE pg_get_userbyid(roleid) = '"+
+			s.owner+"' AND member <> '"+server.User+"'::regrole ORDER BY 1")
 	Expect(err).NotTo(HaveOccurred())
 	return found
 }
 
 // sql runs statements as an app that has nothing but a URI, and returns the rows.
 func sql(ctx context.Context, uri any, statements string) (string, error) {
-	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", uri.(string))
+	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
+		"--set=ON_ERROR_STOP=1", uri.(string))
 	psql.Stdin = strings.NewReader(statements)
 	output, err := psql.Output()
 	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // what Output returns

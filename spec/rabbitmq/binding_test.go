@@ -48,7 +48,8 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(one).To(Equal(object{
 			"username": "b-" + id, "vhost": "b-" + id, "password": one["password"], "uri": uri, "uris": []any{uri},
 			"hostname": server.Host, "hostnames": []any{server.Host}, "port": float64(server.Port), "ssl": false,
-			"http_api_uri": api, "http_api_uris": []any{api}, "dashboard_url": fmt.Sprintf("http://%s:%d/", server.Host, server.ManagementPort),
+			"http_api_uri": api, "http_api_uris": []any{api},
+			"dashboard_url": fmt.Sprintf("http://%s:%d/", server.Host, server.ManagementPort),
 		}))
 		connection := connect(one)
 		Expect(publish(ctx, connection, "orders", "one")).To(BeTrue())
@@ -98,14 +99,16 @@ var _ = Describe("the example rabbitmq", func() {
 
 		By("refusing a server of another authority")
 		s.Secrets["((rabbitmq_tls.ca))"] = servers.NewCertificates(GinkgoT(), internalName).CA
-		Expect(s.unreachable(ctx, "bind-2").Stderr).To(ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at %s:%d", server.Host, server.ManagementTLSPort)))
+		Expect(s.unreachable(ctx, "bind-2").Stderr).To(
+			ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at %s:%d", server.Host, server.ManagementTLSPort)))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})
 
 	It("asks the nodes of a cluster one after the other", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, topology{
-			plan: cluster, properties: object{"nodes": 3, "tls": false, "port": server.Port, "management_port": server.ManagementPort},
-			hosts: []string{"127.0.0.2", "127.0.0.3", server.Host}, // nobody listens on the first two
+			plan:       cluster,
+			properties: object{"nodes": 3, "tls": false, "port": server.Port, "management_port": server.ManagementPort},
+			hosts:      []string{"127.0.0.2", "127.0.0.3", server.Host}, // nobody listens on the first two
 		})
 		one := s.bound(ctx, "bind-1", nil)
 		Expect(one["hostnames"]).To(Equal([]any{"127.0.0.2", "127.0.0.3", server.Host}))
@@ -116,7 +119,8 @@ var _ = Describe("the example rabbitmq", func() {
 
 		s.VMs["node"] = []string{"127.0.0.2"}
 		got := s.unreachable(ctx, "bind-2")
-		Expect(got.Stderr).To(ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at 127.0.0.2:%d: curl: (7)", server.ManagementPort)))
+		Expect(got.Stderr).To(ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at 127.0.0.2:%d: curl: (7)",
+			server.ManagementPort)))
 		s.VMs["node"] = []string{server.Host}
 		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(s.workspaces()).To(BeEmpty())
@@ -135,7 +139,8 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(take(connection, "orders")).To(Equal("one"))
 		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
-		Expect(names(ctx, "vhosts")).To(ConsistOf("/", "orders"), "a vhost with a name of its own outlives the bindings")
+		Expect(names(ctx, "vhosts")).To(ConsistOf("/", "orders"),
+			"a vhost with a name of its own outlives the bindings")
 	})
 
 	It("sets policies, whose values are texts for nobody's shell", func(ctx context.Context) {
@@ -143,12 +148,14 @@ var _ = Describe("the example rabbitmq", func() {
 		one := s.bound(ctx, "bind-1", object{"policies": object{
 			"limit": object{"pattern": `^or\w*"$(touch evil)`, "definition": object{"max-length": 7}},
 			"strict": object{
-				"pattern": "^orders$", "definition": object{"max-length": 1, "overflow": "reject-publish"}, "apply-to": "queues",
+				"pattern": "^orders$", "definition": object{"max-length": 1, "overflow": "reject-publish"},
+				"apply-to": "queues",
 				"priority": 3, "vhost": "/", "name": "other",
 			},
 		}})
 		Expect(manage(ctx, "GET", "policies", "")).To(MatchJSON(`[
-			{"vhost": "b-bind-1", "name": "limit", "pattern": "^or\\w*\"$(touch evil)", "apply-to": "all", "definition": {"max-length": 7}, "priority": 0},
+			{"vhost": "b-bind-1", "name": "limit", "pattern": "^or\\w*\"$(touch evil)", "apply-to": "all",
+			"definition": {"max-length": 7}, "priority": 0},
 			{"vhost": "b-bind-1", "name": "strict", "pattern": "^orders$", "apply-to": "queues",
 			 "definition": {"max-length": 1, "overflow": "reject-publish"}, "priority": 3}]`))
 		connection := connect(one)
@@ -165,9 +172,13 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(41))
 	},
 		Entry("of a policy that RabbitMQ does not know",
-			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}}, `RabbitMQ refuses a policy of parameter "policies"`),
-		Entry("of a policy without a pattern", kit.Slow(), object{"policies": object{"p": object{"definition": object{"max-length": 1}}}}, "RabbitMQ refuses a policy"),
-		Entry("of a policy that is a text", kit.Slow(), object{"policies": object{"p": "PUT"}}, "RabbitMQ refuses a policy"),
+			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}},
+			`RabbitMQ refuses a policy of parameter "policies"`),
+		Entry("of a policy without a pattern", kit.Slow(),
+			object{"policies": object{"p": object{"definition": object{"max-length": 1}}}},
+			"RabbitMQ refuses a policy"),
+		Entry("of a policy that is a text", kit.Slow(), object{"policies": object{"p": "PUT"}},
+			"RabbitMQ refuses a policy"),
 		Entry("of a policy that leads elsewhere", object{"policies": object{"..": object{}}}, "policies"),
 		Entry("of a policy of two lines", object{"policies": object{"p\nq": object{}}}, "policies"),
 		Entry("of the vhost of another binding", object{"vhost": "b-bind-2"}, `parameter "vhost" must not begin`),
@@ -175,29 +186,32 @@ var _ = Describe("the example rabbitmq", func() {
 		Entry("of the vhost of the administrator", object{"vhost": "/"}, "vhost"),
 	)
 
-	It("deletes a binding after the administrator's password was rotated, whatever it is made of", kit.Slow(), func(ctx context.Context) {
-		s := newSite(ctx, plain())
-		s.bound(ctx, "bind-1", nil)
-		old := server.Password
-		change := func(ctx context.Context, password, quoted string) {
-			manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+quoted+`"}`)
-			server.Password = password
-		}
-		change(ctx, `"'\n$(touch evil) `+"`id`"+` %41+ü&:@`, `\"'\\n$(touch evil) `+"`id`"+` %41+ü&:@`)
-		DeferCleanup(change, old, old)
-		got := s.unbind(ctx, "bind-1")
-		Expect(got.Exit).To(Equal(1))
-		Expect(got.Stdout).To(BeEmpty(), "it is the operator's")
-		Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ refuses the administrator"), Not(ContainSubstring(old))))
+	It("deletes a binding after the administrator's password was rotated, whatever it is made of", kit.Slow(),
+		func(ctx context.Context) {
+			s := newSite(ctx, plain())
+			s.bound(ctx, "bind-1", nil)
+			old := server.Password
+			change := func(ctx context.Context, password, quoted string) {
+				manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+quoted+`"}`)
+				server.Password = password
+			}
+			change(ctx, `"'\n$(touch evil) `+"`id`"+` %41+ü&:@`, `\"'\\n$(touch evil) `+"`id`"+` %41+ü&:@`)
+			DeferCleanup(change, old, old)
+			got := s.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(1))
+			Expect(got.Stdout).To(BeEmpty(), "it is the operator's")
+			Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ refuses the administrator"),
+				Not(ContainSubstring(old))))
 
-		s.Secrets[s.administrator()] = server.Password
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(publish(ctx, connect(s.bound(ctx, "bind-2", nil)), "orders", "one")).To(BeTrue())
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
-		Expect(names(ctx, "users")).To(ConsistOf(server.User))
-	})
+			s.Secrets[s.administrator()] = server.Password
+			Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(publish(ctx, connect(s.bound(ctx, "bind-2", nil)), "orders", "one")).To(BeTrue())
+			Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+			Expect(names(ctx, "users")).To(ConsistOf(server.User))
+		})
 
-	It("gets another administrator's password for all instances by keepers, and another one of an app's by a second binding", func(ctx context.Context) {
+	It("gets another administrator's password for all instances by keepers, and another one of an app's by a "+
+		"second binding", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		connect(s.bound(ctx, "bind-1", nil))
 		source, rotating := filepath.Join(s.dir, "source"), filepath.Join(s.dir, "rotating.brokerpak")

@@ -34,7 +34,8 @@ func connect(credentials object) *amqp.Connection {
 	return connection
 }
 
-// publish declares a queue and puts a message into it, which the node must confirm. The answer is false where it does not take it.
+// publish declares a queue and puts a message into it, which the node must confirm. The answer is false where it does
+// not take it.
 func publish(ctx context.Context, connection *amqp.Connection, queue, text string) bool {
 	GinkgoHelper()
 	channel, err := connection.Channel()
@@ -42,7 +43,8 @@ func publish(ctx context.Context, connection *amqp.Connection, queue, text strin
 	_, err = channel.QueueDeclare(queue, true, false, false, false, nil)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(channel.Confirm(false)).To(Succeed())
-	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, amqp.Publishing{Body: []byte(text)})
+	confirmation, err := channel.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false,
+		amqp.Publishing{Body: []byte(text)})
 	Expect(err).NotTo(HaveOccurred())
 	taken, err := confirmation.WaitContext(ctx)
 	Expect(err).NotTo(HaveOccurred())

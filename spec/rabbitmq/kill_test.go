@@ -32,7 +32,10 @@ func newGate() *gate {
 	GinkgoHelper()
 	g := &gate{at: make(chan struct{}, 1)}
 	g.shut.Store("")
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: net.JoinHostPort(server.Host, strconv.Itoa(server.ManagementPort))})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{
+		Scheme: "http",
+		Host:   net.JoinHostPort(server.Host, strconv.Itoa(server.ManagementPort)),
+	})
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shut, _ := g.shut.Load().(string)
 		if shut == "" || !strings.HasPrefix(r.Method+" "+r.URL.Path, shut) {
@@ -89,7 +92,9 @@ var _ = Describe("a bind that is killed", func() {
 				g.killed(s, request, "create-binding", s.bindParameters("bind-1", nil), func() {
 					secret := base64.StdEncoding.EncodeToString([]byte(server.User + ":" + server.Password))
 					Expect(process.Below(s.dir)).To(And(ContainElement(HaveField("Command", ContainSubstring("curl"))),
-						HaveEach(HaveField("Command", Not(Or(ContainSubstring(server.Password), ContainSubstring(secret), ContainSubstring("password")))))))
+						HaveEach(HaveField("Command",
+							Not(Or(ContainSubstring(server.Password), ContainSubstring(secret),
+								ContainSubstring("password")))))))
 				})
 				Expect(names(ctx, "vhosts")).To(ConsistOf("/", "b-bind-1"))
 			})

@@ -1,5 +1,6 @@
-// Package rabbitmq_test plays the on-demand broker with the example pak rabbitmq: the built adapter, the built pak with its command, the
-// real OpenTofu, and a real RabbitMQ node, which stands in for the VMs that BOSH would deploy. Clients log in with AMQP.
+// Package rabbitmq_test plays the on-demand broker with the example pak rabbitmq: the built adapter, the built pak with
+// its command, the real OpenTofu, and a real RabbitMQ node, which stands in for the VMs that BOSH would deploy. Clients
+// log in with AMQP.
 package rabbitmq_test
 
 import (
@@ -40,7 +41,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 		return started.Server, nil
 	})
 	adapterBinary = broker.Binary(GinkgoT())
-	built, err := broker.Adapter{Path: adapterBinary, Dir: shared}.Run(ctx, "", "pak", "build", kit.Path("examples", "rabbitmq"),
+	built, err := broker.Adapter{Path: adapterBinary, Dir: shared}.Run(ctx, "", "pak", "build",
+		kit.Path("examples", "rabbitmq"),
 		"--target", "current", "--output", pak(), "--binary", "tofu="+tofu)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(built.Exit).To(Equal(0), built.Stderr)

@@ -16,6 +16,7 @@ import (
 	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/broker"
 	"service-adapter/spec/kit/process"
+	"service-adapter/spec/kit/servers"
 )
 
 // The ids of the pak.
@@ -43,14 +44,16 @@ type topology struct {
 	properties object
 	hosts      []string
 	parameters object
-	// killed is whether a spec kills what runs for the instance, which then has a cache of its own: OpenTofu works there.
+	// killed is whether a spec kills what runs for the instance, which then has a cache of its own: OpenTofu works
+	// there.
 	killed bool
 }
 
 // plain is one node without TLS.
 func plain() topology {
 	return topology{
-		plan: single, properties: object{"nodes": 1, "port": server.Port, "management_port": server.ManagementPort}, hosts: []string{server.Host},
+		plan: single, properties: object{"nodes": 1, "port": server.Port, "management_port": server.ManagementPort},
+		hosts: []string{server.Host},
 	}
 }
 
@@ -82,7 +85,10 @@ func prepared(t topology) *site {
 	Expect(err).NotTo(HaveOccurred())
 	path := filepath.Join(dir, "service-adapter.yml")
 	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
-	s.Adapter = broker.Adapter{Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + path, "TMPDIR=" + dir}, Dir: dir}
+	s.Adapter = broker.Adapter{
+		Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + path, "TMPDIR=" + dir},
+		Dir: dir,
+	}
 	id := fmt.Sprintf("inst-%d", instances)
 	s.Instance = &odb.Instance{
 		ID: id, ServiceID: serviceID, PlanID: t.plan,
@@ -95,8 +101,11 @@ func prepared(t topology) *site {
 		},
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_" + id,
-			Releases:       serviceadapter.ServiceReleases{{Name: "rabbitmq-forge", Version: "1.5.0", Jobs: []string{"rabbitmq"}}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "rabbitmq-forge", Version: "1.5.0",
+				Jobs: []string{"rabbitmq"},
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"node": t.hosts},
 	}
@@ -121,7 +130,8 @@ func (s *site) configure(keys object) {
 func (s *site) generate(ctx context.Context, parameters object) broker.Answer {
 	GinkgoHelper()
 	return s.call(ctx, "generate-manifest", s.Generate(object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "queues"}, "organization_guid": "org", "space_guid": "space",
+		"context": object{"platform": "cloudfoundry", "instance_name": "queues"}, "organization_guid": "org",
+		"space_guid": "space",
 		"service_id": serviceID, "plan_id": s.PlanID, "parameters": parameters,
 	}))
 }
@@ -133,9 +143,14 @@ func (s *site) deploy(ctx context.Context, parameters object) {
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(s.Deploy(got.Stdout)).To(Succeed())
 	s.Secrets[s.administrator()] = server.Password
-	s.Secrets["((rabbitmq_tls.ca))"] = certificates.CA
-	s.Secrets["((rabbitmq_tls.certificate))"] = certificates.Certificate
-	s.Secrets["((rabbitmq_tls.private_key))"] = certificates.Key
+	s.resolve(certificates)
+}
+
+// resolve sets the values of the references to certificates in the manifest.
+func (s *site) resolve(leaf servers.Certificates) {
+	s.Secrets["((rabbitmq_tls.ca))"] = leaf.CA
+	s.Secrets["((rabbitmq_tls.certificate))"] = leaf.Certificate
+	s.Secrets["((rabbitmq_tls.private_key))"] = leaf.Key
 }
 
 // administrator is the reference to the administrator's password.
@@ -203,8 +218,8 @@ func (s *site) refused(ctx context.Context, id string, parameters object, text s
 	return got
 }
 
-// unreachable makes a binding where the node cannot be reached: nobody knows what there is of it, so its record stays for the unbind
-// that the platform sends after a failure.
+// unreachable makes a binding where the node cannot be reached: nobody knows what there is of it, so its record stays
+// for the unbind that the platform sends after a failure.
 func (s *site) unreachable(ctx context.Context, id string) broker.Answer {
 	GinkgoHelper()
 	got := s.bind(ctx, id, nil)

@@ -63,14 +63,16 @@ func newVM(ctx context.Context, tarball string) *vm {
 // compile runs a package's packaging script as the agent does on a compilation VM, and installs what it made.
 func (v *vm) compile(ctx context.Context, name string) (output string, err error) {
 	GinkgoHelper()
-	source, installed := filepath.Join(v.vcap, "data", "compile", name), filepath.Join(v.vcap, "data", "packages", name, "0123abc")
+	source, installed := filepath.Join(v.vcap, "data", "compile", name), filepath.Join(v.vcap, "data", "packages", name,
+		"0123abc")
 	Expect(os.MkdirAll(source, 0o755)).To(Succeed())
 	Expect(os.MkdirAll(installed, 0o755)).To(Succeed())
 	run(ctx, source, "tar", "-xzf", filepath.Join(v.release, "packages", name+".tgz"))
 	target := filepath.Join("/var/vcap/data/packages", name, "0123abc")
 	Expect(os.Symlink(target, filepath.Join(v.vcap, "packages", name))).To(Succeed())
-	return v.run(ctx, "/bin/bash", "-c", `cd "$0" && exec env -i PATH="$PATH" BOSH_COMPILE_TARGET="$PWD" BOSH_INSTALL_TARGET="$1" \
-BOSH_PACKAGE_NAME="$2" BOSH_PACKAGE_VERSION=1 bash -x packaging`, "/var/vcap/data/compile/"+name, target, name)
+	return v.run(ctx, "/bin/bash", "-c", `cd "$0" && exec env -i PATH="$PATH" BOSH_COMPILE_TARGET="$PWD" \
+BOSH_INSTALL_TARGET="$1" BOSH_PACKAGE_NAME="$2" BOSH_PACKAGE_VERSION=1 bash -x packaging`,
+		"/var/vcap/data/compile/"+name, target, name)
 }
 
 // run runs a command as root in the VM; output is what it wrote, to whatever stream.
@@ -95,12 +97,18 @@ func (v *vm) environment() []string {
 	return env
 }
 
-// deploy installs a job with properties, as the agent does.
+// deploy installs a job with properties, as the agent does on the first VM of an instance group.
 func (v *vm) deploy(ctx context.Context, job string, given properties) {
+	GinkgoHelper()
+	v.install(job, render(ctx, job, given))
+}
+
+// install writes the rendered templates of a job, destination → text.
+func (v *vm) install(job string, rendered map[string]string) {
 	GinkgoHelper()
 	installed := filepath.Join(v.vcap, "jobs", job)
 	Expect(os.RemoveAll(installed)).To(Succeed())
-	for name, text := range render(ctx, job, given) {
+	for name, text := range rendered {
 		writeFile(text, installed, name)
 	}
 	Expect(filepath.WalkDir(installed, func(path string, entry fs.DirEntry, err error) error {
@@ -108,7 +116,7 @@ func (v *vm) deploy(ctx context.Context, job string, given properties) {
 			return err
 		}
 		mode := fs.FileMode(0o640)
-		if entry.IsDir() || filepath.Base(filepath.Dir(path)) == "bin" {
+		if entry.IsDir() || strings.Contains(path, "/bin/") {
 			mode = 0o750
 		}
 		return errors.Join(os.Chown(path, 0, vcapID), os.Chmod(path, mode))
@@ -134,10 +142,28 @@ func (v *vm) adapter() broker.Adapter {
 	return broker.Adapter{Path: path, Env: append(v.environment(), "PATH="+os.Getenv("PATH"))}
 }
 
+// call runs a command of the broker with the installed adapter.
+func (v *vm) call(ctx context.Context, command string, parameters map[string]any) broker.Answer {
+	GinkgoHelper()
+	answer, err := v.adapter().Call(ctx, command, parameters)
+	Expect(err).NotTo(HaveOccurred())
+	return answer
+}
+
+// appBody is the body of requests for an instance and for a binding of an app to it, without parameters.
+func appBody(i *odb.Instance) map[string]any {
+	return body(i, map[string]any{
+		"app_guid": "app", "parameters": map[string]any{}, "bind_resource": map[string]any{"app_guid": "app"},
+	})
+}
+
 func deployed() properties {
 	return properties{
 		"paks": []any{installedPak}, "secure_manifests": true,
-		"state":    properties{"type": "local", "config": properties{"dir": stateDir}, "encryption": properties{"key": key('n')}},
+		"state": properties{
+			"type": "local", "config": properties{"dir": stateDir},
+			"encryption": properties{"key": key('n')},
+		},
 		"services": properties{"entries": properties{"bind_defaults": properties{"path": stateDir}}},
 	}
 }
@@ -148,13 +174,17 @@ func instance() *odb.Instance {
 		ID: "i1", ServiceID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", PlanID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11",
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_i1",
-			Releases:       serviceadapter.ServiceReleases{{Name: "entries", Version: "1.0.0", Jobs: []string{"server"}}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+			Releases: serviceadapter.ServiceReleases{{
+				Name: "entries", Version: "1.0.0",
+				Jobs: []string{"server"},
+			}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
 		},
 		Plan: map[string]any{
 			"properties": map[string]any{}, "lifecycle_errands": map[string]any{},
 			"instance_groups": []any{map[string]any{
-				"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},
+				"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"},
+				"azs": []string{"z1"},
 			}},
 		},
 		VMs: map[string][]string{"server": {"10.0.8.5"}},
@@ -162,41 +192,35 @@ func instance() *odb.Instance {
 }
 
 var _ = Describe("A release of the source", func() {
-	It("is compiled with vendored modules and the operator's Go, without network", kit.Slow(), func(ctx context.Context) {
-		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: kit.Path(), Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH}, dir)).To(Succeed())
-		writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
-		writeFile("", dir, "packages", "golang-1-linux", "packaging")
-		tarball := filepath.Join(filepath.Dir(dir), "release.tgz")
-		Expect(maker.Write(dir, label(), tarball)).To(Succeed())
-		site := newVM(ctx, tarball)
-		// The cache is this machine's, to save a minute.
-		goroot, cache := strings.TrimSpace(run(ctx, ".", "go", "env", "GOROOT")), strings.TrimSpace(run(ctx, ".", "go", "env", "GOCACHE"))
-		site.shares = []string{goroot, cache}
-		writeFile("export PATH="+goroot+"/bin:$PATH GOCACHE="+cache+"\n", site.vcap, "packages", "golang-1-linux", "bosh", "compile.env")
-		output, err := site.compile(ctx, "odb-service-adapter")
-		Expect(err).NotTo(HaveOccurred(), output)
-		output, err = site.run(ctx, installedAdapter, "--help")
-		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(ContainSubstring("A service adapter for the on-demand broker"))
-	})
+	It("is compiled with vendored modules and the operator's Go, without network", kit.Slow(),
+		func(ctx context.Context) {
+			dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
+			Expect(maker.Stage(ctx, maker.Content{
+				Repository: kit.Path(), Paks: []string{smallPak("entries.brokerpak")},
+				Arch: runtime.GOARCH,
+			}, dir)).To(Succeed())
+			writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
+			writeFile("", dir, "packages", "golang-1-linux", "packaging")
+			tarball := filepath.Join(filepath.Dir(dir), "release.tgz")
+			Expect(maker.Write(dir, label(), tarball)).To(Succeed())
+			site := newVM(ctx, tarball)
+			// The cache is this machine's, to save a minute.
+			goroot, cache := strings.TrimSpace(run(ctx, ".", "go", "env", "GOROOT")),
+				strings.TrimSpace(run(ctx, ".", "go",
+					"env", "GOCACHE"))
+			site.shares = []string{goroot, cache}
+			writeFile("export PATH="+goroot+"/bin:$PATH GOCACHE="+cache+"\n", site.vcap, "packages", "golang-1-linux",
+				"bosh", "compile.env")
+			output, err := site.compile(ctx, "odb-service-adapter")
+			Expect(err).NotTo(HaveOccurred(), output)
+			output, err = site.run(ctx, installedAdapter, "--help")
+			Expect(err).NotTo(HaveOccurred(), output)
+			Expect(output).To(ContainSubstring("A service adapter for the on-demand broker"))
+		})
 })
 
 var _ = Describe("The deployed release", Ordered, func() {
 	var site *vm
-
-	call := func(ctx context.Context, command string, parameters map[string]any) broker.Answer {
-		GinkgoHelper()
-		answer, err := site.adapter().Call(ctx, command, parameters)
-		Expect(err).NotTo(HaveOccurred())
-		return answer
-	}
-	body := func(i *odb.Instance) map[string]any {
-		return map[string]any{
-			"service_id": i.ServiceID, "plan_id": i.PlanID, "app_guid": "app", "parameters": map[string]any{},
-			"bind_resource": map[string]any{"app_guid": "app"},
-		}
-	}
 
 	BeforeAll(func(ctx context.Context) {
 		pak := filepath.Join(kit.Directory(GinkgoT()), "entries.brokerpak")
@@ -214,7 +238,8 @@ var _ = Describe("The deployed release", Ordered, func() {
 			output, err := site.compile(ctx, name)
 			Expect(err).NotTo(HaveOccurred(), output)
 		}
-		Expect(filepath.Join(site.vcap, "data/packages/odb-service-adapter/0123abc/bin/service-adapter")).To(BeARegularFile())
+		Expect(filepath.Join(site.vcap, "data/packages/odb-service-adapter/0123abc/bin/service-adapter")).To(
+			BeARegularFile())
 	})
 
 	It("prepares before the broker starts", func(ctx context.Context) {
@@ -246,17 +271,19 @@ var _ = Describe("The deployed release", Ordered, func() {
 
 	It("serves an instance and a binding in the broker's container", func(ctx context.Context) {
 		i := instance()
-		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(created.Exit).To(BeZero(), created.Stderr)
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
-		dashboard := call(ctx, "dashboard-url", map[string]any{"instance_id": i.ID, "plan": i.Plan, "manifest": i.Manifest})
+		dashboard := site.call(ctx, "dashboard-url",
+			map[string]any{"instance_id": i.ID, "plan": i.Plan, "manifest": i.Manifest})
 		Expect(dashboard.Exit).To(BeZero(), dashboard.Stderr)
-		schemas := call(ctx, "generate-plan-schemas", map[string]any{"plan": i.Plan})
+		schemas := site.call(ctx, "generate-plan-schemas", map[string]any{"plan": i.Plan})
 		Expect(schemas.Exit).To(BeZero(), schemas.Stderr)
 
-		bound := call(ctx, "create-binding", i.Bind("b1", body(i)))
+		bound := site.call(ctx, "create-binding", i.Bind("b1", appBody(i)))
 		Expect(bound.Exit).To(BeZero(), bound.Stderr)
-		Expect(readFile(site.vcap, "store/service-adapter/workspaces/b-b1/terraform.tfstate")).To(ContainSubstring("encrypted_data"))
+		Expect(readFile(site.vcap, "store/service-adapter/workspaces/b-b1/terraform.tfstate")).To(
+			ContainSubstring("encrypted_data"))
 		var binding struct {
 			Credentials map[string]any `json:"credentials"`
 		}
@@ -264,16 +291,18 @@ var _ = Describe("The deployed release", Ordered, func() {
 		Expect(binding.Credentials["password"]).To(HaveLen(24))
 		Expect(binding.Credentials["secret"]).NotTo(BeEmpty())
 		Expect(filepath.Join(site.vcap, "store/service-adapter/b1")).To(BeARegularFile())
-		Expect(call(ctx, "create-binding", i.Bind("b1", body(i))).Exit).To(Equal(serviceadapter.BindingAlreadyExistsErrorExitCode))
-		unbound := call(ctx, "delete-binding", i.Bind("b1", body(i)))
+		Expect(site.call(ctx, "create-binding", i.Bind("b1", appBody(i))).Exit).To(
+			Equal(serviceadapter.BindingAlreadyExistsErrorExitCode))
+		unbound := site.call(ctx, "delete-binding", i.Bind("b1", appBody(i)))
 		Expect(unbound.Exit).To(BeZero(), unbound.Stderr)
 		Expect(filepath.Join(site.vcap, "store/service-adapter/b1")).NotTo(BeAnExistingFile())
-		Expect(call(ctx, "delete-binding", i.Bind("b1", body(i))).Exit).To(Equal(serviceadapter.BindingNotFoundErrorExitCode))
+		Expect(site.call(ctx, "delete-binding", i.Bind("b1", appBody(i))).Exit).To(
+			Equal(serviceadapter.BindingNotFoundErrorExitCode))
 	})
 
 	It("tells on the broker's VM what an upgrade would change", func(ctx context.Context) {
 		i := instance()
-		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
 		director := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			user, password, _ := r.BasicAuth()
@@ -294,11 +323,16 @@ var _ = Describe("The deployed release", Ordered, func() {
 		write := func(stemcell string) {
 			text, err := json.Marshal(properties{
 				"bosh": properties{
-					"url": director.URL, "authentication": properties{"basic": properties{"username": "admin", "password": "planted"}},
-					"root_ca_cert": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: director.Certificate().Raw})),
+					"url":            director.URL,
+					"authentication": properties{"basic": properties{"username": "admin", "password": "planted"}},
+					"root_ca_cert": string(pem.EncodeToMemory(&pem.Block{
+						Type:  "CERTIFICATE",
+						Bytes: director.Certificate().Raw,
+					})),
 				},
 				"service_deployment": properties{
-					"releases": i.Deployment.Releases, "stemcells": []any{properties{"os": i.Deployment.Stemcells[0].OS, "version": stemcell}},
+					"releases":  i.Deployment.Releases,
+					"stemcells": []any{properties{"os": i.Deployment.Stemcells[0].OS, "version": stemcell}},
 				},
 				"service_catalog": properties{"id": i.ServiceID, "plans": []any{plan}},
 			})
@@ -313,7 +347,8 @@ var _ = Describe("The deployed release", Ordered, func() {
 		write(i.Deployment.Stemcells[0].Version)
 		output, err := site.run(ctx, "/var/vcap/jobs/preview-upgrade/bin/run")
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(Equal("      1  none\n1 instance, 0 with pending changes, 0 with errors; 0 of other services left out\n"))
+		Expect(output).To(
+			Equal("      1  none\n1 instance, 0 with pending changes, 0 with errors; 0 of other services left out\n"))
 
 		write("999.1")
 		output, err = site.run(ctx, "/var/vcap/jobs/preview-upgrade/bin/run")
@@ -323,9 +358,9 @@ var _ = Describe("The deployed release", Ordered, func() {
 
 	It("uses in the container what was prepared, and initialises nothing", func(ctx context.Context) {
 		i := instance()
-		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
-		input, err := odb.Input("create-binding", i.Bind("b2", body(i)))
+		input, err := odb.Input("create-binding", i.Bind("b2", appBody(i)))
 		Expect(err).NotTo(HaveOccurred())
 		command := exec.CommandContext(ctx, "./container", "broker", site.vcap, "/bin/sh", "-c",
 			installedAdapter+" create-binding >/dev/null && ls -A /tmp/service-adapter-*/prepared")
@@ -337,30 +372,46 @@ var _ = Describe("The deployed release", Ordered, func() {
 
 	It("is deployed although the state backend is down", func(ctx context.Context) {
 		given := deployed()
-		given["state"] = properties{"type": "pg", "config": properties{"conn_str": "postgres://u:planted@127.0.0.1:1/db?sslmode=disable"}}
+		given["state"] = properties{
+			"type":   "pg",
+			"config": properties{"conn_str": "postgres://u:planted@127.0.0.1:1/db?sslmode=disable"},
+		}
 		site.deploy(ctx, "service-adapter", given)
 		output, err := site.preStart(ctx)
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(MatchRegexp(`(?s)^warning: the state backend pg does not work now, [^\n]*\nprepared entries bind in [^\n]*\n$`))
+		Expect(output).To(
+			MatchRegexp(
+				`(?s)^warning: the state backend pg does not work now, [^\n]*\nprepared entries bind in [^\n]*\n$`))
 		Expect(output).NotTo(ContainSubstring("planted"))
 	})
 
-	DescribeTable("tells the operator in one line about", func(ctx context.Context, change func(properties), wanted string) {
-		given := deployed()
-		change(given)
-		site.deploy(ctx, "service-adapter", given)
-		output, err := site.preStart(ctx)
-		Expect(err).To(HaveOccurred())
-		Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*` + wanted + `[^\n]*\n$`))
-		Expect(output).NotTo(ContainSubstring("planted"))
-	},
+	DescribeTable("tells the operator in one line about",
+		func(ctx context.Context, change func(properties), wanted string) {
+			given := deployed()
+			change(given)
+			site.deploy(ctx, "service-adapter", given)
+			output, err := site.preStart(ctx)
+			Expect(err).To(HaveOccurred())
+			Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*` + wanted + `[^\n]*\n$`))
+			Expect(output).NotTo(ContainSubstring("planted"))
+		},
 		Entry("a wrong type", func(p properties) { p["global_labels"] = []any{"a"} },
 			`/var/vcap/jobs/service-adapter/config/service-adapter.yml:\d+: global_labels must be`),
-		Entry("a missing secure_manifests", func(p properties) { delete(p, "secure_manifests") }, `service "entries" has secrets: secure_manifests must say`),
-		Entry("a pak that is not there", func(p properties) { p["paks"] = []any{"/var/vcap/packages/service-adapter-paks/mysql"} }, "mysql"),
-		Entry("an unknown service", func(p properties) { p["service"] = "entriess" }, `names the service "entriess"; did you mean "entries"\?`),
-		Entry("a state backend without workspaces", func(p properties) { p["state"] = properties{"type": "http"} }, `state.type "http" cannot be used`),
-		Entry("an unknown state backend", func(p properties) { p["state"] = properties{"type": "pgg"} }, "Unsupported backend type"),
+		Entry("a missing secure_manifests", func(p properties) {
+			delete(p, "secure_manifests")
+		}, `service "entries" has secrets: secure_manifests must say`),
+		Entry("a pak that is not there", func(p properties) {
+			p["paks"] = []any{"/var/vcap/packages/service-adapter-paks/mysql"}
+		}, "mysql"),
+		Entry("an unknown service", func(p properties) {
+			p["service"] = "entriess"
+		}, `names the service "entriess"; did you mean "entries"\?`),
+		Entry("a state backend without workspaces", func(p properties) {
+			p["state"] = properties{"type": "http"}
+		}, `state.type "http" cannot be used`),
+		Entry("an unknown state backend", func(p properties) {
+			p["state"] = properties{"type": "pgg"}
+		}, "Unsupported backend type"),
 		Entry("a setting that the state backend does not have", func(p properties) {
 			p["state"] = properties{"type": "pg", "config": properties{"conn_string": "planted"}}
 		}, "conn_string"),
@@ -383,17 +434,21 @@ var _ = Describe("The deployed release", Ordered, func() {
 
 	It("tells the operator in one line about a cache that is noexec", func(ctx context.Context) {
 		zipped := filepath.Join(site.vcap, "data/compile/service-adapter-paks/brokerpaks/entries.brokerpak")
-		Expect(os.Rename(zipped, filepath.Join(site.vcap, "data/packages/service-adapter-paks/0123abc/entries.brokerpak"))).To(Succeed())
+		Expect(os.Rename(zipped,
+			filepath.Join(site.vcap, "data/packages/service-adapter-paks/0123abc/entries.brokerpak"))).To(Succeed())
 		given := deployed()
 		given["paks"] = []any{installedPak + ".brokerpak"}
 		site.deploy(ctx, "service-adapter", given)
 		i := instance()
-		created := call(ctx, "generate-manifest", i.Generate(body(i)))
+		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(created.Exit).To(BeZero(), created.Stderr)
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
-		bound := call(ctx, "create-binding", i.Bind("b3", body(i)))
+		bound := site.call(ctx, "create-binding", i.Bind("b3", appBody(i)))
 		Expect(bound.Exit).To(Equal(1))
 		Expect(bound.Stdout).To(BeEmpty())
-		Expect(bound.Stderr).To(MatchRegexp(`^\[odb-sdk\] handling create-binding\n([^\n]* msg=audit [^\n]*\n){2}[^\n]* cannot be executed: [^\n]* noexec[^\n]*\n$`))
+		Expect(bound.Stderr).To(
+			MatchRegexp(
+				`^\[odb-sdk\] handling create-binding\n[^\n]* msg=audit [^\n]*\n` +
+					`[^\n]* cannot be executed: [^\n]* noexec[^\n]*\n[^\n]* msg=audit [^\n]*\n$`))
 	})
 })

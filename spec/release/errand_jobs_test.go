@@ -19,7 +19,8 @@ import (
 const (
 	intentFile = "config/intent.json"
 	configFile = "config/service-adapter.yml"
-	notLocal   = "state.type must be a state backend that the errand's VM can reach, such as pg: what is local is gone with the VM"
+	notLocal   = "state.type must be a state backend that the errand's VM can reach, such as pg: what is local " +
+		"is gone with the VM"
 )
 
 // instanceJobs are those of the deployments of service instances; all others stand beside the broker.
@@ -41,7 +42,8 @@ func errand(job string, others properties) properties {
 	return given
 }
 
-// everyErrand are all properties of a job of an instance with values that are not the defaults. The secret ones hold "planted".
+// everyErrand are all properties of a job of an instance with values that are not the defaults. The secret ones hold
+// "planted".
 func everyErrand(job string) properties {
 	given := errand(job, properties{
 		"paks": []any{"/paks/redis", "/paks/old"},
@@ -50,7 +52,8 @@ func everyErrand(job string) properties {
 			"encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 		},
 		"config": properties{"redis.token": "planted"}, "log_level": "debug", "budget": "30s", "errand_limit": "90m",
-		"unknown": "is not rendered",
+		"audit_log": "/var/vcap/sys/log/" + job + "/audit.log",
+		"unknown":   "is not rendered",
 	})
 	if job == "apply-instance" {
 		given["secrets"] = properties{"password": "planted"}
@@ -84,7 +87,11 @@ const escaped = "\u007f\u0085\u2028\u2029\ufeff\uffff"
 var _ = Describe("The job of an instance's errand", func() {
 	DescribeTable("renders a configuration with defaults", func(ctx context.Context, job string) {
 		text := render(ctx, job, errand(job, nil))[configFile]
-		Expect(text).To(MatchYAML(`{paks: [/paks/redis], state: {type: pg}, log_level: info, budget: 45s, cache_dir: /var/vcap/data/` + job + `/cache}`))
+		Expect(text).To(
+			MatchYAML(
+				`{paks: [/paks/redis], state: {type: pg}, log_level: info, budget: 45s, cache_dir: /var/vcap/data/` +
+					job +
+					`/cache}`))
 		_, err := load(text)
 		Expect(err).NotTo(HaveOccurred())
 	}, eachJob())
@@ -113,7 +120,8 @@ var _ = Describe("The job of an instance's errand", func() {
 			}
 		}
 		settings := properties{"texts": hostile()}
-		text := render(ctx, job, errand(job, properties{"config": keys, "state": properties{"type": "pg", "config": settings}}))[configFile]
+		text := render(ctx, job,
+			errand(job, properties{"config": keys, "state": properties{"type": "pg", "config": settings}}))[configFile]
 		Expect(strings.ContainsAny(text, escaped)).To(BeFalse())
 		config, err := load(text)
 		Expect(err).NotTo(HaveOccurred())
@@ -121,16 +129,18 @@ var _ = Describe("The job of an instance's errand", func() {
 		Expect(config.State.Config).To(Equal(settings))
 	}, eachJob())
 
-	DescribeTable("has secrets only in the files that it takes from the group vcap", func(ctx context.Context, job string) {
-		rendered := render(ctx, job, everyErrand(job))
-		holding := map[string]bool{configFile: true, intentFile: true}
-		for name, text := range rendered {
-			for _, secret := range []string{"planted", key('n'), key('o')} {
-				Expect(strings.Contains(text, secret) && !holding[name]).To(BeFalse(), "%s has %s", name, secret)
+	DescribeTable("has secrets only in the files that it takes from the group vcap",
+		func(ctx context.Context, job string) {
+			rendered := render(ctx, job, everyErrand(job))
+			holding := map[string]bool{configFile: true, intentFile: true}
+			for name, text := range rendered {
+				for _, secret := range []string{"planted", key('n'), key('o')} {
+					Expect(strings.Contains(text, secret) && !holding[name]).To(BeFalse(), "%s has %s", name, secret)
+				}
 			}
-		}
-		Expect(rendered[configFile]).To(And(ContainSubstring("planted"), ContainSubstring(key('n')), ContainSubstring(key('o'))))
-	}, eachJob())
+			Expect(rendered[configFile]).To(And(ContainSubstring("planted"), ContainSubstring(key('n')),
+				ContainSubstring(key('o'))))
+		}, eachJob())
 
 	DescribeTable("refuses a state that is gone with the VM, with a sentence", func(ctx context.Context, job string) {
 		for _, kind := range []string{"local", ""} {
@@ -140,12 +150,16 @@ var _ = Describe("The job of an instance's errand", func() {
 			Expect(complaints(ctx, job, given)).To(ConsistOf("/state/type"))
 		}
 		// The Director, whose validator knows x-error, says this in the place of its own words.
-		Expect(readFile(kit.Path("jobs", job, "properties_schema.json"))).To(MatchRegexp(`"x-error": \{\s*"not": "` + notLocal + `"`))
+		Expect(readFile(kit.Path("jobs", job, "properties_schema.json"))).To(MatchRegexp(`"x-error": \{\s*"not": "` +
+			notLocal + `"`))
 	}, eachJob())
 
 	DescribeTable("requires", func(ctx context.Context, job string) {
 		const config = "service-adapter.yml.erb"
-		templates := map[string]string{"paks": config, "state": config, "intent": "intent.json.erb", "instance_id": "run.erb"}
+		templates := map[string]string{
+			"paks": config, "state": config, "intent": "intent.json.erb",
+			"instance_id": "run.erb",
+		}
 		required := append(slices.Collect(maps.Keys(ownProperties(job))), "paks", "state")
 		for _, name := range required {
 			given := errand(job, properties{name: nil})
@@ -154,27 +168,32 @@ var _ = Describe("The job of an instance's errand", func() {
 				given[name], property, place = properties{"config": properties{}}, "state.type", "/state/type"
 			}
 			_, stderr := ruby(ctx, job, given)
-			Expect(stderr).To(MatchRegexp(`^Error filling in template '` + templates[name] + `' \(line \d+: Can't find property '` + property + `'\)\n$`))
+			Expect(stderr).To(MatchRegexp(`^Error filling in template '` + templates[name] +
+				`' \(line \d+: Can't find property '` + property + `'\)\n$`))
 			Expect(complaints(ctx, job, given)).To(ConsistOf(place))
 		}
 		Expect(complaints(ctx, job, errand(job, nil))).To(BeEmpty())
 		Expect(complaints(ctx, job, everyErrand(job))).To(BeEmpty())
 	}, eachJob())
 
-	DescribeTable("has a schema that names the place of what is wrong", func(ctx context.Context, wrong properties, place string, only ...string) {
-		for _, job := range instanceJobs() {
-			if len(only) == 0 || slices.Contains(only, job) {
-				Expect(complaints(ctx, job, errand(job, wrong))).To(ConsistOf(place), job)
+	DescribeTable("has a schema that names the place of what is wrong",
+		func(ctx context.Context, wrong properties, place string, only ...string) {
+			for _, job := range instanceJobs() {
+				if len(only) == 0 || slices.Contains(only, job) {
+					Expect(complaints(ctx, job, errand(job, wrong))).To(ConsistOf(place), job)
+				}
 			}
-		}
-	},
+		},
 		Entry("no paks", properties{"paks": []any{}}, "/paks"),
 		Entry("a relative pak", properties{"paks": []any{"redis"}}, "/paks/0"),
 		Entry("a state backend that is no name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
-		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}}, "/state/config"),
+		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}},
+			"/state/config"),
 		Entry("direct as text", properties{"state": properties{"type": "pg", "direct": "false"}}, "/state/direct"),
-		Entry("a key that is no text", properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
-		Entry("an old key that is empty", properties{"state": properties{"type": "pg", "encryption": properties{"old_keys": []any{""}}}},
+		Entry("a key that is no text",
+			properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
+		Entry("an old key that is empty",
+			properties{"state": properties{"type": "pg", "encryption": properties{"old_keys": []any{""}}}},
 			"/state/encryption/old_keys/0"),
 		Entry("values for paks that are a list", properties{"config": []any{}}, "/config"),
 		Entry("an unknown log level", properties{"log_level": "trace"}, "/log_level"),
@@ -184,23 +203,27 @@ var _ = Describe("The job of an instance's errand", func() {
 		Entry("an intent that is no text", properties{"intent": properties{"format": 1}}, "/intent", "apply-instance"),
 		Entry("secrets that are no mapping", properties{"secrets": []any{"a"}}, "/secrets", "apply-instance"),
 		Entry("an empty instance", properties{"instance_id": ""}, "/instance_id", "destroy-instance"),
-		Entry("an instance that a shell cannot pass on", properties{"instance_id": "i\x001"}, "/instance_id", "destroy-instance"),
+		Entry("an instance that a shell cannot pass on", properties{"instance_id": "i\x001"}, "/instance_id",
+			"destroy-instance"),
 	)
 
-	DescribeTable("runs the adapter as vcap with its own configuration", func(ctx context.Context, job string, given properties, arguments ...string) {
-		output, err := install(ctx, job, errand(job, given), stand).run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
-		Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
-		Expect(output).To(Equal("vcap\nSERVICE_ADAPTER_CONFIG=/var/vcap/jobs/" + job + "/" + configFile + "\nTMPDIR=/var/vcap/data/" + job + "/tmp\n" +
-			"<" + strings.Join(arguments, ">\n<") + ">\n"))
-	},
-		Entry(nil, "apply-instance", properties{}, "instance", "apply", "--intent", "/var/vcap/jobs/apply-instance/config/intent.json"),
+	DescribeTable("runs the adapter as vcap with its own configuration",
+		func(ctx context.Context, job string, given properties, arguments ...string) {
+			output, err := install(ctx, job, errand(job, given), stand).run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
+			Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
+			Expect(output).To(Equal("vcap\nSERVICE_ADAPTER_CONFIG=/var/vcap/jobs/" + job + "/" + configFile +
+				"\nSERVICE_ADAPTER_ERRAND=" + job + "\nTMPDIR=/var/vcap/data/" + job + "/tmp\n" +
+				"<" + strings.Join(arguments, ">\n<") + ">\n"))
+		},
+		Entry(nil, "apply-instance", properties{}, "instance", "apply", "--intent",
+			"/var/vcap/jobs/apply-instance/config/intent.json"),
 		Entry(nil, "destroy-instance", properties{}, "instance", "destroy", "--force", "--", "i1"),
 		Entry("of an instance with every text in its id", "destroy-instance", properties{"instance_id": everyText()},
 			"instance", "destroy", "--force", "--", everyText()),
 	)
 
-	// surroundings is a program in the place of the adapter that shows what of its surroundings others depend on: a VM has more
-	// processes of the group vcap, and the agent stops and judges the process that it started.
+	// surroundings is a program in the place of the adapter that shows what of its surroundings others depend on: a VM
+	// has more processes of the group vcap, and the agent stops and judges the process that it started.
 	const surroundings = `#!/bin/bash
 echo "$$ $PPID" >started
 pwd
@@ -212,29 +235,32 @@ cat * >/dev/null
 stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 `
 
-	DescribeTable("gives the adapter files and directories that nobody else reads", func(ctx context.Context, job string) {
-		site := install(ctx, job, errand(job, nil), surroundings)
-		private := "vcap:vcap 600 "
-		files := private + filepath.Base(configFile) + "\n"
-		if job == "apply-instance" {
-			files = private + filepath.Base(intentFile) + "\n" + files
-		}
-		data := "/var/vcap/data/" + job
-		wanted := data + "/tmp\n/usr/bin:/bin\nNoNewPrivs:\t1\n" + files +
-			"root:root 755 " + data + "\nvcap:vcap 700 " + data + "/cache\nvcap:vcap 700 " + data + "/tmp\n"
-		unsaved := filepath.Join(site.vcap, "data", job, "cache", "unsaved") // in a directory with another owner and mode
-		writeFile("a state", unsaved)
-		for range 2 { // errands are run again, after a change and without one
-			output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
-			Expect(err).NotTo(HaveOccurred(), output)
-			Expect(output).To(Equal(wanted))
-		}
-		Expect(unsaved).To(BeARegularFile(), "what the adapter keeps for its next run")
-	}, eachJob())
+	DescribeTable("gives the adapter files and directories that nobody else reads",
+		func(ctx context.Context, job string) {
+			site := install(ctx, job, errand(job, nil), surroundings)
+			private := "vcap:vcap 600 "
+			files := private + filepath.Base(configFile) + "\n"
+			if job == "apply-instance" {
+				files = private + filepath.Base(intentFile) + "\n" + files
+			}
+			data := "/var/vcap/data/" + job
+			wanted := data + "/tmp\n/usr/bin:/bin\nNoNewPrivs:\t1\n" + files +
+				"root:root 755 " + data + "\nvcap:vcap 700 " + data + "/cache\nvcap:vcap 700 " + data + "/tmp\n"
+			// in a directory with another owner and mode
+			unsaved := filepath.Join(site.vcap, "data", job, "cache", "unsaved")
+			writeFile("a state", unsaved)
+			for range 2 { // errands are run again, after a change and without one
+				output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
+				Expect(err).NotTo(HaveOccurred(), output)
+				Expect(output).To(Equal(wanted))
+			}
+			Expect(unsaved).To(BeARegularFile(), "what the adapter keeps for its next run")
+		}, eachJob())
 
 	DescribeTable("is the adapter's process, which so gets the agent's signals", func(ctx context.Context, job string) {
 		site := install(ctx, job, errand(job, nil), surroundings)
-		output, err := site.run(ctx, "/bin/bash", "-c", `echo "$$ $PPID" >/var/vcap/data/agent; exec /var/vcap/jobs/`+job+`/bin/run`)
+		output, err := site.run(ctx, "/bin/bash", "-c",
+			`echo "$$ $PPID" >/var/vcap/data/agent; exec /var/vcap/jobs/`+job+`/bin/run`)
 		Expect(err).NotTo(HaveOccurred(), output)
 		Expect(readFile(site.vcap, "data", job, "tmp", "started")).To(Equal(readFile(site.vcap, "data", "agent")))
 	}, eachJob())
@@ -253,7 +279,10 @@ func everyText() string {
 
 var _ = Describe("The job apply-instance", func() {
 	It("renders the intent and every secret as they are", func(ctx context.Context) {
-		secrets := properties{"certificate": properties{"ca": "-----BEGIN\nEND-----\n", "chain": []any{"\u2029", 1.5, true, nil}}}
+		secrets := properties{"certificate": properties{
+			"ca":    "-----BEGIN\nEND-----\n",
+			"chain": []any{"\u2029", 1.5, true, nil},
+		}}
 		for _, text := range hostile() {
 			secrets[text.(string)] = text
 		}
@@ -261,7 +290,8 @@ var _ = Describe("The job apply-instance", func() {
 			if intent == "" {
 				continue // the schema refuses it
 			}
-			text := render(ctx, "apply-instance", errand("apply-instance", properties{"intent": intent, "secrets": secrets}))[intentFile]
+			text := render(ctx, "apply-instance",
+				errand("apply-instance", properties{"intent": intent, "secrets": secrets}))[intentFile]
 			var read map[string]any
 			Expect(json.Unmarshal([]byte(text), &read)).To(Succeed())
 			Expect(read).To(Equal(properties{"intent": intent, "secrets": secrets}))
@@ -270,6 +300,7 @@ var _ = Describe("The job apply-instance", func() {
 	})
 
 	It("needs no secrets", func(ctx context.Context) {
-		Expect(render(ctx, "apply-instance", errand("apply-instance", nil))[intentFile]).To(MatchJSON(`{"intent": "{\"format\":1}", "secrets": {}}`))
+		Expect(render(ctx, "apply-instance",
+			errand("apply-instance", nil))[intentFile]).To(MatchJSON(`{"intent": "{\"format\":1}", "secrets": {}}`))
 	})
 })

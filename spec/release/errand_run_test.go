@@ -43,7 +43,8 @@ func stat(info fs.FileInfo) *syscall.Stat_t {
 	return found
 }
 
-// changed are the paths that were made, removed or changed in any way meanwhile, but for what lies in the directory apart.
+// changed are the paths that were made, removed or changed in any way meanwhile, but for what lies in the directory
+// apart.
 func changed(before, after map[string]fs.FileInfo, apart string) []string {
 	GinkgoHelper()
 	paths := []string{}
@@ -98,7 +99,8 @@ func (l *landscape) expectRendered(v *vm, i *odb.Instance) {
 	}
 }
 
-// expectPrivate asserts that none but vcap reads the files with secrets that the job of an errand was given, or that it wrote.
+// expectPrivate asserts that none but vcap reads the files with secrets that the job of an errand was given, or that it
+// wrote.
 func (l *landscape) expectPrivate(v *vm, job string) {
 	GinkgoHelper()
 	all := files(v.vcap)
@@ -118,7 +120,8 @@ func (l *landscape) expectPrivate(v *vm, job string) {
 	}
 }
 
-// expectTidy asserts what an errand leaves in its directory: prepared directories, which know the way to the state backend.
+// expectTidy asserts what an errand leaves in its directory: prepared directories, which know the way to the state
+// backend.
 func (l *landscape) expectTidy(v *vm, job string) {
 	GinkgoHelper()
 	for path, secrets := range l.holders(v, files(v.vcap)) {
@@ -164,7 +167,8 @@ func (l *landscape) errand(v *vm, job string, during ...func()) broker.Answer {
 	GinkgoHelper()
 	before := files(v.vcap)
 	running := v.begin(job)
-	defer func() { GinkgoWriter.Printf("%s: %s\n", job, running.Stderr.Contents()) }() // also when it ended before it did what is waited for
+	// also when it ended before it did what is waited for
+	defer func() { GinkgoWriter.Printf("%s: %s\n", job, running.Stderr.Contents()) }()
 	for _, act := range during {
 		act()
 	}
@@ -265,7 +269,8 @@ var _ = Describe("The installed release, whose errands provision", Ordered, kit.
 		l.secrets["old password"] = "planted-password"
 		i := *l.Instance
 		i.Secrets = maps.Clone(i.Secrets)
-		i.Secrets[databaseReference] = strings.Replace(i.Secrets[databaseReference], l.states.Password, "planted-password", 1)
+		i.Secrets[databaseReference] = strings.Replace(i.Secrets[databaseReference], l.states.Password,
+			"planted-password", 1)
 		v.deployErrands(ctx, &i)
 		for _, job := range instanceJobs() {
 			got := l.errand(v, job)

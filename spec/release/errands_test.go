@@ -24,46 +24,59 @@ exit 3
 `
 
 var _ = Describe("An errand", func() {
-	const environment = `vcap
+	// environment is the user and the environment that the errand gives the adapter.
+	environment := func(job string) string {
+		return `vcap
 SERVICE_ADAPTER_CONFIG=/var/vcap/jobs/service-adapter/config/service-adapter.yml
+SERVICE_ADAPTER_ERRAND=` + job + `
 TMPDIR=/var/vcap/data/service-adapter/errands
 `
+	}
 
-	DescribeTable("runs the adapter as vcap with the job's configuration", func(ctx context.Context, job string, given properties, arguments ...string) {
-		site := bareVM()
-		writeFile(stand, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
-		Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"), 0o755)).To(Succeed())
-		Expect(os.MkdirAll(filepath.Join(site.vcap, "data/service-adapter/errands"), 0o755)).To(Succeed())
-		site.deploy(ctx, job, given)
-		output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
-		Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
-		Expect(output).To(Equal(environment + "<" + strings.Join(arguments, ">\n<") + ">\n"))
-	},
+	DescribeTable("runs the adapter as vcap with the job's configuration",
+		func(ctx context.Context, job string, given properties, arguments ...string) {
+			site := bareVM()
+			writeFile(stand, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
+			Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"),
+				0o755)).To(Succeed())
+			Expect(os.MkdirAll(filepath.Join(site.vcap, "data/service-adapter/errands"), 0o755)).To(Succeed())
+			site.deploy(ctx, job, given)
+			output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
+			Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
+			Expect(output).To(Equal(environment(job) + "<" + strings.Join(arguments, ">\n<") + ">\n"))
+		},
 		Entry(nil, "upgrade-bindings", properties{}, "bindings", "upgrade", "--all"),
-		Entry(nil, "preview-upgrade", properties{}, "pending-changes", "--all", "--broker-config", "/var/vcap/jobs/broker/config/broker.yml"),
+		Entry(nil, "preview-upgrade", properties{}, "pending-changes", "--all", "--broker-config",
+			"/var/vcap/jobs/broker/config/broker.yml"),
 		Entry(nil, "rotate-encryption-key", properties{}, "bindings", "reencrypt"),
 		Entry(nil, "destroy-instances", properties{"instances": []any{"i1", "a b'$(touch /x)", "--all"}},
 			"instance", "destroy", "--", "i1", "a b'$(touch /x)", "--all"),
 		Entry(nil, "destroy-instances", properties{"director": directorProperties()},
 			"instance", "destroy", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
-		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "director": directorProperties()}, "instance", "destroy", "--", "i1"),
-		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "delete_bindings": true}, "instance", "destroy", "--force", "--", "i1"),
+		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "director": directorProperties()},
+			"instance", "destroy", "--", "i1"),
+		Entry(nil, "destroy-instances", properties{"instances": []any{"i1"}, "delete_bindings": true}, "instance",
+			"destroy", "--force", "--", "i1"),
 		Entry(nil, "destroy-instances", properties{"director": directorProperties(), "delete_bindings": true},
-			"instance", "destroy", "--force", "--gone", "--director", "/var/vcap/jobs/destroy-instances/config/director.yml"),
+			"instance", "destroy", "--force", "--gone", "--director",
+			"/var/vcap/jobs/destroy-instances/config/director.yml"),
 	)
 
 	It("compares instances and bindings, and its exit code is the worst of both", func(ctx context.Context) {
 		site := bareVM()
 		script := strings.Replace(stand, "exit 3", `[ "$1" != bindings ]`, 1)
 		writeFile(script, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
-		Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"), 0o755)).To(Succeed())
+		Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"),
+			0o755)).To(Succeed())
 		Expect(os.MkdirAll(filepath.Join(site.vcap, "data/service-adapter/errands"), 0o755)).To(Succeed())
 		site.deploy(ctx, "drift", properties{})
 		for _, worst := range []string{"exit status 1", "exit status 3"} {
 			output, err := site.run(ctx, "/var/vcap/jobs/drift/bin/run")
 			Expect(err).To(MatchError(worst))
-			Expect(output).To(Equal(environment + "<instance>\n<drift>\n<--all>\n" + environment + "<bindings>\n<drift>\n<--all>\n"))
-			writeFile(strings.Replace(stand, "exit 3", `[ "$1" = bindings ] || exit 3`, 1), site.vcap, "packages/odb-service-adapter/bin/service-adapter")
+			Expect(output).To(Equal(environment("drift") + "<instance>\n<drift>\n<--all>\n" + environment("drift") +
+				"<bindings>\n<drift>\n<--all>\n"))
+			writeFile(strings.Replace(stand, "exit 3", `[ "$1" = bindings ] || exit 3`, 1), site.vcap,
+				"packages/odb-service-adapter/bin/service-adapter")
 		}
 	})
 
@@ -78,7 +91,10 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 
 // directorProperties say how an errand reaches a Director.
 func directorProperties() properties {
-	return properties{"url": "https://10.0.0.6:25555", "ca_cert": "planted\n", "client_id": "planted", "client_secret": "planted"}
+	return properties{
+		"url": "https://10.0.0.6:25555", "ca_cert": "planted\n", "client_id": "planted",
+		"client_secret": "planted",
+	}
 }
 
 var _ = Describe("The job destroy-instances", func() {
@@ -98,17 +114,18 @@ var _ = Describe("The job destroy-instances", func() {
 			path := filepath.Join(kit.Directory(GinkgoT()), "director.yml")
 			writeFile(render(ctx, "destroy-instances", properties{"director": given})[file], path)
 			Expect(os.Chmod(path, 0o640)).To(Succeed())
-			Expect(cli.ReadDirector(path)).To(Equal(&director.Config{
+			Expect(cli.ReadDirectorConfig(path)).To(Equal(&director.Config{
 				URL: "https://10.0.0.6:25555", CACert: "planted\n", ClientID: "planted", ClientSecret: text.(string),
 			}))
 		}
 	})
 
-	DescribeTable("takes only a Director that it can ask", func(ctx context.Context, change properties, places ...string) {
-		given := directorProperties()
-		maps.Copy(given, change)
-		Expect(complaints(ctx, "destroy-instances", properties{"director": given})).To(ConsistOf(places))
-	},
+	DescribeTable("takes only a Director that it can ask",
+		func(ctx context.Context, change properties, places ...string) {
+			given := directorProperties()
+			maps.Copy(given, change)
+			Expect(complaints(ctx, "destroy-instances", properties{"director": given})).To(ConsistOf(places))
+		},
 		Entry("with everything", properties{}),
 		Entry("without certificates", properties{"ca_cert": nil}),
 		Entry("nowhere", properties{"url": nil, "client_id": nil, "client_secret": nil}),

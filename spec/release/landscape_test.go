@@ -23,8 +23,8 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
-// userSecret is a parameter of the user with all that templates, shells and BOSH could misread. However it is written somewhere,
-// userWords stand in it as they are.
+// userSecret is a parameter of the user with all that templates, shells and BOSH could misread. However it is written
+// somewhere, userWords stand in it as they are.
 const (
 	userWords  = "planted-by-a-user"
 	userSecret = userWords + `"'$(x)\` + "\n((c)) 🔑"
@@ -52,7 +52,8 @@ func newLandscape(ctx context.Context) *landscape {
 	})
 	tarball, _ := makeRelease(ctx, maker.Content{Binary: adapterBinary, Paks: []string{pak}})
 	l := &landscape{
-		broker: newVM(ctx, tarball), states: servers.Run(GinkgoT(), servers.PostgreSQL), entries: kit.Directory(GinkgoT()),
+		broker: newVM(ctx, tarball), states: servers.Run(GinkgoT(), servers.PostgreSQL),
+		entries: kit.Directory(GinkgoT()),
 	}
 	Expect(l.states.CreateDatabase(ctx, "states")).To(Succeed())
 	Expect(os.Chown(l.entries, vcapID, vcapID)).To(Succeed())
@@ -63,7 +64,10 @@ func newLandscape(ctx context.Context) *landscape {
 	}
 	raw, err := base64.StdEncoding.DecodeString(key('n'))
 	Expect(err).NotTo(HaveOccurred())
-	l.secrets = map[string]string{"parameter": userWords, "database": l.states.Password, "key": key('n'), "raw key": string(raw)}
+	l.secrets = map[string]string{
+		"parameter": userWords, "database": l.states.Password, "key": key('n'),
+		"raw key": string(raw),
+	}
 	l.broker.deploy(ctx, "service-adapter", l.brokerProperties())
 	l.Instance = l.newInstance("i1")
 	return l
@@ -79,7 +83,10 @@ const (
 func (l *landscape) brokerProperties() properties {
 	paks := []any{"/var/vcap/packages/service-adapter-paks/provisioned"}
 	state := func(database, key string) properties {
-		return properties{"type": "pg", "config": properties{"conn_str": database}, "encryption": properties{"key": key}}
+		return properties{
+			"type": "pg", "config": properties{"conn_str": database},
+			"encryption": properties{"key": key},
+		}
 	}
 	credhub := func(reference string) string { return `${credhub("` + strings.Trim(reference, "()") + `")}` }
 	return properties{
@@ -92,17 +99,22 @@ func (l *landscape) brokerProperties() properties {
 	}
 }
 
-// newInstance is an instance of the pak's service. Its errands run at these places, without any on a group of their own.
+// newInstance is an instance of the pak's service. Its errands run at these places, without any on a group of their
+// own.
 func (l *landscape) newInstance(id string, places ...any) *odb.Instance {
 	i := instance()
 	i.ID, i.ServiceID, i.PlanID = id, "0d6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", "0d6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 	i.Deployment.DeploymentName = i.DeploymentName()
-	i.Deployment.Releases = append(i.Deployment.Releases, serviceadapter.ServiceRelease{Name: label().Name, Version: label().Version, Jobs: instanceJobs()})
+	i.Deployment.Releases = append(i.Deployment.Releases,
+		serviceadapter.ServiceRelease{Name: label().Name, Version: label().Version, Jobs: instanceJobs()})
 	if places == nil {
 		i.Plan["instance_groups"] = append(i.Plan["instance_groups"].([]any), odb.SampleGroup("errands", "errand"))
 	}
 	errand := func(job string) []any { return []any{map[string]any{"name": job, "instances": places}} }
-	i.Plan["lifecycle_errands"] = map[string]any{"post_deploy": errand("apply-instance"), "pre_delete": errand("destroy-instance")}
+	i.Plan["lifecycle_errands"] = map[string]any{
+		"post_deploy": errand("apply-instance"),
+		"pre_delete":  errand("destroy-instance"),
+	}
 	i.Secrets = map[string]string{databaseReference: l.states.DSN("states"), keyReference: key('n')}
 	return i
 }
@@ -118,19 +130,23 @@ func (l *landscape) call(ctx context.Context, command string, parameters map[str
 
 // body is that of a request.
 func body(i *odb.Instance, further map[string]any) map[string]any {
-	all := map[string]any{"context": map[string]any{"platform": "cloudfoundry"}, "service_id": i.ServiceID, "plan_id": i.PlanID}
+	all := map[string]any{
+		"context": map[string]any{"platform": "cloudfoundry"}, "service_id": i.ServiceID,
+		"plan_id": i.PlanID,
+	}
 	maps.Copy(all, further)
 	return all
 }
 
-// update deploys an instance with these parameters; the first time that is its creation. What the template gets that is secret is
-// known then.
+// update deploys an instance with these parameters; the first time that is its creation. What the template gets that is
+// secret is known then.
 func (l *landscape) update(ctx context.Context, i *odb.Instance, parameters map[string]any) {
 	GinkgoHelper()
 	got := l.call(ctx, "generate-manifest", i.Generate(body(i, map[string]any{"parameters": parameters})))
 	Expect(i.Deploy(got.Stdout)).To(Succeed())
 	secrets, _ := jobProperties(i, "apply-instance")["secrets"].(map[string]any)
-	Expect(secrets).To(And(HaveLen(2), HaveKeyWithValue("password", userSecret), HaveKeyWithValue("generated", HaveLen(32))))
+	Expect(secrets).To(And(HaveLen(2), HaveKeyWithValue("password", userSecret),
+		HaveKeyWithValue("generated", HaveLen(32))))
 	l.secrets["value of "+i.ID] = value.Text(secrets["generated"])
 	l.expectNone(i.Manifest, got.Stderr)
 }

@@ -1,5 +1,5 @@
-// Command release makes the BOSH release of this repository below build/release: the release directory "dir", and of it the
-// tarball service-adapter-VERSION.tgz.
+// Command release makes the BOSH release of this repository below build/release: the release directory "dir", and of it
+// the tarball service-adapter-VERSION.tgz.
 package main
 
 import (
@@ -21,7 +21,8 @@ func main() {
 	paks := flag.String("paks", "", "further .brokerpak files, separated by spaces")
 	arch := flag.String("arch", "amd64", "the architecture of the stemcells, for which the paks must have binaries")
 	flag.Parse()
-	if err := run(context.Background(), *version, maker.Content{Repository: ".", Binary: *binary, Paks: strings.Fields(*paks), Arch: *arch}); err != nil {
+	if err := run(context.Background(), *version,
+		maker.Content{Repository: ".", Binary: *binary, Paks: strings.Fields(*paks), Arch: *arch}); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}

@@ -25,22 +25,42 @@ import (
 // interpolated is the example manifest with ops files, as `bosh interpolate` makes it.
 func interpolated(ops ...string) map[string]any {
 	GinkgoHelper()
+	return interpolatedWith(nil, ops...)
+}
+
+// interpolatedWith returns the example manifest with ops files, as `bosh interpolate` evaluates it with more variables.
+func interpolatedWith(variables map[string]any, ops ...string) map[string]any {
+	GinkgoHelper()
 	var all patch.Ops
 	for _, name := range ops {
 		var definitions []patch.OpDefinition
-		Expect(yamlv2.Unmarshal([]byte(readFile(kit.Path("manifests", "operations", name))), &definitions)).To(Succeed())
+		Expect(yamlv2.Unmarshal([]byte(readFile(kit.Path("manifests", "operations", name))),
+			&definitions)).To(Succeed())
 		made, err := patch.NewOpsFromDefinitions(definitions)
 		Expect(err).NotTo(HaveOccurred())
 		all = append(all, made)
 	}
-	text, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(template.StaticVariables{
-		"pak_name": "redis", "instances_to_destroy": []any{"i1"}, "service_adapter_state_key": "old", "new_service_adapter_state_key": "new",
+	static := template.StaticVariables{
+		"pak_name": "redis", "instances_to_destroy": []any{"i1"}, "service_adapter_state_key": "old",
+		"new_service_adapter_state_key":  "new",
 		"service_adapter_state_database": "postgres://", "service_adapter_version": "1.0.0",
-	}, all, template.EvaluateOpts{})
+	}
+	maps.Copy(static, variables)
+	text, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
+		static, all, template.EvaluateOpts{})
 	Expect(err).NotTo(HaveOccurred())
 	var manifest map[string]any
 	Expect(yaml.Unmarshal(text, &manifest)).To(Succeed())
 	return value.Normalise(manifest).(map[string]any)
+}
+
+// anotherPak is the section of docs/deploying.md on the manifest of the broker for another pak than that of redis.
+func anotherPak() string {
+	GinkgoHelper()
+	_, section, found := strings.Cut(readFile(kit.Path("docs", "deploying.md")), "\n### The service of another pak\n")
+	Expect(found).To(BeTrue())
+	section, _, _ = strings.Cut(section, "\n### ")
+	return section
 }
 
 // propertiesOf are those of the jobs that a release provides, by the jobs' names.
@@ -59,7 +79,7 @@ func propertiesOf(manifest map[string]any, release string) map[string]properties
 
 var _ = Describe("The example manifest", func() {
 	It("has with its ops files what the jobs take, and is a manifest", func(ctx context.Context) {
-		manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml")
+		manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml", "backup.yml")
 		Expect(schemas.CheckManifest(manifest)).To(Succeed())
 		found := propertiesOf(manifest, "service-adapter")
 		besideBroker := slices.DeleteFunc(jobs(), func(job string) bool { return slices.Contains(instanceJobs(), job) })
@@ -75,6 +95,34 @@ var _ = Describe("The example manifest", func() {
 		Expect(config.Paks).To(Equal([]string{"/var/vcap/packages/service-adapter-paks/redis"}))
 		Expect(config.State.Type).To(Equal("pg"))
 	})
+
+	DescribeTable("has the service of another pak with what pak catalog prints",
+		func(ctx context.Context, pak string) {
+			printed := run(ctx, kit.Path(), adapterBinary, "pak", "catalog", kit.Path("examples", pak))
+			var variables map[any]any // what the BOSH CLI decodes a file of variables to
+			Expect(yamlv2.Unmarshal([]byte(printed), &variables)).To(Succeed())
+			catalog := map[string]any{}
+			for name, item := range variables {
+				catalog[name.(string)] = item
+			}
+			var ops []string
+			named := regexp.MustCompile(`-o manifests/operations/(\S+)`)
+			for _, found := range named.FindAllStringSubmatch(anotherPak(), -1) {
+				ops = append(ops, found[1])
+			}
+			manifest := interpolatedWith(catalog, ops...)
+			Expect(schemas.CheckManifest(manifest)).To(Succeed())
+			Expect(value.MustJSON(manifest)).NotTo(ContainSubstring("redis_"), "variables of the redis service")
+			jobs := propertiesOf(manifest, "on-demand-service-broker")
+			Expect(jobs["register-broker"]).To(HaveKeyWithValue("broker_name", pak))
+			var properties map[string]any
+			Expect(yaml.Unmarshal([]byte(printed), &properties)).To(Succeed())
+			for name, item := range value.Normalise(properties).(map[string]any) {
+				Expect(jobs["broker"]).To(HaveKeyWithValue(name, item))
+			}
+		},
+		Entry(nil, "mysql"), Entry(nil, "rabbitmq"), Entry(nil, "redis-cluster"),
+	)
 
 	It("shows the broker's container all that the configuration names", func() {
 		broker := propertiesOf(interpolated("service-adapter.yml"), "on-demand-service-broker")["broker"]
@@ -120,7 +168,10 @@ var _ = Describe("The scripts", func() {
 			}
 			add(job, render(ctx, job, given)["bin/run"])
 		}
-		Expect(scripts).To(HaveLen(12))
+		for name, text := range backupScripts(ctx) {
+			add(name, text)
+		}
+		Expect(scripts).To(HaveLen(18))
 		shellcheck := kit.Path("build", "tools", "shellcheck")
 		if _, err := os.Stat(shellcheck); err != nil {
 			shellcheck = kit.Program(GinkgoT(), "shellcheck", "scripts/lint-shell")
@@ -129,9 +180,17 @@ var _ = Describe("The scripts", func() {
 	})
 })
 
+// labelledBlock returns the block of YAML with a label in a text.
+func labelledBlock(text, label string) string {
+	block := regexp.MustCompile("(?ms)^```yaml " + regexp.QuoteMeta(label) + "\n(.*?)^```$").FindStringSubmatch(text)
+	Expect(block).To(HaveLen(2), label)
+	return block[1]
+}
+
 var _ = Describe("docs/deploying.md", func() {
 	It("has properties that the job takes", func(ctx context.Context) {
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(readFile(kit.Path("docs", "deploying.md")), -1)
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(
+			readFile(kit.Path("docs", "deploying.md")), -1)
 		Expect(blocks).NotTo(BeEmpty())
 		found := 0
 		for _, block := range blocks {
@@ -148,6 +207,41 @@ var _ = Describe("docs/deploying.md", func() {
 			}
 		}
 		Expect(found).To(Equal(1), "examples of errand_properties")
+	})
+
+	It("has an ops file for the properties of the broker that few paks need", func() {
+		block := regexp.MustCompile("(?ms)^```yaml broker-properties.yml\n(.*?)^```$").FindStringSubmatch(anotherPak())
+		Expect(block).To(HaveLen(2))
+		var definitions []patch.OpDefinition
+		Expect(yamlv2.Unmarshal([]byte(block[1]), &definitions)).To(Succeed())
+		ops, err := patch.NewOpsFromDefinitions(definitions)
+		Expect(err).NotTo(HaveOccurred())
+		changed, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
+			template.StaticVariables{}, ops, template.EvaluateOpts{})
+		Expect(err).NotTo(HaveOccurred())
+		var manifest map[string]any
+		Expect(yaml.Unmarshal(changed, &manifest)).To(Succeed())
+		Expect(propertiesOf(manifest, "on-demand-service-broker")["broker"]).To(
+			HaveKeyWithValue("disable_bosh_configs", false))
+	})
+
+	It("has a file of variables and an ops file for the manifest of the broker", func() {
+		text := readFile(kit.Path("docs", "deploying.md"))
+		variables := template.StaticVariables{
+			"broker_deployment": "redis-broker", "service_adapter_version": "1.0.0", "pak_name": "redis",
+			"broker_password": "x", "service_adapter_state_key": "x", "service_adapter_state_database": "x",
+		}
+		Expect(yamlv2.Unmarshal([]byte(labelledBlock(text, "broker-vars.yml")), &variables)).To(Succeed())
+		operations := readFile(kit.Path("manifests", "operations", "service-adapter.yml")) +
+			labelledBlock(text, "access.yml")
+		var definitions []patch.OpDefinition
+		Expect(yamlv2.Unmarshal([]byte(operations), &definitions)).To(Succeed())
+		ops, err := patch.NewOpsFromDefinitions(definitions)
+		Expect(err).NotTo(HaveOccurred())
+		result, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
+			variables, ops, template.EvaluateOpts{ExpectAllKeys: true, ExpectAllVarsUsed: true})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(result)).To(ContainSubstring("cf_service_access: org-restricted"))
 	})
 
 	It("names every variable of the manifest and the ops files, every job and every ops file", func() {

@@ -84,7 +84,8 @@ var _ = Describe("The Director", func() {
 				continue // refused
 			}
 			i := instance()
-			answer, err := adapter.Call(ctx, "generate-manifest", i.Generate(map[string]any{"parameters": map[string]any{"text": text}}))
+			answer, err := adapter.Call(ctx, "generate-manifest",
+				i.Generate(map[string]any{"parameters": map[string]any{"text": text}}))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(answer.Exit).To(BeZero(), "%q: %s%s", text, answer.Stdout, answer.Stderr)
 			Expect(i.Deploy(answer.Stdout)).To(Succeed())

@@ -1,6 +1,6 @@
-// Package main_test makes the BOSH release, and deploys it on something like a stemcell: templates are rendered with ruby as the
-// Director does, packages are compiled by their own scripts, pre-start runs, the installed adapter gets the broker's input in
-// something like the broker's container, and errands run on something like the VM of an instance.
+// Package main_test makes the BOSH release, and deploys it on something like a stemcell: templates are rendered with
+// ruby as the Director does, packages are compiled by their own scripts, pre-start runs, the installed adapter gets the
+// broker's input in something like the broker's container, and errands run on something like the VM of an instance.
 package main_test
 
 import (

@@ -48,7 +48,8 @@ func (b bosh) create(ctx context.Context, dir, version string) string {
 func (b bosh) vendorGo(ctx context.Context, dir string) {
 	GinkgoHelper()
 	source := kit.Directory(GinkgoT())
-	writeFile("name: golang\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+"}}\n", source, "config", "final.yml")
+	writeFile("name: golang\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+"}}\n",
+		source, "config", "final.yml")
 	writeFile("--- {}\n", source, "config", "blobs.yml")
 	writeFile("name: golang-1-linux\nfiles: [bosh/*]\n", source, "packages", "golang-1-linux", "spec")
 	writeFile("cp -r bosh ${BOSH_INSTALL_TARGET}\n", source, "packages", "golang-1-linux", "packaging")
@@ -62,14 +63,18 @@ func (b bosh) vendorGo(ctx context.Context, dir string) {
 func operatorsCopy() string {
 	GinkgoHelper()
 	root := kit.Directory(GinkgoT())
-	for _, name := range []string{"go.mod", "go.sum", "config", "jobs", "packages", "cmd", "adapter", "binding", "brokerpak", "internal", "manifestgen", "schemas"} {
+	for _, name := range []string{
+		"go.mod", "go.sum", "config", "jobs", "packages", "cmd", "adapter", "binding",
+		"brokerpak", "internal", "manifestgen", "schemas",
+	} {
 		if info, err := os.Stat(kit.Path(name)); err == nil && info.IsDir() {
 			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(kit.Path(name)))).To(Succeed())
 		} else {
 			writeFile(readFile(kit.Path(name)), root, name)
 		}
 	}
-	writeFile("name: service-adapter\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+"}}\n", root, "config", "final.yml")
+	writeFile("name: service-adapter\nblobstore: {provider: local, options: {blobstore_path: "+kit.Directory(GinkgoT())+
+		"}}\n", root, "config", "final.yml")
 	return root
 }
 
@@ -99,7 +104,8 @@ var _ = Describe("The release directory", func() {
 		for _, version := range []string{"1.2.3", "1.2.4"} {
 			made := cli.create(ctx, dir, version)
 			Expect(fingerprints(made)).To(Equal(fingerprints(unpack(ctx, tarball))))
-			Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+			Expect(packaged(ctx, made, "service-adapter-paks",
+				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
 		}
 	})
 
@@ -107,12 +113,16 @@ var _ = Describe("The release directory", func() {
 		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
 		cli.vendorGo(ctx, root)
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH}, dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH},
+			dir)).To(Succeed())
 		made := cli.create(ctx, dir, "1.2.3")
-		Expect(fingerprints(made)).To(And(HaveLen(11), HaveKey("golang-1-linux"), HaveKey("service-adapter")))
+		Expect(fingerprints(made)).To(And(HaveLen(len(jobs())+3),
+			HaveKey("golang-1-linux"), HaveKey("service-adapter")))
 		Expect(packaged(ctx, made, "golang-1-linux", "bosh/compile.env")).To(Equal("export GOROOT=none\n"))
-		Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
-		Expect(packaged(ctx, made, "odb-service-adapter", "service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
+		Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(),
+			"another pak")
+		Expect(packaged(ctx, made, "odb-service-adapter",
+			"service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
 	})
 
 	Context("of a copy with a blob", func() {
@@ -121,7 +131,8 @@ var _ = Describe("The release directory", func() {
 		stage := func(ctx context.Context, paks ...string) error {
 			program := filepath.Join(kit.Directory(GinkgoT()), "program")
 			writeFile("#!/bin/sh\n", program)
-			return maker.Stage(ctx, maker.Content{Repository: root, Binary: program, Paks: paks, Arch: runtime.GOARCH}, dir)
+			return maker.Stage(ctx, maker.Content{Repository: root, Binary: program, Paks: paks, Arch: runtime.GOARCH},
+				dir)
 		}
 		listed := func() string { return readFile(dir, "config", "blobs.yml") }
 
@@ -134,7 +145,8 @@ var _ = Describe("The release directory", func() {
 			writeFile(readFile(smallPak("redis.brokerpak")), blob)
 			Expect(stage(ctx)).To(Succeed())
 			// As bosh upload-blobs leaves it.
-			writeFile(strings.Replace(listed(), "    sha:", "    object_id: 0123-abc\n    sha:", 1), root, "config", "blobs.yml")
+			writeFile(strings.Replace(listed(), "    sha:", "    object_id: 0123-abc\n    sha:", 1), root, "config",
+				"blobs.yml")
 		})
 
 		It("keeps the blob's entry", func(ctx context.Context) {
@@ -144,11 +156,14 @@ var _ = Describe("The release directory", func() {
 
 		It("lists the pak that replaces it", func(ctx context.Context) {
 			pak := filepath.Join(kit.Directory(GinkgoT()), "redis.brokerpak")
-			makePak(filepath.Join("testdata", "pak"), pak, map[string]string{"bin/linux/" + runtime.GOARCH + "/other": filepath.Join("testdata", "pak", "manifest.yml")})
+			makePak(filepath.Join("testdata", "pak"), pak,
+				map[string]string{"bin/linux/" + runtime.GOARCH +
+					"/other": filepath.Join("testdata", "pak", "manifest.yml")})
 			Expect(stage(ctx, pak)).To(Succeed())
 			Expect(listed()).NotTo(ContainSubstring("object_id"))
 			made := newBOSH().create(ctx, dir, "1.2.3")
-			Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+			Expect(packaged(ctx, made, "service-adapter-paks",
+				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
 		})
 
 		It("refuses a blob that is not here, or another one", func(ctx context.Context) {
@@ -156,7 +171,8 @@ var _ = Describe("The release directory", func() {
 			Expect(os.Rename(blob, other)).To(Succeed())
 			Expect(stage(ctx)).To(MatchError(ContainSubstring("run `bosh sync-blobs`")))
 			writeFile("another one", blob)
-			Expect(stage(ctx)).To(MatchError(ContainSubstring("blob brokerpaks/redis.brokerpak is not the one of config/blobs.yml")))
+			Expect(stage(ctx)).To(
+				MatchError(ContainSubstring("blob brokerpaks/redis.brokerpak is not the one of config/blobs.yml")))
 		})
 	})
 })

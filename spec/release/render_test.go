@@ -19,17 +19,26 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
-	"service-adapter/adapter"
+	"service-adapter/adapter/config"
 	"service-adapter/spec/kit"
 )
 
 // properties are those of a job, as in a deployment manifest.
 type properties = map[string]any
 
-// ruby renders the templates of a job, destination → text. stderr is what the Director would say of a failure, one line.
+// ruby renders the templates of a job for the first VM of its instance group, destination → text. stderr is what the
+// Director would say of a failure, one line.
 func ruby(ctx context.Context, job string, given properties, env ...string) (stdout []byte, stderr string) {
 	GinkgoHelper()
-	input, err := json.Marshal(map[string]any{"properties": given})
+	return rubyOn(ctx, job, true, given, env...)
+}
+
+// rubyOn is ruby for a VM that is the first of its instance group, which BOSH calls bootstrap, or another one.
+func rubyOn(
+	ctx context.Context, job string, bootstrap bool, given properties, env ...string,
+) (stdout []byte, stderr string) {
+	GinkgoHelper()
+	input, err := json.Marshal(map[string]any{"properties": given, "spec": properties{"bootstrap": bootstrap}})
 	Expect(err).NotTo(HaveOccurred())
 	var out, complaints bytes.Buffer
 	command := exec.CommandContext(ctx, "ruby", "render.rb", kit.Path("jobs", job))
@@ -45,7 +54,13 @@ func ruby(ctx context.Context, job string, given properties, env ...string) (std
 // render renders the templates of a job that must succeed.
 func render(ctx context.Context, job string, given properties) map[string]string {
 	GinkgoHelper()
-	stdout, stderr := ruby(ctx, job, given)
+	return renderOn(ctx, job, true, given)
+}
+
+// renderOn is render for a VM that is the first of its instance group or another one.
+func renderOn(ctx context.Context, job string, bootstrap bool, given properties) map[string]string {
+	GinkgoHelper()
+	stdout, stderr := rubyOn(ctx, job, bootstrap, given)
 	Expect(stderr).To(BeEmpty())
 	rendered := map[string]string{}
 	Expect(json.Unmarshal(stdout, &rendered)).To(Succeed())
@@ -53,11 +68,12 @@ func render(ctx context.Context, job string, given properties) map[string]string
 }
 
 // load has the adapter read a configuration file.
-func load(text string) (adapter.Config, error) {
+func load(text string) (config.Config, error) {
 	GinkgoHelper()
 	file := filepath.Join(kit.Directory(GinkgoT()), "service-adapter.yml")
 	writeFile(text, file)
-	return adapter.LoadConfig(func(name string) (string, bool) { return file, name == adapter.ConfigVariable })
+	loaded, _, err := config.Load(func(name string) (string, bool) { return file, name == config.Variable })
+	return loaded, err
 }
 
 const preparedDir = "/var/vcap/data/service-adapter/prepared"
@@ -76,9 +92,12 @@ func with(others properties) properties {
 // hostile are texts that mean something to YAML, to ERB, to shells or to BOSH.
 func hostile() []any {
 	return []any{
-		"", " ", "~", "null", "yes", "no", "n", "010", "0o10", "1_000", "1e3", "1:30", "2020-01-01", "*a", "&a", "!ruby/object:X {}",
-		"<%= raise %>", "((x))", "a: b", "- a", "# a", "'", `"`, `\`, "a\nb", "\t", "\x00", "\x1b[31m", "\u007f", "\u0085", "\u00a0",
-		"\u2028", "\ufeff", "\uffff", "é", "😀", "$(touch /x)", "`touch /x`", "'; touch /x; '", strings.Repeat("x", 2000),
+		"", " ", "~", "null", "yes", "no", "n", "010", "0o10", "1_000", "1e3", "1:30", "2020-01-01", "*a", "&a",
+		"!ruby/object:X {}",
+		"<%= raise %>", "((x))", "a: b", "- a", "# a", "'", `"`, `\`, "a\nb", "\t", "\x00", "\x1b[31m", "\u007f",
+		"\u0085", "\u00a0",
+		"\u2028", "\ufeff", "\uffff", "é", "😀", "$(touch /x)", "`touch /x`", "'; touch /x; '",
+		strings.Repeat("x", 2000),
 	}
 }
 
@@ -99,7 +118,8 @@ var _ = Describe("The job service-adapter", func() {
 		Entry("with everything", full(), properties{
 			"paks": []any{"/paks/redis", "/paks/old"}, "service": "redis", "secure_manifests": false,
 			"state": properties{
-				"type": "local", "config": properties{"dir": "/store"}, "encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
+				"type": "local", "config": properties{"dir": "/store"},
+				"encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 			},
 			"budget":             "30s",
 			"errand_limit":       "4h",
@@ -110,8 +130,10 @@ var _ = Describe("The job service-adapter", func() {
 				"plans": []any{properties{"id": "i", "name": "n", "size": 2}},
 			}},
 			"global_labels": properties{"team": "data"}, "config": properties{"redis.port": 6379},
-			"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log", "max_request_kb": 64, "log_level": "debug",
-			"prepared_dir": preparedDir, "disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
+			"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log",
+			"max_request_kb": 64, "log_level": "debug",
+			"prepared_dir": preparedDir, "disable_bosh_configs": true, "brokerpak_updates_enabled": true,
+			"terraform_upgrades_enabled": true,
 		}),
 	)
 
@@ -122,7 +144,8 @@ var _ = Describe("The job service-adapter", func() {
 				keys[text.(string)] = text
 			}
 		}
-		text := render(ctx, "service-adapter", with(properties{"config": keys, "provision_defaults": properties{"texts": hostile()}}))
+		text := render(ctx, "service-adapter",
+			with(properties{"config": keys, "provision_defaults": properties{"texts": hostile()}}))
 		config, err := load(text["config/service-adapter.yml"])
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.Config).To(Equal(keys))
@@ -131,7 +154,8 @@ var _ = Describe("The job service-adapter", func() {
 
 	It("makes the directory of a local state, whatever its name", func(ctx context.Context) {
 		dir := "/var/vcap/store/it's $(touch /x)"
-		script := render(ctx, "service-adapter", with(properties{"state": properties{"type": "local", "config": properties{"dir": dir}}}))["bin/pre-start"]
+		script := render(ctx, "service-adapter",
+			with(properties{"state": properties{"type": "local", "config": properties{"dir": dir}}}))["bin/pre-start"]
 		Expect(script).To(ContainSubstring(`-- /var/vcap/store/it\'s\ \$\(touch\ /x\)` + "\n"))
 		script = render(ctx, "service-adapter", with(properties{"state": properties{"type": "pg"}}))["bin/pre-start"]
 		Expect(script).NotTo(ContainSubstring("/var/vcap/store"))
@@ -140,7 +164,8 @@ var _ = Describe("The job service-adapter", func() {
 	It("has no secret in bin", func(ctx context.Context) {
 		given := full()
 		given["state"] = properties{
-			"type": "pg", "config": properties{"conn_str": "postgres://planted"}, "encryption": properties{"key": "planted", "old_keys": []any{"planted"}},
+			"type": "pg", "config": properties{"conn_str": "postgres://planted"},
+			"encryption": properties{"key": "planted", "old_keys": []any{"planted"}},
 		}
 		given["config"], given["provision_defaults"] = properties{"a": "planted"}, properties{"a": "planted"}
 		for name, text := range render(ctx, "service-adapter", given) {
@@ -150,10 +175,12 @@ var _ = Describe("The job service-adapter", func() {
 
 	DescribeTable("refuses to be rendered without", func(ctx context.Context, given properties, wanted string) {
 		_, stderr := ruby(ctx, "service-adapter", given)
-		Expect(stderr).To(Equal("Error filling in template 'service-adapter.yml.erb' (line 4: Can't find property '" + wanted + "')\n"))
+		Expect(stderr).To(Equal("Error filling in template 'service-adapter.yml.erb' (line 4: Can't find property '" +
+			wanted + "')\n"))
 	},
 		Entry("paks", properties{"state": properties{"type": "pg"}}, "paks"),
-		Entry("a state backend", properties{"paks": []any{"/a"}, "state": properties{"config": properties{}}}, "state.type"),
+		Entry("a state backend", properties{"paks": []any{"/a"}, "state": properties{"config": properties{}}},
+			"state.type"),
 	)
 })
 
@@ -167,7 +194,8 @@ func full() properties {
 	return properties{
 		"paks": []any{"/paks/redis", "/paks/old"}, "service": "redis", "secure_manifests": false,
 		"state": properties{
-			"type": "local", "config": properties{"dir": "/store"}, "encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
+			"type": "local", "config": properties{"dir": "/store"},
+			"encryption": properties{"key": key('n'), "old_keys": []any{key('o')}},
 		},
 		"disable_bosh_configs": true, "brokerpak_updates_enabled": true, "terraform_upgrades_enabled": true,
 		"budget": "30s", "errand_limit": "4h", "errand_properties": properties{"state": properties{"type": "pg"}},
@@ -177,7 +205,8 @@ func full() properties {
 			"plans": []any{properties{"id": "i", "name": "n", "size": 2}},
 		}},
 		"global_labels": properties{"team": "data"}, "config": properties{"redis.port": 6379},
-		"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log", "max_request_kb": 64, "log_level": "debug",
+		"allowed_references": []any{"/global/root_ca"}, "record_requests": "/requests", "audit_log": "/audit.log",
+		"max_request_kb": 64, "log_level": "debug",
 		"unknown": "is not rendered",
 	}
 }
@@ -280,7 +309,8 @@ var _ = Describe("The schema of the properties", func() {
 	It("is of the one draft that the Director knows", func() {
 		for _, job := range jobs() {
 			var schema map[string]any
-			Expect(json.Unmarshal([]byte(readFile(kit.Path("jobs", job, "properties_schema.json"))), &schema)).To(Succeed())
+			Expect(json.Unmarshal([]byte(readFile(kit.Path("jobs", job, "properties_schema.json"))),
+				&schema)).To(Succeed())
 			Expect(schema).To(HaveKeyWithValue("$schema", "https://json-schema.org/draft/2020-12/schema"), job)
 		}
 	})
@@ -317,13 +347,18 @@ var _ = Describe("The schema of the properties", func() {
 		Entry("a relative pak", properties{"paks": []any{"redis"}}, "/paks/0"),
 		Entry("no state backend", properties{"state": properties{}}, "/state/type"),
 		Entry("a state backend that is no name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
-		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}}, "/state/config"),
-		Entry("a key that is no text", properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
+		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}},
+			"/state/config"),
+		Entry("a key that is no text",
+			properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
 		Entry("secure_manifests as text", properties{"secure_manifests": "true"}, "/secure_manifests"),
 		Entry("a budget without unit", properties{"budget": "45"}, "/budget"),
 		Entry("a service that is a list", properties{"services": properties{"redis": []any{}}}, "/services/redis"),
-		Entry("an unknown key of a service", properties{"services": properties{"redis": properties{"binds": 1}}}, "/services/redis"),
-		Entry("a plan without name", properties{"services": properties{"redis": properties{"plans": []any{properties{"id": "1"}}}}}, "/services/redis/plans/0"),
+		Entry("an unknown key of a service", properties{"services": properties{"redis": properties{"binds": 1}}},
+			"/services/redis"),
+		Entry("a plan without name",
+			properties{"services": properties{"redis": properties{"plans": []any{properties{"id": "1"}}}}},
+			"/services/redis/plans/0"),
 		Entry("a label that is no text", properties{"global_labels": properties{"a": 1}}, "/global_labels/a"),
 		Entry("a relative reference", properties{"allowed_references": []any{"a"}}, "/allowed_references/0"),
 		Entry("a relative record_requests", properties{"record_requests": "a"}, "/record_requests"),

@@ -21,8 +21,8 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
-// makePak makes a .brokerpak of a pak's source, with binaries at paths of the archive. They are stored as they are, which is
-// quicker.
+// makePak makes a .brokerpak of a pak's source, with binaries at paths of the archive. They are stored as they are,
+// which is quicker.
 func makePak(source, target string, binaries map[string]string) {
 	GinkgoHelper()
 	file, err := os.Create(target)
@@ -114,35 +114,46 @@ type part struct {
 
 var _ = Describe("make release", func() {
 	It("makes a tarball that the Director takes", func(ctx context.Context) {
-		tarball, _ := makeRelease(ctx, maker.Content{Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}})
+		tarball, _ := makeRelease(ctx,
+			maker.Content{Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}})
 		dir := unpack(ctx, tarball)
 		var manifest releaseMF
 		Expect(yaml.Unmarshal([]byte(readFile(dir, "release.MF")), &manifest)).To(Succeed())
-		Expect(manifest.Name + " " + manifest.Version + " " + manifest.CommitHash).To(Equal("service-adapter 1.2.3 0123abc"))
+		Expect(manifest.Name + " " + manifest.Version + " " +
+			manifest.CommitHash).To(Equal("service-adapter 1.2.3 0123abc"))
 		Expect(manifest.Dirty).To(BeFalse())
 		found := map[string][]string{}
 		for _, job := range manifest.Jobs {
 			found[job.Name] = job.Packages
 			expectDigest(job.Digest, dir, "jobs", job.Name+".tgz")
 			listing := run(ctx, dir, "tar", "-tzf", filepath.Join("jobs", job.Name+".tgz"))
-			Expect(strings.Split(listing, "\n")).To(ContainElements("./job.MF", "./monit", "./properties_schema.json"), job.Name)
+			Expect(strings.Split(listing, "\n")).To(ContainElements("./job.MF", "./monit", "./properties_schema.json"),
+				job.Name)
 		}
 		Expect(found).To(Equal(map[string][]string{
-			"service-adapter": {"odb-service-adapter", "service-adapter-paks"}, "destroy-instances": {"odb-service-adapter"},
-			"upgrade-bindings": {"odb-service-adapter"}, "rotate-encryption-key": {"odb-service-adapter"}, "preview-upgrade": {"odb-service-adapter"},
-			"drift":          {"odb-service-adapter"},
-			"apply-instance": {"odb-service-adapter", "service-adapter-paks"}, "destroy-instance": {"odb-service-adapter", "service-adapter-paks"},
+			"service-adapter":   {"odb-service-adapter", "service-adapter-paks"},
+			"destroy-instances": {"odb-service-adapter"},
+			"upgrade-bindings":  {"odb-service-adapter"}, "rotate-encryption-key": {"odb-service-adapter"},
+			"preview-upgrade":     {"odb-service-adapter"},
+			"drift":               {"odb-service-adapter"},
+			"bbr-service-adapter": {"odb-service-adapter"},
+			"apply-instance":      {"odb-service-adapter", "service-adapter-paks"},
+			"destroy-instance":    {"odb-service-adapter", "service-adapter-paks"},
 		}))
 		needed := map[string][]string{}
 		for _, item := range manifest.Packages {
 			needed[item.Name] = item.Dependencies
 			expectDigest(item.Digest, dir, "packages", item.Name+".tgz")
 		}
-		Expect(needed).To(Equal(map[string][]string{"odb-service-adapter": {}, "service-adapter-paks": {"odb-service-adapter"}}))
+		Expect(needed).To(Equal(map[string][]string{
+			"odb-service-adapter":  {},
+			"service-adapter-paks": {"odb-service-adapter"},
+		}))
 	})
 
 	It("makes the same bytes again, elsewhere and later", func(ctx context.Context) {
-		pak, program := smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program") // not the large one
+		// not the large one
+		pak, program := smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program")
 		writeFile("#!/bin/sh\n", program)
 		first, _ := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		second, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
@@ -155,7 +166,8 @@ var _ = Describe("make release", func() {
 		Expect(maker.Write(dir, label(), third)).To(Succeed())
 		Expect(readFile(first) == readFile(third)).To(BeTrue(), "the tarballs differ")
 		writeFile("# changed\n", touched)
-		Expect(maker.Write(dir, label(), third)).To(MatchError(ContainSubstring("service-adapter")), "the spec is no job any more")
+		Expect(maker.Write(dir, label(), third)).To(MatchError(ContainSubstring("service-adapter")),
+			"the spec is no job any more")
 	})
 
 	It("takes blobs of the repository", func(ctx context.Context) {
@@ -167,12 +179,16 @@ var _ = Describe("make release", func() {
 		Expect(os.MkdirAll(filepath.Join(root, "blobs", "brokerpaks"), 0o755)).To(Succeed())
 		Expect(os.Rename(pak, filepath.Join(root, "blobs", "brokerpaks", "blob.brokerpak"))).To(Succeed())
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary, Arch: runtime.GOARCH}, dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary, Arch: runtime.GOARCH},
+			dir)).To(Succeed())
 		Expect(filepath.Join(dir, "blobs", "brokerpaks", "blob.brokerpak")).To(BeARegularFile())
 	})
 
 	DescribeTable("refuses", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
-		content := maker.Content{Repository: kit.Path(), Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH}
+		content := maker.Content{
+			Repository: kit.Path(), Binary: adapterBinary,
+			Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH,
+		}
 		named := label()
 		change(&content, &named)
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
@@ -183,17 +199,27 @@ var _ = Describe("make release", func() {
 		Expect(err).To(MatchError(ContainSubstring(wanted)))
 		Expect(err.Error()).NotTo(ContainSubstring("\n"))
 	},
-		Entry("a release without a pak", func(c *maker.Content, _ *maker.Label) { c.Paks = nil }, "the release has no pak: add one with `bosh add-blob"),
-		Entry("a pak that is no .brokerpak", func(c *maker.Content, _ *maker.Label) { c.Paks = []string{"redis"} }, "must be a .brokerpak file"),
+		Entry("a release without a pak", func(c *maker.Content, _ *maker.Label) {
+			c.Paks = nil
+		}, "the release has no pak: add one with `bosh add-blob"),
+		Entry("a pak that is no .brokerpak", func(c *maker.Content, _ *maker.Label) {
+			c.Paks = []string{"redis"}
+		}, "must be a .brokerpak file"),
 		Entry("a file that is no pak", func(c *maker.Content, _ *maker.Label) {
 			c.Paks = []string{filepath.Join(kit.Directory(GinkgoT()), "text.brokerpak")}
 			Expect(os.WriteFile(c.Paks[0], []byte("text"), 0o600)).To(Succeed())
 		}, "checking the pak text.brokerpak: "),
 		Entry("a pak for other stemcells", func(c *maker.Content, _ *maker.Label) { c.Arch = "riscv64" },
 			"checking the pak redis.brokerpak: it has no binaries for linux/riscv64"),
-		Entry("a pak that is not there", func(c *maker.Content, _ *maker.Label) { c.Paks = []string{"/x.brokerpak"} }, "no such file"),
-		Entry("a program that is not there", func(c *maker.Content, _ *maker.Label) { c.Binary = "/x" }, "no such file"),
-		Entry("a version that is none", func(_ *maker.Content, l *maker.Label) { l.Version = "a b" }, `reading version "a b"`),
+		Entry("a pak that is not there", func(c *maker.Content, _ *maker.Label) {
+			c.Paks = []string{"/x.brokerpak"}
+		}, "no such file"),
+		Entry("a program that is not there", func(c *maker.Content, _ *maker.Label) {
+			c.Binary = "/x"
+		}, "no such file"),
+		Entry("a version that is none", func(_ *maker.Content, l *maker.Label) {
+			l.Version = "a b"
+		}, `reading version "a b"`),
 	)
 })
 

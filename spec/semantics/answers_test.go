@@ -16,10 +16,11 @@ type answer struct {
 	Row string
 	// Bodies are requests that the recording left out, because its decoder would have rounded the numbers in them.
 	Bodies map[int]string
-	// Bound is the JSON of the credentials that a bind after the recorded steps answers, where no bind was recorded: they show the
-	// variables of the provision template.
+	// Bound is the JSON of the credentials that a bind after the recorded steps answers, where no bind was recorded:
+	// they show the variables of the provision template.
 	Bound string
-	// Steps are the adapter's own answers, by the number of the step. All other steps are answered as they were recorded.
+	// Steps are the adapter's own answers, by the number of the step. All other steps are answered as they were
+	// recorded.
 	Steps map[int]struct {
 		// Refused is a part of what the adapter says when it refuses the request.
 		Refused string

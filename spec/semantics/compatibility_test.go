@@ -70,7 +70,10 @@ func countTable(cases []recorded) string {
 	for _, group := range groups {
 		n := counts[group]
 		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d |\n", group, n.all, n.equal, n.different, n.leftOut)
-		total = count{total.all + n.all, total.equal + n.equal, total.different + n.different, total.leftOut + n.leftOut}
+		total = count{
+			total.all + n.all, total.equal + n.equal, total.different + n.different,
+			total.leftOut + n.leftOut,
+		}
 	}
 	fmt.Fprintf(&table, "| all | %d | %d | %d | %d |\n", total.all, total.equal, total.different, total.leftOut)
 	return table.String()

@@ -12,7 +12,9 @@ import (
 
 // decision is a case of our own for a row of docs/compatibility.md.
 type decision struct {
-	Row             string
+	Row string
+	// Properties are those of the plan.
+	Properties      map[string]any
 	Provision, Bind map[string]any
 	Steps           []struct {
 		Op          string
@@ -46,7 +48,9 @@ func (d decision) recorded() recorded {
 	definition, err := yaml.Marshal(map[string]any{
 		"version": 1, "name": d.Row, "id": decisionService, "description": d.Row, "display_name": d.Row,
 		"image_url": link, "documentation_url": link, "support_url": link,
-		"plans":     []any{map[string]any{"name": "p", "id": decisionPlan, "description": "d", "display_name": "d"}},
+		"plans": []any{map[string]any{
+			"name": "p", "id": decisionPlan, "description": "d", "display_name": "d", "properties": d.Properties,
+		}},
 		"provision": d.Provision, "bind": d.Bind,
 	})
 	Expect(err).NotTo(HaveOccurred())

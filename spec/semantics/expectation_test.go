@@ -61,7 +61,8 @@ type expectation struct {
 // operations are the requests that reach an adapter.
 var operations = []string{"provision", "update", "bind", "unbind"}
 
-// expectations are how the steps of a case must end. The broker asks the adapter nothing about an instance that was never deployed.
+// expectations are how the steps of a case must end. The broker asks the adapter nothing about an instance that was
+// never deployed.
 func (c recorded) expectations() ([]expectation, error) {
 	all := make([]expectation, len(c.Steps))
 	deployed := false
@@ -190,8 +191,8 @@ func (e expectation) difference(got outcome) string {
 	return ""
 }
 
-// canonical is a JSON document in one form, with every number as it was written. With kinds, the credential "vars", which is JSON
-// itself, has the type of each value in place of the value.
+// canonical is a JSON document in one form, with every number as it was written. With kinds, the credential "vars",
+// which is JSON itself, has the type of each value in place of the value.
 func canonical(document json.RawMessage, kinds bool) (string, error) {
 	if document == nil {
 		return "", nil

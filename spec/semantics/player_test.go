@@ -38,7 +38,8 @@ parameters: [{name: TF_VAR_oracle_param, description: reaches the environment of
 env_config_mapping: {ORACLE_MAPPED: oracle.mapped, ORACLE_EMPTY: oracle.empty}
 `
 
-// configuration is the operator's. The keys of config are settings that the reference broker itself has; config() finds them there.
+// configuration is the operator's. The keys of config are settings that the reference broker itself has; config() finds
+// them there.
 const configuration = `paks: [%s]
 secure_manifests: true
 state: {type: local, config: {dir: %s}}
@@ -108,9 +109,11 @@ func (p player) start(c recorded) (*game, error) {
 	err := errors.Join(
 		os.MkdirAll(bin, 0o700),
 		os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu")),
-		os.WriteFile(filepath.Join(pak, "manifest.yml"), fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, kit.Newest), 0o600),
+		os.WriteFile(filepath.Join(pak, "manifest.yml"),
+			fmt.Appendf(nil, manifest, runtime.GOOS, runtime.GOARCH, kit.Newest), 0o600),
 		os.WriteFile(filepath.Join(pak, "service.yml"), deployable(c.Definition), 0o600),
-		os.WriteFile(config, fmt.Appendf(nil, configuration, pak, filepath.Join(dir, "state"), filepath.Join(p.root, "cache")), 0o600),
+		os.WriteFile(config,
+			fmt.Appendf(nil, configuration, pak, filepath.Join(dir, "state"), filepath.Join(p.root, "cache")), 0o600),
 	)
 	g := &game{
 		recorded: c,
@@ -145,8 +148,8 @@ func (p player) environment(c recorded, config string) []string {
 	return list
 }
 
-// deployable adds an empty BOSH manifest to a definition without a provision template: the reference broker answers for a service
-// without anything to make; here there must be a deployment.
+// deployable adds an empty BOSH manifest to a definition without a provision template: the reference broker answers for
+// a service without anything to make; here there must be a deployment.
 func deployable(definition string) []byte {
 	var service map[string]any
 	if yaml.Unmarshal([]byte(definition), &service) != nil {
@@ -176,7 +179,8 @@ func (g *game) call(ctx context.Context, command string, parameters map[string]a
 	return outcome{problem: err}, got.Stdout
 }
 
-// provision creates or updates the instance. The broker first looks for pending changes, and refuses an update when there are any.
+// provision creates or updates the instance. The broker first looks for pending changes, and refuses an update when
+// there are any.
 func (g *game) provision(ctx context.Context, number int) outcome {
 	body, err := g.request(number)
 	if err != nil {
@@ -205,7 +209,8 @@ func (g *game) unchanged(ctx context.Context) error {
 		return fmt.Errorf("decoding the product of the check for pending changes: %w", err)
 	}
 	if same, err := odb.SameManifests(g.instance.Manifest, generated.Manifest); err != nil || !same {
-		return errors.Join(err, fmt.Errorf("there are pending changes:\n%s\nand now\n%s", g.instance.Manifest, generated.Manifest))
+		return errors.Join(err,
+			fmt.Errorf("there are pending changes:\n%s\nand now\n%s", g.instance.Manifest, generated.Manifest))
 	}
 	return nil
 }
@@ -229,14 +234,15 @@ func (g *game) bind(ctx context.Context, number int) outcome {
 	return got
 }
 
-// unbind sends what the on-demand broker makes of the request's query. Its plan is the last one of the service unless the recording
-// tells another; it differs from the bind's in the case about that.
+// unbind sends what the on-demand broker makes of the request's query. Its plan is the last one of the service unless
+// the recording tells another; it differs from the bind's in the case about that.
 func (g *game) unbind(ctx context.Context, number int) outcome {
 	body, err := g.request(number)
 	if err != nil {
 		return outcome{problem: err}
 	}
-	parameters := g.instance.Bind(g.bindingID(number), map[string]any{"service_id": g.instance.ServiceID, "plan_id": g.lastPlan})
+	parameters := g.instance.Bind(g.bindingID(number),
+		map[string]any{"service_id": g.instance.ServiceID, "plan_id": g.lastPlan})
 	if body != "" {
 		parameters["request_parameters"] = body
 	}

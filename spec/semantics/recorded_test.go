@@ -37,8 +37,8 @@ type recorded struct {
 // step is one request of a case and how the reference broker answered it.
 type step struct {
 	Op string
-	// Body is the request, an object. A JSON text holds the request as it was sent, where a decoder would have changed it; some
-	// recordings have that text beside the body.
+	// Body is the request, an object. A JSON text holds the request as it was sent, where a decoder would have changed
+	// it; some recordings have that text beside the body.
 	Body    json.RawMessage
 	Raw     string `json:"raw"`
 	RawBody string `json:"raw_body"`
@@ -135,8 +135,8 @@ func (c recorded) instanceID() string {
 	return "instance-" + c.ID
 }
 
-// bindingID is the id of the binding of a step; some expressions use it. Where the recording does not tell it, it is the one id in
-// its answers that nothing else explains. One case has one binding then.
+// bindingID is the id of the binding of a step; some expressions use it. Where the recording does not tell it, it is
+// the one id in its answers that nothing else explains. One case has one binding then.
 func (c recorded) bindingID(number int) string {
 	if given := c.Steps[number].BindingID; given != "" {
 		return given

@@ -1,11 +1,11 @@
 // Package semantics_test plays the recorded behaviour of the reference broker through the built adapter.
 //
-// Each case of testdata/*.jsonl is a service definition, the operator's environment and the requests of one service instance. The
-// suite plays the on-demand broker: a provision or update is a call of generate-manifest and the check for pending changes after
-// it, binds and unbinds are calls of create-binding and delete-binding, all with the real OpenTofu. What the bind template saw must
-// be what the reference broker's template saw, and what the reference broker refused must be refused, in the same step and for the
-// same input. Where the adapter answers otherwise, testdata/answers*.yml has its answer and the row of docs/compatibility.md that
-// says why.
+// Each case of testdata/*.jsonl is a service definition, the operator's environment and the requests of one service
+// instance. The suite plays the on-demand broker: a provision or update is a call of generate-manifest and the check
+// for pending changes after it, binds and unbinds are calls of create-binding and delete-binding, all with the real
+// OpenTofu. What the bind template saw must be what the reference broker's template saw, and what the reference broker
+// refused must be refused, in the same step and for the same input. Where the adapter answers otherwise,
+// testdata/answers*.yml has its answer and the row of docs/compatibility.md that says why.
 package semantics_test
 
 import (
@@ -33,7 +33,8 @@ var outcomes map[string][]outcome
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	kit.OpenTofu(GinkgoT(), kit.Newest)
-	outcomes = playAll(ctx, player{binary: broker.Binary(GinkgoT()), root: kit.Directory(GinkgoT())}, focused(append(readRecorded(), readDecisions()...)))
+	outcomes = playAll(ctx, player{binary: broker.Binary(GinkgoT()), root: kit.Directory(GinkgoT())},
+		focused(append(readRecorded(), readDecisions()...)))
 })
 
 // wholeSuite is the text of the specs that need the outcome of every case.

@@ -21,13 +21,15 @@ var _ = Describe("a case", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(outcomes[c.ID]).To(HaveLen(len(c.Steps)), "it was not played to its end")
 			for number, got := range outcomes[c.ID] {
-				Expect(expected[number].difference(got)).To(BeEmpty(), "%s\nstep %d, %s", c.Note, number, c.Steps[number].Op)
+				Expect(expected[number].difference(got)).To(BeEmpty(), "%s\nstep %d, %s", c.Note, number,
+					c.Steps[number].Op)
 			}
 			for number := range answers[c.ID].Steps {
 				Expect(number).To(BeNumerically("<", len(c.Steps)), "it has no such step")
 				was, err := c.expectation(number)
 				Expect(err).NotTo(HaveOccurred())
-				Expect(was.difference(outcomes[c.ID][number])).NotTo(BeEmpty(), "step %d does not differ any more: take its answer away", number)
+				Expect(was.difference(outcomes[c.ID][number])).NotTo(BeEmpty(),
+					"step %d does not differ any more: take its answer away", number)
 			}
 		})
 	}

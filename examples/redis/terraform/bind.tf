@@ -1,8 +1,6 @@
-variable "host" {
-  type = string
-}
+# A binding creates no resource: all clients of a server have the same password.
 
-variable "scheme" {
+variable "host" {
   type = string
 }
 
@@ -11,29 +9,8 @@ variable "password" {
   sensitive = true
 }
 
-variable "generated_secret" {
-  type      = string
-  sensitive = true
-}
-
-variable "odb_managed_secret" {
-  type      = string
-  sensitive = true
-}
-
-variable "secret" {
-  type      = string
-  sensitive = true
-}
-
-variable "dns_addresses" {
-  type = map(string)
-}
-
 locals {
-  port     = 6379
-  username = var.acl_users ? local.user : ""
-  password = var.acl_users ? var.user_password : var.password
+  port = 6379
 }
 
 output "host" {
@@ -44,35 +21,12 @@ output "port" {
   value = local.port
 }
 
-output "username" {
-  value = local.username == "" ? null : local.username
-}
-
 output "password" {
-  value     = local.password
+  value     = var.password
   sensitive = true
 }
 
 output "uri" {
-  value     = "${var.scheme}://${local.username}:${urlencode(local.password)}@${var.host}:${local.port}"
+  value     = "redis://:${var.password}@${var.host}:${local.port}"
   sensitive = true
-}
-
-output "generated_secret" {
-  value     = var.generated_secret == "" ? null : var.generated_secret
-  sensitive = true
-}
-
-output "odb_managed_secret" {
-  value     = var.odb_managed_secret == "" ? null : var.odb_managed_secret
-  sensitive = true
-}
-
-output "secret" {
-  value     = var.secret == "" ? null : var.secret
-  sensitive = true
-}
-
-output "dns_addresses" {
-  value = length(var.dns_addresses) == 0 ? null : var.dns_addresses
 }

@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// Measure is what was measured of one thing: the distribution of its runs, in milliseconds or in the unit of its figure.
+// Measure is what was measured of one thing: the distribution of its runs, in milliseconds or in the unit of its
+// figure.
 type Measure struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Q1     float64 `json:"q1"` // a quarter of the runs took less
 	Q3     float64 `json:"q3"` // a quarter of the runs took more
 	Runs   int     `json:"runs"`
-	// Memory is the most that was resident of the program itself, in megabytes, and Largest that of the largest of it and all that it
-	// started. They are medians of the runs; 0 is not measured.
+	// Memory is the most that was resident of the program itself, in megabytes, and Largest that of the largest of it
+	// and all that it started. They are medians of the runs; 0 is not measured.
 	Memory  float64 `json:"memory,omitempty"`
 	Largest float64 `json:"largest_process,omitempty"`
 }
@@ -26,7 +27,8 @@ func Of(values ...float64) Measure {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return Measure{
-		Median: quantile(sorted, 0.5), Min: sorted[0], Q1: quantile(sorted, 0.25), Q3: quantile(sorted, 0.75), Runs: len(sorted),
+		Median: quantile(sorted, 0.5), Min: sorted[0], Q1: quantile(sorted, 0.25), Q3: quantile(sorted, 0.75),
+		Runs: len(sorted),
 	}
 }
 
@@ -38,8 +40,8 @@ func quantile(sorted []float64, part float64) float64 {
 	return sorted[below] + (place-float64(below))*(sorted[above]-sorted[below])
 }
 
-// Figure is a measured thing, and what it is compared with. A thing that is compared with several others has as many figures in
-// succession, all with the same name.
+// Figure is a measured thing, and what it is compared with. A thing that is compared with several others has as many
+// figures in succession, all with the same name.
 type Figure struct {
 	Section string `json:"section"`
 	Name    string `json:"name"`
@@ -50,8 +52,8 @@ type Figure struct {
 	Goal     *Goal    `json:"goal,omitempty"`     // of the comparison
 }
 
-// Goal is what a comparison should come to: at most so many times the baseline or, where More is set, at most so many milliseconds
-// above it.
+// Goal is what a comparison should come to: at most so many times the baseline or, where More is set, at most so many
+// milliseconds above it.
 type Goal struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	More  float64 `json:"more_ms,omitempty"`

@@ -20,7 +20,9 @@ func measured(median, memory, largest float64) figures.Measure {
 }
 
 // compared is a figure with a baseline.
-func compared(section, name string, median float64, against string, baseline float64, goal *figures.Goal) figures.Figure {
+func compared(section, name string, median float64, against string, baseline float64,
+	goal *figures.Goal,
+) figures.Figure {
 	base := measured(baseline, 73, 73)
 	return figures.Figure{
 		Section: section, Name: name, Measure: measured(median, 19, 75), Against: against, Baseline: &base, Goal: goal,
@@ -44,7 +46,10 @@ func sample() []figures.Figure {
 
 var _ = Describe("Of", func() {
 	DescribeTable("summarises runs", func(values []float64, median, least, q1, q3 float64) {
-		Expect(figures.Of(values...)).To(Equal(figures.Measure{Median: median, Min: least, Q1: q1, Q3: q3, Runs: len(values)}))
+		Expect(figures.Of(values...)).To(Equal(figures.Measure{
+			Median: median, Min: least, Q1: q1, Q3: q3,
+			Runs: len(values),
+		}))
 	},
 		Entry("none", nil, 0.0, 0.0, 0.0, 0.0),
 		Entry("one", []float64{7}, 7.0, 7.0, 7.0, 7.0),
@@ -77,8 +82,11 @@ var _ = Describe("Figure", func() {
 		text, err := json.Marshal(compared("bindings", "bind", 170, "tofu", 100, &figures.Goal{Ratio: 1.7}))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(`{
-			"section": "bindings", "name": "bind", "median": 170, "min": 170, "q1": 170, "q3": 170, "runs": 1, "memory": 19, "largest_process": 75,
-			"against": "tofu", "baseline": {"median": 100, "min": 100, "q1": 100, "q3": 100, "runs": 1, "memory": 73, "largest_process": 73},
+			"section": "bindings", "name": "bind", "median": 170, "min": 170, "q1": 170, "q3": 170, "runs": 1,
+			"memory": 19, "largest_process": 75,
+			"against": "tofu",
+			"baseline": {"median": 100, "min": 100, "q1": 100, "q3": 100, "runs": 1, "memory": 73,
+				"largest_process": 73},
 			"goal": {"ratio": 1.7}
 		}`))
 	})

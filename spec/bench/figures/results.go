@@ -23,8 +23,8 @@ type Results struct {
 	Parts    map[string][]Figure `json:"parts"`
 }
 
-// Load returns the results of an interrupted run of the same program, or none. Those of a complete run are wanted only when some of
-// them are to be measured again. What cannot be read is measured anew.
+// Load returns the results of an interrupted run of the same program, or none. Those of a complete run are wanted only
+// when some of them are to be measured again. What cannot be read is measured anew.
 func Load(path, of string, again bool) (*Results, error) {
 	none := &Results{Of: of, Parts: map[string][]Figure{}}
 	text, err := os.ReadFile(path) //nolint:gosec // the benchmark's own file
@@ -53,7 +53,8 @@ func (r *Results) Add(path, part string, found []Figure, wanted []string) error 
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(text, '\n'), 0o644)) //nolint:gosec // no secrets
+	//nolint:gosec // no secrets
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, append(text, '\n'), 0o644))
 }
 
 // Replace puts a text in the place of the figures in a page.

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-const tableHead = " | median | compared with | its median | ratio | goal | memory | its memory |\n|---|--:|---|--:|--:|---|--:|--:|\n"
+const tableHead = " | median | compared with | its median | ratio | goal | memory | its memory |\n" +
+	"|---|--:|---|--:|--:|---|--:|--:|\n"
 
 // Table renders figures as Markdown, with a table for each section.
 func Table(list []Figure) string {
@@ -28,7 +29,8 @@ func Table(list []Figure) string {
 			ratio = fmt.Sprintf("%.2f", f.Ratio())
 		}
 		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			f.Name, f.value(f.Median), f.Against, f.value(baseline.Median), ratio, f.goal(), f.memory(), baseline.memory())
+			f.Name, f.value(f.Median), f.Against, f.value(baseline.Median), ratio, f.goal(), f.memory(),
+			baseline.memory())
 	}
 	return text.String()
 }

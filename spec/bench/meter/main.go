@@ -1,12 +1,12 @@
-// Command meter runs a program and writes what it took to file descriptor 3: nanoseconds from its start to its end, the most that was
-// resident of the largest process, and the same of the program's own process, in kilobytes.
+// Command meter runs a program and writes what it took to file descriptor 3: nanoseconds from its start to its end, the
+// most that was resident of the largest process, and the same of the program's own process, in kilobytes.
 //
 //	meter once PROGRAM [ARGUMENT…]    for a program that starts no others: its own memory is the largest
 //	meter watch PROGRAM [ARGUMENT…]   for one that does: its memory is looked at every other millisecond
-//	meter tree PROGRAM [ARGUMENT…]    the same, and its own memory is that of it and of all that it started, at one moment
+//	meter tree PROGRAM [ARGUMENT…]    like watch, but its memory includes that of the processes that it started
 //
-// It is a program of its own because it is small. The kernel counts with a process what it was before it became its program, which is
-// as large as the process that started it.
+// It is a program of its own because it is small. The kernel counts with a process what it was before it became its
+// program, which is as large as the process that started it.
 package main
 
 import (
@@ -24,7 +24,10 @@ import (
 
 func main() {
 	const usage = 2
-	looks := map[string]look{"once": {}, "watch": {highest, 2 * time.Millisecond}, "tree": {together, 50 * time.Millisecond}}
+	looks := map[string]look{
+		"once": {}, "watch": {highest, 2 * time.Millisecond},
+		"tree": {together, 50 * time.Millisecond},
+	}
 	memory, known := looks[os.Args[min(1, len(os.Args)-1)]]
 	if len(os.Args) < 3 || !known {
 		fmt.Fprintln(os.Stderr, "usage: meter once|watch|tree PROGRAM [ARGUMENT…]")
@@ -120,7 +123,8 @@ func together(pid int) int64 {
 	return sum
 }
 
-// told reads a number from what the kernel tells of a process; amounts are in kilobytes. It is 0 when the process ended.
+// told reads a number from what the kernel tells of a process; amounts are in kilobytes. It is 0 when the process
+// ended.
 func told(pid int, name string) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

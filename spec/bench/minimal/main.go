@@ -25,19 +25,28 @@ func main() {
 type generator struct{}
 
 // GenerateManifest makes a manifest of the plan's instance groups.
-func (generator) GenerateManifest(p serviceadapter.GenerateManifestParams) (serviceadapter.GenerateManifestOutput, error) {
+func (generator) GenerateManifest(p serviceadapter.GenerateManifestParams) (serviceadapter.GenerateManifestOutput,
+	error,
+) {
 	manifest := bosh.BoshManifest{
-		Name:     p.ServiceDeployment.DeploymentName,
-		Releases: []bosh.Release{{Name: p.ServiceDeployment.Releases[0].Name, Version: p.ServiceDeployment.Releases[0].Version}},
+		Name: p.ServiceDeployment.DeploymentName,
+		Releases: []bosh.Release{{
+			Name:    p.ServiceDeployment.Releases[0].Name,
+			Version: p.ServiceDeployment.Releases[0].Version,
+		}},
 		Stemcells: []bosh.Stemcell{{
-			Alias: "default", OS: p.ServiceDeployment.Stemcells[0].OS, Version: p.ServiceDeployment.Stemcells[0].Version,
+			Alias: "default", OS: p.ServiceDeployment.Stemcells[0].OS,
+			Version: p.ServiceDeployment.Stemcells[0].Version,
 		}},
 	}
 	for _, group := range p.Plan.InstanceGroups {
 		manifest.InstanceGroups = append(manifest.InstanceGroups, bosh.InstanceGroup{
 			Name: group.Name, Instances: group.Instances, VMType: group.VMType, AZs: group.AZs, Stemcell: "default",
 			Networks: []bosh.Network{{Name: group.Networks[0]}},
-			Jobs:     []bosh.Job{{Name: group.Name, Release: p.ServiceDeployment.Releases[0].Name, Properties: p.Plan.Properties}},
+			Jobs: []bosh.Job{{
+				Name: group.Name, Release: p.ServiceDeployment.Releases[0].Name,
+				Properties: p.Plan.Properties,
+			}},
 		})
 	}
 	return serviceadapter.GenerateManifestOutput{Manifest: manifest}, nil

@@ -15,7 +15,8 @@ import (
 // BinaryVariable names a built adapter to test instead of one that is built from this source.
 const BinaryVariable = "SERVICE_ADAPTER_BINARY"
 
-// Binary is the path of the adapter under test, which every user can run. Suites build it in one place, where go build finds it up to date.
+// Binary is the path of the adapter under test, which every user can run. Suites build it in one place, where go build
+// finds it up to date.
 func Binary(t kit.T) string {
 	t.Helper()
 	if given := os.Getenv(BinaryVariable); given != "" {
@@ -37,7 +38,8 @@ func build(dir, target string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as build is
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a file of this repository
+	//nolint:gosec // a file of this repository
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,9 @@ func build(dir, target string) (err error) {
 		return err
 	}
 	binary := filepath.Join(dir, "service-adapter")
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/service-adapter") //nolint:gosec // constant
+	//nolint:gosec // constant
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary,
+		"./cmd/service-adapter")
 	command.Dir, command.Env = kit.Path(), append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return errors.Join(err, errors.New(string(output)))

@@ -32,7 +32,8 @@ type Answer struct {
 	Stderr string
 }
 
-// Compared is what `drift --json` tells by id: the result, and each change as "ADDRESS ACTION[ATTRIBUTES]"; those of outputs are wanted or not.
+// Compared is what `drift --json` tells by id: the result, and each change as "ADDRESS ACTION[ATTRIBUTES]"; those of
+// outputs are wanted or not.
 func (a Answer) Compared(outputs bool) (map[string]string, error) {
 	var document struct {
 		Results []struct {
@@ -81,5 +82,8 @@ func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (An
 	if err != nil && !errors.As(err, &exit) {
 		return Answer{}, fmt.Errorf("running the adapter: %w", err)
 	}
-	return Answer{Input: stdin, Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, nil
+	return Answer{
+		Input: stdin, Exit: command.ProcessState.ExitCode(), Stdout: stdout.String(),
+		Stderr: stderr.String(),
+	}, nil
 }

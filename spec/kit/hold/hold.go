@@ -1,5 +1,5 @@
-// Package hold lets specs stop a run of the adapter at a chosen point: wrapped OpenTofu, by a named pipe, and the provider
-// "directory", which looks for files of the same names.
+// Package hold lets specs stop a run of the adapter at a chosen point: wrapped OpenTofu, by a named pipe, and the
+// provider "directory", which looks for files of the same names.
 package hold
 
 import (

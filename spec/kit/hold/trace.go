@@ -28,7 +28,8 @@ type Traced struct {
 // Call is a system call by which a program changes a file.
 type Call struct {
 	Name string
-	// Nth tells the number of the call among those of its name, changes or not: in its thread, and in the whole program.
+	// Nth tells the number of the call among those of its name, changes or not: in its thread, and in the whole
+	// program.
 	Nth, NthOfAll int
 	Text          string // as strace tells it, without the result
 }
@@ -36,7 +37,8 @@ type Call struct {
 // String is how a call is told in a report.
 func (c Call) String() string { return c.Text }
 
-// changes are the system calls that change files, their names and their content, and wait for a disk. Not every machine has all.
+// changes are the system calls that change files, their names and their content, and wait for a disk. Not every machine
+// has all.
 const changes = "openat,write,pwrite64,?ftruncate,fsync,?mkdirat,?unlinkat,?unlink,?rmdir,?renameat,?renameat2"
 
 // traced is a line of strace: the thread and the call.
@@ -48,16 +50,17 @@ func Strace() string {
 	return kit.Program(GinkgoT(), "strace", "scripts/install strace")
 }
 
-// Changes runs the program to its end and returns the calls, in their order, by which it itself changed files and directories whose paths
-// begin so. What it starts is not traced.
+// Changes runs the program to its end and returns the calls, in their order, by which it itself changed files and
+// directories whose paths begin so. What it starts is not traced.
 func (t Traced) Changes(ctx context.Context, prefix string) []Call {
 	GinkgoHelper()
 	calls, _ := t.run(ctx, prefix)
 	return calls
 }
 
-// KillAt runs the program and kills it when one of its threads is about to do the Nth call of a name. It returns the calls on paths that
-// begin so up to that one, nil when the program ended by itself. Which thread does which call is another one each time, and so may be the call.
+// KillAt runs the program and kills it when one of its threads is about to do the Nth call of a name. It returns the
+// calls on paths that begin so up to that one, nil when the program ended by itself. Which thread does which call is
+// another one each time, and so may be the call.
 func (t Traced) KillAt(ctx context.Context, name string, nth int, prefix string) []Call {
 	GinkgoHelper()
 	calls, killed := t.run(ctx, prefix, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, nth))
@@ -67,13 +70,24 @@ func (t Traced) KillAt(ctx context.Context, name string, nth int, prefix string)
 	return calls
 }
 
+// Failing is Changes while each system call of a name fails with an error such as "EINVAL".
+func (t Traced) Failing(ctx context.Context, name, errno, prefix string) []Call {
+	GinkgoHelper()
+	calls, _ := t.run(ctx, prefix, "-e", fmt.Sprintf("inject=%s:error=%s", name, errno))
+	return calls
+}
+
 // run runs the program under strace, and tells whether it was killed.
 func (t Traced) run(ctx context.Context, prefix string, options ...string) (calls []Call, killed bool) {
 	GinkgoHelper()
 	log := filepath.Join(GinkgoT().TempDir(), "trace")
 	// Other programs go on untraced.
-	arguments := append([]string{"-f", "-qq", "-b", "execve", "-e", "signal=none", "-y", "-s", "0", "-o", log, "-e", "trace=" + changes}, options...)
-	strace := exec.CommandContext(ctx, Strace(), append(arguments, t.Args...)...) //nolint:gosec // the binary under test
+	arguments := append([]string{
+		"-f", "-qq", "-b", "execve", "-e", "signal=none", "-y", "-s", "0", "-o", log, "-e",
+		"trace=" + changes,
+	}, options...)
+	//nolint:gosec // the binary under test
+	strace := exec.CommandContext(ctx, Strace(), append(arguments, t.Args...)...)
 	strace.Dir, strace.Stdin = t.Dir, strings.NewReader(t.Stdin)
 	// With processors to spare, and without Go's own signals, a goroutine mostly goes on in its thread after a call.
 	strace.Env = append([]string{"GOMAXPROCS=16", "GODEBUG=asyncpreemptoff=1"}, t.Env...)
@@ -89,7 +103,8 @@ func (t Traced) run(ctx context.Context, prefix string, options ...string) (call
 	text, err := os.ReadFile(log) //nolint:gosec // it was made here
 	Expect(err).NotTo(HaveOccurred())
 	status, ok := strace.ProcessState.Sys().(syscall.WaitStatus)
-	return parse(string(text), prefix), ok && status.Signaled() && status.Signal() == syscall.SIGKILL // strace ends as the program does
+	// strace ends as the program does
+	return parse(string(text), prefix), ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // parse reads what strace wrote down about paths that begin so.
@@ -108,7 +123,8 @@ func parse(log, prefix string) []Call {
 			continue
 		}
 		text, _, _ := strings.Cut(name+"("+arguments, " = ")
-		calls = append(calls, Call{Name: name, Nth: counts[thread+name], NthOfAll: counts[name], Text: strings.TrimSpace(text)})
+		calls = append(calls,
+			Call{Name: name, Nth: counts[thread+name], NthOfAll: counts[name], Text: strings.TrimSpace(text)})
 	}
 	return calls
 }

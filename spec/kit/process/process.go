@@ -28,11 +28,15 @@ type Running struct {
 	ended  chan struct{}
 }
 
-// Start starts a command of the adapter. In the kernel's eyes it is as independent of the spec as an adapter is of its broker. Its
-// product goes into a file where one is given.
+// Start starts a command of the adapter. In the kernel's eyes it is as independent of the spec as an adapter is of its
+// broker. Its product goes into a file where one is given.
 func Start(a broker.Adapter, file *os.File, stdin string, arguments ...string) *Running {
 	GinkgoHelper()
-	r := &Running{Cmd: exec.Command(a.Path, arguments...), stdout: gbytes.NewBuffer(), Stderr: gbytes.NewBuffer(), ended: make(chan struct{})} //nolint:gosec // the binary under test
+	//nolint:gosec // the binary under test
+	r := &Running{
+		Cmd: exec.Command(a.Path, arguments...), stdout: gbytes.NewBuffer(), Stderr: gbytes.NewBuffer(),
+		ended: make(chan struct{}),
+	}
 	r.Stdin, r.Stdout, r.Cmd.Stderr = strings.NewReader(stdin), r.stdout, r.Stderr
 	if file != nil {
 		r.Stdout = file
@@ -51,7 +55,10 @@ func Start(a broker.Adapter, file *os.File, stdin string, arguments ...string) *
 func (r *Running) Wait() broker.Answer {
 	GinkgoHelper()
 	Eventually(r.ended).Should(BeClosed())
-	got := broker.Answer{Exit: r.ProcessState.ExitCode(), Stdout: string(r.stdout.Contents()), Stderr: string(r.Stderr.Contents())}
+	got := broker.Answer{
+		Exit: r.ProcessState.ExitCode(), Stdout: string(r.stdout.Contents()),
+		Stderr: string(r.Stderr.Contents()),
+	}
 	Show(r.Args[1], got)
 	return got
 }
@@ -89,18 +96,26 @@ func Below(dir string) []Process {
 	return found
 }
 
-// End ends what runs below a directory, as the loss of a machine's power does: all of it is stopped before the first one dies, so that
-// none does anything about the death of another.
+// End kills all processes that run below a directory, as the loss of a machine's power does, and returns when all of
+// their threads have ended, so that none of them holds a lock, a file or a connection. All are stopped before the first
+// one is killed, so that none reacts to the death of another.
 func End(dir string) {
 	GinkgoHelper()
-	Eventually(func() []Process { // what is killed may have just started something
+	// A process whose main thread has ended has no working directory, while its other threads may still be ending.
+	// Below does not return it, so the ids are kept.
+	signalled := map[int]bool{}
+	Eventually(func() []Process { // a process that is killed may have just started another one
 		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 			for _, p := range Below(dir) {
+				signalled[p.PID] = true
 				_ = syscall.Kill(p.PID, signal) // it may have ended
 			}
 		}
 		return Below(dir)
 	}).Should(BeEmpty())
+	for pid := range signalled {
+		Eventually(hold.Gone).WithArguments(pid).Should(BeTrue(), "process %d", pid)
+	}
 }
 
 // Together does several things at the same time, some of them at once, and waits for all of them.

@@ -58,7 +58,8 @@ func Azure(ctx context.Context, dir string) (*Server, error) {
 		log: filepath.Join(dir, "log"), stop: syscall.SIGTERM,
 	}
 	s.command = func() *exec.Cmd {
-		cmd := exec.Command(program, "--blobHost", s.Host, "--blobPort", fmt.Sprint(s.Port), "--location", dir, "--silent",
+		cmd := exec.Command(program, "--blobHost", s.Host, "--blobPort", fmt.Sprint(s.Port), "--location", dir,
+			"--silent",
 			"--disableTelemetry", "--skipApiVersionCheck")
 		cmd.Env = []string{"AZURITE_ACCOUNTS=" + s.User + ":" + s.Password, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 		cmd.Dir = dir
@@ -67,8 +68,9 @@ func Azure(ctx context.Context, dir string) (*Server, error) {
 	return s, s.Start(ctx)
 }
 
-// AzureCloud makes the storage a cloud for clients, until the test ends: OpenTofu speaks HTTPS only, to hosts of a domain that a
-// metadata server tells. It returns the environment of clients: a proxy that finds these hosts, and the authority of their certificate.
+// AzureCloud makes the storage a cloud for clients, until the test ends: OpenTofu speaks HTTPS only, to hosts of a
+// domain that a metadata server tells. It returns the environment of clients: a proxy that finds these hosts, and the
+// authority of their certificate.
 func (s *Server) AzureCloud(t kit.T) (environment []string) {
 	t.Helper()
 	names := []string{AzureMetadata, s.User + ".blob." + azureDomain}
@@ -87,7 +89,8 @@ func (s *Server) AzureCloud(t kit.T) (environment []string) {
 			storage.ServeHTTP(w, r)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"authentication": {"loginEndpoint": "https://login.%[1]s", "audiences": ["https://%[1]s"]},
+		_, _ = fmt.Fprintf(w, `{"authentication": {"loginEndpoint": "https://login.%[1]s",
+			"audiences": ["https://%[1]s"]},
 			"resourceManager": "https://management.%[1]s", "suffixes": {"storage": "%[1]s"}}`, azureDomain)
 	}))
 	cloud.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}

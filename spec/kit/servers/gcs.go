@@ -12,7 +12,8 @@ import (
 // GCSVersion is the version of fake-gcs-server, which answers as Google's storage does.
 const GCSVersion = "1.56.1"
 
-// GCS starts a server of Google's storage that keeps its buckets as directories below dir/buckets. It lets everybody in.
+// GCS starts a server of Google's storage that keeps its buckets as directories below dir/buckets. It lets everybody
+// in.
 func GCS(ctx context.Context, dir string) (*Server, error) {
 	binary, err := tool("fake-gcs-server", GCSVersion, "fake-gcs-server")
 	if err != nil {
@@ -28,7 +29,8 @@ func GCS(ctx context.Context, dir string) (*Server, error) {
 	}
 	s := &Server{Host: "127.0.0.1", Port: port, Dir: dir, log: filepath.Join(dir, "log"), stop: syscall.SIGTERM}
 	s.command = func() *exec.Cmd {
-		cmd := exec.Command(binary, "-scheme", "http", "-host", s.Host, "-port", strconv.Itoa(s.Port), "-public-host", s.Address(),
+		cmd := exec.Command(binary, "-scheme", "http", "-host", s.Host, "-port", strconv.Itoa(s.Port), "-public-host",
+			s.Address(),
 			"-external-url", s.URL(), "-filesystem-root", buckets)
 		cmd.Env, cmd.Dir = []string{"HOME=" + dir}, dir
 		return cmd

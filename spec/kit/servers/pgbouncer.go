@@ -13,8 +13,8 @@ import (
 // pgbouncer is Debian's program.
 const pgbouncer = "/usr/sbin/pgbouncer"
 
-// PgBouncer starts a pooler in front of a PostgreSQL cluster, in a directory which must not exist or be empty. Mode is its pool_mode:
-// session, transaction or statement. Users, passwords and databases are those of the cluster.
+// PgBouncer starts a pooler in front of a PostgreSQL cluster, in a directory which must not exist or be empty. Mode is
+// its pool_mode: session, transaction or statement. Users, passwords and databases are those of the cluster.
 func PgBouncer(ctx context.Context, dir string, cluster *Server, mode string) (*Server, error) {
 	if _, err := os.Stat(pgbouncer); err != nil {
 		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)

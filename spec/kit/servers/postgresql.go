@@ -9,14 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// PostgreSQL makes a cluster in a directory, which must not exist or be empty, and starts it. Every connection needs the password of its
-// role. Programs and user are those of Debian's package; PostgreSQL refuses to run as root, so then it runs as the user
-// postgres, who must be able to search every directory above dir.
+// PostgreSQL makes a cluster in a directory, which must not exist or be empty, and starts it. Every connection needs
+// the password of its role. Programs and user are those of Debian's package; PostgreSQL refuses to run as root, so then
+// it runs as the user postgres, who must be able to search every directory above dir.
 func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(programs) == 0 {
@@ -66,7 +67,8 @@ func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.C
 	if err != nil {
 		return err
 	}
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "--no-sync", "--encoding=UTF8", "--locale=C",
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "--no-sync", "--encoding=UTF8",
+		"--locale=C",
 		"--auth=scram-sha-256", "--username="+s.User, "--pwfile="+password)
 	initdb.Dir, initdb.SysProcAttr = s.Dir, &syscall.SysProcAttr{Credential: as}
 	if output, err := initdb.CombinedOutput(); err != nil {
@@ -78,7 +80,8 @@ func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.C
 // DSN is the URL of a PostgreSQL database; it holds the password.
 func (s *Server) DSN(database string) string {
 	dsn := url.URL{
-		Scheme: "postgres", User: url.UserPassword(s.User, s.Password), Host: s.Address(), Path: database, RawQuery: "sslmode=disable",
+		Scheme: "postgres", User: url.UserPassword(s.User, s.Password), Host: s.Address(), Path: database,
+		RawQuery: "sslmode=disable",
 	}
 	return dsn.String()
 }
@@ -91,21 +94,42 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 
 // Query runs statements with psql and returns the rows as lines, columns parted by "|".
 func (s *Server) Query(ctx context.Context, database, statements string) ([]string, error) {
-	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1",
+	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
+		"--set=ON_ERROR_STOP=1",
 		"--host="+s.Host, "--port="+strconv.Itoa(s.Port), "--username="+s.User, "--dbname="+database)
 	psql.Env = append(os.Environ(), "PGPASSWORD="+s.Password, "PGSSLMODE=disable")
 	psql.Stdin = strings.NewReader(statements)
-	output, err := psql.Output()
+	return rows(psql, "PostgreSQL")
+}
+
+// UseCertificates has a running PostgreSQL server accept TLS with a certificate, besides connections without.
+func (s *Server) UseCertificates(ctx context.Context, certificates Certificates) error {
+	data := filepath.Join(s.Dir, "data")
+	info, err := os.Stat(data)
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		return fmt.Errorf("installing certificates: %w", err)
+	}
+	for name, text := range map[string]string{"server.crt": certificates.Certificate, "server.key": certificates.Key} {
+		name = filepath.Join(data, name)
+		err := os.WriteFile(name, []byte(text), 0o600)
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok && err == nil {
+			err = os.Chown(name, int(owner.Uid), int(owner.Gid))
 		}
-		return nil, fmt.Errorf("asking PostgreSQL: %w", err)
+		if err != nil {
+			return fmt.Errorf("installing certificates: %w", err)
+		}
 	}
-	var rows []string
-	for row := range strings.Lines(string(output)) {
-		rows = append(rows, strings.TrimSuffix(row, "\n"))
+	// ALTER SYSTEM cannot run in the transaction of several statements.
+	if _, err := s.Query(ctx, "postgres", "ALTER SYSTEM SET ssl = on"); err != nil {
+		return err
 	}
-	return rows, nil
+	if _, err := s.Query(ctx, "postgres", "SELECT pg_reload_conf()"); err != nil {
+		return err
+	}
+	for {
+		enabled, err := s.Query(ctx, "postgres", "SHOW ssl")
+		if err != nil || slices.Equal(enabled, []string{"on"}) {
+			return err
+		}
+	}
 }

@@ -1,5 +1,6 @@
-// Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL cluster, and
-// servers of objects as those of AWS, Google and Azure. They hold throw-away data, can be stopped and started again, and are killed when the test's process ends.
+// Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL
+// cluster, and servers of objects as those of AWS, Google and Azure. They hold throw-away data, can be stopped and
+// started again, and are killed when the test's process ends.
 //
 //	database, err := servers.PostgreSQL(ctx, dir)   // ErrMissing: run scripts/install postgresql
 //	defer database.Stop()
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -83,7 +85,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// launch starts a process that dies with this one. The kernel means the thread by it, so one is kept for as long as it runs.
+// launch starts a process that dies with this one. The kernel means the thread by it, so one is kept for as long as it
+// runs.
 func (s *Server) launch(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -146,6 +149,24 @@ func freePort(ctx context.Context) (int, error) {
 		return 0, errors.Join(errors.New("listening gave no TCP address"), listener.Close())
 	}
 	return address.Port, listener.Close()
+}
+
+// rows runs the command-line client of a database server and returns its standard output as lines. If the client fails,
+// the error names the server and contains the standard error.
+func rows(client *exec.Cmd, server string) ([]string, error) {
+	output, err := client.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("asking %s: %w", server, err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(output)) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return lines, nil
 }
 
 // tail returns the end of a file.

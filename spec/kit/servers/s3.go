@@ -34,7 +34,8 @@ func S3(ctx context.Context, dir string) (*Server, error) {
 	}
 	s.command = func() *exec.Cmd {
 		// With a directory for metadata no extended attributes of the file system are needed.
-		cmd := exec.Command(binary, "--port", s.Address(), "--quiet", "posix", "--sidecar", filepath.Join(dir, "metadata"),
+		cmd := exec.Command(binary, "--port", s.Address(), "--quiet", "posix", "--sidecar",
+			filepath.Join(dir, "metadata"),
 			filepath.Join(dir, "buckets"))
 		cmd.Env = []string{"ROOT_ACCESS_KEY_ID=" + s.User, "ROOT_SECRET_ACCESS_KEY=" + s.Password, "HOME=" + dir}
 		cmd.Dir = dir

@@ -42,6 +42,43 @@ func TestPostgreSQLKeepsItsDataAndWantsAPassword(t *testing.T) {
 	}
 }
 
+func TestMariaDBKeepsItsDataAndNewPasswords(t *testing.T) {
+	var s *servers.MariaServer
+	certificates := servers.NewCertificates(t, "localhost")
+	servers.Run(t, func(ctx context.Context, dir string) (*servers.Server, error) {
+		started, err := servers.MariaDB(ctx, dir, certificates)
+		if err != nil {
+			return nil, err
+		}
+		s = started
+		return started.Server, nil
+	})
+	query := func(statements, expected string) {
+		t.Helper()
+		rows, err := s.Query(t.Context(), statements)
+		if got := strings.Join(rows, "\n"); err != nil || got != expected {
+			t.Errorf("%s: %q, %v", statements, got, err)
+		}
+	}
+	query("CREATE DATABASE things; CREATE TABLE things.t (a INT, b TEXT); INSERT INTO things.t VALUES (1, 'one')", "")
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Query(t.Context(), "SELECT 1"); err == nil {
+		t.Error("a stopped server answers")
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	query("SELECT * FROM things.t", "1\tone")
+	query("SELECT user, host, ssl_type FROM mysql.user WHERE user = 'admin'", "admin\t%\t")
+	query("SELECT @@require_secure_transport", "1")
+	const odd = `a"'\#ü `
+	if err := s.SetPassword(t.Context(), odd); err != nil || s.Password != odd {
+		t.Error(s.Password, err)
+	}
+}
+
 func TestS3AnswersAndStops(t *testing.T) {
 	s := servers.Run(t, servers.S3)
 	if err := s.CreateBucket("states"); err != nil {

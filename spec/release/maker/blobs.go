@@ -23,8 +23,9 @@ type blob struct {
 	Digest   string `yaml:"sha"`
 }
 
-// trackBlobs lists every blob of a release directory in its config/blobs.yml: the BOSH CLI deletes all others. Those that are listed
-// already must be what the list says, unless they were added since; else the CLI would take another file than the checks here did.
+// trackBlobs lists every blob of a release directory in its config/blobs.yml: the BOSH CLI deletes all others. Those
+// that are listed already must be what the list says, unless they were added since; else the CLI would take another
+// file than the checks here did.
 func trackBlobs(dir string, added []string) error {
 	index := filepath.Join(dir, "config", "blobs.yml")
 	text, err := os.ReadFile(index) //nolint:gosec // a file of the release

@@ -1,5 +1,5 @@
-// Package maker makes the BOSH release of this repository: a release directory that a BOSH CLI could use, and of it a tarball
-// whose bytes depend on nothing but its content.
+// Package maker makes the BOSH release of this repository: a release directory that a BOSH CLI could use, and of it a
+// tarball whose bytes depend on nothing but its content.
 package maker
 
 import (
@@ -19,8 +19,8 @@ import (
 type Content struct {
 	// Repository is the root of this repository.
 	Repository string
-	// Binary is the adapter, a static program for the stemcells' platform; "" to release its source with vendored modules, which
-	// the stemcell compiles with the package golang-1-linux.
+	// Binary is the adapter, a static program for the stemcells' platform; "" to release its source with vendored
+	// modules, which the stemcell compiles with the package golang-1-linux.
 	Binary string
 	// Paks are .brokerpak files besides the repository's blobs; each is unpacked as a directory of its base name.
 	Paks []string
@@ -39,7 +39,8 @@ func Stage(ctx context.Context, content Content, dir string) error {
 		}
 	}
 	for _, name := range []string{"LICENSE", "NOTICE"} {
-		if err := copyFile(filepath.Join(content.Repository, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := copyFile(filepath.Join(content.Repository, name), filepath.Join(dir, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("staging %s: %w", name, err)
 		}
 	}
@@ -62,7 +63,8 @@ func Stage(ctx context.Context, content Content, dir string) error {
 		return err
 	}
 	if len(found) == 0 {
-		return errors.New("the release has no pak: add one with `bosh add-blob FILE brokerpaks/NAME.brokerpak`, or make release PAKS=FILE")
+		return errors.New("the release has no pak: add one with `bosh add-blob FILE brokerpaks/NAME.brokerpak`, " +
+			"or make release PAKS=FILE")
 	}
 	for _, pak := range found {
 		if err := checkPak(pak, brokerpak.Platform{OS: "linux", Arch: content.Arch}); err != nil {
@@ -88,7 +90,8 @@ func checkPak(path string, platform brokerpak.Platform) error {
 	}
 	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
 	if info, err := fs.Stat(pak.Files(), "bin/"+platform.String()); err != nil || !info.IsDir() {
-		return fmt.Errorf("checking the pak %s: it has no binaries for %s; build it for this platform, or set RELEASE_GOARCH", name, platform)
+		return fmt.Errorf("checking the pak %s: it has no binaries for %s; build it for this platform, or set "+
+			"RELEASE_GOARCH", name, platform)
 	}
 	return nil
 }
@@ -101,7 +104,10 @@ func stageSource(ctx context.Context, repository, dir, program string) error {
 		}
 	}
 	// Whatever the packages of the program embed lies below the same directories.
-	for _, name := range []string{"cmd", "adapter", "binding", "brokerpak", "docs", "examples", "internal", "manifestgen", "schemas"} {
+	for _, name := range []string{
+		"cmd", "adapter", "binding", "brokerpak", "docs", "examples", "internal",
+		"manifestgen", "schemas",
+	} {
 		if err := copyTree(filepath.Join(repository, name), filepath.Join(program, name)); err != nil {
 			return fmt.Errorf("staging the source: %w", err)
 		}
@@ -163,8 +169,9 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = source.Close() }()                                                  // only read
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode().Perm()) //nolint:gosec // in the release directory
+	defer func() { _ = source.Close() }() // only read
+	//nolint:gosec // in the release directory
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
 	}

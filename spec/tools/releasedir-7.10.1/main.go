@@ -1,7 +1,8 @@
-// Command releasedir does what two commands of the BOSH CLI do, with the code of the CLI: the CLI's own program is not to be had as
-// a Go module.
+// Command releasedir does what two commands of the BOSH CLI do, with the code of the CLI: the CLI's own program is not
+// to be had as a Go module.
 //
-//	releasedir create-release DIR VERSION TARBALL    bosh create-release --force --dir DIR --version VERSION --tarball TARBALL
+//	releasedir create-release DIR VERSION TARBALL    bosh create-release --force
+//	                                                 --dir DIR --version VERSION --tarball TARBALL
 //	releasedir vendor-package DIR NAME SOURCE        bosh vendor-package --dir DIR NAME SOURCE
 package main
 
@@ -64,7 +65,8 @@ func (c cli) run(args []string) error {
 	case len(args) == 4 && args[0] == "vendor-package":
 		return c.vendorPackage(args[1], args[2], args[3])
 	default:
-		return errors.New("usage: releasedir create-release DIR VERSION TARBALL | releasedir vendor-package DIR NAME SOURCE")
+		return errors.New("usage: releasedir create-release DIR VERSION TARBALL | releasedir vendor-package DIR " +
+			"NAME SOURCE")
 	}
 }
 

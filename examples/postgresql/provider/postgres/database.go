@@ -18,8 +18,10 @@ type Database struct {
 	ConnectionLimit int
 }
 
-// CreateDatabase makes a database that belongs to a group, which is made when there is none, and to which nobody else may connect.
-// One that exists and belongs to the group was left by an interrupted run; any other is refused.
+// CreateDatabase creates a database that belongs to a group and to which no other role may connect, and creates the
+// group if it does not exist. A database that exists and belongs to the group was left by an interrupted run and is
+// adopted; CreateDatabase returns an error for any other. If the server refuses to create the database, a group that
+// has neither members nor belongings is dropped again.
 func (s Server) CreateDatabase(ctx context.Context, d Database) error {
 	return s.do(ctx, s.Database, func(ctx context.Context, conn *pgx.Conn) error {
 		current, err := readDatabase(ctx, conn, d.Name)
@@ -27,20 +29,27 @@ func (s Server) CreateDatabase(ctx context.Context, d Database) error {
 		case err != nil:
 			return err
 		case current != nil && current.Owner != d.Owner:
-			return fmt.Errorf("database %q exists and belongs to %q, not to %q; import it to manage it", d.Name, current.Owner, d.Owner)
+			return fmt.Errorf("database %q exists and belongs to %q, not to %q; import it to manage it",
+				d.Name, current.Owner, d.Owner)
 		}
-		if err := prepareOwner(ctx, conn, d.Owner); err != nil {
+		err = transact(ctx, conn, func(tx pgx.Tx) error { return prepareOwner(ctx, tx, d.Owner) })
+		if err != nil {
 			return fmt.Errorf("creating database %q: %w", d.Name, err)
 		}
 		if current == nil {
 			create := "CREATE DATABASE " + identifier(d.Name) + " OWNER " + identifier(d.Owner)
-			err := retry(ctx, func() error { return statements(ctx, conn, create) }) // cannot be a part of a transaction
+			// The statement cannot be a part of a transaction.
+			err := retry(ctx, func() error { return statements(ctx, conn, create) })
 			if err != nil {
+				// The first error tells more than a failure of the clean-up, which leaves an unused group for the next
+				// attempt.
+				_ = transact(ctx, conn, func(tx pgx.Tx) error { return dropGroup(ctx, tx, d.Owner) })
 				return fmt.Errorf("creating database %q: %w", d.Name, err)
 			}
 		}
 		return retry(ctx, func() error {
-			return statements(ctx, conn, d.limit(), "REVOKE CONNECT, TEMPORARY ON DATABASE "+identifier(d.Name)+" FROM PUBLIC")
+			return statements(ctx, conn, d.limit(),
+				"REVOKE CONNECT, TEMPORARY ON DATABASE "+identifier(d.Name)+" FROM PUBLIC")
 		})
 	})
 }
@@ -50,14 +59,13 @@ func (d Database) limit() string {
 	return "ALTER DATABASE " + identifier(d.Name) + " CONNECTION LIMIT " + strconv.Itoa(d.ConnectionLimit)
 }
 
-// prepareOwner makes a group that can own a database.
-func prepareOwner(ctx context.Context, conn *pgx.Conn, owner string) error {
-	return transact(ctx, conn, func(tx pgx.Tx) error {
-		if err := ensureGroup(ctx, tx, owner); err != nil {
-			return err
-		}
-		return act(ctx, tx, owner)
-	})
+// prepareOwner creates the group if it does not exist, and makes the administrator a member, so that the group can own
+// a database.
+func prepareOwner(ctx context.Context, on querier, owner string) error {
+	if err := ensureGroup(ctx, on, owner); err != nil {
+		return err
+	}
+	return act(ctx, on, owner)
 }
 
 // readDatabase returns nil when there is no database of this name.
@@ -83,18 +91,20 @@ func (s Server) ReadDatabase(ctx context.Context, name string) (d *Database, err
 	return d, err
 }
 
-// ChangeDatabase sets the connection limit, and gives the database to another group. What is in it keeps its owners. A database of a
-// group that this package made is not given away: it was imported although another configuration has it, and would lose it.
+// ChangeDatabase sets the connection limit and the owner of a database, and creates the owner if it does not exist, all
+// of it or nothing. The objects in the database keep their owners. ChangeDatabase returns an error if the present owner
+// is another group that this package created: the database was then imported although another configuration manages it,
+// and that configuration would lose it.
 func (s Server) ChangeDatabase(ctx context.Context, d Database) error {
 	return s.do(ctx, s.Database, func(ctx context.Context, conn *pgx.Conn) error {
 		if err := d.checkOwner(ctx, conn); err != nil {
 			return err
 		}
-		if err := prepareOwner(ctx, conn, d.Owner); err != nil {
-			return fmt.Errorf("changing database %q: %w", d.Name, err)
-		}
-		err := retry(ctx, func() error {
-			return statements(ctx, conn, d.limit(), "ALTER DATABASE "+identifier(d.Name)+" OWNER TO "+identifier(d.Owner))
+		err := transact(ctx, conn, func(tx pgx.Tx) error {
+			if err := prepareOwner(ctx, tx, d.Owner); err != nil {
+				return err
+			}
+			return statements(ctx, tx, d.limit(), "ALTER DATABASE "+identifier(d.Name)+" OWNER TO "+identifier(d.Owner))
 		})
 		if err != nil {
 			return fmt.Errorf("changing database %q: %w", d.Name, err)
@@ -116,8 +126,8 @@ func (d Database) checkOwner(ctx context.Context, on querier) error {
 	return err
 }
 
-// DropDatabase ends the sessions of a database and drops it with all that it holds, and its owner when this package made that and
-// nothing else needs it. A database that is gone is no error.
+// DropDatabase ends the sessions of a database and drops it with all that it holds, and its owner when this package
+// made that and nothing else needs it. A database that is gone is no error.
 func (s Server) DropDatabase(ctx context.Context, name, owner string) error {
 	return s.do(ctx, s.Database, func(ctx context.Context, conn *pgx.Conn) error {
 		err := retry(ctx, func() error {
@@ -132,7 +142,8 @@ func (s Server) DropDatabase(ctx context.Context, name, owner string) error {
 
 // dropGroup drops a group that this package made and that has neither members nor belongings.
 func dropGroup(ctx context.Context, on querier, group string) error {
-	const unused = `SELECT NOT EXISTS (SELECT FROM pg_auth_members WHERE roleid = $1 AND member <> (SELECT oid FROM pg_roles WHERE rolname = current_user))
+	const unused = `SELECT NOT EXISTS (SELECT FROM pg_auth_members WHERE roleid = $1
+			AND member <> (SELECT oid FROM pg_roles WHERE rolname = current_user))
 		AND NOT EXISTS (SELECT FROM pg_shdepend WHERE refclassid = 'pg_authid'::regclass AND refobjid = $1)`
 	found, err := lookUp(ctx, on, group)
 	if err != nil || found == nil || found.comment != groupComment {

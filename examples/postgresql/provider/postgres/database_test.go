@@ -59,7 +59,8 @@ var _ = Describe("a database", func() {
 		Expect(s.CreateDatabase(ctx, database(name, owner))).To(Succeed())
 		another := "another " + owner
 		Expect(s.CreateDatabase(ctx, database(name, another))).To(MatchError(
-			fmt.Sprintf(`database %q exists and belongs to %q, not to %q; import it to manage it`, name, owner, another)))
+			fmt.Sprintf(`database %q exists and belongs to %q, not to %q; import it to manage it`,
+				name, owner, another)))
 		Expect(exists(ctx, another)).To(BeFalse())
 		Expect(s.DropDatabase(ctx, name, owner)).To(Succeed())
 	})
@@ -89,14 +90,18 @@ var _ = Describe("a database", func() {
 				owner := "owner of " + mine
 				Expect(s.CreateDatabase(ctx, database(mine, owner))).To(Succeed())
 				Expect(s.CreateRole(ctx, postgres.Role{
-					Name: "member of " + mine, Group: owner, Database: mine, Marker: mine, Password: "x", ConnectionLimit: -1,
+					Name: "member of " + mine, Group: owner, Database: mine, Marker: mine, Password: "x",
+					ConnectionLimit: -1,
 				})).To(Succeed())
-				Expect(s.DropRole(ctx, postgres.Role{Name: "member of " + mine, Group: owner, Database: mine, Marker: mine})).To(Succeed())
+				Expect(s.DropRole(ctx, postgres.Role{
+					Name: "member of " + mine, Group: owner, Database: mine, Marker: mine,
+				})).To(Succeed())
 				Expect(s.DropDatabase(ctx, mine, owner)).To(Succeed())
 			})
 		}
 		wait.Wait()
-		Expect(query[int](ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname LIKE $1", "owner of "+name+" %")).To(BeZero())
+		Expect(query[int](ctx, "postgres", "SELECT count(*) FROM pg_roles WHERE rolname LIKE $1",
+			"owner of "+name+" %")).To(BeZero())
 	})
 })
 
@@ -134,10 +139,31 @@ var _ = Describe("an administrator who is no superuser", func() {
 		dropped := make(chan error)
 		go func() { dropped <- s.DropDatabase(ctx, name, one.Group) }()
 		Eventually(func() int {
-			return query[int](ctx, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", s.User)
+			return query[int](ctx, "postgres",
+				"SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND query LIKE 'DROP DATABASE%'", s.User)
 		}).Should(BeNumerically(">", 0))
 		Expect(cleaning.Close(ctx)).To(Succeed())
 		Eventually(dropped).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+	})
+
+	It("cannot take over a database that belongs to another role, "+
+		"and creates no group for it", func(ctx context.Context) {
+		s, name := limited(ctx, "CREATEROLE CREATEDB"), newDatabase(ctx)
+		before, err := s.ReadDatabase(ctx, name)
+		Expect(err).NotTo(HaveOccurred())
+		owner := "owner of " + name
+		change := postgres.Database{Name: name, Owner: owner, ConnectionLimit: 7}
+		Expect(s.ChangeDatabase(ctx, change)).To(MatchError(ContainSubstring("must be owner of database")))
+		Expect(exists(ctx, owner)).To(BeFalse())
+		Expect(s.ReadDatabase(ctx, name)).To(Equal(before))
+	})
+
+	It("cannot create databases without CREATEDB, and creates no group for one", func(ctx context.Context) {
+		s := limited(ctx, "CREATEROLE")
+		name := fmt.Sprintf("base %d", number)
+		Expect(s.CreateDatabase(ctx, database(name, "owner of "+name))).To(
+			MatchError(ContainSubstring("permission denied to create database")))
+		Expect(exists(ctx, "owner of "+name)).To(BeFalse())
 	})
 
 	It("is told what he may not do", func(ctx context.Context) {

@@ -11,8 +11,8 @@ import (
 // sessionEnd is how long one session may take to end, in milliseconds.
 const sessionEnd = 5000
 
-// DropRole ends the sessions of a role, gives what it owns, in all databases, to its group, revokes what was granted to it, and
-// drops it. A role that is gone is no error; one with another marker is refused.
+// DropRole ends the sessions of a role, gives what it owns, in all databases, to its group, revokes what was granted to
+// it, and drops it. A role that is gone is no error; one with another marker is refused.
 func (s Server) DropRole(ctx context.Context, r Role) error {
 	var elsewhere []string
 	again := false
@@ -61,7 +61,8 @@ func (s Server) quiet(ctx context.Context, conn *pgx.Conn, r Role) (found *known
 		return nil, err
 	}
 	var ended bool
-	const end = `SELECT coalesce(bool_and(pg_terminate_backend(pid, $2)), true) FROM pg_stat_activity WHERE usesysid = $1`
+	const end = `SELECT coalesce(bool_and(pg_terminate_backend(pid, $2)), true)
+		FROM pg_stat_activity WHERE usesysid = $1`
 	if err := conn.QueryRow(ctx, end, found.oid, sessionEnd).Scan(&ended); err != nil {
 		return nil, fmt.Errorf("ending the sessions of role %q: %w", r.Name, err)
 	}
@@ -71,18 +72,20 @@ func (s Server) quiet(ctx context.Context, conn *pgx.Conn, r Role) (found *known
 	return found, nil
 }
 
-// otherDatabases are those, besides the one of the connection, in which a role owns something or something was granted to it.
+// otherDatabases are those, besides the one of the connection, in which a role owns something or something was granted
+// to it.
 func otherDatabases(ctx context.Context, conn *pgx.Conn, role uint32) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT DISTINCT datname FROM pg_shdepend JOIN pg_database ON pg_database.oid = dbid
-		WHERE refclassid = 'pg_authid'::regclass AND refobjid = $1 AND datname <> current_database() ORDER BY datname`, role)
+		WHERE refclassid = 'pg_authid'::regclass AND refobjid = $1 AND datname <> current_database()
+		ORDER BY datname`, role)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// drop gives what a role owns in one database to its group and revokes what was granted to it. Further statements run in the same
-// transaction.
+// drop gives what a role owns in one database to its group and revokes what was granted to it. Further statements run
+// in the same transaction.
 func (r Role) drop(ctx context.Context, conn *pgx.Conn, further ...string) error {
 	return transact(ctx, conn, func(tx pgx.Tx) error {
 		heir := "CURRENT_USER" // the group may have gone with its database

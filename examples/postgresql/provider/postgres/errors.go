@@ -41,10 +41,12 @@ func (s Server) unreachable(database string, err error) error {
 		return fmt.Errorf("password authentication failed for user %q at %s", s.User, s.endpoint())
 	case refused.Code == noSuchDatabase:
 		return fmt.Errorf("%w: %q at %s", errNoDatabase, database, s.endpoint())
-	case strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53"): // starting, stopping, too many connections
+	case strings.HasPrefix(refused.Code, "57") || strings.HasPrefix(refused.Code, "53"):
+		// The server starts or stops, or has too many connections.
 		return fmt.Errorf("cannot reach PostgreSQL at %s: %s", s.endpoint(), refused.Message)
 	default:
-		return fmt.Errorf("PostgreSQL at %s refused the connection: %s (SQLSTATE %s)", s.endpoint(), refused.Message, refused.Code)
+		return fmt.Errorf("PostgreSQL at %s refused the connection: %s (SQLSTATE %s)",
+			s.endpoint(), refused.Message, refused.Code)
 	}
 }
 

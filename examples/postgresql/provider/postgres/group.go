@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ensureGroup makes a role that owns what its members make. One that exists is used when nobody can log in as it and it is no
-// superuser: its members act as it.
+// ensureGroup makes a role that owns what its members make. One that exists is used when nobody can log in as it and it
+// is no superuser: its members act as it.
 func ensureGroup(ctx context.Context, on querier, group string) error {
 	found, err := lookUp(ctx, on, group)
 	switch {
@@ -21,8 +21,8 @@ func ensureGroup(ctx context.Context, on querier, group string) error {
 	return err
 }
 
-// share gives a group the use of the database that one is connected to, and of its schema public. Nothing is written where it has it:
-// the rows of databases and schemas are the ones that parallel grants would fight for.
+// share gives a group the use of the database that one is connected to, and of its schema public. Nothing is written
+// where it has it: the rows of databases and schemas are the ones that parallel grants would fight for.
 func share(ctx context.Context, on querier, group, database string) error {
 	const missing = `SELECT NOT has_database_privilege($1, current_database(), 'CREATE')
 		OR NOT has_database_privilege($1, current_database(), 'CONNECT')

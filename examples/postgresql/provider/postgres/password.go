@@ -26,8 +26,8 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// verifier is the SCRAM-SHA-256 secret of a password, as PostgreSQL stores it. It is sent in place of the password: statements
-// get into logs and statistics.
+// verifier is the SCRAM-SHA-256 secret of a password, as PostgreSQL stores it. It is sent in place of the password:
+// statements get into logs and statistics.
 func verifier(password string) (string, error) {
 	const (
 		iterations = 4096 // the server's default
@@ -46,5 +46,6 @@ func verifier(password string) (string, error) {
 	}
 	stored := sha256.Sum256(sign("Client Key"))
 	encode := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", iterations, encode(salt), encode(stored[:]), encode(sign("Server Key"))), nil
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s",
+		iterations, encode(salt), encode(stored[:]), encode(sign("Server Key"))), nil
 }

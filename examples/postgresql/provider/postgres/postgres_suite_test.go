@@ -50,15 +50,15 @@ var _ = BeforeSuite(func(ctx context.Context) {
 // administrator is the superuser, as the provider is configured.
 func administrator() postgres.Server {
 	return postgres.Server{
-		Hosts: []string{"127.0.0.1"}, Port: running.Port, User: server.Admin, Password: server.Password, Database: "postgres",
-		SSLMode: postgres.SSLVerifyCA, CA: running.CA, ConnectTimeout: 5 * time.Second,
+		Hosts: []string{"127.0.0.1"}, Port: running.Port, User: server.Admin, Password: server.Password,
+		Database: "postgres", SSLMode: postgres.SSLVerifyCA, CA: running.CA, ConnectTimeout: 5 * time.Second,
 	}
 }
 
 func dsn(user, password, database string) string {
 	text := url.URL{
-		Scheme: "postgres", User: url.UserPassword(user, password), Host: fmt.Sprintf("127.0.0.1:%d", running.Port), Path: database,
-		RawQuery: "sslmode=require",
+		Scheme: "postgres", User: url.UserPassword(user, password),
+		Host: fmt.Sprintf("127.0.0.1:%d", running.Port), Path: database, RawQuery: "sslmode=require",
 	}
 	return text.String()
 }
@@ -119,8 +119,8 @@ func newDatabase(ctx context.Context) string {
 // member is a role that nobody has made yet.
 func member(database, name string) postgres.Role {
 	return postgres.Role{
-		Name: name + " of " + database, Group: "owner of " + database, Database: database, Marker: "it's " + name, Password: `pass"'\word`,
-		ConnectionLimit: -1,
+		Name: name + " of " + database, Group: "owner of " + database, Database: database, Marker: "it's " + name,
+		Password: `pass"'\word`, ConnectionLimit: -1,
 	}
 }
 

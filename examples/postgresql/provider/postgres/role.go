@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Role is a login role of one database. It shares what it makes with the other roles of its group: a session begins as the group,
-// so that the group owns its tables; what a session makes under the role's own name is granted to the group.
+// Role is a login role of one database. It shares what it makes with the other roles of its group: a session begins as
+// the group, so that the group owns its tables; what a session makes under the role's own name is granted to the group.
 type Role struct {
 	Name string
 	// Group is a role without login that is made when there is none, and never dropped.
@@ -47,7 +47,8 @@ type known struct {
 // lookUp finds a role; nil when there is none.
 func lookUp(ctx context.Context, on querier, name string) (*known, error) {
 	var found known
-	err := on.QueryRow(ctx, `SELECT oid, coalesce(shobj_description(oid, 'pg_authid'), ''), rolcanlogin, rolsuper, rolconnlimit,
+	err := on.QueryRow(ctx, `SELECT oid, coalesce(shobj_description(oid, 'pg_authid'), ''),
+		rolcanlogin, rolsuper, rolconnlimit,
 		CASE WHEN isfinite(rolvaliduntil) THEN rolvaliduntil END FROM pg_roles WHERE rolname = $1`, name).
 		Scan(&found.oid, &found.comment, &found.login, &found.super, &found.limit, &found.validUntil)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -64,12 +65,13 @@ func (r Role) foreign(found *known) error {
 	if found.comment == r.comment() {
 		return nil
 	}
-	return fmt.Errorf("role %q exists and is not the one that this configuration makes: its comment must be %q", r.Name, r.comment())
+	return fmt.Errorf("role %q exists and is not the one that this configuration makes: its comment must be %q",
+		r.Name, r.comment())
 }
 
-// CreateRole makes a role, all of it or nothing. One that exists with the same marker was left by an interrupted run and is
-// completed with the new password; any other is refused. After an error that satisfies errors.Is with ErrUncertain the role may
-// exist.
+// CreateRole makes a role, all of it or nothing. One that exists with the same marker was left by an interrupted run
+// and is completed with the new password; any other is refused. After an error that satisfies errors.Is with
+// ErrUncertain the role may exist.
 func (s Server) CreateRole(ctx context.Context, r Role) error {
 	secret, err := verifier(r.Password)
 	if err != nil {
@@ -132,7 +134,8 @@ func (r Role) attributes(secret string) string {
 	if !r.ValidUntil.IsZero() {
 		until = r.ValidUntil.UTC().Format(time.RFC3339)
 	}
-	text := fmt.Sprintf("ALTER ROLE %s LOGIN CONNECTION LIMIT %d VALID UNTIL %s", identifier(r.Name), r.ConnectionLimit, literal(until))
+	text := fmt.Sprintf("ALTER ROLE %s LOGIN CONNECTION LIMIT %d VALID UNTIL %s",
+		identifier(r.Name), r.ConnectionLimit, literal(until))
 	if secret != "" {
 		text += " PASSWORD " + literal(secret)
 	}
@@ -157,7 +160,8 @@ func (s Server) UpdateRole(ctx context.Context, r Role) (err error) {
 	})
 }
 
-// ReadRole refreshes connection limit and expiry of a role. It returns false when there is none with its name and marker.
+// ReadRole refreshes connection limit and expiry of a role. It returns false when there is none with its name and
+// marker.
 func (s Server) ReadRole(ctx context.Context, r *Role) (exists bool, err error) {
 	err = s.doAnywhere(ctx, r.Database, func(ctx context.Context, conn *pgx.Conn) error {
 		found, err := lookUp(ctx, conn, r.Name)

@@ -31,14 +31,18 @@ var _ = Describe("a role", func() {
 	})
 
 	It("shares what it makes", func(ctx context.Context) {
-		Expect(as(ctx, one, "CREATE TABLE t (id serial, n int)", "INSERT INTO t (n) VALUES (1)", "CREATE SCHEMA s", "CREATE TABLE s.t ()")).To(Succeed())
-		Expect(as(ctx, two, "INSERT INTO t (n) SELECT n FROM t", "ALTER TABLE t ADD COLUMN extra text", "DROP TABLE s.t")).To(Succeed())
+		Expect(as(ctx, one, "CREATE TABLE t (id serial, n int)", "INSERT INTO t (n) VALUES (1)",
+			"CREATE SCHEMA s", "CREATE TABLE s.t ()")).To(Succeed())
+		Expect(as(ctx, two, "INSERT INTO t (n) SELECT n FROM t", "ALTER TABLE t ADD COLUMN extra text",
+			"DROP TABLE s.t")).To(Succeed())
 		Expect(query[int](ctx, database, "SELECT count(*) FROM t")).To(Equal(2))
 	})
 
 	It("shares even what it makes under its own name", func(ctx context.Context) {
-		Expect(as(ctx, one, "SET ROLE NONE", "CREATE TABLE t (id serial, n int)", "CREATE SCHEMA s", "CREATE TABLE s.t (n int)")).To(Succeed())
-		Expect(query[string](ctx, database, "SELECT tableowner FROM pg_tables WHERE tablename = 't' AND schemaname = 'public'")).To(Equal(one.Name))
+		Expect(as(ctx, one, "SET ROLE NONE", "CREATE TABLE t (id serial, n int)",
+			"CREATE SCHEMA s", "CREATE TABLE s.t (n int)")).To(Succeed())
+		Expect(query[string](ctx, database,
+			"SELECT tableowner FROM pg_tables WHERE tablename = 't' AND schemaname = 'public'")).To(Equal(one.Name))
 		Expect(as(ctx, two, "INSERT INTO t (n) VALUES (1)", "SELECT * FROM s.t")).To(Succeed())
 	})
 
@@ -55,7 +59,8 @@ var _ = Describe("a role", func() {
 		Expect(as(ctx, two, "ALTER TABLE t ADD COLUMN extra text")).To(Succeed())
 		Expect(query[int](ctx, database, "SELECT n FROM t")).To(Equal(7))
 		for _, where := range []string{database, other} {
-			Expect(query[string](ctx, where, "SELECT tableowner FROM pg_tables WHERE schemaname = 'public'")).To(Equal(one.Group))
+			Expect(query[string](ctx, where, "SELECT tableowner FROM pg_tables WHERE schemaname = 'public'")).To(
+				Equal(one.Group))
 		}
 		Expect(s.DropRole(ctx, one)).To(Succeed(), "it is gone")
 	})
@@ -94,7 +99,8 @@ var _ = Describe("a role", func() {
 	It("of somebody else is neither adopted, read nor dropped", func(ctx context.Context) {
 		mine := one
 		mine.Marker = "another binding"
-		refusal := fmt.Sprintf(`role %q exists and is not the one that this configuration makes: its comment must be "pgaccess: another binding"`, one.Name)
+		refusal := fmt.Sprintf(`role %q exists and is not the one that this configuration makes: `+
+			`its comment must be "pgaccess: another binding"`, one.Name)
 		Expect(s.CreateRole(ctx, mine)).To(MatchError(ContainSubstring(refusal)))
 		Expect(s.DropRole(ctx, mine)).To(MatchError(refusal))
 		found, err := s.ReadRole(ctx, &mine)
@@ -103,7 +109,8 @@ var _ = Describe("a role", func() {
 		Expect(as(ctx, one, "SELECT 1")).To(Succeed())
 	})
 
-	It("is refused, and nothing of it is left, when its group is no group or its database does not exist", func(ctx context.Context) {
+	It("is refused, and nothing of it is left, "+
+		"when its group is no group or its database does not exist", func(ctx context.Context) {
 		three := member(database, "three")
 		three.Group = one.Name
 		err := s.CreateRole(ctx, three)
@@ -139,7 +146,8 @@ var _ = Describe("a role", func() {
 	It("never shows its password to the server's log", func() {
 		log, err := os.ReadFile(filepath.Join(dir, "log"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(string(log)).To(And(ContainSubstring("SCRAM-SHA-256$4096"), Not(ContainSubstring(`\word`)), Not(ContainSubstring("changed-secret"))))
+		Expect(string(log)).To(And(ContainSubstring("SCRAM-SHA-256$4096"),
+			Not(ContainSubstring(`\word`)), Not(ContainSubstring("changed-secret"))))
 	})
 })
 
@@ -164,11 +172,15 @@ var _ = Describe("many roles at once", func() {
 			return s.CreateRole(ctx, roles[i])
 		})).To(Succeed())
 		Expect(together(count, func(i int) error {
-			return as(ctx, roles[i], fmt.Sprintf("CREATE TABLE t%d ()", i), "SET ROLE NONE", fmt.Sprintf("CREATE TABLE own%d ()", i))
+			return as(ctx, roles[i], fmt.Sprintf("CREATE TABLE t%d ()", i), "SET ROLE NONE",
+				fmt.Sprintf("CREATE TABLE own%d ()", i))
 		})).To(Succeed())
 		Expect(together(count, func(i int) error { return s.DropRole(ctx, roles[i]) })).To(Succeed())
-		Expect(query[int](ctx, database, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tableowner = $1", roles[0].Group)).To(Equal(2 * count))
-		Expect(query[int](ctx, database, "SELECT count(*) FROM pg_roles WHERE rolname LIKE $1", "% of "+database)).To(Equal(1), "the group")
+		Expect(query[int](ctx, database,
+			"SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tableowner = $1", roles[0].Group)).To(
+			Equal(2 * count))
+		Expect(query[int](ctx, database, "SELECT count(*) FROM pg_roles WHERE rolname LIKE $1", "% of "+database)).To(
+			Equal(1), "the group")
 	})
 
 	It("are made and dropped at the same time, in several databases", func(ctx context.Context) {

@@ -1,8 +1,8 @@
-// Package postgres makes and drops login roles and databases of a PostgreSQL server, version 14 or later, and words what goes
-// wrong in one sentence without secrets.
+// Package postgres makes and drops login roles and databases of a PostgreSQL server, version 14 or later, and words
+// what goes wrong in one sentence without secrets.
 //
-// Each operation opens a connection of its own and closes it: a provider lives for a moment, is started several times for one
-// binding, and must leave no session behind on the server, even when it is killed.
+// Each operation opens a connection of its own and closes it: a provider lives for a moment, is started several times
+// for one binding, and must leave no session behind on the server, even when it is killed.
 package postgres
 
 import (
@@ -31,8 +31,8 @@ const (
 // SSLModes are all values of Server.SSLMode.
 func SSLModes() []string { return []string{SSLDisable, SSLRequire, SSLVerifyCA, SSLVerifyFull} }
 
-// Server is a PostgreSQL server and the administrator who works on it: a superuser, or a role with CREATEROLE, and CREATEDB for
-// databases, that owns the databases.
+// Server is a PostgreSQL server and the administrator who works on it: a superuser, or a role with CREATEROLE, and
+// CREATEDB for databases, that owns the databases.
 type Server struct {
 	// Hosts are names or addresses of one cluster; of several, the one that accepts writes is used.
 	Hosts    []string
@@ -63,7 +63,8 @@ func (s Server) endpoint() string {
 	return strings.Join(names, ", ")
 }
 
-// do connects to a database, works on it and closes the connection. The error is errNoDatabase when there is no such database.
+// do connects to a database, works on it and closes the connection. The error is errNoDatabase when there is no such
+// database.
 func (s Server) do(ctx context.Context, database string, work func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -105,7 +106,8 @@ func (s Server) config(database string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
-	config.Port, config.User, config.Password, config.Database = uint16(s.Port), s.User, s.Password, database //nolint:gosec // a port
+	config.Port = uint16(s.Port) //nolint:gosec // a port
+	config.User, config.Password, config.Database = s.User, s.Password, database
 	config.ConnectTimeout, config.Fallbacks = s.ConnectTimeout, nil
 	// Objects of users must not stand in for those of PostgreSQL while an administrator works.
 	config.RuntimeParams = map[string]string{
@@ -121,7 +123,8 @@ func (s Server) config(database string) (*pgx.ConnConfig, error) {
 		if i == 0 {
 			config.Host, config.TLSConfig = host, secure
 		} else {
-			config.Fallbacks = append(config.Fallbacks, &pgconn.FallbackConfig{Host: host, Port: config.Port, TLSConfig: secure})
+			config.Fallbacks = append(config.Fallbacks,
+				&pgconn.FallbackConfig{Host: host, Port: config.Port, TLSConfig: secure})
 		}
 	}
 	return config, nil
@@ -140,11 +143,13 @@ func (s Server) tls(host string) (*tls.Config, error) {
 	case SSLDisable:
 		return nil, nil //nolint:nilnil // that is how pgx is told
 	case SSLRequire:
-		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil //nolint:gosec // what the mode means
+		//nolint:gosec // what the mode means
+		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil
 	case SSLVerifyCA:
 		return &tls.Config{
-			InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, //nolint:gosec // the chain is verified here, the name is not
-			VerifyConnection: func(state tls.ConnectionState) error { return verifyChain(state, roots) },
+			InsecureSkipVerify: true, //nolint:gosec // the chain is verified here, the name is not
+			MinVersion:         tls.VersionTLS12,
+			VerifyConnection:   func(state tls.ConnectionState) error { return verifyChain(state, roots) },
 		}, nil
 	case SSLVerifyFull:
 		return &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil

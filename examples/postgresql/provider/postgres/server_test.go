@@ -42,18 +42,30 @@ var _ = Describe("a connection", func() {
 			s := administrator()
 			change(&s)
 			err := read(ctx, s)
-			Expect(err).To(MatchError(HavePrefix(strings.ReplaceAll(text, "HERE", net.JoinHostPort(s.Hosts[0], strconv.Itoa(s.Port))))))
+			here := net.JoinHostPort(s.Hosts[0], strconv.Itoa(s.Port))
+			Expect(err).To(MatchError(HavePrefix(strings.ReplaceAll(text, "HERE", here))))
 			Expect(err.Error()).NotTo(Or(ContainSubstring("\n"), ContainSubstring(s.Password)))
 		},
-		Entry("nobody listens", func(s *postgres.Server) { s.Port = closedPort() }, "cannot reach PostgreSQL at HERE: connection refused"),
-		Entry("no such host", func(s *postgres.Server) { s.Hosts = []string{"host.invalid"} }, "cannot reach PostgreSQL at HERE: the host name cannot be resolved: "),
-		Entry("nobody answers", func(s *postgres.Server) { s.Port, s.ConnectTimeout = silentPort(), 50*time.Millisecond }, "cannot reach PostgreSQL at HERE: timed out"),
-		Entry("a wrong password", func(s *postgres.Server) { s.Password = "wrong" }, `password authentication failed for user "admin" at HERE`),
-		Entry("no such database", func(s *postgres.Server) { s.Database = "nowhere" }, `there is no such database: "nowhere" at HERE`),
-		Entry("another host's certificate", func(s *postgres.Server) { s.SSLMode = postgres.SSLVerifyFull }, "cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: "),
-		Entry("a certificate of another authority", func(s *postgres.Server) { s.CA = otherCA }, "cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: x509: certificate signed by unknown authority"),
-		Entry("no authority", func(s *postgres.Server) { s.CA = "no PEM" }, "ca_certificate holds no certificate in PEM format"),
-		Entry("an unknown mode", func(s *postgres.Server) { s.SSLMode = "prefer" }, `sslmode "prefer" is none of disable, require, verify-ca, verify-full`),
+		Entry("nobody listens", func(s *postgres.Server) { s.Port = closedPort() },
+			"cannot reach PostgreSQL at HERE: connection refused"),
+		Entry("no such host", func(s *postgres.Server) { s.Hosts = []string{"host.invalid"} },
+			"cannot reach PostgreSQL at HERE: the host name cannot be resolved: "),
+		Entry("nobody answers", func(s *postgres.Server) {
+			s.Port, s.ConnectTimeout = silentPort(), 50*time.Millisecond
+		}, "cannot reach PostgreSQL at HERE: timed out"),
+		Entry("a wrong password", func(s *postgres.Server) { s.Password = "wrong" },
+			`password authentication failed for user "admin" at HERE`),
+		Entry("no such database", func(s *postgres.Server) { s.Database = "nowhere" },
+			`there is no such database: "nowhere" at HERE`),
+		Entry("another host's certificate", func(s *postgres.Server) { s.SSLMode = postgres.SSLVerifyFull },
+			"cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: "),
+		Entry("a certificate of another authority", func(s *postgres.Server) { s.CA = otherCA },
+			"cannot reach PostgreSQL at HERE: the server's certificate cannot be trusted: "+
+				"x509: certificate signed by unknown authority"),
+		Entry("no authority", func(s *postgres.Server) { s.CA = "no PEM" },
+			"ca_certificate holds no certificate in PEM format"),
+		Entry("an unknown mode", func(s *postgres.Server) { s.SSLMode = "prefer" },
+			`sslmode "prefer" is none of disable, require, verify-ca, verify-full`),
 	)
 
 	It("needs a host", func(ctx context.Context) {
@@ -73,7 +85,8 @@ var _ = Describe("a connection", func() {
 		s, one := administrator(), member(database, "one")
 		Expect(s.CreateRole(ctx, one)).To(Succeed())
 		// An exact match of the argument types, which wins over PostgreSQL's own even without the search path below.
-		Expect(as(ctx, one, `CREATE FUNCTION public.has_database_privilege(text, name, text) RETURNS bool LANGUAGE plpgsql AS
+		Expect(as(ctx, one, `CREATE FUNCTION public.has_database_privilege(text, name, text)
+			RETURNS bool LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION 'fooled'; END $$`)).To(Succeed())
 		exec(ctx, database, `ALTER ROLE `+server.Admin+` SET search_path = public, pg_catalog`)
 		DeferCleanup(func(ctx context.Context) { exec(ctx, database, `ALTER ROLE `+server.Admin+` RESET search_path`) })

@@ -88,8 +88,8 @@ func transact(ctx context.Context, conn *pgx.Conn, work func(pgx.Tx) error) erro
 	})
 }
 
-// spoilt tells whether something failed only because others changed the same rows of the catalogs at the same time. PostgreSQL
-// does not wait for its own catalogs as it does for tables: it fails with an internal error.
+// spoilt tells whether something failed only because others changed the same rows of the catalogs at the same time.
+// PostgreSQL does not wait for its own catalogs as it does for tables: it fails with an internal error.
 func spoilt(err error) bool {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {

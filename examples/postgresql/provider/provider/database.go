@@ -28,7 +28,9 @@ type databaseModel struct {
 
 // database is what the model describes.
 func (m databaseModel) database() postgres.Database {
-	return postgres.Database{Name: m.Name.ValueString(), Owner: m.Owner.ValueString(), ConnectionLimit: int(m.ConnectionLimit.ValueInt64())}
+	return postgres.Database{
+		Name: m.Name.ValueString(), Owner: m.Owner.ValueString(), ConnectionLimit: int(m.ConnectionLimit.ValueInt64()),
+	}
 }
 
 func (d *database) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -45,7 +47,8 @@ func (d *database) Schema(_ context.Context, _ resource.SchemaRequest, resp *res
 			},
 			"owner": schema.StringAttribute{
 				Required: true, Validators: identifiers(),
-				Description: "The role, without login, that owns the database. It is made when there is none, and dropped with the database.",
+				Description: "The role, without login, that owns the database. It is made when there is none, " +
+					"and dropped with the database.",
 			},
 			"connection_limit": schema.Int64Attribute{
 				Optional: true, Computed: true, Default: int64default.StaticInt64(-1),
@@ -116,6 +119,8 @@ func (d *database) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 }
 
 // ImportState takes over a database that was made by hand.
-func (d *database) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+func (d *database) ImportState(
+	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
+) {
 	resource.ImportStatePassthroughID(ctx, path.Root("name"), req, resp)
 }

@@ -61,27 +61,33 @@ func (p *pgaccess) Schema(_ context.Context, _ provider.SchemaRequest, resp *pro
 		Attributes: map[string]schema.Attribute{
 			"hosts": schema.ListAttribute{
 				Required: true, ElementType: types.StringType,
-				Description: "Names or addresses of the servers of one cluster; of several, the one that accepts writes is used.",
+				Description: "Names or addresses of the servers of one cluster; of several, " +
+					"the one that accepts writes is used.",
 			},
 			"port": schema.Int64Attribute{
 				Optional: true, Description: "The port of the servers, 5432 by default.",
 				Validators: []validator.Int64{between(1, maxPort)},
 			},
 			"user": schema.StringAttribute{
-				Optional:    true,
-				Description: "The administrator: a superuser, or a role with CREATEROLE that owns the databases; " + userVariable + " of the environment by default.",
+				Optional: true,
+				Description: "The administrator: a superuser, or a role with CREATEROLE that owns the databases; " +
+					userVariable + " of the environment by default.",
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Sensitive: true,
 				Description: "The administrator's password; " + passwordVariable + " of the environment by default.",
 			},
-			"database": schema.StringAttribute{Optional: true, Description: `The database to work on databases from, "postgres" by default.`},
+			"database": schema.StringAttribute{
+				Optional: true, Description: `The database to work on databases from, "postgres" by default.`,
+			},
 			"sslmode": schema.StringAttribute{
 				Optional: true, Description: "disable, require, verify-ca or verify-full, which is the default.",
 				Validators: []validator.String{oneOf(postgres.SSLModes()...)},
 			},
 			"ca_certificate": schema.StringAttribute{
-				Optional: true, Description: "The certificates, PEM, that the server's is verified with; those of the system by default.",
+				Optional: true,
+				Description: "The certificates, PEM, that the server's is verified with; " +
+					"those of the system by default.",
 			},
 			"connect_timeout": schema.Int64Attribute{
 				Optional: true, Description: "How long to wait for a connection, in seconds; 5 by default.",
@@ -103,8 +109,9 @@ func (p *pgaccess) Configure(ctx context.Context, req provider.ConfigureRequest,
 		return
 	}
 	server := postgres.Server{
-		Port: int(number(c.Port, defaultPort)), User: text(c.User, p.getenv(userVariable)), Password: text(c.Password, p.getenv(passwordVariable)),
-		Database: text(c.Database, defaultDatabase), SSLMode: text(c.SSLMode, postgres.SSLVerifyFull), CA: c.CA.ValueString(),
+		Port: int(number(c.Port, defaultPort)), Database: text(c.Database, defaultDatabase),
+		User: text(c.User, p.getenv(userVariable)), Password: text(c.Password, p.getenv(passwordVariable)),
+		SSLMode: text(c.SSLMode, postgres.SSLVerifyFull), CA: c.CA.ValueString(),
 		ConnectTimeout: time.Duration(number(c.ConnectTimeout, defaultConnectTimeout)) * time.Second,
 	}
 	for _, host := range hosts {

@@ -114,7 +114,9 @@ func (m *module) run(ctx context.Context, arguments ...string) string {
 	var stdout bytes.Buffer
 	command := exec.CommandContext(ctx, tofuBinary, arguments...)
 	command.Dir, command.Stdout, command.Stderr = m.dir, &stdout, GinkgoWriter
-	command.Env = []string{"TF_CLI_CONFIG_FILE=" + cliConfig, "HOME=" + m.dir, "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1"}
+	command.Env = []string{
+		"TF_CLI_CONFIG_FILE=" + cliConfig, "HOME=" + m.dir, "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1",
+	}
 	_ = command.Run() // the errors tell
 	GinkgoWriter.Println(arguments, stdout.String())
 	return stdout.String()

@@ -48,9 +48,11 @@ var _ = Describe("the provider", func() {
 		By("changing it")
 		Expect(m.apply(ctx, resources("life", `connection_limit = 3
 			valid_until = "2049-12-31T23:59:59+02:00"`))).To(BeEmpty())
-		Expect(m.attributes("pgaccess_role.r")).To(And(HaveKeyWithValue("connection_limit", 3.0), HaveKeyWithValue("password", password)))
+		Expect(m.attributes("pgaccess_role.r")).To(
+			And(HaveKeyWithValue("connection_limit", 3.0), HaveKeyWithValue("password", password)))
 		Expect(ask[int](ctx, "postgres", "SELECT rolconnlimit FROM pg_roles WHERE rolname = 'life_login'")).To(Equal(3))
-		Expect(m.run(ctx, "plan", "-input=false")).To(ContainSubstring("No changes"), "the same instant in another time zone")
+		Expect(m.run(ctx, "plan", "-input=false")).To(ContainSubstring("No changes"),
+			"the same instant in another time zone")
 		Expect(m.apply(ctx, resources("life", `password = "a 'given' one"`))).To(BeEmpty())
 		Expect(login(password)).NotTo(Succeed())
 		Expect(login("a 'given' one")).To(Succeed())
@@ -81,21 +83,26 @@ var _ = Describe("the provider", func() {
 	It("imports a database that was made by hand", func(ctx context.Context) {
 		m := newModule()
 		do(ctx, "CREATE DATABASE hand")
-		Expect(m.apply(ctx, resources("hand", ""))).To(ConsistOf(ContainSubstring(`database "hand" exists and belongs to "admin"`)))
+		Expect(m.apply(ctx, resources("hand", ""))).To(
+			ConsistOf(ContainSubstring(`database "hand" exists and belongs to "admin"`)))
 		m.run(ctx, "import", "-input=false", "pgaccess_database.d", "hand")
-		Expect(m.attributes("pgaccess_database.d")).To(And(HaveKeyWithValue("name", "hand"), HaveKeyWithValue("owner", server.Admin)))
+		Expect(m.attributes("pgaccess_database.d")).To(
+			And(HaveKeyWithValue("name", "hand"), HaveKeyWithValue("owner", server.Admin)))
 		Expect(m.apply(ctx, resources("hand", ""))).To(BeEmpty())
-		Expect(ask[string](ctx, "postgres", "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'hand'")).To(Equal("hand_owner"))
+		Expect(ask[string](ctx, "postgres",
+			"SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'hand'")).To(Equal("hand_owner"))
 		Expect(m.destroy(ctx)).To(BeEmpty())
 	})
 
-	It("plans and validates without the server, and says in one sentence that it cannot be reached", func(ctx context.Context) {
+	It("plans and validates without the server, "+
+		"and says in one sentence that it cannot be reached", func(ctx context.Context) {
 		m := newModule()
 		m.port = "1"
 		m.write(resources("far", ""))
 		Expect(m.run(ctx, "validate", "-json")).To(ContainSubstring(`"valid": true`))
 		Expect(m.tofu(ctx, "plan", "-json", "-input=false")).To(BeEmpty())
-		Expect(m.apply(ctx, resources("far", ""))).To(Equal([]string{"cannot reach PostgreSQL at localhost:1: connection refused"}))
+		Expect(m.apply(ctx, resources("far", ""))).To(
+			Equal([]string{"cannot reach PostgreSQL at localhost:1: connection refused"}))
 		Expect(m.attributes("pgaccess_database.d")).To(BeNil())
 	})
 
@@ -105,11 +112,16 @@ var _ = Describe("the provider", func() {
 		m.write(resources("bad", lines))
 		Expect(m.tofu(ctx, "plan", "-json", "-input=false")).To(ContainElement(message))
 	},
-		Entry("a password that is not ASCII", func(*module) {}, `password = "ä"`, "a password may only hold printable ASCII characters"),
-		Entry("a limit below none", func(*module) {}, `connection_limit = -2`, "-2 is not a number from -1 to 2147483647"),
-		Entry("what is no time", func(*module) {}, `valid_until = "tomorrow"`, `"tomorrow" is no time such as 2030-12-31T23:59:59Z`),
-		Entry("a port that there is not", func(m *module) { m.port = "70000" }, "", "70000 is not a number from 1 to 65535"),
-		Entry("an unknown sslmode", func(m *module) { m.port += "\n sslmode = \"prefer\"" }, "", `"prefer" is not one of disable, require, verify-ca, verify-full`),
+		Entry("a password that is not ASCII", func(*module) {}, `password = "ä"`,
+			"a password may only hold printable ASCII characters"),
+		Entry("a limit below none", func(*module) {}, `connection_limit = -2`,
+			"-2 is not a number from -1 to 2147483647"),
+		Entry("what is no time", func(*module) {}, `valid_until = "tomorrow"`,
+			`"tomorrow" is no time such as 2030-12-31T23:59:59Z`),
+		Entry("a port that there is not", func(m *module) { m.port = "70000" }, "",
+			"70000 is not a number from 1 to 65535"),
+		Entry("an unknown sslmode", func(m *module) { m.port += "\n sslmode = \"prefer\"" }, "",
+			`"prefer" is not one of disable, require, verify-ca, verify-full`),
 		Entry("an empty host", func(m *module) { m.host = "" }, "", "a host must not be empty"),
 	)
 })

@@ -43,23 +43,29 @@ func identifiers() []validator.String {
 func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	name := func(description string) schema.StringAttribute {
-		return schema.StringAttribute{Required: true, PlanModifiers: replace, Validators: identifiers(), Description: description}
+		return schema.StringAttribute{
+			Required: true, PlanModifiers: replace, Validators: identifiers(), Description: description,
+		}
 	}
 	resp.Schema = schema.Schema{
 		Description: "A login role that shares what it makes in one database with the other roles of its group.",
 		Attributes: map[string]schema.Attribute{
-			"name":     name("The role's name."),
-			"group":    name("The role, without login, that owns what its members make. It is made when there is none, and stays."),
+			"name": name("The role's name."),
+			"group": name("The role, without login, that owns what its members make. " +
+				"It is made when there is none, and stays."),
 			"database": name("The database that the role is for."),
 			"marker": schema.StringAttribute{
 				Required: true, PlanModifiers: replace,
-				Description: "Whose role it is, kept as its comment: only a role of the same marker is adopted or dropped.",
+				Description: "Whose role it is, kept as its comment: " +
+					"only a role of the same marker is adopted or dropped.",
 			},
 			"password": schema.StringAttribute{
 				Optional: true, Computed: true, Sensitive: true,
 				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-				Validators:    []validator.String{textRule{description: "printable ASCII", check: postgres.CheckPassword}},
-				Description:   "The password; a random one where none is given.",
+				Validators: []validator.String{
+					textRule{description: "printable ASCII", check: postgres.CheckPassword},
+				},
+				Description: "The password; a random one where none is given.",
 			},
 			"connection_limit": schema.Int64Attribute{
 				Optional: true, Computed: true, Default: int64default.StaticInt64(-1),
@@ -67,7 +73,8 @@ func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resourc
 				Description: "How many sessions there may be at a time; -1, the default, means any number.",
 			},
 			"valid_until": schema.StringAttribute{
-				Optional: true, Description: "When the password expires, such as 2030-12-31T23:59:59Z; never by default.",
+				Optional:    true,
+				Description: "When the password expires, such as 2030-12-31T23:59:59Z; never by default.",
 				Validators: []validator.String{textRule{description: "a time", check: func(text string) error {
 					_, err := parseTime(text)
 					return err
@@ -81,8 +88,9 @@ func (r *role) Schema(_ context.Context, _ resource.SchemaRequest, resp *resourc
 func (m *roleModel) role() postgres.Role {
 	until, _ := parseTime(m.ValidUntil.ValueString()) // it was validated
 	return postgres.Role{
-		Name: m.Name.ValueString(), Group: m.Group.ValueString(), Database: m.Database.ValueString(), Marker: m.Marker.ValueString(),
-		Password: m.Password.ValueString(), ConnectionLimit: m.ConnectionLimit.ValueInt64(), ValidUntil: until,
+		Name: m.Name.ValueString(), Group: m.Group.ValueString(), Database: m.Database.ValueString(),
+		Marker: m.Marker.ValueString(), Password: m.Password.ValueString(),
+		ConnectionLimit: m.ConnectionLimit.ValueInt64(), ValidUntil: until,
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// claim is the resource directory_claim: some values of a finite pool, which nobody else has meanwhile. The pool is a directory with a
-// file for each value that is taken, in which its owner stands. What must hold of such a resource, whatever keeps the pool:
+// claim is the resource directory_claim: some values of a finite pool, which nobody else has meanwhile. The pool is a
+// directory with a file for each value that is taken, in which its owner stands. What must hold of such a resource,
+// whatever keeps the pool:
 //
 //   - to look and to take is one step for all processes, here under a lock of the directory;
 //   - what an owner has already, as after a kill before the state was stored, is taken over by its next creation;

@@ -154,7 +154,8 @@ func (m *entryModel) get() (file, error) {
 	return f, nil
 }
 
-// write replaces the entry's file as a whole: as with a real service, a provider that is killed leaves all of it or nothing.
+// write replaces the entry's file as a whole: as with a real service, a provider that is killed leaves all of it or
+// nothing.
 func (m *entryModel) write(f file) error {
 	text, err := json.Marshal(f)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// hold waits at a point (before-create, after-create, before-destroy, after-destroy, of claims also taking) while a test wants it to: when the
-// file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and returns once <dir>/.go-<point> exists
-// or the first file is gone, as it is when the test ended. It looks at nothing else, so a cancelled run waits as a slow
-// service would.
+// hold waits at a point (before-create, after-create, before-destroy, after-destroy, of claims also taking) while a
+// test wants it to: when the file <dir>/.hold-<point> exists, hold writes its process id to <dir>/.at-<point> and
+// returns once <dir>/.go-<point> exists or the first file is gone, as it is when the test ended. It looks at nothing
+// else, so a cancelled run waits as a slow service would.
 func hold(dir, point string) error {
 	if !exists(filepath.Join(dir, ".hold-"+point)) {
 		return nil

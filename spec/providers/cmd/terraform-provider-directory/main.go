@@ -1,17 +1,19 @@
-// Command terraform-provider-directory is an OpenTofu provider for tests: it keeps every resource as a file in a directory,
-// so that a test can see what exists, and it can be held at named points of a run, so that a test can kill or interrupt it
-// exactly there without sleeping.
+// Command terraform-provider-directory is an OpenTofu provider for tests: it keeps every resource as a file in a
+// directory, so that a test can see what exists, and it can be held at named points of a run, so that a test can kill
+// or interrupt it exactly there without sleeping.
 package main
 
 import (
 	"context"
 	"log"
+	"os"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
 // address is where paks declare this provider.
@@ -20,12 +22,14 @@ const address = "registry.terraform.io/service-adapter/directory"
 func main() {
 	weigh()
 	serve := func() provider.Provider { return &directoryProvider{} }
-	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address}); err != nil {
+	if err := providerserver.Serve(context.Background(), serve,
+		providerserver.ServeOpts{Address: address}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// directoryProvider has no configuration and the resources directory_entry and directory_claim.
+// directoryProvider has the resources directory_entry and directory_claim. Its configuration stands for the login to a
+// server: while the file password_file exists, only the password in it is accepted.
 type directoryProvider struct{}
 
 func (p *directoryProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
@@ -34,10 +38,27 @@ func (p *directoryProvider) Metadata(_ context.Context, _ provider.MetadataReque
 }
 
 func (p *directoryProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
-	resp.Schema = schema.Schema{Description: "Keeps resources as files of a directory."}
+	resp.Schema = schema.Schema{
+		Description: "Keeps resources as files of a directory.",
+		Attributes: map[string]schema.Attribute{
+			"password":      schema.StringAttribute{Optional: true},
+			"password_file": schema.StringAttribute{Optional: true},
+		},
+	}
 }
 
-func (p *directoryProvider) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {
+func (p *directoryProvider) Configure(ctx context.Context, req provider.ConfigureRequest,
+	resp *provider.ConfigureResponse,
+) {
+	var config struct {
+		Password     types.String `tfsdk:"password"`
+		PasswordFile types.String `tfsdk:"password_file"`
+	}
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	accepted, err := os.ReadFile(config.PasswordFile.ValueString())
+	if err == nil && string(accepted) != config.Password.ValueString() {
+		resp.Diagnostics.AddError("Login refused", "the password is not accepted")
+	}
 }
 
 func (p *directoryProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }

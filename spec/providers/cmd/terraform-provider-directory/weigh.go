@@ -13,8 +13,8 @@ const (
 	work  = time.Second
 )
 
-// weigh makes this provider one as large public ones are, where somebody wrote that much behind its executable: it has all of it in memory and
-// works for a second before it serves.
+// weigh makes this provider one as large public ones are, where somebody wrote that much behind its executable: it has
+// all of it in memory and works for a second before it serves.
 func weigh() {
 	path, err := os.Executable()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command terraform-provider-random is a test double of the provider hashicorp/random. It answers under that name where the
-// real one cannot be fetched, has its resources random_string and random_password with the arguments that paks use, and is
-// no replacement for it: it has no min_* arguments, no keepers, no bcrypt hash and no other resources.
+// Command terraform-provider-random is a test double of the provider hashicorp/random. It answers under that name where
+// the real one cannot be fetched, has its resources random_string and random_password with the arguments that paks use,
+// and is no replacement for it: it has no min_* arguments, no keepers, no bcrypt hash and no other resources.
 package main
 
 import (
@@ -19,7 +19,8 @@ const address = "registry.terraform.io/hashicorp/random"
 
 func main() {
 	serve := func() provider.Provider { return &randomProvider{} }
-	if err := providerserver.Serve(context.Background(), serve, providerserver.ServeOpts{Address: address, ProtocolVersion: 5}); err != nil {
+	if err := providerserver.Serve(context.Background(), serve,
+		providerserver.ServeOpts{Address: address, ProtocolVersion: 5}); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,5 +1,5 @@
-// Command terraform-provider-pgaccess is an OpenTofu provider for access to the databases of a PostgreSQL server: login roles
-// that share what they make, and databases.
+// Command terraform-provider-pgaccess is an OpenTofu provider for access to the databases of a PostgreSQL server: login
+// roles that share what they make, and databases.
 package main
 
 import (
@@ -16,7 +16,8 @@ import (
 const address = "registry.terraform.io/service-adapter/pgaccess"
 
 func main() {
-	if err := providerserver.Serve(context.Background(), provider.New(os.Getenv), providerserver.ServeOpts{Address: address}); err != nil {
+	options := providerserver.ServeOpts{Address: address}
+	if err := providerserver.Serve(context.Background(), provider.New(os.Getenv), options); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

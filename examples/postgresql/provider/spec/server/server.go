@@ -1,5 +1,5 @@
-// Package server starts a real PostgreSQL server for tests, with throw-away data, TLS and passwords. It is killed when the process
-// that started it ends. Debian's package postgresql has the programs.
+// Package server starts a real PostgreSQL server for tests, with throw-away data, TLS and passwords. It is killed when
+// the process that started it ends. Debian's package postgresql has the programs.
 package server
 
 import (
@@ -39,8 +39,8 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// Start makes a cluster in an empty directory and starts it. As root it runs as the user postgres, who must be able to search the
-// directories above dir.
+// Start makes a cluster in an empty directory and starts it. As root it runs as the user postgres, who must be able to
+// search the directories above dir.
 func Start(ctx context.Context, dir string) (*Server, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil || len(found) == 0 {
@@ -137,12 +137,14 @@ func (s *Server) initialise(ctx context.Context, bin, dir, data string, as *sysc
 		return err
 	}
 	if as != nil {
-		if err := errors.Join(os.Chown(dir, int(as.Uid), int(as.Gid)), os.Chown(password, int(as.Uid), int(as.Gid))); err != nil {
+		user, group := int(as.Uid), int(as.Gid)
+		if err := errors.Join(os.Chown(dir, user, group), os.Chown(password, user, group)); err != nil {
 			return err
 		}
 	}
 	//nolint:gosec // a test's own server
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "--no-sync", "--encoding=UTF8", "--locale=C",
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "--no-sync",
+		"--encoding=UTF8", "--locale=C",
 		"--auth=scram-sha-256", "--username="+Admin, "--pwfile="+password)
 	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 	if output, err := initdb.CombinedOutput(); err != nil {
@@ -177,8 +179,8 @@ func (s *Server) certificates() (certificate, key []byte, err error) {
 		return nil, nil, err
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"}, NotAfter: ca.NotAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotAfter: ca.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

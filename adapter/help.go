@@ -1,0 +1,94 @@
+package adapter
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/adapter/input"
+)
+
+// requests contains an example of the request of each command of the protocol, NAME.json.
+//
+//go:embed requests
+var requests embed.FS
+
+// helpText is the help of a command of the protocol. Its parameters are the name of the command, what it does, what it
+// writes to standard output, the exit codes other than 0 and 1, and the example of a request.
+const helpText = `The on-demand broker calls %[1]s to %[2]s.
+
+The command reads the broker's request, which is a JSON object, from standard input, and writes %[3]s to
+standard output. Messages for the operator are written to standard error. The broker sends each field of the request as
+a string that contains JSON; the command also accepts the JSON itself, as in the example below. docs/protocol.md
+describes every field.
+
+The paks and all other settings are read from the adapter's configuration: run the command on the broker's VM, or set
+SERVICE_ADAPTER_CONFIG.
+
+USAGE
+  service-adapter %[1]s < request.json
+
+EXAMPLE OF request.json
+%[5]s
+EXIT STATUS
+  0 the command succeeded
+%[4]s  1 any other error; standard output has the message for the user, if there is one
+`
+
+// A description contains the parts of a command's help that are particular to the command.
+type description struct {
+	purpose, product string
+	// exits are the lines of the exit codes other than 0 and 1.
+	exits string
+}
+
+// descriptions returns the descriptions of all commands of the protocol, by name.
+func descriptions() map[string]description {
+	const unsupported = "  10 no service of the paks supports the command\n"
+	return map[string]description{
+		input.GenerateManifest: {
+			"generate the manifest of a service instance", "the manifest with its secrets and configs", "",
+		},
+		input.CreateBinding: {
+			"create a binding", "the credentials of the binding", unsupported +
+				"  42 the service requires an app, and the request has none\n  49 the binding exists\n",
+		},
+		input.DeleteBinding: {
+			"delete a binding", "nothing", unsupported + "  41 the binding does not exist\n",
+		},
+		input.DashboardURL: {
+			"get the dashboard of a service instance", "its URL", unsupported,
+		},
+		input.GeneratePlanSchemas: {
+			"get the JSON Schemas of a plan's parameters", "the schemas", "",
+		},
+	}
+}
+
+// wantsHelp reports whether the only argument after the name of the command is --help. It is false for -h, which is an
+// error in adapters that are built with the SDK of the on-demand broker, and therefore in this one.
+func wantsHelp(args []string) bool { return len(args) == 3 && args[2] == "--help" }
+
+// printHelp writes the help of a command of the protocol to standard output and returns the exit code, which is 1 if
+// the help cannot be written.
+func printHelp(invocation Invocation, command string) int {
+	example, err := requests.ReadFile("requests/" + command + ".json")
+	if err == nil {
+		d := descriptions()[command]
+		_, err = fmt.Fprintf(invocation.Stdout, helpText,
+			command, d.purpose, d.product, d.exits, indent(string(example)))
+	}
+	if err != nil {
+		// A failed write to standard error cannot be reported.
+		_, _ = fmt.Fprintf(invocation.Stderr, "service-adapter: writing the help: %s\n", err)
+		return serviceadapter.ErrorExitCode
+	}
+	return 0
+}
+
+// indent returns a text with two spaces before each line.
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}

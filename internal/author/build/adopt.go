@@ -1,0 +1,245 @@
+package build
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	yaml2 "gopkg.in/yaml.v2"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+)
+
+// A Note describes how a value of a BOSH manifest was converted into a pak, or a decision that is left to the author.
+// Text is a sentence without a final period; it begins with "decide:" if the author has to decide. Pos is a position in
+// the BOSH manifest.
+type Note struct {
+	Pos  diag.Pos
+	Text string
+}
+
+// An adoption converts a BOSH manifest into the manifest template of a pak, and collects the inputs, secrets and
+// references that the definition of the pak must declare.
+type adoption struct {
+	document brokerpak.Document
+	root     *yaml.Node // the manifest, which becomes the template
+	notes    []Note
+	faults   diag.List
+
+	group      string // the name of the first instance group that is not an errand
+	names      variableNames
+	declared   map[string]bool        // the names of the variables that the template declares under variables:
+	literals   map[string]string      // the reference that replaces a secret, by the secret
+	paired     map[*yaml.Node]bool    // mappings and lists whose certificates belong to the variable of a private key
+	unknown    map[string]*undeclared // variables that the manifest does not declare, by their names in the manifest
+	secrets    map[string]bool        // the names of the generated secrets of the definition
+	carried    []carriedSecret        // the entries of carry_over of the definition, sorted by name
+	inputs     []input                // the plan inputs of the definition
+	references []string               // absolute CredHub paths, in the order of the manifest
+	referenced map[string]bool        // the elements of references
+}
+
+// An input is a plan input that the definition declares.
+type input struct {
+	// Type is "" if every type is allowed.
+	Name, Type string
+	// Details is a description on one line.
+	Details string
+	// Required reports whether the plan must have a value.
+	Required bool
+	// Value is the value in the plan as YAML on one line. It is "" if the plan has none.
+	Value string
+}
+
+// adopt converts a BOSH manifest. The error is a diag.Errors. It contains the defects of the YAML text; if there are
+// none, those of the instance groups and jobs; and if there are none of these either, the references that BOSH cannot
+// interpolate. Text that YAML parsers interpret differently is converted with a note and is not an error. The notes of
+// the result are sorted by position. After an error, the result must not be used.
+func adopt(document brokerpak.Document) (*adoption, error) {
+	a := &adoption{
+		document: document, names: variableNames{taken: map[string]bool{}, suffixes: map[string]int{}},
+		declared: map[string]bool{}, literals: map[string]string{}, paired: map[*yaml.Node]bool{},
+		unknown: map[string]*undeclared{},
+		secrets: map[string]bool{}, referenced: map[string]bool{},
+	}
+	root, diags := document.Tree()
+	ambiguous := map[diag.Pos]bool{}
+	for _, finding := range diags.All() {
+		if finding.Rule == "yaml-ambiguous" {
+			ambiguous[finding.Pos] = true
+		} else {
+			a.faults.Add(finding)
+		}
+	}
+	if err := a.faults.Err(); err != nil {
+		return nil, err
+	}
+	a.root = root
+	scalars(nil, root, func(_ []string, node, _ *yaml.Node) {
+		if ambiguous[document.At(node.Line, node.Column)] {
+			a.readAsBosh(node)
+		}
+	})
+	a.removeDeploymentKeys()
+	if err := a.faults.Err(); err != nil {
+		return nil, err
+	}
+	a.collectNames()
+	scalars(nil, root, a.replaceSecrets)
+	scalars(nil, root, a.copyReplacer())
+	scalars(nil, root, a.replaceVariables)
+	a.declareUnknown()
+	a.carrySecrets()
+	restyle(root)
+	slices.SortStableFunc(a.notes, func(x, y Note) int {
+		return cmp.Or(cmp.Compare(x.Pos.Line, y.Pos.Line), cmp.Compare(x.Pos.Column, y.Pos.Column))
+	})
+	return a, a.faults.Err()
+}
+
+// notef adds a note at the position of a node of the manifest. The format must begin with "decide:" if the note asks
+// for a decision.
+func (a *adoption) notef(node *yaml.Node, format string, args ...any) {
+	a.notes = append(a.notes, Note{a.document.At(node.Line, node.Column), fmt.Sprintf(format, args...)})
+}
+
+// manifestRule is the rule of the findings about a BOSH manifest that cannot be converted.
+const manifestRule = "bosh-manifest"
+
+// errorf adds an error at the position of a node. adopt will return it.
+func (a *adoption) errorf(node *yaml.Node, format string, args ...any) {
+	a.faults.Errorf(a.document.At(node.Line, node.Column), manifestRule, format, args...)
+}
+
+// replaceScalar replaces the content of a scalar node and keeps its position; the style of the node is lost. A content
+// that is a string remains a string, even if YAML would read it as another type. Any other content gets its YAML type.
+func replaceScalar(node *yaml.Node, content any) {
+	replacement := textNode(fmt.Sprint(content))
+	if _, isText := content.(string); !isText {
+		_ = replacement.Encode(content) // a value that YAML decoded can be encoded
+	}
+	replacement.Line, replacement.Column = node.Line, node.Column
+	*node = *replacement
+}
+
+// readAsBosh replaces a scalar that YAML parsers interpret differently, such as "yes", by the value that the BOSH CLI
+// reads, written so that all parsers agree, and adds a note.
+func (a *adoption) readAsBosh(node *yaml.Node) {
+	var content any
+	if err := yaml2.Unmarshal([]byte(node.Value), &content); err != nil {
+		content = node.Value
+	}
+	replaceScalar(node, content)
+	a.notef(node, "written as the BOSH CLI reads it, because YAML parsers interpret it differently")
+}
+
+// templateKeys are the top-level keys of a manifest that the template keeps. The broker sets all others, or BOSH does
+// not have them.
+var templateKeys = []string{ //nolint:gochecknoglobals // a constant table
+	"addons", "features", "instance_groups", "properties", "stemcells", "tags", "update", "variables",
+}
+
+// planKeys are the keys of an instance group that the broker's plan sets.
+var planKeys = []string{ //nolint:gochecknoglobals // a constant table
+	"instances", "vm_type", "vm_resources", "azs", "networks", "persistent_disk", "persistent_disk_type",
+	"migrated_from",
+}
+
+// removeDeploymentKeys removes from the manifest what the broker and its plans set, and what BOSH does not have:
+// top-level keys, the versions of stemcells, the sizes of instance groups, and the releases of jobs. It adds a note for
+// each top-level key, one for all stemcells and one for each instance group, and sets a.group.
+//
+// It adds an error, and removes nothing, if the manifest has no list of instance groups. Other errors are those of
+// convertGroup and removeReleases, and that all instance groups are errands.
+func (a *adoption) removeDeploymentKeys() {
+	groups := get(a.root, "instance_groups")
+	if groups == nil || groups.Kind != yaml.SequenceNode || len(groups.Content) == 0 {
+		a.errorf(a.root, "the manifest has no list instance_groups; "+
+			"one of version 1, with jobs and resource_pools, must be converted first")
+		return
+	}
+	for _, key := range removeKeys(a.root, func(key string) bool { return !slices.Contains(templateKeys, key) }) {
+		a.notef(key, "%s: left out, because the broker sets it or BOSH has no such key", key.Value)
+	}
+	if stemcells := get(a.root, "stemcells"); stemcells != nil {
+		a.notef(stemcells, "stemcells: their aliases are kept; the broker sets their versions")
+		for _, stemcell := range stemcells.Content {
+			removeKeys(stemcell, func(key string) bool {
+				return key != "alias" && (key != "os" || len(stemcells.Content) == 1)
+			})
+		}
+	}
+	for _, group := range groups.Content {
+		a.convertGroup(group)
+	}
+	if a.group == "" && !a.faults.HasErrors() {
+		a.errorf(groups, "all instance groups are errands, so there is nothing to bind to")
+	}
+	if addons := get(a.root, "addons"); addons != nil {
+		for _, addon := range addons.Content {
+			a.removeReleases(addon)
+		}
+	}
+}
+
+// plainName matches names that need no quotes or escapes in YAML and in paths.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+// convertGroup removes from an instance group the keys that the broker's plan sets, and from its jobs the key release.
+// It adds a note with the removed values. The first group that is not an errand becomes a.group, with a note. If the
+// group has no plain name, convertGroup only adds an error. It also adds an error for each job without a name.
+func (a *adoption) convertGroup(group *yaml.Node) {
+	name := get(group, "name")
+	if name == nil || !plainName.MatchString(name.Value) {
+		a.errorf(group,
+			"an instance group must be a mapping with a name of letters, digits and the characters - _ . only; "+
+				"the broker's plans call it by that")
+		return
+	}
+	if lifecycle := get(group, "lifecycle"); a.group == "" && (lifecycle == nil || lifecycle.Value != "errand") {
+		a.group = name.Value
+		a.notef(name, "decide: what a binding gets; it gets the addresses of %q, as hosts", a.group)
+	}
+	var removed []string
+	for _, key := range planKeys {
+		if value := get(group, key); value != nil {
+			removed = append(removed, key+" "+flowText(value))
+			remove(group, key)
+		}
+	}
+	jobs := a.removeReleases(group)
+	a.notef(name, "instance group %q: kept with its jobs %s; the broker's plan sets its size, which was: %s",
+		name.Value, diag.Names(jobs), cmp.Or(strings.Join(removed, ", "), "nothing"))
+}
+
+// removeReleases removes the key release from the jobs of an instance group or an addon, because the broker sets it,
+// and returns the names of the jobs. The result is nil if there are no jobs. It adds an error for a job without a name.
+func (a *adoption) removeReleases(owner *yaml.Node) []string {
+	var names []string
+	jobs := get(owner, "jobs")
+	if jobs == nil {
+		return nil
+	}
+	for _, job := range jobs.Content {
+		if name := get(job, "name"); name != nil {
+			names = append(names, name.Value)
+		} else {
+			a.errorf(job, "a job must be a mapping with a name")
+		}
+		remove(job, "release")
+	}
+	return names
+}
+
+// flowText returns a node as YAML on one line, for a message: each run of white space becomes a blank, also within
+// texts.
+func flowText(node *yaml.Node) string {
+	flow := *node
+	flow.Style |= yaml.FlowStyle
+	text, _ := yaml.Marshal(&flow) // a node that was parsed can be encoded
+	return strings.Join(strings.Fields(string(text)), " ")
+}

@@ -1,0 +1,297 @@
+// Package build creates brokerpaks. It generates the source directory of a new pak from a skeleton, an example or a
+// BOSH manifest, builds the .brokerpak file with all binaries from a source directory, and unpacks a .brokerpak file.
+//
+// Binaries are fetched by a small client of its own for http, https and local files, and unpacked from zip and tar
+// archives. Downloads and archives are treated as hostile: their sizes, paths and file types are checked.
+package build
+
+import (
+	"archive/zip"
+	"cmp"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/ctxio"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/outfile"
+	"service-adapter/internal/value"
+)
+
+// manifestName is the name of the manifest in the root of a pak.
+const manifestName = "manifest.yml"
+
+// Options are the options of Build. Dir and Progress must be set, and Getenv if Output is "". Every other field may
+// have its zero value.
+type Options struct {
+	// Dir is the source directory of the pak.
+	Dir string
+	// Output is the file to write. "" means <name>-<version>.brokerpak in the working directory.
+	Output string
+	// Unpacked writes a directory with the content of the file instead of the file, which takes less time. The
+	// directory Output must not exist.
+	Unpacked bool
+	// Platform replaces the platforms of the manifest. nil builds for all platforms of the manifest.
+	Platform *brokerpak.Platform
+	// IncludeSource adds the source code of the binaries, for entries of terraform_binaries that have a source.
+	IncludeSource bool
+	// CacheDir is the directory that keeps downloads for later builds. "" keeps none.
+	CacheDir string
+	// Binaries maps names of entries of terraform_binaries to URLs or paths that replace their url_template. Paths are
+	// relative to the working directory. A file that is not an archive is the executable, whatever its name.
+	Binaries map[string]string
+	// Installed returns the path of an executable that this machine has for an entry without a url_template that is not
+	// in Binaries, or "" if there is none. A nil Installed finds none. It is called for the platform of this machine
+	// only.
+	Installed func(ctx context.Context, entry brokerpak.Binary) string
+	// Getenv looks up environment variables. If the version in the manifest is the name of a variable, the value of the
+	// variable replaces it in the default of Output.
+	Getenv func(name string) (string, bool)
+	// Progress receives one line for each fetched file and for the result. It must not be nil.
+	Progress io.Writer
+	// Client sends the requests. nil means a default client with timeouts.
+	Client *http.Client
+	// Pause waits between download attempts. nil waits for the real duration.
+	Pause func(ctx context.Context, duration time.Duration) error
+	// MaxBinary is the maximum size of a download, and of the unpacked content of an archive, in bytes. 0 means 4 GB.
+	MaxBinary int64
+}
+
+// ParsePlatform parses a platform of the form OS/ARCH, such as "linux/amd64". The text "current" is the platform of
+// this process. ParsePlatform returns an error for any other form. It does not check whether such a platform exists.
+func ParsePlatform(text string) (brokerpak.Platform, error) {
+	if text == "current" {
+		return brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
+	}
+	os, arch, ok := strings.Cut(text, "/")
+	if !ok || os == "" || arch == "" {
+		return brokerpak.Platform{}, fmt.Errorf(
+			"platform %q must have the form OS/ARCH, such as linux/amd64, or be \"current\"", text)
+	}
+	return brokerpak.Platform{OS: os, Arch: arch}, nil
+}
+
+// Build builds a .brokerpak file and returns its path. It downloads the binaries that are not in the cache. The file is
+// written only after Build has found every binary for every platform and has opened the finished file; until then, an
+// existing file is kept. The same sources and binaries result in the same bytes. With Options.Unpacked, Build makes a
+// directory instead of the file; it is an error if that directory exists.
+//
+// The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
+// not only the first. Other errors are that Options.Dir is a pak file, that Options.Binaries contains an unknown name,
+// that the output cannot be written, that a download fails, and that ctx ends. Build removes its temporary files in any
+// case.
+func Build(ctx context.Context, options Options) (string, error) {
+	pak, err := brokerpak.Open(options.Dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = pak.Close() }() // opened for reading only, so that closing loses no data
+	if pak.IsZip() {
+		return "", fmt.Errorf("%s is built already; name the directory of its source", options.Dir)
+	}
+	for _, name := range value.Keys(options.Binaries) {
+		hasName := func(entry brokerpak.Binary) bool { return entry.Name == name }
+		if !slices.ContainsFunc(pak.Manifest.Binaries, hasName) {
+			return "", fmt.Errorf("terraform_binaries of %s has no entry named %q", pak.Display(manifestName), name)
+		}
+	}
+	output, err := outputName(pak, options)
+	if err != nil {
+		return "", err
+	}
+	b := &builder{
+		Options: options, pak: pak, platforms: pak.Manifest.Platforms, owners: map[string]string{}, diags: &diag.List{},
+	}
+	if options.Platform != nil {
+		b.platforms = []brokerpak.Platform{*options.Platform}
+	}
+	parent := "" // the default directory for temporary files
+	if options.Unpacked {
+		parent = filepath.Dir(output) // a directory can only be renamed within a file system
+	}
+	dir, err := os.MkdirTemp(parent, "pak-build-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for the build: %w", err)
+	}
+	b.Client, b.MaxBinary = cmp.Or(b.Client, newClient()), cmp.Or(b.MaxBinary, maxBinary)
+	b.CacheDir, b.stage = cmp.Or(b.CacheDir, filepath.Join(dir, "downloads")), filepath.Join(dir, "pak")
+	if b.Pause == nil {
+		b.Pause = pause
+	}
+	if err := errors.Join(b.build(ctx, output), os.RemoveAll(dir)); err != nil {
+		return "", err
+	}
+	return output, nil
+}
+
+// A builder builds one pak. The defaults of the options have been applied.
+type builder struct {
+	Options
+
+	pak       *brokerpak.Pak
+	platforms []brokerpak.Platform
+	stage     string            // the directory with the content of the built pak
+	owners    map[string]string // the label of the entry to which an executable belongs, by its path below the stage
+	diags     *diag.List
+}
+
+// progressf writes a line to the progress output. Write errors are ignored.
+func (b *builder) progressf(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.Progress, format+"\n", args...)
+}
+
+// build assembles the content of the pak in the stage directory and writes the output from it. If Options.Unpacked is
+// set, the stage directory becomes the output. An existing output file is unchanged if build returns an error, unless
+// only the last sync of its directory failed. The error is, or wraps, a diag.Errors if the author must correct the pak.
+func (b *builder) build(ctx context.Context, output string) error {
+	if err := writeTexts(b.pak, b.platforms, b.stage); err != nil {
+		return err
+	}
+	staged, err := brokerpak.Open(b.stage) // so that an unusable definition is reported before the downloads
+	if err != nil {
+		return unusable(err, b.stage)
+	}
+	if err := os.MkdirAll(b.CacheDir, 0o700); err != nil {
+		return fmt.Errorf("making the directory for downloads: %w", err)
+	}
+	if err := b.binaries(ctx); err != nil {
+		return err
+	}
+	if b.IncludeSource {
+		if err := b.sources(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.diags.Err(); err != nil {
+		return err
+	}
+	for _, platform := range b.platforms { // the adapter will look up the executables in the same way
+		if _, err := staged.Executables(ctx, platform, ""); err != nil {
+			return unusable(err, b.stage)
+		}
+	}
+	if b.Unpacked {
+		return os.Rename(b.stage, output)
+	}
+	return writeZip(ctx, b.stage, output, func(file string) error {
+		built, err := brokerpak.Open(file)
+		if err != nil {
+			return unusable(err, file)
+		}
+		b.progressf("%s: %s", output, fileSize(file))
+		return built.Close()
+	})
+}
+
+// unusable wraps an error, which must not be nil, that occurred when the built pak was read. path is the temporary
+// directory or file of the pak, which is removed from the positions of findings, so that these name the files of the
+// pak.
+func unusable(err error, path string) error {
+	var findings diag.Errors
+	if errors.As(err, &findings) {
+		findings = slices.Clone(findings)
+		for i := range findings {
+			findings[i].Pos.File = strings.TrimLeft(strings.TrimPrefix(findings[i].Pos.File, path), "!/")
+		}
+		err = findings
+	}
+	return fmt.Errorf("the built pak is not usable: %w", err)
+}
+
+// outputName returns Options.Output or, if that is "", the default name NAME-VERSION.brokerpak, which is in the working
+// directory. If the version of the pak is the name of an environment variable, VERSION is its value. outputName returns
+// an error if the default name contains a slash.
+func outputName(pak *brokerpak.Pak, options Options) (string, error) {
+	if options.Output != "" {
+		return options.Output, nil
+	}
+	version := pak.Manifest.Version
+	if override, ok := options.Getenv(version); ok {
+		version = override
+	}
+	name := pak.Manifest.Name + "-" + version + ".brokerpak"
+	if filepath.Base(name) != name {
+		return "", fmt.Errorf("%q cannot be a file name; use --output", name)
+	}
+	return name, nil
+}
+
+// writeZip packs the directory dir into a .brokerpak file at the path name, which may also be a stream. The same
+// content results in the same bytes: names are sorted, times are fixed, and modes are 0755 or 0644. The function check
+// inspects the complete file before it gets its name or is copied to a stream; if check returns an error, so does
+// writeZip, and the output is unchanged.
+func writeZip(ctx context.Context, dir, name string, check func(file string) error) error {
+	output, err := outfile.Resolve(name)
+	if err != nil {
+		return err
+	}
+	staged, err := output.Stage(readable, func(to io.Writer) error { return packAll(ctx, dir, to) })
+	if err != nil {
+		return err
+	}
+	defer staged.Discard()
+	if err := check(staged.Name()); err != nil {
+		return err
+	}
+	return output.Publish(ctx, staged)
+}
+
+// readable is the mode of files that all users may read.
+const readable = 0o644
+
+// packAll writes a zip archive with all files below dir, but without directories, to target. It returns an error if a
+// file cannot be read, if target cannot be written, or if ctx ends.
+func packAll(ctx context.Context, dir string, target io.Writer) error {
+	writer := zip.NewWriter(target)
+	// The default level takes three times as long for OpenTofu, the largest part of a pak, and saves a seventh of the
+	// size.
+	writer.RegisterCompressor(zip.Deflate, func(to io.Writer) (io.WriteCloser, error) {
+		return flate.NewWriter(to, flate.BestSpeed)
+	})
+	files := os.DirFS(dir)
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error { // sorted by name
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return packOne(ctx, writer, files, name)
+	})
+	return errors.Join(err, writer.Close())
+}
+
+// packOne adds the file with a name in files to a zip archive. A file that its owner may execute gets mode 0755, any
+// other file 0644. packOne returns an error if the file cannot be read, if the archive cannot be written, or if ctx
+// ends.
+func packOne(ctx context.Context, writer *zip.Writer, files fs.FS, name string) error {
+	source, err := files.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }() // opened for reading only, so that closing loses no data
+	info, err := source.Stat()
+	if err != nil {
+		return err
+	}
+	earliest := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC) // the earliest time that a zip can represent
+	header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: earliest}
+	header.SetMode(readable)
+	if info.Mode()&0o100 != 0 {
+		header.SetMode(0o755)
+	}
+	target, err := writer.CreateHeader(header)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, ctxio.Reader(ctx, source))
+	return err
+}

@@ -1,0 +1,316 @@
+package build
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/yamltree"
+)
+
+// maxImage is the maximum size of an image in bytes. The image becomes part of the definition, and of the broker's
+// response to every catalog request.
+const maxImage = 1 << 20
+
+// A definition makes a service definition self-contained: it replaces references to files by their contents.
+type definition struct {
+	files fs.FS  // the files of the pak
+	name  string // the path of the definition in messages
+	diags *diag.List
+}
+
+// embed replaces the references to files in a definition, whose root it modifies, by the contents of the files: those
+// to the image, the templates, the BOSH manifest, ops files and configs. It adds an error to d.diags for each file that
+// cannot be used; the definition must not be used then.
+func (d *definition) embed(root *yaml.Node) {
+	d.embedImage(root)
+	for _, name := range []string{"provision", "bind"} {
+		action := get(root, name)
+		d.embedFile(action, "template_ref", "template")
+		if refs := get(action, "template_refs"); refs != nil {
+			d.embedTemplates(action, refs)
+		}
+	}
+	bosh := get(get(root, "provision"), "bosh")
+	d.embedFile(bosh, "manifest_ref", "manifest")
+	for _, list := range []string{"ops", "configs"} {
+		if entries := get(bosh, list); entries != nil {
+			for _, entry := range entries.Content {
+				d.embedFile(entry, "ref", "inline")
+			}
+		}
+	}
+}
+
+// embedFile removes the key reference of a mapping, whose value is the path of a file, and sets key to the content of
+// the file. An existing value of key is replaced. The content of an empty file is a line break. A reference that is
+// empty or not a text is only removed. See text for a file that cannot be used. mapping may be nil, or lack the
+// reference; then nothing happens.
+func (d *definition) embedFile(mapping *yaml.Node, reference, key string) {
+	ref := get(mapping, reference)
+	if ref == nil {
+		return
+	}
+	remove(mapping, reference)
+	if isText(ref) {
+		text := d.text(ref)
+		if text.Value == "" {
+			text = textNode("\n") // an empty text would mean that there is no text
+		}
+		yamltree.Set(mapping, key, text)
+	}
+}
+
+// embedTemplates replaces the key template_refs of an action by the key templates with the contents of the files. refs
+// is the value of template_refs, a mapping of names to paths. A file replaces an existing template of the same name.
+// Paths that are empty or not texts are dropped. See text for files that cannot be used.
+func (d *definition) embedTemplates(action, refs *yaml.Node) {
+	templates := get(action, "templates")
+	if templates == nil || templates.Kind != yaml.MappingNode {
+		templates = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	for i := 0; i+1 < len(refs.Content); i += 2 {
+		if key, ref := refs.Content[i], refs.Content[i+1]; isText(ref) {
+			yamltree.Set(templates, key.Value, d.text(ref))
+		}
+	}
+	remove(action, "template_refs")
+	yamltree.Set(action, "templates", templates)
+}
+
+// readFile reads the file of the pak with a name, which node contains. If that fails, it adds an error at the position
+// of node to d.diags, and ok is false.
+func (d *definition) readFile(node *yaml.Node, name string) (content []byte, ok bool) {
+	content, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
+	if err != nil {
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err // the message contains the path already
+		}
+		d.errorf(node, "missing-file", "%q cannot be read: %s; paths are relative to the pak and inside of it", name,
+			err)
+	}
+	return content, err == nil
+}
+
+// text returns the content of a referenced file as a string node. If the file cannot be read or is not UTF-8 text, it
+// adds an error to d.diags and returns a node with the string "".
+func (d *definition) text(ref *yaml.Node) *yaml.Node {
+	content, _ := d.readFile(ref, ref.Value)
+	if !utf8.Valid(content) {
+		d.errorf(ref, "encoding", "%s is not UTF-8 text", ref.Value)
+		content = nil
+	}
+	return textNode(string(content))
+}
+
+// embedImage replaces a file URL in image_url by a data URL with the content of the file. It adds an error to d.diags
+// if the file cannot be read, is not an image or is too large; the URL is replaced in this case as well, and is not
+// usable. Any other URL is not changed.
+func (d *definition) embedImage(root *yaml.Node) {
+	node := get(root, "image_url")
+	if node == nil {
+		return
+	}
+	name, isFile := strings.CutPrefix(node.Value, "file://")
+	if !isFile {
+		return
+	}
+	content, ok := d.readFile(node, name)
+	kind := brokerpak.ImageType(name, content)
+	switch {
+	case !ok:
+	case kind == "":
+		d.errorf(node, "image", "%s must be a PNG, JPEG or SVG image", name)
+	case len(content) > maxImage:
+		d.errorf(node, "image", "%s is larger than %d MB; it becomes part of every catalog", name, maxImage>>20)
+	}
+	yamltree.Set(root, "image_url", textNode("data:"+kind+";base64,"+base64.StdEncoding.EncodeToString(content)))
+}
+
+// errorf adds an error at the position of a node of the definition to d.diags.
+func (d *definition) errorf(node *yaml.Node, rule, format string, args ...any) {
+	d.diags.Errorf(diag.Pos{File: d.name, Line: node.Line, Column: node.Column}, rule, format, args...)
+}
+
+// isText reports whether a node is a scalar other than null and "".
+func isText(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" && node.Value != ""
+}
+
+// writeTexts writes manifest.yml and the self-contained definitions of the built pak into the directory stage, which it
+// creates. The manifest gets the paths of the built definitions and the platforms of the build. The error is a
+// diag.Errors if files that definitions refer to cannot be used; see rewrite for other errors. After an error, stage
+// may contain some of the files.
+func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string) error {
+	diags := &diag.List{}
+	var names []string
+	for i, service := range pak.Services {
+		name := fmt.Sprintf("definitions/service%d-%s.yml", i, service.Name)
+		names = append(names, name)
+		d := &definition{files: pak.Files(), name: pak.Display(service.File), diags: diags}
+		if err := rewrite(pak, service.File, filepath.Join(stage, filepath.FromSlash(name)), d.embed); err != nil {
+			return err
+		}
+	}
+	if err := diags.Err(); err != nil {
+		return err
+	}
+	return rewrite(pak, manifestName, filepath.Join(stage, manifestName), func(root *yaml.Node) {
+		for key, list := range map[string]any{"service_definitions": names, "platforms": platforms} {
+			var node yaml.Node
+			_ = node.Encode(list) // a plain list can be encoded
+			yamltree.Set(root, key, &node)
+		}
+	})
+}
+
+// rewrite reads the first document of a YAML file of a pak, calls change with its root, which change may modify, and
+// writes the result to the file target. Aliases and merge keys are resolved, and comments are dropped; see parseFlat.
+// An existing target is replaced, and its directory is created if necessary. The file of the pak is not modified.
+// rewrite returns an error if that file cannot be read, is not a YAML mapping or repeats a key, or if the result cannot
+// be written.
+func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Node)) error {
+	text, err := fs.ReadFile(pak.Files(), path.Clean(filepath.ToSlash(name)))
+	var root *yaml.Node
+	if err == nil {
+		root, err = parseFlat(text)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", pak.Display(name), err)
+	}
+	change(root)
+	if text, err = encode(root); err != nil {
+		return fmt.Errorf("writing %s: %w", pak.Display(name), err)
+	}
+	return writeFile(target, text, 0o600)
+}
+
+// writeFile writes a file, replacing the content of an existing one, and creates its directories. mode is the mode of a
+// new file; an existing file keeps its own. New directories are accessible to other users only if mode is readable. The
+// error is that of creating a directory or of writing the file, which may then be incomplete.
+func writeFile(name string, text []byte, mode fs.FileMode) error {
+	dirs := fs.FileMode(0o700)
+	if mode == readable {
+		dirs = 0o755
+	}
+	if err := os.MkdirAll(filepath.Dir(name), dirs); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, mode)
+}
+
+// parseFlat returns the root of the first document of a YAML text. Its aliases and merge keys are resolved, because not
+// all programs that read built paks support them. Positions are kept, comments and the style of block scalars are not.
+// It returns an error if the text is not valid YAML or is empty, if a key is repeated, or if the root is not a mapping.
+func parseFlat(text []byte) (*yaml.Node, error) {
+	first, _, err := yamltree.Read(string(text))
+	if err != nil {
+		return nil, err
+	}
+	root, faults := yamltree.Flatten(first)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("line %d: %s", faults[0].Node.Line, faults[0].Message)
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, errors.New("the root of the file must be a mapping")
+	}
+	restyle(root)
+	return root, nil
+}
+
+// restyle selects a new style for all block scalars of a tree, because their text may not be valid in a block at the
+// new indentation.
+func restyle(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		node.Style = textStyle(node.Value)
+	}
+	for _, child := range node.Content {
+		restyle(child)
+	}
+}
+
+// get returns the value of a key of a mapping. It returns nil if there is no such key, or if the node is nil or not a
+// mapping.
+func get(mapping *yaml.Node, key string) *yaml.Node {
+	_, value := yamltree.Get(mapping, key)
+	return value
+}
+
+// remove removes a key from a mapping, if it exists. The node must not be nil.
+func remove(mapping *yaml.Node, key string) {
+	removeKeys(mapping, func(candidate string) bool { return candidate == key })
+}
+
+// removeKeys removes the keys for which matches returns true from a mapping, with their values, and returns the nodes
+// of the keys. The result is nil if no key matches. A node that is not a mapping is not modified, and has no keys. The
+// node must not be nil.
+func removeKeys(mapping *yaml.Node, matches func(key string) bool) (removed []*yaml.Node) {
+	if mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	kept := mapping.Content[:0]
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		if matches(pair[0].Value) {
+			removed = append(removed, pair[0])
+		} else {
+			kept = append(kept, pair...)
+		}
+	}
+	mapping.Content = kept
+	return removed
+}
+
+// textNode returns a scalar node that is a string.
+func textNode(text string) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+	if strings.ContainsAny(text, "\n\r") {
+		node.Style = textStyle(text)
+	}
+	return node
+}
+
+// textStyle returns the style for a text of several lines: a literal block, or double quotes if the text contains
+// characters that a block cannot represent, such as leading blanks or other kinds of line breaks.
+func textStyle(text string) yaml.Style {
+	plain := utf8.ValidString(text) && !strings.ContainsAny(text, "\r\u0085\u2028\u2029\ufeff")
+	first := strings.IndexFunc(text, func(r rune) bool { return r != '\n' })
+	if !plain || first != 0 || text[0] == ' ' || text[0] == '\t' {
+		return yaml.DoubleQuotedStyle
+	}
+	return yaml.LiteralStyle
+}
+
+// encode returns a tree without aliases as YAML text. It parses the text again and returns an error if the result
+// differs from the tree.
+func encode(root *yaml.Node) ([]byte, error) {
+	text, err := yamltree.Encode(root)
+	if err != nil {
+		return nil, err
+	}
+	var reparsed yaml.Node
+	if err := yaml.Unmarshal(text, &reparsed); err != nil {
+		return nil, fmt.Errorf("reading what was written: %w", err)
+	}
+	if !same(root, reparsed.Content[0]) {
+		return nil, errors.New("the file contains a text that cannot be written as YAML")
+	}
+	return text, nil
+}
+
+// same reports whether two trees have the same structure, types and values. Styles, comments and positions may differ.
+func same(a, b *yaml.Node) bool {
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value &&
+		slices.EqualFunc(a.Content, b.Content, same)
+}

@@ -1,0 +1,241 @@
+package build
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/brokerpak"
+	"service-adapter/examples"
+	"service-adapter/internal/ctxio"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/value"
+)
+
+// skeletons contains the templates of new paks: "skeleton" for an empty one, and "adopted" for one that is generated
+// from a BOSH manifest.
+//
+//go:embed skeleton adopted
+var skeletons embed.FS
+
+// notInNames matches the characters that generated names of paks and services do not contain.
+const notInNames = `[^a-z0-9]+`
+
+// serviceFile is the file of a skeleton whose name is replaced by that of the pak.
+const serviceFile = "service.yml"
+
+// Init writes a small but complete pak into a directory, which must be empty or not exist. The pak is named after the
+// directory. Init returns the sorted, slash-separated paths of the files. It returns an error if the directory is not
+// empty or cannot be written. Files that were written before the error remain.
+func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[string]any{}) }
+
+// Examples returns the sorted names of the example paks.
+func Examples() []string {
+	entries, _ := examples.Paks.ReadDir(".") // embedded files can be read
+	return value.Convert(entries, fs.DirEntry.Name)
+}
+
+// InitLike writes a copy of an example pak into a directory. The copy is named after the directory and has new ids for
+// services and plans. See Init for the directory, the result and the errors. InitLike also returns an error if example
+// is not the name of an example pak; it must be one of Examples.
+func InitLike(dir, example string) ([]string, error) {
+	newIDs := map[string]string{}
+	return copyPak(examples.Paks, example, dir, func(name, file, text string) (string, error) {
+		switch {
+		case !strings.Contains(file, "/"):
+			text = ownName.ReplaceAllString(text, "name: "+name)
+		case strings.HasPrefix(file, "tests/"): // the release of a test case has the name of the service
+			pattern := `(?m)(^service: |^ +release: |^ +releases:\n +- name: )` + regexp.QuoteMeta(example) + `$`
+			text = regexp.MustCompile(pattern).ReplaceAllString(text, "${1}"+name)
+		}
+		return anyID.ReplaceAllStringFunc(text, func(id string) string {
+			if newIDs[id] == "" {
+				newIDs[id] = newID()
+			}
+			return newIDs[id]
+		}), nil
+	})
+}
+
+// ownName matches the name of a pak or a service, and anyID matches UUIDs.
+var (
+	ownName = regexp.MustCompile(`(?m)^name: .*$`)
+	anyID   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
+
+// maxManifest is the maximum size of the BOSH manifest for InitFrom in bytes. The largest published manifests have
+// some hundred kilobytes.
+const maxManifest = 4 << 20
+
+// InitFrom writes a pak that is generated from the BOSH manifest at a path into a directory. See Init for the
+// directory, the files and the errors of writing them. The notes describe how the manifest was converted, and the
+// decisions that are left to the author; they are sorted by position. The error is a diag.Errors if the manifest is
+// invalid or larger than 4 MB. It wraps the error of ctx if ctx ends while the manifest is read; ctx does not interrupt
+// the writing.
+func InitFrom(ctx context.Context, dir, manifest string) (files []string, notes []Note, err error) {
+	text, err := ctxio.Await(ctx, func() ([]byte, error) { return readAtMost(manifest, maxManifest+1) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the manifest: %w", err)
+	}
+	if len(text) > maxManifest {
+		var faults diag.List
+		faults.Errorf(diag.Pos{File: manifest}, manifestRule, "the manifest is larger than %d MB", maxManifest>>20)
+		return nil, nil, faults.Err()
+	}
+	a, err := adopt(brokerpak.Document{Text: string(text), Pos: diag.Pos{File: manifest, Line: 1, Column: 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := encode(a.root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", manifest, err)
+	}
+	files, err = fillIn("adopted", dir, map[string]any{
+		"Template": strings.TrimSpace(string(encoded)), "Group": a.group, "Inputs": a.inputs,
+		"Secrets": value.Keys(a.secrets), "Carried": a.carried, "References": a.references,
+		"Releases": nil,
+	})
+	return files, a.notes, err
+}
+
+// readAtMost returns at most the first limit bytes of a file. It returns an error if the file cannot be opened or read.
+func readAtMost(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name) //nolint:gosec // the author names it
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // opened for reading only, so that closing loses no data
+	return io.ReadAll(io.LimitReader(file, limit))
+}
+
+// fillIn writes the files of a skeleton, a directory of skeletons, into dir. They are templates, which are executed
+// with the given fields and with Name, ServiceID and PlanID. fillIn adds these to the map, which must not be nil. See
+// Init for the directory, the result and the errors.
+func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
+	fields["ServiceID"], fields["PlanID"] = newID(), newID()
+	functions := template.FuncMap{
+		"word": word, "json": func(item any) string { return string(value.MustJSON(item)) },
+		"hasValue": func(inputs []input) bool {
+			return slices.ContainsFunc(inputs, func(declared input) bool { return declared.Value != "" })
+		},
+	}
+	return copyPak(skeletons, skeleton, dir, func(name, file, text string) (string, error) {
+		fields["Name"] = name
+		var out strings.Builder
+		parsed, err := template.New(file).Funcs(functions).Parse(text)
+		if err == nil {
+			err = parsed.Execute(&out, fields)
+		}
+		return out.String(), err
+	})
+}
+
+// word returns a text as a YAML scalar, in quotes if YAML would read it as another type. It returns an error if the
+// YAML library cannot encode the text.
+func word(text string) (string, error) {
+	scalar, err := yaml.Marshal(text)
+	return strings.TrimSpace(string(scalar)), err
+}
+
+// copyPak writes the files of the directory from in paks into dir, and returns their sorted paths. A file service.yml
+// is renamed after the new pak. change returns the text to write for each file, given the name of the new pak, the path
+// of the file in from and its embedded text. YAML files get a comment with the path of their JSON Schema for editors.
+// copyPak returns an error if dir exists and is not empty, if from does not exist, if change fails, or if a file cannot
+// be written. After an error, the files that were written before remain.
+func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
+	if err := checkVacant(dir); err != nil {
+		return nil, err
+	}
+	name, err := nameOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	source, err := fs.Sub(paks, from)
+	if err != nil {
+		return nil, err
+	}
+	var written []string
+	err = fs.WalkDir(source, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(source, file)
+		if err != nil {
+			return err
+		}
+		changed, err := change(name, file, string(text))
+		if err != nil {
+			return err
+		}
+		if file == serviceFile {
+			file = name + ".yml"
+		}
+		written = append(written, file)
+		if kind := schemaOf(file); kind != "" {
+			above := strings.Repeat("../", strings.Count(file, "/"))
+			changed = "# yaml-language-server: $schema=" + above + SchemaFile(kind) + "\n" + changed
+		}
+		// All users may read the files, because the author may share them.
+		return writeFile(filepath.Join(dir, filepath.FromSlash(file)), []byte(changed), readable)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the pak: %w", err)
+	}
+	slices.Sort(written)
+	return written, nil
+}
+
+// SchemaFile returns the path, relative to the root of a pak, of the JSON Schema for a kind of files, such as
+// "manifest".
+func SchemaFile(kind string) string { return ".schemas/" + kind + ".json" }
+
+// schemaOf returns the kind of a file of a pak, for SchemaFile: "manifest", "definition" or "case". The file is a
+// slash-separated path relative to the root of the pak. schemaOf decides by the path alone; every file below tests/ is
+// a "case". It returns "" for a file without a JSON Schema.
+func schemaOf(file string) string {
+	switch {
+	case file == "manifest.yml":
+		return "manifest"
+	case strings.HasSuffix(file, ".yml") && !strings.Contains(file, "/"):
+		return "definition"
+	case strings.HasPrefix(file, "tests/"):
+		return "case"
+	}
+	return ""
+}
+
+// nameOf returns the name of a new pak: that of the directory in lower case, with each run of characters that are not
+// allowed replaced by a hyphen. If no usable name is left, it returns "my-service". The error is not nil only if the
+// working directory cannot be determined.
+func nameOf(dir string) (string, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	base := strings.ToLower(filepath.Base(full))
+	name := strings.Trim(regexp.MustCompile(notInNames).ReplaceAllString(base, "-"), "-")
+	// manifest.yml is the manifest of the pak, and YAML reads null as no name.
+	if name == "" || name == "manifest" || name == "null" {
+		return "my-service", nil
+	}
+	return name, nil
+}
+
+// newID returns a random UUID.
+func newID() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	raw[6], raw[8] = raw[6]&0x0f|0x40, raw[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+}

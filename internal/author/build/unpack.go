@@ -1,0 +1,129 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/durable"
+)
+
+// maxPak is the maximum size of an unpacked pak in bytes.
+const maxPak = 32 << 30
+
+// unpackPrefix is the prefix of the names of temporary directories of Unpack. It must not be a prefix of any other
+// name, because durable.TempDir removes existing directories with this prefix next to the target.
+const unpackPrefix = ".service-adapter-unpack-"
+
+// Unpack writes the files of the .brokerpak file name into the directory dir, which must be empty or not exist; its
+// parent directories are created. The directory appears with all files or not at all, even if ctx ends, the process is
+// killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left out. All
+// users may read the files, so that one user can install a pak for another. Unpack also removes temporary directories
+// that killed calls left in the parent directory. It returns an error if name is not a valid pak file, if dir is not
+// empty or cannot be written, if the pak contains anything but regular files and directories, or if it has no binaries
+// for the platform.
+func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform) (err error) {
+	pak, err := brokerpak.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pak.Close() }() // opened for reading only, so that closing loses no data
+	if !pak.IsZip() {
+		return fmt.Errorf("%s is a directory already", name)
+	}
+	target, err := prepareTarget(dir)
+	if err != nil {
+		return err
+	}
+	temporary, remove, err := durable.TempDir(filepath.Dir(target), unpackPrefix)
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	unpacked := filepath.Join(temporary, "pak")
+	if err = os.Mkdir(unpacked, 0o755); err == nil { //nolint:gosec // all users may read it
+		err = unpackPak(ctx, pak, unpacked, platform)
+	}
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", name, err)
+	}
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replacing the empty directory: %w", err)
+	}
+	return durable.Rename(unpacked, target)
+}
+
+// prepareTarget creates the parent directories of dir and returns the absolute path of dir, with symbolic links
+// resolved if dir exists. It returns an error if the directory exists and is not empty, if it cannot be read, or if a
+// parent cannot be created.
+func prepareTarget(dir string) (string, error) {
+	if err := checkVacant(dir); err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		return resolved, nil
+	}
+	target, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return target, os.MkdirAll(filepath.Dir(target), 0o755) //nolint:gosec // the usual mode of directories
+}
+
+// checkVacant returns an error if dir is not empty, or cannot be read for a reason other than that it does not exist.
+func checkVacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty; name a directory that is empty or does not exist", dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// unpackPak writes the files of a pak into an existing directory. If platform is not nil, it leaves out the binaries of
+// all other platforms, and returns an error if the pak has none for it. All files below bin/ become executable. It also
+// returns an error if an entry is neither a regular file nor a directory, if a file cannot be copied, or if ctx ends.
+// The files that were written before the error remain.
+func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *brokerpak.Platform) (err error) {
+	into, err := newTree(dir, maxPak)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, into.close()) }()
+	platformDir := ""
+	if platform != nil {
+		platformDir = path.Join("bin", platform.OS, platform.Arch) + "/"
+		if _, err := fs.Stat(pak.Files(), path.Clean(platformDir)); err != nil {
+			return fmt.Errorf("there are no binaries for %s in it", platform)
+		}
+	}
+	return fs.WalkDir(pak.Files(), ".", func(name string, entry fs.DirEntry, err error) error {
+		binary := strings.HasPrefix(name, "bin/")
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir(), platformDir != "" && binary && !strings.HasPrefix(name, platformDir):
+			return nil
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%q is %s; only plain files are allowed", name, modeName(entry.Type()))
+		}
+		mode := fs.FileMode(readable)
+		if binary {
+			mode = 0o755
+		}
+		file, err := pak.Files().Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // opened for reading only, so that closing loses no data
+		return into.addFile(ctx, name, mode, file)
+	})
+}

@@ -1,0 +1,264 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+	"service-adapter/schemas"
+)
+
+// inputs checks the constraints and enums of plan inputs and user inputs and the defaults of both, and adds the
+// findings to c.diags. An invalid constraint is an error for a user input and a warning for a plan input.
+func (c *serviceCheck) inputs() {
+	_, _, _, err := schemas.ForPlan(c.service, nil, schemas.Supplied{})
+	c.constraints(err, diag.Error)
+	for _, action := range []*brokerpak.Action{&c.service.Provision, &c.service.Bind} {
+		// Other brokers ignore the constraints of plan inputs, so a defect in them is only a warning.
+		c.constraints(schemas.CheckValues(action.PlanInputs, nil, nil), diag.Warning)
+		for _, input := range action.UserInputs {
+			c.defaultValue(input)
+		}
+		for _, input := range action.PlanInputs {
+			c.ignoredDefault(input)
+		}
+		for _, input := range slices.Concat(action.PlanInputs, action.UserInputs) {
+			c.enum(input)
+		}
+	}
+}
+
+// constraints adds the findings in err about invalid constraints, with the severity given. Any other error, and nil, is
+// ignored.
+func (c *serviceCheck) constraints(err error, severity diag.Severity) {
+	var findings diag.Errors
+	if !errors.As(err, &findings) {
+		return
+	}
+	for _, item := range findings {
+		item.Pos, item.Severity = c.positions.key(item.Pos, "constraints"), severity
+		c.diags.Add(item)
+	}
+}
+
+// defaultValue warns about a constant default that cannot have the type of the input, or that would be rejected if a
+// request contained it. It does not check a default with variables or functions.
+func (c *serviceCheck) defaultValue(input brokerpak.Variable) {
+	if !input.HasDefault {
+		return
+	}
+	constant, err := input.ConstantDefault()
+	pos := c.positions.value(input.Pos, "default")
+	if err != nil {
+		c.diags.Warnf(pos, "default-value", "the default of %q cannot be used: %s", input.Name, err)
+		return
+	}
+	if constant == nil {
+		return // an expression
+	}
+	if text := violation(input, constant, fmt.Sprintf("the default of %q", input.Name)); text != "" {
+		c.diags.Warnf(pos, "default-value", "%s", text)
+	}
+}
+
+// ignoredDefault warns about a default of a plan input. Brokers ignore it, because only the properties of plans set
+// plan inputs.
+func (c *serviceCheck) ignoredDefault(input brokerpak.Variable) {
+	if input.HasDefault {
+		c.diags.Warnf(c.positions.value(input.Pos, "default"), "default-value",
+			"the default of the plan input %q has no effect, because only plans set it; set the property in every "+
+				"plan, or compute the value with lookup(plan.properties, %q, …)", input.Name, input.Name)
+	}
+}
+
+// enum warns about values of an enum that contradict the type or the constraints of the input.
+func (c *serviceCheck) enum(input brokerpak.Variable) {
+	without := input
+	without.Enum = nil
+	for _, allowed := range input.Enum {
+		if text := violation(without, allowed.Value, "it"); text != "" {
+			pos := c.positions.key(input.Pos, "enum", value.Text(allowed.Value))
+			c.diags.Warnf(pos, "enum-value", "the enum value %s of %q is never accepted: %s",
+				value.MustJSON(allowed.Value), input.Name, text)
+		}
+	}
+}
+
+// violation returns the reason why an input rejects a value, as a sentence with the given subject. It returns "" if
+// the input accepts the value, and if its constraints are invalid, which inputs reports.
+func violation(input brokerpak.Variable, item any, subject string) string {
+	err := schemas.CheckValues([]brokerpak.Variable{input}, map[string]any{input.Name: item},
+		func(string) string { return subject })
+	var rejected *schemas.ValueError
+	if !errors.As(err, &rejected) {
+		return ""
+	}
+	return rejected.Error()
+}
+
+// plans checks the properties of the plans against the inputs that they set, and warns about required plan inputs
+// that a plan does not set.
+func (c *serviceCheck) plans() {
+	for i := range c.service.Plans {
+		plan := &c.service.Plans[i]
+		for _, name := range value.Keys(plan.Properties) {
+			c.property(plan, name)
+		}
+		for _, input := range slices.Concat(c.service.Provision.PlanInputs, c.service.Bind.PlanInputs) {
+			if _, ok := plan.Properties[input.Name]; input.Required && !ok {
+				c.diags.Warnf(c.positions.key(plan.Pos, "properties"), "plan-property",
+					"plan %q lacks the property %q, which the plan input at %s requires; the operator must set it",
+					plan.Name, input.Name, input.Pos)
+			}
+		}
+	}
+}
+
+// property reports a plan property whose value an input rejects, or which neither an input nor an expression uses.
+// These are warnings. It is an error if user inputs reject the value, because no instance of the plan could be created;
+// if the input is always computed, nothing is reported. The plan must have the property.
+func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
+	item, pos := plan.Properties[name], c.positions.value(plan.Pos, "properties", name)
+	action, subject := &c.service.Provision, fmt.Sprintf("property %q of plan %q", name, plan.Name)
+	named := func(inputs []brokerpak.Variable) []brokerpak.Variable {
+		return slices.DeleteFunc(slices.Clone(inputs), func(i brokerpak.Variable) bool { return i.Name != name })
+	}
+	ofPlans := named(slices.Concat(action.PlanInputs, c.service.Bind.PlanInputs))
+	for _, input := range ofPlans {
+		if text := violation(input, item, subject); text != "" {
+			c.diags.Warnf(pos, "plan-property", "%s; the plan input is declared at %s", text, input.Pos)
+		}
+	}
+	computed := slices.ContainsFunc(action.ComputedInputs, func(i brokerpak.Variable) bool {
+		return i.Name == name && i.Overwrite
+	})
+	for _, input := range named(action.UserInputs) {
+		if text := violation(input, item, subject); text != "" && !computed {
+			c.diags.Errorf(pos, "plan-property",
+				"%s, so no instance of the plan can be created; the input is declared at %s", text, input.Pos)
+		}
+	}
+	if len(ofPlans) > 0 || slices.Contains(action.InputNames(), name) || c.reads(name) {
+		return
+	}
+	c.diags.Warnf(c.positions.key(plan.Pos, "properties", name), "plan-property",
+		"nothing uses property %q of plan %q%s",
+		name, plan.Name, diag.Suggest(name, action.InputNames()))
+}
+
+// reads reports whether an expression of the service may read a plan property.
+func (c *serviceCheck) reads(name string) bool {
+	for _, site := range c.sites() {
+		for _, reference := range site.References() {
+			key, ok := reference.KeyOf("request.plan_properties") // the key is "" for all properties
+			if reference.Name == name || ok && (key == name || key == "") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// outputTypes warns about outputs of provision.bosh that are a boolean or a number as an input, and a text in the
+// credentials, because no output of provision declares their type.
+func (c *serviceCheck) outputTypes() {
+	action := &c.service.Provision
+	if action.Bosh == nil {
+		return
+	}
+	inputs := slices.Concat(action.PlanInputs, action.UserInputs, action.ComputedInputs)
+	for _, name := range value.Keys(action.Bosh.Outputs) {
+		output := action.Bosh.Outputs[name]
+		if output.Expr == nil || slices.Contains(brokerpak.Names(action.Outputs), name) {
+			continue
+		}
+		read, _ := output.Expr.SingleVariable()
+		index := slices.IndexFunc(inputs, func(input brokerpak.Variable) bool { return input.Name == read })
+		if index < 0 || !slices.Contains([]string{"boolean", "integer", "number"}, inputs[index].Type) {
+			continue
+		}
+		typ := inputs[index].Type
+		c.diags.Warnf(output.Pos, "output-type", "the output %q of the %s input %q is a text in credentials; declare "+
+			"it with type: %s under outputs of provision, or with type: string if it must be a text",
+			name, typ, read, typ)
+	}
+}
+
+// examples checks that a broker would accept the plans and parameters of the examples.
+func (c *serviceCheck) examples() {
+	ids := value.Convert(c.service.Plans, func(plan brokerpak.Plan) string { return plan.ID })
+	for _, example := range c.service.Examples {
+		plan := c.service.Plan(example.PlanID)
+		if len(ids) > 0 && (plan == nil || plan.ID != example.PlanID) {
+			c.diags.Warnf(c.positions.value(example.Pos, "plan_id"), "example-plan",
+				"no plan has the id %q%s; the plans have %s",
+				example.PlanID, diag.Suggest(example.PlanID, ids), diag.Names(ids))
+		}
+		if plan == nil {
+			plan = &brokerpak.Plan{}
+		}
+		c.parameters(example, "provision_params", &c.service.Provision, plan.Properties, example.ProvisionParams)
+		c.parameters(example, "bind_params", &c.service.Bind, nil, example.BindParams)
+		create, _, bind, err := schemas.ForPlan(c.service, plan.Properties,
+			schemas.Supplied{Provision: plan.ProvisionOverrides, Bind: plan.BindOverrides})
+		if err != nil {
+			continue // inputs reports it
+		}
+		unknownPlan := c.service.Plan(example.PlanID) == nil
+		c.missing(example, unknownPlan, "provision_params", create, example.ProvisionParams)
+		c.missing(example, unknownPlan, "bind_params", bind, example.BindParams)
+	}
+}
+
+// missing reports required parameters that an example does not contain. key is the key of the example with the
+// parameters, and schema the JSON Schema of the request. unknownPlan means that the pak does not contain the plan of
+// the example: the operator may declare it with a value for the parameter, so that its absence is only a warning.
+func (c *serviceCheck) missing(
+	example brokerpak.Example, unknownPlan bool, key string, schema, parameters map[string]any,
+) {
+	required, _ := schema["required"].([]string)
+	for _, name := range required {
+		if _, ok := parameters[name]; ok {
+			continue
+		}
+		pos := c.positions.key(example.Pos, key)
+		text := fmt.Sprintf("the %s of example %q lack the parameter %q, which is required", key, example.Name, name)
+		if unknownPlan {
+			c.diags.Warnf(pos, "example-parameters", "%s unless the operator's plan %q sets it", text, example.PlanID)
+		} else {
+			c.diags.Errorf(pos, "example-parameters", "%s", text)
+		}
+	}
+}
+
+// parameters warns about parameters of an example that the adapter would reject; missing reports those that the example
+// lacks. key is the key of the example with the parameters, and action the action that they are for. properties are
+// those of the example's plan, and nil for a binding.
+func (c *serviceCheck) parameters(
+	example brokerpak.Example, key string, action *brokerpak.Action, properties, parameters map[string]any,
+) {
+	var user *fault.UserError
+	pos := c.positions.key(example.Pos, key)
+	err := schemas.CheckParameters(action, properties, parameters, false)
+	if errors.As(err, &user) {
+		c.diags.Warnf(pos, "example-parameters", "the %s of example %q would be rejected: %s", key, example.Name,
+			user.Message)
+		return
+	}
+	for _, input := range action.UserInputs {
+		item, ok := parameters[input.Name]
+		if !ok || item == nil {
+			continue
+		}
+		if text := violation(input, item, strconv.Quote(input.Name)); text != "" {
+			c.diags.Warnf(c.positions.value(example.Pos, key, input.Name), "example-parameters",
+				"the %s of example %q would be rejected: %s; the input is declared at %s", key, example.Name, text,
+				input.Pos)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package lint_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestPaklint(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "internal/author/lint")
+}

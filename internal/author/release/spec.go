@@ -1,0 +1,253 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
+)
+
+// monitName is the name of the file that describes the processes of a job, which is a template as well.
+const monitName = "monit"
+
+// fieldError returns an error about a field of a file, at the node. A field "" is the whole document.
+func fieldError(file string, node *yaml.Node, field, text string) error {
+	if field != "" {
+		text = field + ": " + text
+	}
+	return fmt.Errorf("%s:%d: %s", file, node.Line, text)
+}
+
+// parseYAML returns the root of the first document of a text, which is a mapping, with aliases and merge keys resolved.
+// It returns an error for any other document, and for one that is too large. Of repeated keys, the first counts.
+func parseYAML(file, text string) (*yaml.Node, error) {
+	root, _, err := yamltree.Read(text)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: the file is empty", file)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %s", file, yamltree.SyntaxError(err))
+	}
+	flat, faults := yamltree.Flatten(root)
+	for _, fault := range faults {
+		if fault.Rule == yamltree.Unbounded {
+			return nil, fieldError(file, fault.Node, "", fault.Message)
+		}
+	}
+	if flat.Kind != yaml.MappingNode {
+		return nil, fieldError(file, flat, "", "it must be a mapping, not "+yamltree.Kind(flat))
+	}
+	return flat, nil
+}
+
+// requiredText returns the text of a key of a mapping. It returns an error if the node is not a mapping, or if the key
+// is missing, empty or not a scalar. parent is the path of the mapping in errors, "" for the document.
+func requiredText(file string, node *yaml.Node, parent, key string) (string, error) {
+	if node.Kind != yaml.MappingNode {
+		return "", fieldError(file, node, parent, "it must be a mapping, not "+yamltree.Kind(node))
+	}
+	text, err := optionalText(file, node, parent, key)
+	if err == nil && text == "" {
+		err = fieldError(file, node, join(parent, key), "it must be set")
+	}
+	return text, err
+}
+
+// optionalText returns the text of a key of a mapping, or "" if the key is missing or null. It returns an error if the
+// value is not a scalar. A number or boolean is returned as it is written.
+func optionalText(file string, node *yaml.Node, parent, key string) (string, error) {
+	_, item := yamltree.Get(node, key)
+	switch {
+	case item == nil || yamltree.IsNull(item):
+		return "", nil
+	case item.Kind != yaml.ScalarNode:
+		return "", fieldError(file, item, join(parent, key), "it must be a text, not "+yamltree.Kind(item))
+	default:
+		return item.Value, nil
+	}
+}
+
+// join returns the path of a key below a path, which may be "".
+func join(parent, key string) string { return strings.TrimPrefix(parent+"."+key, ".") }
+
+// parseSpec parses the spec of a job, which is the file job.MF in a tarball. It also returns the paths of the job's
+// templates, without their texts, so that the Templates of the job are empty. file is the name of the spec in errors.
+// The error says which field a Director would reject.
+func parseSpec(file, text string) (Job, []string, error) {
+	job := Job{Properties: map[string]Property{}, Templates: map[string]string{}}
+	root, err := parseYAML(file, text)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	if job.Name, err = requiredText(file, root, "", "name"); err != nil {
+		return Job{}, nil, err
+	}
+	templates, err := section(file, root, "templates")
+	if err != nil {
+		return Job{}, nil, err
+	}
+	properties, err := section(file, root, "properties")
+	if err != nil {
+		return Job{}, nil, err
+	}
+	for key, definition := range yamltree.Pairs(properties) {
+		if job.Properties[key.Value], err = parseProperty(file, "properties."+key.Value, definition); err != nil {
+			return Job{}, nil, err
+		}
+	}
+	if job.Provides, err = parseLinks(file, root, "provides"); err != nil {
+		return Job{}, nil, err
+	}
+	if job.Consumes, err = parseLinks(file, root, "consumes"); err != nil {
+		return Job{}, nil, err
+	}
+	var paths []string
+	for source := range yamltree.Pairs(templates) {
+		paths = append(paths, path.Clean(source.Value))
+	}
+	return job, paths, nil
+}
+
+// section returns the mapping at a key of the document, or nil if the key is missing or null. It returns an error for
+// any other value.
+func section(file string, root *yaml.Node, key string) (*yaml.Node, error) {
+	_, node := yamltree.Get(root, key)
+	switch {
+	case node == nil || yamltree.IsNull(node):
+		return nil, nil
+	case node.Kind != yaml.MappingNode:
+		return nil, fieldError(file, node, key, "it must be a mapping, not "+yamltree.Kind(node))
+	default:
+		return node, nil
+	}
+}
+
+// parseProperty parses the definition of a property. A definition that is null or a text declares the property and
+// nothing else. It returns an error for a list, which the Director cannot read, and if the default or the example
+// cannot be decoded. field is the path of the definition.
+func parseProperty(file, field string, definition *yaml.Node) (Property, error) {
+	var property Property
+	if definition.Kind == yaml.SequenceNode {
+		return property, fieldError(file, definition, field, "it must be a mapping, not "+yamltree.Kind(definition))
+	}
+	texts := map[string]*string{"description": &property.Description, "type": &property.Type}
+	for key, target := range texts {
+		_, node := yamltree.Get(definition, key)
+		if node != nil && node.Kind == yaml.ScalarNode && !yamltree.IsNull(node) {
+			*target = node.Value
+		}
+	}
+	var err error
+	if property.Default, err = decode(file, join(field, "default"), definition, "default"); err != nil {
+		return property, err
+	}
+	property.HasDefault = property.Default != nil
+	property.Example, err = decode(file, join(field, "example"), definition, "example")
+	return property, err
+}
+
+// decode returns the value of a key of a mapping, as package value defines values and as Ruby reads YAML: the plain
+// scalars yes, no, on and off are booleans, and dates are the texts that were written. It returns nil if the key is
+// missing, and an error if the value cannot be decoded. field is the path of the value in errors.
+func decode(file, field string, definition *yaml.Node, key string) (any, error) {
+	_, node := yamltree.Get(definition, key)
+	if node == nil {
+		return nil, nil
+	}
+	asRuby(node)
+	var decoded any
+	if err := node.Decode(&decoded); err != nil {
+		return nil, fieldError(file, node, field, "it cannot be read: "+yamltree.SyntaxError(err))
+	}
+	return value.Normalise(decoded), nil
+}
+
+// asRuby changes the tags of scalars at and below a node that Ruby's YAML library resolves differently.
+func asRuby(node *yaml.Node) {
+	for _, child := range node.Content {
+		asRuby(child)
+	}
+	if node.Kind != yaml.ScalarNode {
+		return
+	}
+	plain := node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+	text := strings.ToLower(node.Value)
+	switch {
+	case node.ShortTag() == "!!timestamp":
+		node.Tag = "!!str"
+	case !plain || node.ShortTag() != "!!str" || node.Style&yaml.TaggedStyle != 0:
+	case text == "yes" || text == "on":
+		node.Tag, node.Value = "!!bool", strconv.FormatBool(true)
+	case text == "no" || text == "off":
+		node.Tag, node.Value = "!!bool", strconv.FormatBool(false)
+	}
+}
+
+// parseLinks parses the links at a key of the spec, "provides" or "consumes". It returns nil if the key is missing or
+// null. Like the Director, it returns an error if they are not a list of mappings with a name and a type, if a name is
+// repeated, or if a provided link is optional. Properties of a provided link that are not a list of names are an error
+// as well.
+func parseLinks(file string, root *yaml.Node, key string) ([]Link, error) {
+	_, list := yamltree.Get(root, key)
+	if list == nil || yamltree.IsNull(list) {
+		return nil, nil
+	}
+	if list.Kind != yaml.SequenceNode {
+		return nil, fieldError(file, list, key, "it must be a list, not "+yamltree.Kind(list))
+	}
+	var links []Link
+	for i, entry := range list.Content {
+		field := fmt.Sprintf("%s[%d]", key, i)
+		link, err := parseLink(file, field, entry, key == "provides")
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(links, func(other Link) bool { return other.Name == link.Name }) {
+			return nil, fieldError(file, entry, field, fmt.Sprintf("the name %q is used twice", link.Name))
+		}
+		links = append(links, link)
+	}
+	return links, nil
+}
+
+// parseLink parses a link that a job provides or consumes. See parseLinks for the errors. field is the path of the
+// link.
+func parseLink(file, field string, entry *yaml.Node, provided bool) (link Link, err error) {
+	if link.Name, err = requiredText(file, entry, field, "name"); err != nil {
+		return link, err
+	}
+	if link.Type, err = requiredText(file, entry, field, "type"); err != nil {
+		return link, err
+	}
+	optional, err := decode(file, join(field, "optional"), entry, "optional")
+	if err != nil {
+		return link, err
+	}
+	if _, node := yamltree.Get(entry, "optional"); node != nil && provided {
+		return link, fieldError(file, node, join(field, "optional"), "a provided link cannot be optional")
+	}
+	link.Optional = optional != nil && optional != false
+	_, properties := yamltree.Get(entry, "properties")
+	switch {
+	case !provided || properties == nil || yamltree.IsNull(properties):
+		return link, nil
+	case properties.Kind != yaml.SequenceNode:
+		return link, fieldError(file, properties, join(field, "properties"),
+			"it must be a list, not "+yamltree.Kind(properties))
+	}
+	for _, name := range properties.Content {
+		if name.Kind != yaml.ScalarNode {
+			return link, fieldError(file, name, join(field, "properties"), "an entry must be the name of a property")
+		}
+		link.Properties = append(link.Properties, name.Value)
+	}
+	return link, nil
+}

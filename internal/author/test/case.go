@@ -1,0 +1,377 @@
+// Package test runs the examples and the test cases of a pak. It calls the adapter in this process, as the on-demand
+// broker would, for plan schemas, create, the check for pending changes, update, upgrade, bind, unbind and the
+// lifecycle errands. The adapter in turn runs the pak's own OpenTofu and providers. The outcome of every step is
+// compared with the expectations of the case.
+package test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/adapter/config"
+	"service-adapter/brokerpak"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/odb"
+	"service-adapter/internal/strictyaml"
+	"service-adapter/internal/value"
+	"service-adapter/internal/yamltree"
+)
+
+// A Case is a test case: a file tests/*.yml of the pak, or an example of a service definition. The doc tags of its
+// fields are the descriptions in the JSON Schema of test cases and in docs/testing.md.
+type Case struct {
+	// Name is the name of the file without its extension, or "SERVICE/EXAMPLE". File is the path of the file, and ""
+	// for an example. Dir is the directory tests of the pak. It is "" for a case of New.
+	Name string `yaml:"-"`
+	File string `yaml:"-"`
+	Dir  string `yaml:"-"`
+	// Unplayable is the reason why an example cannot be played, without a final period: its plan is one that the
+	// operator declares. It is "" for every other case.
+	Unplayable string `yaml:"-"`
+
+	Service          string          `yaml:"service" doc:"The name of the service that the case tests. It may be left out if the pak has only one service."`
+	Create           *map[string]any `yaml:"create" doc:"The parameters of the request that creates the instance."`
+	Update           *map[string]any `yaml:"update" doc:"The parameters of an update request. Without this key, the case does not update the instance."`
+	Bind             *map[string]any `yaml:"bind" doc:"The parameters of a bind request. Without this key, the case does not create a binding."`
+	BindCanFail      bool            `yaml:"bind_can_fail" doc:"If this is true, the case also passes when the bind request fails, for example because no server runs."`
+	PreviousManifest string          `yaml:"previous_manifest" doc:"The path of a file, relative to the case, with the manifest of an instance that is already deployed. Unless 'create' is set, the case begins with an upgrade of this instance."`
+	Steps            []Step          `yaml:"steps" doc:"The steps of the case, in the order in which they are performed. They replace the keys 'create', 'update' and 'bind'."`
+	Expect           Expectation     `yaml:"expect" doc:"The expected outcome of the whole case. Sections that are left out are not compared."`
+	Defaults         `yaml:",inline"`
+
+	commands []brokerpak.Command // the programs that the service requires
+}
+
+// Defaults are the keys that tests/defaults.yml may contain. Every case may contain them as well. Mappings of the case
+// are then merged with those of the defaults key by key, and any other value of the case replaces the default.
+type Defaults struct {
+	Deployment `yaml:",inline"`
+
+	Server Server `yaml:"server" doc:"A program that runs while the steps of the case are performed."`
+}
+
+// A Deployment is the environment of an instance: the broker's and the adapter's configuration, and the data that
+// BOSH and the platform contribute. A value that a step sets also applies to the steps after it.
+type Deployment struct {
+	odb.Environment `yaml:",inline"`
+
+	Config config.Config `yaml:"config" doc:"[The adapter's configuration](configuration.md). The test itself sets 'paks', 'state' and 'cache_dir'."`
+}
+
+// A Server is a program that runs while a case is played, such as the service for which bindings are created. Its
+// commands are run by the shell. The zero value means that the case needs no program.
+type Server struct {
+	Start string `yaml:"start" doc:"The shell command that runs the program in the foreground. Its working directory is empty at first and belongs to the case."`
+	Ready string `yaml:"ready" doc:"A shell command that succeeds when the program is ready. Without it, the case does not wait for the program."`
+	// ReadyTimeout limits the time until Ready succeeds. 0 means 2 minutes.
+	ReadyTimeout time.Duration `yaml:"ready_timeout" doc:"The time after which the case fails if the program is not ready. The default is 2m."`
+	Ports        []string      `yaml:"ports" doc:"The names of environment variables. Each is set to the number of a free port on 127.0.0.1."`
+}
+
+// A Step is one action of a case, such as a request of the broker, and its expected outcome.
+type Step struct {
+	Do         string         `yaml:"do" doc:"The action of the step."`
+	Parameters map[string]any `yaml:"parameters" doc:"The parameters of the request."`
+	ID         string         `yaml:"id" doc:"The id of the binding that the step creates or deletes. It is needed only in cases with several bindings."`
+	Command    string         `yaml:"command" doc:"The shell command of the action 'run', which must succeed. It reads the last binding as JSON from its standard input and has the environment of the server."`
+	Expect     Expectation    `yaml:"expect" doc:"The expected outcome of the step. After a rejected request, the case continues only if the step expects the rejection."`
+	Deployment `yaml:",inline"`
+
+	node *yaml.Node // the step, merged with the values of the defaults, the case and the steps before it
+	line int        // the line of the step in the file; 0 for a step that the file does not list
+}
+
+// An Expectation is the expected outcome of a step or a case. It consists of sections; a section that is left out is
+// not compared. The exported fields only declare the sections for the schema and the documentation and are never set.
+type Expectation struct {
+	Manifest       map[string]any   `yaml:"manifest" doc:"The deployed manifest without the adapter's record."`
+	Outputs        map[string]any   `yaml:"outputs" doc:"The outputs of the provision template."`
+	Binding        map[string]any   `yaml:"binding" doc:"The response to the bind request, with keys such as 'credentials' and 'syslog_drain_url'."`
+	DashboardURL   string           `yaml:"dashboard_url" doc:"The URL of the dashboard."`
+	Schemas        map[string]any   `yaml:"schemas" doc:"The JSON Schemas of the plan that the adapter returns to the broker."`
+	Labels         map[string]any   `yaml:"labels" doc:"The labels of the service instance."`
+	Configs        map[string]any   `yaml:"configs" doc:"The BOSH configs by their type."`
+	Error          string           `yaml:"error" doc:"The message that the user reads if the request is rejected."`
+	OperatorError  string           `yaml:"operator_error" doc:"The message in the operator's log if the request is rejected."`
+	Exit           int              `yaml:"exit" doc:"The exit code of the adapter if the request is rejected: 41, 42, 49, 10 or 1."`
+	Unchanged      bool             `yaml:"unchanged" doc:"Whether the step left the manifest and the outputs unchanged."`
+	PendingChanges []map[string]any `yaml:"pending_changes" doc:"The changes that the command 'pending-changes --json' lists."`
+
+	sections map[string]any // the expected values by the key of the section; nil without expectations
+}
+
+// UnmarshalYAML sets the sections of the expectation to the keys of a mapping. null means no sections. It returns an
+// error for any other node.
+func (e *Expectation) UnmarshalYAML(node *yaml.Node) error {
+	err := node.Decode(&e.sections)
+	e.sections, _ = value.Normalise(e.sections).(map[string]any)
+	return err
+}
+
+// actions returns the allowed values of a step's "do" key and the methods that perform them.
+func actions() map[string]func(*run) error {
+	return map[string]func(*run) error{
+		"create": (*run).create, "update": (*run).update, "upgrade": (*run).upgrade, "bind": (*run).bind,
+		"unbind":         (*run).unbind,
+		"apply-instance": (*run).applyInstance, "destroy-instance": (*run).destroyInstance, "delete": (*run).delete,
+		"pending-changes": (*run).listPending, "run": (*run).command,
+	}
+}
+
+// A reader reads the cases of a pak.
+type reader struct {
+	pak      *brokerpak.Pak
+	defaults *yaml.Node // the content of tests/defaults.yml; nil without defaults
+	dir      string     // the directory tests of the pak; "" for cases without one
+}
+
+// newReader returns a reader with the defaults of a pak, which are empty for a pak file and without the file
+// tests/defaults.yml. It returns a *fault.UserError if that file is invalid or cannot be read.
+func newReader(pak *brokerpak.Pak) (*reader, error) {
+	r := &reader{pak: pak, defaults: &yaml.Node{Kind: yaml.MappingNode}, dir: filepath.Join(pak.Path, "tests")}
+	if pak.IsZip() {
+		return r, nil
+	}
+	var err error
+	if r.defaults, err = parseFile(r.defaultsFile(), &Defaults{}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault.UserError{Message: err.Error()}
+	}
+	return r, nil
+}
+
+// defaultsFile returns the path of the file tests/defaults.yml of a pak directory, which need not exist.
+func (r *reader) defaultsFile() string { return filepath.Join(r.dir, "defaults.yml") }
+
+// Cases returns the cases of a pak directory or pak file: first the examples of its definitions, then those in
+// tests/*.yml, sorted by name. A pak file contains no tests, so that it has only examples. With errands, the provision
+// templates of examples are applied and destroyed by lifecycle errands.
+//
+// An example whose plan is not among those of the service has the reason in Unplayable, and no plan.
+//
+// If tests/defaults.yml is invalid or cannot be read, Cases returns no cases and a *fault.UserError. If case files are
+// invalid, it returns the errors of all of them, joined; each is a *fault.UserError that names the file and, where
+// possible, the line. The defaults may also make an example invalid, whose error is joined to the others but is not a
+// *fault.UserError. The cases must not be used after an error.
+func Cases(pak *brokerpak.Pak, errands bool) (cases []Case, err error) {
+	r, err := newReader(pak)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	if !pak.IsZip() {
+		if files, err = filepath.Glob(filepath.Join(r.dir, "*.yml")); err != nil {
+			return nil, fmt.Errorf("looking for test cases: %w", err)
+		}
+		files = slices.DeleteFunc(files, func(file string) bool { return file == r.defaultsFile() })
+	}
+	var failed []error
+	for _, service := range pak.Services {
+		for _, example := range service.Examples {
+			keys := map[string]any{
+				"service": service.Name, "plan": example.PlanID, "create": value.Merge(example.ProvisionParams),
+				"bind_can_fail": example.BindCanFail,
+			}
+			if service.Binds() {
+				keys["bind"] = value.Merge(example.BindParams)
+			}
+			if errands {
+				keys["errands"] = true
+			}
+			unplayable := ""
+			if example.PlanID != "" && service.Plan(example.PlanID) == nil {
+				keys["plan"] = ""
+				unplayable = fmt.Sprintf(
+					"the pak has no plan %q; if the operator declares it, set GSB_SERVICE_%s_PLANS",
+					example.PlanID, service.EnvName())
+			}
+			testCase, err := r.fromKeys(service.Name+"/"+example.Name, keys)
+			testCase.Unplayable = unplayable
+			cases, failed = append(cases, testCase), append(failed, err)
+		}
+	}
+	for _, file := range files { // Glob sorts them
+		root, err := parseFile(file, &Case{})
+		var testCase Case
+		if err == nil {
+			testCase, err = r.build(Case{
+				Name: strings.TrimSuffix(filepath.Base(file), ".yml"), File: file, Dir: r.dir,
+			}, root)
+		}
+		if err != nil {
+			err = &fault.UserError{Message: err.Error()}
+		}
+		cases, failed = append(cases, testCase), append(failed, err)
+	}
+	return cases, errors.Join(failed...)
+}
+
+// New returns a case that has no file. name is its name, and keys are the keys that a case file would contain;
+// tests/defaults.yml is not applied. New returns an error if the keys are invalid.
+func New(pak *brokerpak.Pak, name string, keys map[string]any) (Case, error) {
+	return (&reader{pak: pak}).fromKeys(name, keys)
+}
+
+// fromKeys returns the case without a file that consists of the defaults and these keys. See build for the errors.
+func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
+	root := &yaml.Node{}
+	if err := root.Encode(keys); err != nil {
+		return Case{}, err
+	}
+	return r.build(Case{Name: name, Dir: r.dir}, root)
+}
+
+// parseFile returns the content of a YAML file with its aliases and merge keys resolved. It decodes the file into
+// target, a pointer to a struct, and returns an error if the file has a key that the struct does not declare, or a
+// value of the wrong type. An empty file is a mapping without keys. A file that does not exist is fs.ErrNotExist,
+// along with an empty mapping.
+func parseFile(file string, target any) (*yaml.Node, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // a file of the pak
+	if err != nil {
+		return &yaml.Node{Kind: yaml.MappingNode}, err
+	}
+	if err := strictyaml.Decode(file, "", string(text), target); err != nil {
+		return nil, err
+	}
+	root, _, err := yamltree.Read(string(text))
+	if errors.Is(err, io.EOF) {
+		return &yaml.Node{Kind: yaml.MappingNode}, nil
+	}
+	flat, _ := yamltree.Flatten(root)
+	return flat, err
+}
+
+// build completes a case, of which only the name and the file are set, from the keys in root and the defaults: it
+// selects the service, adds the steps that "create", "update" and "bind" represent, and merges into each step the
+// values of those before it. It returns an error, which names the line, if a key or a step is invalid or contradicts
+// the pak; the case is incomplete then.
+func (r *reader) build(testCase Case, root *yaml.Node) (Case, error) {
+	all := overlay(r.defaults, root)
+	if err := all.Decode(&testCase); err != nil {
+		return testCase, err
+	}
+	names := r.pak.ServiceNames()
+	if testCase.Service == "" && len(names) == 1 {
+		testCase.Service = names[0]
+	}
+	if !slices.Contains(names, testCase.Service) {
+		return testCase, errorAt(testCase, root, "service", "service %q is not in the pak; it has: %s",
+			testCase.Service, strings.Join(names, ", "))
+	}
+	testCase.commands = r.pak.Service(testCase.Service).RequiredCommands
+	_, steps := yamltree.Get(root, "steps")
+	explicit := steps != nil && !yamltree.IsNull(steps)
+	switch {
+	case !explicit:
+		steps = implicitSteps(testCase, root)
+	case testCase.Create != nil || testCase.Update != nil || testCase.Bind != nil:
+		return testCase, errorAt(testCase, root, "steps", "a case has either steps, or create, update and bind")
+	case len(steps.Content) == 0:
+		return testCase, errorAt(testCase, root, "steps", "a case has at least one step")
+	}
+	testCase.Steps = nil
+	base := without(all, "steps", "expect")
+	for _, node := range steps.Content {
+		base = overlay(base, node)
+		step := Step{node: base}
+		if err := base.Decode(&step); err != nil {
+			return testCase, err
+		}
+		if explicit {
+			step.line = node.Line
+		}
+		if err := r.checkStep(testCase, node, step); err != nil {
+			return testCase, err
+		}
+		testCase.Steps = append(testCase.Steps, step)
+		base = without(base, "do", "parameters", "id", "command", "expect")
+	}
+	return testCase, nil
+}
+
+// checkStep returns an error if the action or the plan of a step does not exist, or if it has a command although its
+// action is not "run", or no command although it is. node is the step as the file contains it.
+func (r *reader) checkStep(testCase Case, node *yaml.Node, step Step) error {
+	service, allowed := r.pak.Service(testCase.Service), value.Keys(actions())
+	switch {
+	case !slices.Contains(allowed, step.Do):
+		return errorAt(testCase, node, "do", "unknown action %q%s; allowed: %s",
+			step.Do, diag.Suggest(step.Do, allowed), strings.Join(allowed, ", "))
+	case (step.Do == "run") != (step.Command != ""):
+		return errorAt(testCase, node, "command", "a step has a command if it is `do: run`, and only then")
+	case step.Plan != "" && service.Plan(step.Plan) == nil:
+		return errorAt(testCase, node, "plan", "service %q has no plan %q; it has: %s",
+			testCase.Service, step.Plan, strings.Join(service.PlanNames(), ", "))
+	}
+	return nil
+}
+
+// errorAt returns an error with the file of a case and the line of a key of a mapping, or the line of the mapping if
+// it does not have the key.
+func errorAt(testCase Case, mapping *yaml.Node, key, format string, args ...any) error {
+	line := mapping.Line
+	if name, _ := yamltree.Get(mapping, key); name != nil {
+		line = name.Line
+	}
+	return fmt.Errorf("%s:%d: %s", testCase.File, line, fmt.Sprintf(format, args...))
+}
+
+// implicitSteps returns the steps of a case without a "steps" key: one for each of its keys "create", "update" and
+// "bind". The first step is always added. It is an upgrade if the case has a previous manifest and no "create" key,
+// else a create.
+func implicitSteps(testCase Case, root *yaml.Node) *yaml.Node {
+	steps := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, do := range []string{"create", "update", "bind"} {
+		_, parameters := yamltree.Get(root, do)
+		if do != "create" && (parameters == nil || yamltree.IsNull(parameters)) {
+			continue
+		}
+		if do == "create" && parameters == nil && testCase.PreviousManifest != "" {
+			do = "upgrade"
+		}
+		step := &yaml.Node{Kind: yaml.MappingNode, Line: root.Line}
+		yamltree.Set(step, "do", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: do})
+		if parameters != nil {
+			yamltree.Set(step, "parameters", parameters)
+		}
+		steps.Content = append(steps.Content, step)
+	}
+	return steps
+}
+
+// overlay returns lower with the values of upper merged into it. Mappings are merged key by key; any other value of
+// upper replaces that of lower. The arguments are not modified, but the result shares nodes with them. lower may be
+// nil.
+func overlay(lower, upper *yaml.Node) *yaml.Node {
+	if lower == nil || lower.Kind != yaml.MappingNode || upper.Kind != yaml.MappingNode {
+		return upper
+	}
+	merged := without(lower)
+	for i := 0; i+1 < len(upper.Content); i += 2 {
+		name := upper.Content[i].Value
+		_, below := yamltree.Get(lower, name)
+		yamltree.Set(merged, name, overlay(below, upper.Content[i+1]))
+	}
+	return merged
+}
+
+// without returns a copy of a mapping that lacks the named keys. The values are shared with the original.
+func without(mapping *yaml.Node, names ...string) *yaml.Node {
+	copied := *mapping
+	copied.Content = nil
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if !slices.Contains(names, mapping.Content[i].Value) {
+			copied.Content = append(copied.Content, mapping.Content[i], mapping.Content[i+1])
+		}
+	}
+	return &copied
+}

@@ -1,0 +1,106 @@
+// Package bundled says which providers and executables a pak bundles, and which of them a template needs. Bindings and
+// instances are destroyed with the template that created them, so that a pak must stay installed as long as a stored
+// template needs a provider or an executable of it.
+package bundled
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/hclfile"
+)
+
+// Providers returns the binaries of a pak that are versions of a provider. The registries of OpenTofu and Terraform
+// count as one host. The result is empty if the pak lacks the provider.
+func Providers(pak *brokerpak.Pak, fqn string) []brokerpak.Binary {
+	return slices.DeleteFunc(slices.Clone(pak.Manifest.Binaries), func(binary brokerpak.Binary) bool {
+		wanted := opentofu.Provider{FQN: fqn}
+		return binary.Kind() != brokerpak.Provider || !wanted.SameProvider(opentofu.Provider{FQN: binary.ProviderFQN})
+	})
+}
+
+// Executable returns the binary of a pak with this name that is neither OpenTofu nor a provider. ok is false if there
+// is none.
+func Executable(pak *brokerpak.Pak, name string) (binary brokerpak.Binary, ok bool) {
+	index := slices.IndexFunc(pak.Manifest.Binaries, func(b brokerpak.Binary) bool {
+		return b.Kind() == brokerpak.OtherBinary && b.Name == name
+	})
+	if index < 0 {
+		return brokerpak.Binary{}, false
+	}
+	return pak.Manifest.Binaries[index], true
+}
+
+// PakCommands returns the command lines in the templates of a pak that run an executable; see Commands. A line that
+// several templates contain is repeated. The result is nil if there are none.
+func PakCommands(pak *brokerpak.Pak, name string) []string {
+	var all []string
+	for _, service := range pak.Services {
+		for _, action := range []brokerpak.Action{service.Provision, service.Bind} {
+			all = append(all, Commands(action.Templates, name)...)
+		}
+	}
+	return all
+}
+
+// Commands returns the command lines in a template that contain the name of an executable as a word. files maps the
+// names of the template's files to their texts. The result is nil if there are none.
+func Commands(files map[string]string, name string) []string {
+	const notInNames = `[^\w.-]`
+	word := regexp.MustCompile(`(^|` + notInNames + `)` + regexp.QuoteMeta(name) + `(` + notInNames + `|$)`)
+	var all []string
+	for _, command := range hclfile.Commands(files) {
+		if word.MatchString(command) {
+			all = append(all, command)
+		}
+	}
+	return all
+}
+
+// Compatible reports whether the version newer is not older than the version older and promises to be compatible with
+// it: both have the same major number, or the same minor number if the major number is 0. It returns false if one of
+// them is not a version.
+func Compatible(older, newer string) bool {
+	from, err := version.NewVersion(older)
+	to, otherErr := version.NewVersion(newer)
+	if err != nil || otherErr != nil || to.LessThan(from) {
+		return false
+	}
+	significant := 1
+	if from.Segments()[0] == 0 {
+		significant = 2
+	}
+	return slices.Equal(from.Segments()[:significant], to.Segments()[:significant])
+}
+
+// SourceOf returns the short address of a provider that a template uses under a local name; see ShortAddress. It
+// returns "" for a provider that is built into OpenTofu, which no pak bundles.
+func SourceOf(module *hclfile.Module, localName string) string {
+	source := module.RequiredProviders[localName]
+	if source == "" {
+		source = localName
+	}
+	address := ShortAddress(source)
+	if source == "terraform" || strings.HasPrefix(address, "terraform.io/builtin/") {
+		return ""
+	}
+	return address
+}
+
+// ShortAddress returns the source address of a provider in a comparable form: with its namespace, which is hashicorp by
+// default, and without the host of OpenTofu's or Terraform's registry, which are interchangeable.
+func ShortAddress(source string) string {
+	parts := strings.Split(source, "/")
+	if parts[0] == "registry.opentofu.org" || parts[0] == "registry.terraform.io" {
+		parts = parts[1:]
+	}
+	if len(parts) == 1 {
+		parts = []string{"hashicorp", parts[0]}
+	}
+	return strings.Join(parts, "/")
+}

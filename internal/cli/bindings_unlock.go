@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/operate/states"
+)
+
+// newUnlock returns the command `bindings unlock` or `instance unlock`, which releases the lock of one state.
+func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
+	var lock string
+	command := &cobra.Command{
+		Use:   "unlock ID",
+		Short: "Release the lock that a killed run left on the state of " + withArticle(kind),
+		Long: fmt.Sprintf(`Release the lock on the state of %s that a killed run left behind. The adapter itself
+releases a lock once it is older than twice the budget; use this command if you cannot wait. First make sure that the
+lock holder is not running: look for an OpenTofu process on the host that the error about the lock names. Otherwise two
+runs change the state at the same time.
+
+With --lock only the lock with this id is released. A state that is not locked is not an error. Locks of the backends
+pg and consul end with the connection of the lock holder.`, withArticle(kind)) +
+			exitStatus("0 the state is not locked", "1 the state could not be unlocked"),
+		Example: fmt.Sprintf("  service-adapter %s unlock 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b", parentCommand(kind)),
+		PreRunE: func(command *cobra.Command, _ []string) error {
+			if command.Flags().Changed("lock") && lock == "" {
+				return usageError{errors.New("--lock must be the id of a lock")}
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&lock, "lock", "", "release only the lock of this id")
+	run := batch{streams: streams, selectItems: (&selection{kind: kind}).selectItems}
+	run.work = func(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
+		err := operator.Unlock(ctx, kind, stored.ID, lock)
+		if err == nil {
+			// The state is read after unlocking, because a run that is killed early can leave a lock without a state.
+			if _, missing := operator.Lookup(ctx, kind, stored.ID); errors.Is(missing, lifecycle.ErrNotStored) {
+				err = missing
+			}
+		}
+		return resultOf(err, resultUnlocked)
+	}
+	return run.attach(command)
+}

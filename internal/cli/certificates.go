@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/odb"
+	"service-adapter/internal/operate/certificates"
+	"service-adapter/internal/operate/states"
+	"service-adapter/internal/record"
+)
+
+// certificateFlags holds the flags of `certificates`.
+type certificateFlags struct {
+	// all selects every service instance, and service and plan restrict it to those with these names; "" means any.
+	all           bool
+	service, plan string
+	// expiresWithin is how long the command looks ahead, as the user wrote it.
+	expiresWithin string
+	// brokerConfig is the configuration file of the broker, whose Director is asked; "" asks no Director.
+	brokerConfig string
+	// server and ca are the real server or the file of the real authorities with which bindings are compared; at most
+	// one is set.
+	server, ca string
+	asJSON     bool
+}
+
+// newCertificates returns the command `certificates`, which lists the certificates of service instances and bindings.
+func newCertificates(streams Streams) *cobra.Command {
+	var flags certificateFlags
+	command := &cobra.Command{
+		Use:   "certificates ID… | --all",
+		Short: "List the certificates of instances and bindings that expire, and the bindings to make again",
+		Long: `List the certificates of service instances, by their ids, and of their bindings: those that the Director
+of --broker-config reports for the last successful deployment, and those in the stored credentials of bindings and in
+the outputs of provision templates, wherever they contain a PEM certificate. Private keys are not read. A certificate is
+due if it expires within the time of --expires-within.
+
+A binding has another authority than the newest binding of its instance if it lacks an authority that the newest one
+has. The stored data do not say which authority signs today: --server compares the bindings of one instance with the
+certificate that a server presents, and --ca compares bindings with the authorities in a file.
+docs/operations/rotate-a-certificate-authority.md has the procedure.` +
+			exitStatus("0 nothing is due",
+				"1 a certificate is due, or a binding has another authority or does not trust the real one",
+				"3 an instance could not be asked about, a certificate could not be read, or any other error"),
+		Example: "  service-adapter certificates 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --server 10.0.0.7:5432\n" +
+			"  service-adapter certificates --all --broker-config /var/vcap/jobs/broker/config/broker.yml",
+		Args: func(_ *cobra.Command, ids []string) error { return flags.check(ids) },
+	}
+	command.Flags().BoolVar(&flags.all, "all", false, "all instances, or those that the other flags select")
+	command.Flags().StringVar(&flags.service, "service", "", "only those of this service, by its name")
+	command.Flags().StringVar(&flags.plan, "plan", "", "only those of this plan, by its name")
+	command.Flags().StringVar(&flags.expiresWithin, "expires-within", "60d",
+		"the time in which a certificate that expires is due, such as 720h or 30d")
+	command.Flags().StringVar(&flags.brokerConfig, "broker-config", "",
+		"the configuration of the broker, broker.yml of its job, whose Director is asked")
+	command.Flags().StringVar(&flags.server, "server", "",
+		"compare the bindings of one instance with the certificate of its server at HOST:PORT")
+	command.Flags().StringVar(&flags.ca, "ca", "",
+		"compare bindings with all authorities in this file of PEM certificates")
+	jsonFlag(command, &flags.asJSON)
+	completeStored(streams, command, lifecycle.Instance)
+	return withOperator(command, streams, &states.Options{}, func(
+		ctx context.Context, operator *states.Operator, ids []string,
+	) error {
+		return flags.run(ctx, streams, operator, ids)
+	})
+}
+
+// check returns an error, which setArgumentChecks turns into a usage error, if the arguments select no instances, or if
+// they contradict the flags or the flags each other. ids are the ids of instances. Exactly one of ids and --all is
+// required, a filter requires --all, and --server requires exactly one id and excludes --ca.
+func (f *certificateFlags) check(ids []string) error {
+	switch {
+	case f.all && len(ids) > 0:
+		return errors.New("ids and --all exclude each other")
+	case !f.all && len(ids) == 0:
+		return errors.New("which instances? name their ids or set --all")
+	case !f.all && f.service+f.plan != "":
+		return errors.New("filters require --all")
+	case f.server != "" && f.ca != "":
+		return errors.New("--server and --ca exclude each other")
+	case f.server != "" && len(ids) != 1:
+		return errors.New("--server requires the id of the one instance to which the server belongs")
+	default:
+		return nil
+	}
+}
+
+// run surveys the selected instances and writes the report; see reportCertificates for the output and its errors. It
+// also returns an error if a flag or a file is invalid, if the server of --server cannot be asked, if the state backend
+// cannot be read, or if ctx ends.
+func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *states.Operator, ids []string) error {
+	within, err := parseAge("expires-within", f.expiresWithin)
+	if err != nil {
+		return err
+	}
+	fleet, err := brokerFleet(operator, f.brokerConfig)
+	if err != nil {
+		return err
+	}
+	reference, err := f.reference(ctx)
+	if err != nil {
+		return err
+	}
+	survey := certificates.New(certificates.Options{
+		IDs: ids, Service: f.service, Plan: f.plan, ExpiresWithin: within, Now: time.Now(),
+	})
+	if err := f.addStored(ctx, streams, operator, survey); err != nil {
+		return err
+	}
+	survey.AddSelected(fleet != nil)
+	if fleet == nil {
+		say(streams, "the Director was not asked: add --broker-config FILE for the certificates of deployments")
+	} else {
+		progress := newProgress(streams, "asking the Director")
+		err := survey.Ask(ctx, *fleet, progress.report)
+		progress.end()
+		if err != nil {
+			return err
+		}
+	}
+	if reference != nil {
+		survey.Compare(reference)
+	}
+	return f.report(streams, survey, reference)
+}
+
+// addStored adds the bindings and instances in the state backend to a survey. It returns a usage error if no pak and no
+// stored item has the service or the plan of the flags, and another error if the state backend cannot be read.
+func (f *certificateFlags) addStored(
+	ctx context.Context, streams Streams, operator *states.Operator, survey *certificates.Survey,
+) error {
+	progress := newProgress(streams, "reading states")
+	services, plans := operator.Services(), operator.Plans(f.service)
+	err := operator.Walk(ctx, "", progress.report, func(stored *lifecycle.Stored) error {
+		services = append(services, stored.Service)
+		if f.service == "" || f.service == stored.Service {
+			plans = append(plans, stored.Plan)
+		}
+		survey.Add(stored)
+		return nil
+	})
+	progress.end()
+	if err != nil {
+		return err
+	}
+	return cmp.Or(checkName("service", f.service, services), checkName("plan", f.plan, plans))
+}
+
+// brokerFleet returns the Director and the service of a broker. It returns nil for the path "". It returns an error if
+// the configuration of the broker cannot be used. The Director is not asked yet.
+func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.Fleet, error) {
+	if brokerConfig == "" {
+		return nil, nil //nolint:nilnil // nil means that no Director is asked
+	}
+	broker, err := odb.ReadBrokerConfig(brokerConfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := brokerDirector(broker)
+	if err != nil {
+		return nil, err
+	}
+	owns := func(stored *record.InstanceRecord) bool { return operator.Owns(stored, broker.Catalog.ID) }
+	return &certificates.Fleet{Director: client, Owns: owns}, nil
+}
+
+// reference returns the server or the authorities of the flags, or nil if bindings are not compared with any. The
+// errors are those of certificates.Dial and certificates.ReadAuthorities.
+func (f *certificateFlags) reference(ctx context.Context) (*certificates.Reference, error) {
+	switch {
+	case f.server != "":
+		return certificates.Dial(ctx, f.server)
+	case f.ca != "":
+		return certificates.ReadAuthorities(f.ca)
+	default:
+		return nil, nil //nolint:nilnil // nil means no comparison
+	}
+}
+
+// report writes the report of a survey to standard output, and a summary to standard error. It returns an error if
+// certificates are unknown or the output cannot be written, and otherwise errFindings if a certificate is due, or if a
+// binding has another authority than the newest one or is not trusted. reference is nil without a comparison.
+func (f *certificateFlags) report(
+	streams Streams, survey *certificates.Survey, reference *certificates.Reference,
+) error {
+	instances := survey.Instances()
+	due, rebind, failed := 0, 0, len(survey.Unreadable)+len(survey.Errors)
+	var text strings.Builder
+	for _, instance := range instances {
+		due += instance.Due()
+		rebind += len(otherAuthorities(instance.Bindings)) + len(untrusted(instance.Bindings))
+		if instance.Failed() {
+			failed++
+		}
+		writeCertificates(&text, instance, reference)
+	}
+	document := map[string]any{"format_version": documentFormat, "instances": instances}
+	if len(survey.Unreadable) > 0 {
+		document["unreadable"] = survey.Unreadable
+	}
+	if len(survey.Errors) > 0 {
+		document["errors"] = survey.Errors
+	}
+	if err := writeEither(streams, f.asJSON, document, text.String()); err != nil {
+		return err
+	}
+	for _, binding := range survey.Unreadable {
+		say(streams, fmt.Sprintf("binding %s is unreadable: %s", binding.ID, binding.Error))
+	}
+	for _, message := range survey.Errors {
+		say(streams, message)
+	}
+	say(streams, fmt.Sprintf("%s, %s due", counted(len(instances), "instance"), counted(due, "certificate")))
+	if failed > 0 {
+		return fmt.Errorf("the certificates of %s are not completely known", counted(failed, "instance or binding"))
+	}
+	return findingsError(due+rebind > 0)
+}
+
+// otherAuthorities returns the ids of the bindings that have another authority than the newest one.
+func otherAuthorities(bindings []certificates.Binding) (ids []string) {
+	for _, binding := range bindings {
+		if binding.OtherAuthority {
+			ids = append(ids, binding.ID)
+		}
+	}
+	return ids
+}
+
+// untrusted returns the ids of the bindings that a comparison does not trust.
+func untrusted(bindings []certificates.Binding) (ids []string) {
+	for _, binding := range bindings {
+		if binding.Trusted != nil && !*binding.Trusted {
+			ids = append(ids, binding.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/internal/operate/states"
+)
+
+// newMetrics returns the command `metrics`, which prints metrics of bindings, instances and commands.
+func newMetrics(streams Streams) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "metrics",
+		Short: "Print metrics for Prometheus",
+		Long: `Print metrics in the text format of OpenMetrics, which Prometheus and the textfile collector of its
+node_exporter read:
+
+  - the numbers of bindings and instances by service, plan and condition, and the age of the oldest unfinished one
+  - the locks that are held, for the backends local and pg
+  - the paks that cannot be read
+  - when the first of the certificates in the credentials of bindings and in the outputs of instances expires, and with
+    --broker-config also the first of those that the Director reports
+  - the time of the last run of each command and its result, and the number of runs by result, if audit_log is
+    configured
+
+The command reads all states, as "bindings list" does. If no pak can be read, the metrics of states are missing.
+docs/operations/monitoring.md has the line for cron and the alerts.` + exitStatus("0 the metrics were written"),
+		Example: "  service-adapter metrics > metrics.tmp && " +
+			"mv metrics.tmp /var/lib/node_exporter/service_adapter.prom",
+	}
+	var brokerConfig string
+	command.Flags().StringVar(&brokerConfig, "broker-config", "",
+		"the configuration of the broker, broker.yml of its job, whose Director is asked for certificates")
+	options := &states.Options{WithoutPaks: true}
+	work := func(ctx context.Context, operator *states.Operator, _ []string) error {
+		fleet, err := brokerFleet(operator, brokerConfig)
+		if err != nil {
+			return err
+		}
+		text, err := operator.Metrics(ctx, fleet)
+		if err != nil {
+			return err
+		}
+		return write(streams.Stdout, text)
+	}
+	return withOperator(command, streams, options, work)
+}

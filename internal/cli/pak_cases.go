@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/author/build"
+	"service-adapter/internal/author/test"
+	"service-adapter/internal/diag"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/fault"
+)
+
+// newTest returns the command `pak test PATH`, which runs the examples and the test cases of a pak.
+func newTest(streams Streams) *cobra.Command {
+	var filter string
+	var watchFiles bool
+	options := testOptions{streams: streams}
+	command := &cobra.Command{
+		Use:   "test PATH",
+		Short: "Run a pak's examples and test cases",
+		Long: `Run the examples of a pak's definitions and the test cases in its directory tests/ with the requests of
+the on-demand broker: schemas, create, generate again, update, bind, unbind and destroy. They use the OpenTofu of the
+pak. The resources of a case are removed even if it fails. For a pak that is a source directory, the OpenTofu is that
+of PATH or of build/tofu if it has the version that the manifest names, unless its entry has a url_template. All other
+binaries are fetched as "pak build" does; --cache keeps them, and --binary NAME=FILE names a file instead.
+
+A case is a small YAML file with the parameters of requests and the expected manifest, binding and other results. "pak
+init" writes one case of each kind, docs/testing.md lists all keys, and "pak schema case" prints a schema for editors.
+--update writes the actual results into the files of the cases.
+
+An example of a plan that the operator declares cannot be played without that plan: set GSB_SERVICE_<NAME>_PLANS as the
+operator does. Without it, a warning names the example, which does not count as failed.` +
+			exitStatus("0 no case failed", "1 a case failed or there are no cases"),
+		Example: "  service-adapter pak test redis --run small",
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if options.pattern, err = regexp.Compile(filter); err != nil {
+				return usageError{fmt.Errorf("--run: %w", err)}
+			}
+			play := func() error { return options.testPak(command.Context(), args[0]) }
+			if watchFiles {
+				return watch(command.Context(), streams, args[0], play)
+			}
+			return play()
+		},
+	}
+	command.Flags().StringVar(&filter, "run", "", "run only the cases whose name matches this regular expression")
+	command.Flags().BoolVar(&options.update, "update", false, "write the actual results into the files of the cases")
+	command.Flags().BoolVar(&watchFiles, "watch", false, "run again when a file of the pak changes, until interrupted")
+	command.Flags().BoolVar(&options.errands, "errands", false,
+		"apply the provision templates of examples by lifecycle errands")
+	command.Flags().IntVar(&options.parallel, "parallel", 1, "the number of cases to run at the same time")
+	options.build.addSourceFlags(command)
+	return command
+}
+
+// testOptions holds the flags of `pak test`.
+type testOptions struct {
+	streams Streams
+	// pattern matches the names of the cases to run.
+	pattern *regexp.Regexp
+	// update writes the actual results into the files of the cases.
+	update bool
+	// errands applies the provision templates of examples by lifecycle errands.
+	errands bool
+	// parallel is the number of cases that run at the same time.
+	parallel int
+	// build holds the sources of the binaries for a pak that is a source directory.
+	build buildFlags
+}
+
+// watch calls play, and calls it again whenever a file below path has changed, until ctx is done. It writes errors of
+// play to standard error. It returns the error of the last call if ctx ended during that call, and otherwise that error
+// joined with the error of ctx.
+func watch(ctx context.Context, streams Streams, path string, play func() error) error {
+	for {
+		seen := fileStamps(path)
+		err := play()
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil && !errors.Is(err, errFindings) {
+			say(streams, err.Error())
+		}
+		say(streams, "waiting for a change of "+path)
+		for fileStamps(path) == seen {
+			select {
+			case <-ctx.Done():
+				return errors.Join(err, ctx.Err())
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// fileStamps returns a text with the name, the time of modification and the size of each file below a path. The text
+// differs after a file was written, created or removed. Files that cannot be inspected are left out.
+func fileStamps(path string) string {
+	var times strings.Builder
+	_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error { // the function returns no errors
+		if err == nil && !entry.IsDir() {
+			if info, err := entry.Info(); err == nil {
+				fmt.Fprintln(&times, name, info.ModTime().UnixNano(), info.Size())
+			}
+		}
+		return nil
+	})
+	return times.String()
+}
+
+// testPak runs the examples and the test cases of the pak at path and writes the results; see playCases. If the pak is
+// a source directory without binaries, testPak first builds it for the current platform in a temporary directory, which
+// it removes. It returns errFindings if a case fails, a *fault.UserError if the pak has no cases, a usageError if no
+// case matches the pattern, and another error if the pak cannot be opened or built.
+func (o testOptions) testPak(ctx context.Context, path string) error {
+	return withPak(o.streams, path, func(pak *brokerpak.Pak) (err error) {
+		cases, err := test.Cases(pak, o.errands)
+		if err != nil {
+			return err
+		}
+		if len(cases) == 0 {
+			return &fault.UserError{Message: fmt.Sprintf(
+				"%s has nothing to run: its definitions have no examples, and there are no cases in %s",
+				path, filepath.Join(path, "tests", "*.yml"))}
+		}
+		if cases, err = matchingCases(cases, o.pattern); err != nil {
+			return err
+		}
+		if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
+			return o.playCases(ctx, pak, cases)
+		}
+		dir, err := os.MkdirTemp("", "pak-test-")
+		if err != nil {
+			return fmt.Errorf("creating a directory for the binaries: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		o.build.target, o.build.output = "current", filepath.Join(dir, "pak")
+		options, err := o.build.options(o.streams, path)
+		if err != nil {
+			return usageError{err}
+		}
+		options.Unpacked, options.Installed = true, o.installedTofu
+		staged, err := build.Build(ctx, options)
+		if err != nil {
+			return err
+		}
+		return withPak(o.streams, staged, func(runnable *brokerpak.Pak) error {
+			return o.playCases(ctx, runnable, cases)
+		})
+	})
+}
+
+// installedTofu returns the path of an OpenTofu of the version of an entry: the one on the user's PATH, or the one that
+// `make opentofu` made in build/tofu of the working directory or next to the directory of this program. It returns ""
+// if there is none, and for an entry that is not OpenTofu.
+func (o testOptions) installedTofu(ctx context.Context, entry brokerpak.Binary) string {
+	if entry.Kind() != brokerpak.Tofu {
+		return ""
+	}
+	var candidates []string
+	path, _ := o.streams.Getenv("PATH")
+	for _, dir := range filepath.SplitList(path) {
+		candidates = append(candidates, filepath.Join(dir, "tofu"))
+	}
+	made := filepath.Join("tofu", entry.FileVersion(), "tofu")
+	candidates = append(candidates, filepath.Join("build", made))
+	if program, err := os.Executable(); err == nil { // build/bin/service-adapter
+		candidates = append(candidates, filepath.Join(filepath.Dir(program), "..", made))
+	}
+	return opentofu.FindVersion(ctx, entry.Version, candidates)
+}
+
+// matchingCases returns the cases whose names match the pattern, in the same order. It returns a usage error, which
+// lists all names, if no case does.
+func matchingCases(cases []test.Case, pattern *regexp.Regexp) ([]test.Case, error) {
+	var matching []test.Case
+	var names []string
+	for _, testCase := range cases {
+		names = append(names, testCase.Name)
+		if pattern.MatchString(testCase.Name) {
+			matching = append(matching, testCase)
+		}
+	}
+	if len(matching) == 0 {
+		return nil, usageError{fmt.Errorf("--run %q matches no case; there are: %s", pattern, diag.Names(names))}
+	}
+	return matching, nil
+}
+
+// playCases runs cases with a pak that has binaries. It writes a line for each case to standard output, which for an
+// unplayable case says why it was not played, and a summary to standard error. With update it writes the actual results
+// into the files of the cases where that is possible, and such a case does not count as failed. It returns errFindings
+// if a case fails, and another error if the cases cannot be run or a file cannot be updated.
+func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []test.Case) error {
+	failed, unplayable := 0, 0
+	var failure error
+	warned := map[string]bool{}
+	suite := test.Suite{Pak: pak, Getenv: o.streams.Getenv, Parallel: o.parallel, Done: func(result test.Result) {
+		verdict := "ok   "
+		if result.Warning != nil && !warned[result.Warning.Error()] {
+			warned[result.Warning.Error()] = true
+			say(o.streams, "warning: "+strings.ReplaceAll(result.Warning.Error(), "\n", "\nwarning: "))
+		}
+		switch {
+		case result.Err != nil:
+			verdict = "FAIL "
+		case result.Case.Unplayable != "":
+			unplayable++
+			// The summary counts the case even if the line is lost.
+			line := fmt.Sprintf("warning %s was not played: %s\n", result.Case.Name, result.Case.Unplayable)
+			_, _ = fmt.Fprint(o.streams.Stdout, line)
+			return
+		}
+		if o.update && result.Updatable() {
+			changed, err := test.Update(result)
+			failure = errors.Join(failure, err)
+			if changed || result.Err != nil {
+				verdict, result.Err = "updated", nil
+			}
+		}
+		line := fmt.Sprintf("%s %s (%s)\n", verdict, result.Case.Name, result.Took.Round(time.Millisecond))
+		if result.Err != nil {
+			failed++
+			line += "      " + strings.ReplaceAll(result.Err.Error(), "\n", "\n      ") + "\n"
+		}
+		_, _ = fmt.Fprint(o.streams.Stdout, line) // the exit code reports failures even if the line is lost
+	}}
+	_, err := suite.Play(ctx, cases)
+	if err := errors.Join(err, failure); err != nil {
+		return err
+	}
+	summary := fmt.Sprintf("%d passed, %d failed", len(cases)-failed-unplayable, failed)
+	if unplayable > 0 {
+		summary += fmt.Sprintf(", %d not played", unplayable)
+	}
+	say(o.streams, summary)
+	return findingsError(failed > 0)
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/author/doc"
+	"service-adapter/internal/fault"
+	"service-adapter/internal/outfile"
+	"service-adapter/internal/value"
+)
+
+// newInfo returns the command `pak info PAK`, which prints a summary of a pak.
+func newInfo(streams Streams) *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "info PAK",
+		Short: "Summarise a pak",
+		Long: `Summarise a pak: its name, version and platforms, the binaries that it bundles, the services that it
+offers, and the files of a zip.` +
+			exitStatus("0 the summary was written", "1 the pak is invalid"),
+		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
+		RunE: runOnPak(streams, func(pak *brokerpak.Pak) error {
+			info, err := doc.NewInfo(pak)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return writeJSON(streams.Stdout, info)
+			}
+			return info.WriteText(streams.Stdout)
+		}),
+	}
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+// docsOptions holds the flags of `pak docs`.
+type docsOptions struct {
+	// format is markdown or html; "" means that of the file's extension, and markdown for standard output.
+	format string
+	// output is the file to write, "" means standard output. check is the file to compare instead of writing one.
+	output, check string
+}
+
+// newDocs returns the command `pak docs PAK`, which writes or checks the reference of a pak.
+func newDocs(streams Streams) *cobra.Command {
+	var options docsOptions
+	command := &cobra.Command{
+		Use:   "docs PAK",
+		Short: "Write a pak's reference as Markdown or HTML",
+		Long: `Write the reference of a pak for its users: services, plans, parameters, credentials and examples with cf
+commands, as Markdown or as one HTML page that needs no network.
+
+--check FILE compares the file with the reference of the current pak and writes nothing. The command fails if they
+differ.` +
+			exitStatus("0 the reference was written or is up to date",
+				"1 the file is out of date or the pak is invalid"),
+		Example: "  service-adapter pak docs redis --output docs/redis.md",
+		RunE: func(command *cobra.Command, args []string) error {
+			text, err := options.render(streams, args[0])
+			switch {
+			case err != nil:
+				return err
+			case options.check != "":
+				return options.checkUpToDate(args[0], text)
+			case options.output != "":
+				return outfile.Write(command.Context(), options.output, 0o644, func(to io.Writer) error {
+					return write(to, text)
+				})
+			default:
+				return write(streams.Stdout, text)
+			}
+		},
+	}
+	command.Flags().StringVar(&options.format, "format", "",
+		"markdown or html (default: by the extension of the file, else markdown)")
+	command.Flags().StringVar(&options.output, "output", "", "write to this file")
+	command.Flags().StringVar(&options.check, "check", "", "fail unless this file is up to date")
+	return command
+}
+
+// render returns the reference of the pak at path, in the format that the flags choose. It returns a usage error if
+// --output and --check are both set or the format is unknown, and another error if the pak cannot be opened or its
+// reference cannot be generated.
+func (o docsOptions) render(streams Streams, path string) (text string, err error) {
+	if o.output != "" && o.check != "" {
+		return "", usageError{errors.New("--output and --check exclude each other")}
+	}
+	render := map[string]func(*brokerpak.Pak) (string, error){"markdown": doc.Markdown, "html": doc.HTML}
+	format := cmp.Or(o.format, "markdown")
+	if o.format == "" && slices.Contains([]string{".html", ".htm"}, strings.ToLower(filepath.Ext(o.output+o.check))) {
+		format = "html"
+	}
+	if err := checkOneOf("format", format, value.Keys(render)); err != nil {
+		return "", err
+	}
+	err = withPak(streams, path, func(pak *brokerpak.Pak) (err error) {
+		text, err = render[format](pak)
+		return err
+	})
+	return text, err
+}
+
+// checkUpToDate returns a *fault.UserError if the file of --check differs from the current reference or does not exist,
+// another error if it cannot be read, and nil if it is up to date. The UserError names the first difference and the
+// command that updates the file. pak is the path of the pak for that command.
+func (o docsOptions) checkUpToDate(pak, current string) error {
+	written, err := os.ReadFile(o.check)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the reference: %w", err)
+	}
+	reason := "it does not exist"
+	if err == nil {
+		reason = doc.Stale(string(written), current)
+	}
+	if reason == "" {
+		return nil
+	}
+	summary, difference, _ := strings.Cut(reason, "\n")
+	message := fmt.Sprintf("%s is stale: %s; run: service-adapter pak docs %s --output %s",
+		o.check, summary, pak, o.check)
+	if o.format != "" {
+		message += " --format " + o.format
+	}
+	if difference != "" {
+		message += "\n" + difference
+	}
+	return &fault.UserError{Message: message}
+}
+
+// newCatalog returns the command `pak catalog PAK`, which prints a part of the on-demand broker's manifest.
+func newCatalog(streams Streams) *cobra.Command {
+	var name string
+	var errands bool
+	var releases releaseFlags
+	command := &cobra.Command{
+		Use:   "catalog PAK [--release PATH]",
+		Short: "Print the service catalog for the on-demand broker's manifest",
+		Long: `Print the properties of the job broker that an operator copies into the manifest of the on-demand broker
+for a service, with a service_catalog that is generated from the pak. Values that only the operator knows begin with
+REPLACE_ME_. The catalog has maintenance_info with the pak's version, by which Cloud Foundry offers users an upgrade of
+their instances; docs/operations/upgrade-when-users-want.md has the order of steps.
+
+service_deployment lists the jobs that manifests of the service may contain. With --release, which can be repeated, they
+are assigned to the releases that have them; otherwise the operator has to name the releases.
+
+--errands is for services whose provision template takes longer than a request may take. It adds the lifecycle errands
+apply-instance and destroy-instance to every plan, and the release of their jobs to service_deployment. If the BOSH
+manifest needs outputs of the template, only destroy-instance is added, with a comment that says which part of the
+manifest needs them. docs/deploying.md describes the other requirements of the errands.` +
+			exitStatus("0 the catalog was written",
+				"1 the pak is invalid, has nothing to deploy, or with --errands has no provision template"),
+		Example: "  service-adapter pak catalog redis-0.1.0.brokerpak --release redis-4.1.0.tgz\n" +
+			"  service-adapter pak catalog --errands database-0.1.0.brokerpak",
+		RunE: func(command *cobra.Command, args []string) error {
+			return withPak(streams, args[0], func(pak *brokerpak.Pak) error {
+				service, err := selectService(pak, name)
+				if err != nil {
+					return err
+				}
+				opened, err := releases.open(command.Context())
+				if err != nil {
+					return err
+				}
+				render := doc.Catalog
+				if errands {
+					render = doc.CatalogWithErrands
+				}
+				text, err := render(&pak.Manifest, service, opened...)
+				if err != nil {
+					return err
+				}
+				return write(streams.Stdout, text)
+			})
+		},
+	}
+	command.Flags().StringVar(&name, "service", "", "the service, if the pak has several; a broker serves one")
+	command.Flags().BoolVar(&errands, "errands", false, "add errands that apply and destroy the provision template")
+	releases.add(command, "assign jobs to")
+	return command
+}

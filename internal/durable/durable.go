@@ -1,0 +1,192 @@
+// Package durable creates directories and files that neither a power loss nor a kill leaves incomplete.
+//
+// A directory is filled under a temporary name, written to the disk, and renamed. TempDir creates such a directory and
+// removes those of killed processes; Replace writes it to the disk and renames it.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// SyncDir writes the names in a directory to the disk. It returns nil without doing so if this process may not read the
+// directory or if the file system cannot sync directories. It returns an error if the directory does not exist or
+// writing to the disk fails.
+func SyncDir(path string) error {
+	dir, err := os.Open(path) //nolint:gosec // a directory of the caller
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close() //nolint:errcheck // the directory was only read
+	if err := dir.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// WriteFile creates or replaces a file as a whole, with mode 0600, and writes it to the disk. The content is first
+// written to the file path+".tmp", which WriteFile overwrites and then renames, so calls for one path must not be
+// concurrent. After an error that does not come from the last sync of the directory, the old file is unchanged and the
+// temporary file is removed if possible.
+func WriteFile(path string, content []byte) error {
+	temporary := path + ".tmp"
+	//nolint:gosec // a file of the caller
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Rename writes the directory at the path from, with everything below it, to the disk, renames it to the path to, and
+// writes the new name to the disk. The error wraps fs.ErrExist if to is a directory, even an empty one; both
+// directories are unchanged then. After any other error the directory may be at either path.
+func Rename(from, to string) error {
+	err := syncTree(from)
+	if err == nil {
+		err = os.Rename(from, to)
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(to))
+}
+
+// Replace is Rename, except that a directory that exists at the path to is exchanged for from in one step: a process
+// that uses the path at that moment finds either the old directory or the new one. On a file system that cannot do
+// that, such as NFS, the path to is missing for a moment. Afterwards the old directory is at from, if it exists at all,
+// and the caller removes it. After an error the directory may be at either path.
+func Replace(from, to string) error {
+	err := Rename(from, to)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := exchange(from, to); err != nil {
+		return &os.LinkError{Op: "exchange", Old: from, New: to, Err: err}
+	}
+	return SyncDir(filepath.Dir(to))
+}
+
+// exchange gives two directories each other's path. On a file system that cannot do that in one step, such as NFS, it
+// moves the directory from to the path to in several steps: the path to is missing for a moment, and the old directory
+// is removed, so that from does not exist afterwards. If from cannot be moved, exchange restores the old directory and
+// returns an error. If only the removal of the old directory fails, it is also an error, and a part of it remains at
+// from+".old".
+func exchange(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	old := from + ".old"
+	if err := os.Rename(to, old); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, os.Rename(old, to))
+	}
+	return os.RemoveAll(old)
+}
+
+// syncTree writes the regular files below a directory, and then the directories that name them, to the disk. It returns
+// an error if a file or directory cannot be read or written to the disk.
+func syncTree(root string) error {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			dirs = append(dirs, path)
+			return nil
+		case !entry.Type().IsRegular():
+			return nil // a symbolic link is a part of its directory
+		}
+		file, err := os.Open(path) //nolint:gosec // a file of the caller
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
+	for _, dir := range dirs {
+		err = errors.Join(err, SyncDir(dir))
+	}
+	return err
+}
+
+// TempDir creates a directory with mode 0700 in parent, whose name begins with prefix, and locks it. Before that, it
+// removes all directories in parent whose names begin with prefix and that no process has locked, because killed
+// processes left them. The prefix must therefore be used for nothing else. A directory that cannot be removed stays and
+// is not an error. TempDir returns an error if it cannot create or lock a directory in parent, which must exist.
+//
+// The caller must call remove, which releases the lock and removes the directory at path, if there is one. After Rename
+// there is none. After Replace it may be the directory that was replaced. After an error, remove is nil.
+func TempDir(parent, prefix string) (path string, remove func() error, err error) {
+	removeAbandoned(parent, prefix)
+	for {
+		if path, err = os.MkdirTemp(parent, prefix); err != nil {
+			return "", nil, err
+		}
+		held, err := lock(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EWOULDBLOCK) {
+			continue // Another process took the directory for abandoned before it was locked.
+		}
+		if err != nil {
+			return "", nil, errors.Join(err, os.RemoveAll(path))
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return path, func() error { return errors.Join(os.RemoveAll(path), held.Close()) }, nil
+		}
+		if err := held.Close(); err != nil {
+			return "", nil, err
+		}
+	}
+}
+
+// lock locks a directory, without waiting, until the returned file is closed. The error wraps syscall.EWOULDBLOCK while
+// another open file of the directory has the lock, and fs.ErrNotExist if there is no such directory.
+func lock(path string) (*os.File, error) {
+	dir, err := os.Open(path) //nolint:gosec // a directory of the caller
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return dir, nil
+}
+
+// removeAbandoned removes the directories in parent whose names begin with prefix and that no living process has
+// locked. A directory that cannot be removed stays for the next call and causes no error; neither does a parent that
+// cannot be read.
+func removeAbandoned(parent, prefix string) {
+	entries, _ := os.ReadDir(parent)
+	for _, entry := range entries {
+		path := filepath.Join(parent, entry.Name())
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), prefix) {
+			continue
+		}
+		if held, err := lock(path); err == nil {
+			_ = os.RemoveAll(path)
+			_ = held.Close()
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"service-adapter/internal/engine/lease"
+	"service-adapter/spec/kit"
+)
+
+func TestLease(t *testing.T) {
+	kit.Suite(t, "internal/engine/lease")
+}
+
+var _ = Describe("a lease", func() {
+	var name string
+	options := lease.Options{Logger: slog.New(slog.DiscardHandler)}
+
+	BeforeEach(func() { name = filepath.Join(GinkgoT().TempDir(), "b-1") })
+
+	// take takes the lease, which must be free.
+	take := func(ctx context.Context) *lease.Lease {
+		GinkgoHelper()
+		l, err := lease.Take(ctx, name, options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { _ = l.File().Close() })
+		return l
+	}
+
+	It("has one holder, whom the error of the others names", func(ctx context.Context) {
+		first := take(ctx)
+		Expect(lease.Try(name, options)).To(BeNil())
+		limited, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := lease.Take(limited, name, options)
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(err).To(MatchError(HavePrefix(fmt.Sprintf("waiting for other runs (of process %d): ", os.Getpid()))))
+		Expect(first.Release()).To(Succeed())
+		second, err := lease.Try(name, options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(second.Release()).To(Succeed())
+	})
+
+	It("leaves no file behind", func(ctx context.Context) {
+		l := take(ctx)
+		Expect(l.RecordStart(true)).To(Succeed())
+		Expect(l.RecordEnd(true, false)).To(Succeed())
+		Expect(l.Release()).To(Succeed())
+		Expect(filepath.Glob(name + "*")).To(BeEmpty())
+	})
+
+	It("reports to later holders that a run may have left a lock of the state behind", func(ctx context.Context) {
+		killed := take(ctx)
+		before := time.Now()
+		Expect(killed.RecordStart(true)).To(Succeed())
+		Expect(killed.File().Close()).To(Succeed()) // as if the process had been killed
+
+		for range 2 { // releasing the lease does not make the report disappear
+			next := take(ctx)
+			Expect(next.MayHaveLeftLock()).To(BeTrue())
+			Expect(next.LeftLock(time.Now())).To(BeTrue())
+			Expect(next.LeftLock(before.Add(-time.Second))).To(BeFalse())
+			Expect(next.LeftLock(before.Add(time.Minute))).To(BeFalse())
+			Expect(next.Release()).To(Succeed())
+		}
+
+		last := take(ctx)
+		Expect(last.RecordStart(true)).To(Succeed())
+		Expect(last.RecordEnd(true, true)).To(Succeed()) // a run that took the lock proves that none is left
+		Expect(last.MayHaveLeftLock()).To(BeFalse())
+		Expect(last.Release()).To(Succeed())
+		Expect(filepath.Glob(name + "*")).To(BeEmpty())
+	})
+
+	It("does not suspect runs that cannot leave a lock, or that ended in order", func(ctx context.Context) {
+		l := take(ctx)
+		Expect(l.RecordStart(false)).To(Succeed())
+		Expect(l.File().Close()).To(Succeed())
+		l = take(ctx)
+		Expect(l.MayHaveLeftLock()).To(BeFalse())
+		Expect(l.RecordStart(true)).To(Succeed())
+		Expect(l.RecordEnd(false, false)).To(Succeed())
+		Expect(l.MayHaveLeftLock()).To(BeTrue())
+	})
+
+	It("can be taken if the description of the last holder is damaged", func(ctx context.Context) {
+		Expect(os.WriteFile(name+".json", []byte(`{"adapter":`), 0o600)).To(Succeed())
+		l := take(ctx)
+		Expect(l.MayHaveLeftLock()).To(BeFalse())
+		Expect(l.Release()).To(Succeed())
+	})
+
+	It("is taken from processes of templates, also right after another one", func(ctx context.Context) {
+		const dead = `{"adapter":{"pid":1,"start":1},"tofu":{"pid":1,"start":1}}`
+		dir := filepath.Dir(name)
+		for _, other := range []string{name, filepath.Join(dir, "b-2")} {
+			lock, err := os.Create(other + ".lock")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)).To(Succeed())
+			command := exec.Command("sleep", "1000") // the process of a template, which outlives its run
+			command.ExtraFiles = []*os.File{lock}
+			Expect(command.Start()).To(Succeed())
+			DeferCleanup(func() {
+				_ = command.Process.Kill()
+				_ = command.Wait()
+			})
+			Expect(lock.Close()).To(Succeed())
+			Expect(os.WriteFile(other+".json", []byte(dead), 0o600)).To(Succeed())
+
+			taken := make(chan *lease.Lease, 1)
+			go func() {
+				l, _ := lease.Take(ctx, other, options)
+				taken <- l
+			}()
+			var l *lease.Lease
+			Eventually(taken, "5s").Should(Receive(&l))
+			Expect(l).NotTo(BeNil())
+			Expect(l.Release()).To(Succeed())
+		}
+	})
+})

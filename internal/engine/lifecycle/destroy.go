@@ -1,0 +1,229 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/statelock"
+	"service-adapter/internal/engine/statestore"
+	"service-adapter/internal/engine/templates"
+	"service-adapter/internal/engine/workspace"
+	"service-adapter/internal/value"
+)
+
+// A Destruction contains the arguments of Manager.Destroy: the binding or the instance to destroy. Space, State and
+// Record are required.
+type Destruction struct {
+	// Space is the open workspace.
+	Space *workspace.Workspace
+	// State is the stored state of the workspace, as Space.State returned it.
+	State *statestore.State
+	// Record is the record in State.
+	Record *StateRecord
+	// Inputs are the values of the template's variables: the recorded ones, or more recent values of the same inputs. A
+	// declared variable without a value has its default or is null.
+	Inputs map[string]any
+	// ReportsMissing reports whether an error of a destroy means that the resource which the error names no longer
+	// exists. Destroy then drops that resource from the state and continues. If ReportsMissing is nil, every error
+	// ends Destroy.
+	ReportsMissing func(err error) bool
+}
+
+// Destroy destroys all resources in the state of a binding or an instance and removes its workspace. If the record
+// already names resources that are in no state, Destroy only returns a *LostResourcesError.
+//
+// If the last apply was interrupted, Destroy first applies the recorded template again. Providers that adopt existing
+// resources can then add a resource to the state whose creation was never stored. If an import was not finished,
+// Destroy drops the imported resources from the state instead, because they existed before the instance.
+//
+// After an error, the workspace and its record remain, and Destroy can be called again with the state that is then
+// stored. The error is a *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run
+// owns the workspace. The errors of OpenTofu are returned as they are; see ExplainError. It is also an error if no
+// OpenTofu can be found for the record or its template cannot be prepared.
+func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
+	if err := d.Record.CheckLost(); err != nil {
+		return err
+	}
+	installation, missing, err := m.installationFor(ctx, d.Record)
+	if err != nil {
+		return err
+	}
+	remaining := d.State
+	if d.Record.Importing(d.State) {
+		remaining, err = dropImported(ctx, d, installation)
+		if err != nil {
+			return err
+		}
+		if len(remaining.Resources) == 0 {
+			return d.Space.Remove(ctx, installation)
+		}
+	}
+	if pak := m.findPak(d.Record.Pak, d.Record.PakVersion); pak != nil {
+		if err := d.Space.ReplaceProviders(ctx, installation, pak.Manifest.ProviderReplacements); err != nil {
+			return err
+		}
+	}
+	prepared, err := m.Engine.Prepare(ctx, installation, d.Record.Template())
+	if err != nil {
+		// A missing provider that the template does not use is harmless, so it is reported only here.
+		return fmt.Errorf("preparing the recorded template of service %q: %w",
+			d.Record.Service, errors.Join(missing, err))
+	}
+	if d.mayBeInterrupted() {
+		// The run that applies it may still be alive on another machine. It loses the workspace first, so that it
+		// cannot report the resources created below as its own success.
+		if err := d.Space.TakeOver(ctx, installation); err != nil {
+			return err
+		}
+		if err := m.finishInterrupted(ctx, d, prepared); err != nil {
+			return err
+		}
+	}
+	if kind, _ := d.Record.KindAndID(); kind == Instance {
+		// The instance may be requested again after a failed deletion, so the state must record that a deletion began.
+		// A binding is never used again after its deletion was requested.
+		if err := d.Space.BeginDestroy(ctx, installation); err != nil {
+			return err
+		}
+	}
+	if err := destroyResources(ctx, m.Logger, d, remaining.Resources, prepared); err != nil {
+		return err
+	}
+	return d.Space.Remove(ctx, installation)
+}
+
+// mayBeInterrupted reports whether the last apply may have been interrupted, so that resources may exist that are not
+// in the state. It is false if the apply was complete, if a destroy or Forget began after the last complete apply, if
+// an import was not finished, and if the record contains a failure. Only errands and upgrades record failures, and
+// only if OpenTofu was not killed: the state then contains all created resources. An apply of a request that failed
+// therefore counts as interrupted.
+func (d Destruction) mayBeInterrupted() bool {
+	return !d.State.Complete && !d.State.Destroying && !d.Record.Importing(d.State) && d.Record.Failure == nil
+}
+
+// dropImported drops the imported resources from the state without destroying them. It returns the state that remains,
+// or d.State if the workspace has none. The errors are those of Workspace.Forget and Workspace.State; the returned
+// state is meaningless then.
+func dropImported(
+	ctx context.Context, d Destruction, installation opentofu.Installation,
+) (*statestore.State, error) {
+	if err := d.Space.Forget(ctx, installation, value.Keys(d.Record.Imported)...); err != nil {
+		return nil, err
+	}
+	state, err := d.Space.State(ctx, installation)
+	return cmp.Or(state, d.State), err
+}
+
+// destroyResources destroys all resources in the state. The addresses are those of the resources in the state. When
+// OpenTofu fails because a resource no longer exists, as reported by d.ReportsMissing, destroyResources logs a warning,
+// drops that resource from the state and tries again, at most once per address. It returns every other error.
+func destroyResources(
+	ctx context.Context, logger *slog.Logger, d Destruction, addresses []string, prepared *templates.Prepared,
+) error {
+	for range addresses {
+		err := destroyRecord(ctx, logger, d.Space, prepared, d.Record, d.Inputs)
+		var run *opentofu.Error
+		if err == nil || d.ReportsMissing == nil || !d.ReportsMissing(err) ||
+			!errors.As(err, &run) || run.Resource() == "" {
+			return err
+		}
+		logger.Warn("the resource to destroy does not exist; dropping it from the state",
+			"address", run.Address, "error", err)
+		if err := d.Space.Forget(ctx, prepared.Installation(), run.Resource()); err != nil {
+			return err
+		}
+	}
+	return destroyRecord(ctx, logger, d.Space, prepared, d.Record, d.Inputs)
+}
+
+// finishInterrupted applies the template of an interrupted creation or change once more, so that providers can adopt
+// existing resources. It may use only a share of the time limit, because the destruction needs the rest.
+//
+// If the template itself fails, finishInterrupted logs the reason and returns nil, because the state contains
+// everything that this apply created. It returns an error if the state may lack a resource of the interrupted run:
+// when ctx has ended, when OpenTofu or a provider was killed, when a provider cannot be reached or cannot log in,
+// when the state cannot be reached or belongs to another run, and when resources are in no state. The caller must
+// then keep the record.
+func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared *templates.Prepared) error {
+	kind, id := d.Record.KindAndID()
+	applyCtx, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)
+	defer stop()
+	err := applyRecord(applyCtx, m.Logger, d.Space, prepared, d.Record, d.Inputs)
+	if err == nil || ctx.Err() != nil || stateMayBeIncomplete(err) {
+		return err
+	}
+	m.Logger.Warn("finishing an interrupted creation or change before the deletion: "+
+		"a resource that was being created may be left outside", string(kind), id, "error", err)
+	return nil
+}
+
+// stateMayBeIncomplete reports whether the apply that failed with this error may have missed a resource that an earlier
+// run created and that the state does not contain.
+func stateMayBeIncomplete(err error) bool {
+	var run *opentofu.Error
+	ofProvider := errors.As(err, &run) && run.OfProvider()
+	return ofProvider || WasKilled(err) || stateUnreachable(err) || IsLost(err) ||
+		errors.Is(err, workspace.ErrTakenOver)
+}
+
+// stateUnreachable reports whether an error means that the state is locked or that its backend failed. Such an error
+// says nothing about the template or the content of the state.
+func stateUnreachable(err error) bool {
+	var held *statelock.Error
+	var run *opentofu.Error
+	return errors.As(err, &held) || errors.As(err, &run) && run.Backend != ""
+}
+
+// RollBack destroys the resources that a failed creation left, and removes the workspace. prepared is the template of
+// the record, with which the creation was applied, and failure is the error of the creation. The context must have the
+// rest of the budget.
+//
+// Resources that it cannot destroy stay in the state with the record, so that a later deletion destroys them. If the
+// context was canceled, which means that the broker stops the command with a signal, RollBack starts no process. If
+// another run took over the workspace, RollBack leaves the resources to that run.
+//
+// RollBack logs its own failures, because the caller reports the failure of the creation. It returns an error only if
+// resources are in no state; IsLost reports true for that error.
+func (m *Manager) RollBack(
+	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord, failure error,
+) error {
+	kind, id := record.KindAndID()
+	logger := m.Logger.With(string(kind), id)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		logger.Warn("the creation was interrupted; its resources stay in the state until the deletion")
+		return nil
+	}
+	if !WasKilled(failure) && !space.Started() {
+		// OpenTofu ended by itself before it changed any resource, so the workspace contains only the reservation.
+		err := space.Remove(ctx, prepared.Installation())
+		if !errors.Is(err, workspace.ErrNotEmpty) {
+			logRollBack(logger, err)
+			return nil
+		}
+	}
+	err := space.TakeOver(ctx, prepared.Installation())
+	if err == nil {
+		err = destroyRecord(ctx, m.Logger, space, prepared, record, record.Inputs)
+	}
+	if err == nil {
+		err = space.Remove(ctx, prepared.Installation())
+	}
+	logRollBack(logger, err)
+	return lostError(err)
+}
+
+// logRollBack logs the error of a rollback: as a warning if another run owns the workspace, and else as an error. It
+// ignores a nil error.
+func logRollBack(logger *slog.Logger, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, workspace.ErrTakenOver):
+		logger.Warn("another run took over the workspace of a failed creation; its resources are left to that run")
+	default:
+		logger.Error("rolling back a failed creation; the deletion will try again", "error", err)
+	}
+}

@@ -1,0 +1,118 @@
+package opentofu
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Process identifies a process until the machine reboots. The kernel reuses process ids, but not with the same start
+// time.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks between boot and start, 0 if the process did not exist
+}
+
+// status is the part of /proc/PID/stat that this package reads.
+type status struct {
+	dead  bool   // the process does not exist, or is a zombie
+	group int    // the id of the process group
+	start uint64 // clock ticks since boot, 0 if the process does not exist
+}
+
+// Current returns the identity of this process.
+func Current() Process { return Identify(os.Getpid()) }
+
+// Identify returns the identity of the process that has this id now. Its Start is 0 if there is none.
+func Identify(pid int) Process { return Process{PID: pid, Start: statusOf(pid).start} }
+
+// Alive reports whether the process runs. A zombie does not count as running, nor does another process that the kernel
+// has given the same id.
+func (p Process) Alive() bool {
+	s := statusOf(p.PID)
+	return !s.dead && s.start == p.Start
+}
+
+// Age returns the time since the process started, or 0 if the kernel does not report its uptime. It does not check
+// whether the process still runs.
+func (p Process) Age() time.Duration {
+	const ticks = 100 // per second, on all platforms
+	var system syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&system); err != nil {
+		return 0
+	}
+	start := time.Duration(p.Start) * time.Second / ticks //nolint:gosec // the number of ticks is small enough
+	return time.Duration(system.Uptime)*time.Second - start
+}
+
+// statusOf reads /proc/PID/stat. The indexes of the fields are counted from the end of the second field, the program's
+// name in parentheses, which may contain spaces and parentheses itself. A process that cannot be read counts as dead.
+func statusOf(pid int) status {
+	const state, group, start = 0, 2, 19
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if err != nil || len(fields) <= start {
+		return status{dead: true}
+	}
+	leader, err := strconv.Atoi(string(fields[group]))
+	began, startErr := strconv.ParseUint(string(fields[start]), 10, 64)
+	if err != nil || startErr != nil {
+		return status{dead: true}
+	}
+	return status{dead: fields[state][0] == 'Z' || fields[state][0] == 'X', group: leader, start: began}
+}
+
+// Orphaned reports whether the leader of a process group is dead while other members of the group still run. A leader
+// with a Start of 0 counts as dead if no process has its id. The group is identified by the leader's id, which the
+// kernel does not reuse as long as the group has members.
+func Orphaned(leader Process) bool {
+	if s := statusOf(leader.PID); s.start != 0 && (!s.dead || s.start != leader.Start) {
+		return false
+	}
+	return slices.ContainsFunc(processIDs(), func(pid int) bool {
+		s := statusOf(pid)
+		return !s.dead && s.group == leader.PID
+	})
+}
+
+// processIDs returns the ids of all processes that this process is permitted to see. The result is nil if /proc cannot
+// be read.
+func processIDs() []int {
+	entries, _ := os.ReadDir("/proc")
+	var ids []int
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			ids = append(ids, pid)
+		}
+	}
+	return ids
+}
+
+// UsersOf returns the processes other than this one that have the file at a path open. Processes whose files this
+// process is not permitted to see are left out. The result is nil if the file does not exist or no process has it open.
+func UsersOf(path string) []Process {
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	var users []Process
+	for _, pid := range processIDs() {
+		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+		descriptors, _ := os.ReadDir(dir)
+		if pid != os.Getpid() && slices.ContainsFunc(descriptors, func(descriptor fs.DirEntry) bool {
+			open, err := os.Stat(filepath.Join(dir, descriptor.Name()))
+			return err == nil && os.SameFile(open, file)
+		}) {
+			users = append(users, Identify(pid))
+		}
+	}
+	return users
+}
+
+// String returns the process id in decimal.
+func (p Process) String() string { return strconv.Itoa(p.PID) }

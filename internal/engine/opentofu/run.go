@@ -1,0 +1,260 @@
+// Package opentofu runs OpenTofu and interprets its output. It knows the files of an installation (Installation),
+// starts, interrupts and awaits runs (Runner), and reads their errors (Error) and their progress (Progress). It
+// identifies processes (Process). It does not know workspaces. Only this package and its siblings provider and shell
+// start processes.
+//
+// A run survives this process: its output goes to files, and when this process is killed, OpenTofu continues and saves
+// its state.
+package opentofu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"service-adapter/internal/ctxio"
+	"service-adapter/internal/redact"
+	"service-adapter/internal/value"
+)
+
+// Runner starts runs of OpenTofu. Its fields apply to all runs.
+type Runner struct {
+	// Env are the variables that OpenTofu and its providers have in their environment in addition to those of every
+	// run. It may be nil.
+	Env map[string]string
+	// Grace is the time that an interrupted run has to stop and save its state before it is killed. 0 means that it is
+	// never killed.
+	Grace time.Duration
+	// Backend is the type of the state backend, such as "pg". It appears in errors about the backend.
+	Backend string
+	// Logger receives a debug event for each run that ended, and a warning if Command.Started fails. It must not be
+	// nil.
+	Logger *slog.Logger
+}
+
+// Command is one run of OpenTofu.
+type Command struct {
+	// Args are the arguments of OpenTofu. The first one is the subcommand and must exist.
+	Args []string
+	// Dir is the working directory.
+	Dir string
+	// Output is the prefix of the paths of two files, OUTPUT.stdout and OUTPUT.stderr, that receive the output.
+	Output string
+	// Env are environment variables of this run only. They override those of the Runner. It may be nil.
+	Env map[string]string
+	// Lock is a file that OpenTofu and its providers inherit, so that its lock is held as long as one of them runs. It
+	// is nil for a run without a lease.
+	Lock *os.File
+	// Lifeline is a file that OpenTofu inherits. Providers that were started before the run live as long as it is open.
+	// It is nil without such providers.
+	Lifeline *os.File
+	// Started is called with the process after it was started, for each attempt of Run. It may be nil. Its error is
+	// logged and does not end the run.
+	Started func(Process) error
+	// Mask contains the secrets that are masked in errors. A nil Mask contains none.
+	Mask *redact.Secrets
+	// Workspace is the name of the workspace for the log.
+	Workspace string
+	// Terminal connects the run to the user's terminal. It is nil for most runs. With a terminal the output files stay
+	// empty, so Run returns no output and its errors contain no diagnostics.
+	Terminal *Terminal
+}
+
+// Terminal contains the standard streams of a run that a user works with.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// attach connects the standard streams of a command that is not yet started to the user's. If In is a terminal, the
+// command's process group becomes the terminal's foreground process group. A key that interrupts the command then does
+// not reach this process, which would otherwise interrupt OpenTofu a second time. cmd.SysProcAttr must not be nil.
+func (t *Terminal) attach(cmd *exec.Cmd) {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = t.In, t.Out, t.Err
+	if file, ok := t.In.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(file.Fd())
+	}
+}
+
+// setupAttempts is how often Run starts a command that fails because another machine creates the tables of the backend.
+const setupAttempts = 5
+
+// longestSetupPause is the longest pause between two of these attempts.
+const longestSetupPause = 50 * time.Millisecond
+
+// Run starts OpenTofu and waits until it ends. It returns the content of stdout. If OpenTofu ends with an exit status
+// other than 0 or by a signal, the error is an *Error. It is another error if the files for the output cannot be
+// created or OpenTofu cannot be started. A command that fails because another machine creates the tables of the backend
+// at the same moment is started again, at most four times.
+//
+// When the context ends, Run sends one interrupt to OpenTofu, which then has Runner.Grace to stop and save its state.
+// After that, Run kills OpenTofu's process group. A run that succeeds in spite of the interrupt returns no error. If
+// the context ended before the start, Run returns the error of ctxio.Err.
+func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, error) {
+	for attempt := 1; ; attempt++ {
+		output, err := r.runOnce(ctx, i, c)
+		var failure *Error
+		if !errors.As(err, &failure) || !failure.SetupRace || attempt == setupAttempts {
+			return output, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(rand.N(longestSetupPause)):
+		}
+	}
+}
+
+// runOnce is Run with a single attempt. It truncates the files for the output.
+func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte, error) {
+	if err := ctxio.Err(ctx); err != nil {
+		return nil, err
+	}
+	stdout, err := os.OpenFile(c.Output+".stdout", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close() //nolint:errcheck // read back below
+	stderr, err := os.OpenFile(c.Output+".stderr", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close() //nolint:errcheck // read back below
+
+	// The output goes to files and not to pipes, so that the run continues when this process is killed.
+	cmd := exec.CommandContext(ctx, i.Binary, c.Args...) //nolint:gosec // the binary is the operator's
+	// Only OpenTofu is interrupted, and only once: a second interrupt makes it exit without saving its state, and
+	// providers must complete the request that they work on. os.ErrProcessDone makes Wait return the exit status and
+	// not the context's error.
+	cmd.Cancel = func() error { return errors.Join(cmd.Process.Signal(os.Interrupt), os.ErrProcessDone) }
+	cmd.WaitDelay = r.Grace
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, stdout, stderr
+	cmd.Env = r.Environment(i, c.Env)
+	if c.Lock != nil {
+		cmd.ExtraFiles = []*os.File{c.Lock}
+	}
+	if c.Lifeline != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, c.Lifeline)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.Terminal != nil {
+		c.Terminal.attach(cmd)
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		// The context may have ended meanwhile.
+		return nil, cmp.Or(ctxio.Err(ctx), fmt.Errorf("starting OpenTofu: %w", err))
+	}
+	if c.Started != nil {
+		if err := c.Started(Identify(cmd.Process.Pid)); err != nil {
+			r.Logger.Warn("recording the run", "workspace", c.Workspace, "error", err)
+		}
+	}
+	waitErr := cmd.Wait()
+	if cmd.ProcessState.ExitCode() < 0 && Orphaned(Process{PID: cmd.Process.Pid}) {
+		// A signal ended OpenTofu, which could not stop its providers.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	r.Logger.Debug("opentofu ended", "command", c.Args[0], "workspace", c.Workspace,
+		"exit", cmd.ProcessState.ExitCode(), "took", time.Since(begin))
+	return r.result(ctx, c, waitErr)
+}
+
+// result returns the content of stdout after a run, or an *Error that describes the failure. waitErr is the error of
+// exec.Cmd.Wait. If ctx has ended, the *Error says that the run was interrupted for that reason. result returns another
+// error if the output cannot be read or waitErr is not an exit status.
+func (r Runner) result(ctx context.Context, c Command, waitErr error) ([]byte, error) {
+	stdout, err := os.ReadFile(c.Output + ".stdout")
+	if err != nil {
+		return nil, err
+	}
+	var exit *exec.ExitError
+	switch {
+	case waitErr == nil:
+		return stdout, nil
+	case !errors.As(waitErr, &exit):
+		return nil, fmt.Errorf("waiting for OpenTofu: %w", waitErr)
+	}
+	stderr, err := os.ReadFile(c.Output + ".stderr")
+	if err != nil {
+		return nil, err
+	}
+	failure := &Error{Command: CommandName(c.Args), ExitCode: exit.ExitCode(), cause: ctxio.Err(ctx)}
+	failure.explain(stdout, stderr, c.Mask)
+	failure.explainEncryption()
+	if failure.isBackendFault() {
+		failure.Backend = r.Backend
+	}
+	return nil, failure
+}
+
+// CommandName returns the subcommand in the arguments of a run: the words before the first option, at most two, such as
+// "state pull". It returns "" if there is none.
+func CommandName(args []string) string {
+	end := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if end < 0 {
+		end = len(args)
+	}
+	return strings.Join(args[:min(end, 2)], " ")
+}
+
+// These constants make Go's garbage collector run less often in OpenTofu and its providers. With small providers a run
+// ends before collections pay off, and takes a sixth less time this way. With large providers it would need much more
+// memory.
+const (
+	gcVariable    = "GOGC"
+	gcPercentRare = "400"
+)
+
+// SearchPath returns the PATH of a run, in which the processes of OpenTofu find programs: the directories of the
+// installation, then those of the PATH in Runner.Env, then the system's.
+func (r Runner) SearchPath(i Installation) string {
+	path := slices.Clone(i.Path)
+	if configured := r.Env["PATH"]; configured != "" {
+		path = append(path, configured)
+	}
+	path = append(path, "/usr/local/bin", "/usr/bin", "/bin")
+	return strings.Join(path, string(filepath.ListSeparator))
+}
+
+// HasCommand reports whether a run with this PATH, the result of SearchPath, finds a program that it may execute. A
+// relative directory in the PATH is ignored, because a run has a working directory of its own.
+func HasCommand(path, name string) bool {
+	return slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool {
+		if !filepath.IsAbs(dir) {
+			return false
+		}
+		_, err := exec.LookPath(filepath.Join(dir, name))
+		return err == nil
+	})
+}
+
+// Environment returns the complete environment of a run, as NAME=VALUE, sorted. The variables in run override all
+// others, and those of Runner.Env are overridden by the fixed ones. PATH is that of SearchPath. GOGC is set if the
+// installation's providers are small and Runner.Env and run do not set it.
+func (r Runner) Environment(i Installation, run map[string]string) []string {
+	env := value.Merge(r.Env, map[string]string{
+		"PATH":               r.SearchPath(i),
+		"LANG":               "C.UTF-8",
+		"TF_IN_AUTOMATION":   "1",
+		"TF_INPUT":           "0",
+		"CHECKPOINT_DISABLE": "1",
+	}, run)
+	if _, isSet := env[gcVariable]; !isSet && i.hasSmallProviders() {
+		env[gcVariable] = gcPercentRare
+	}
+	return value.Convert(value.Keys(env), func(name string) string { return name + "=" + env[name] })
+}

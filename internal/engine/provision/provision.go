@@ -1,0 +1,319 @@
+// Package provision applies the provision template of a service instance. OpenTofu creates the resources that the
+// instance needs in addition to its BOSH deployment, or instead of it.
+//
+// Each instance has one OpenTofu workspace with a record, like a binding. Applying is idempotent: OpenTofu does not
+// run if the template and the inputs equal those of the last complete apply. The next call continues a failed or
+// interrupted apply.
+package provision
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"service-adapter/brokerpak"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/statestore"
+	"service-adapter/internal/engine/templates"
+	"service-adapter/internal/engine/workspace"
+	"service-adapter/internal/record"
+	"service-adapter/internal/value"
+)
+
+// A Provisioner applies provision templates. It has no state between calls. The Manager must not be nil; see its
+// fields.
+type Provisioner struct {
+	*lifecycle.Manager
+	// UseInstalledTemplate lets Apply use the template of the installed pak for an existing instance
+	// (brokerpak_updates_enabled). Otherwise the instance keeps the template of its last complete apply.
+	UseInstalledTemplate bool
+	// AllowUpgrade lets Apply upgrade a state that an older OpenTofu wrote (terraform_upgrades_enabled). It implies
+	// UseInstalledTemplate. Otherwise such an instance cannot be changed, unless no apply was ever complete.
+	AllowUpgrade bool
+	// Errand is set if a BOSH errand applies the template, so that no broker request waits. The time limit is then
+	// that of an instance, and a failed apply is not undone.
+	Errand bool
+}
+
+// A Request describes a service instance as Apply must create it or change it. Pak, Service, InstanceID and Resolve are
+// required; the zero values of the other fields mean that there is nothing to store or to use.
+type Request struct {
+	Pak     *brokerpak.Pak
+	Service *brokerpak.Service
+	record.Instance
+	// Owner is the organization and space of the instance. Its missing GUIDs are taken from the stored record.
+	record.Owner
+	// Inputs are the resolved values of the template's inputs, and Generated the generated values among them, by input
+	// and call.
+	Inputs    map[string]any
+	Generated map[string]map[string]any
+	// Resolve resolves the inputs again, with the values of an import as additional parameters. It returns an error if
+	// a value is not allowed. It is called only if the instance has imported resources, and for KeepRecorded.
+	Resolve func(imported map[string]any) (inputs map[string]any, generated map[string]map[string]any, err error)
+	// KeepRecorded names the inputs that get the values of the stored record if the instance exists although MustExist
+	// is not set. A name without a recorded value is ignored.
+	KeepRecorded []string
+	// MustExist is set if the instance's manifest contains outputs of the template. If the instance has no state, Apply
+	// and Plan then return an error that wraps ErrStateMissing, and Apply does not create the instance.
+	MustExist bool
+}
+
+// A Result is the outcome of a successful Apply.
+type Result struct {
+	// Outputs are the values of all outputs; Sensitive names those that the template declares as sensitive.
+	Outputs   map[string]any
+	Sensitive []string
+	// Changed reports whether OpenTofu ran an apply.
+	Changed bool
+}
+
+// status returns the status message that the template outputs, for the log. It is "" if there is none or if it is
+// sensitive.
+func (r *Result) status() string {
+	if slices.Contains(r.Sensitive, brokerpak.StatusOutput) {
+		return ""
+	}
+	return value.Text(r.Outputs[brokerpak.StatusOutput])
+}
+
+// ErrStateMissing means that the state backend has no state of an instance that, according to its manifest, OpenTofu
+// has created. Creating it again could take the names and addresses of its existing resources.
+var ErrStateMissing = errors.New("the state backend has no state of the instance: " +
+	"restore it from a backup of the backend; without one, delete the service instance, " +
+	"remove by hand what OpenTofu built for it, and create it anew")
+
+// An operation is the work of Apply or Plan on one request. It holds the lease of the workspace until its space is
+// closed.
+type operation struct {
+	*Provisioner
+	// Request is the request. An import replaces its Inputs and Generated.
+	Request
+	// installation is the default OpenTofu of the request's pak. For an existing instance, the recorded providers are
+	// added that the pak lacks.
+	installation opentofu.Installation
+	missing      error // names the providers of the instance that no pak has; nil if there are none
+	space        *workspace.Workspace
+	// desired is the record that the next apply stores. The steps of the operation complete it.
+	desired *lifecycle.StateRecord
+}
+
+// Apply creates the instance or changes it as requested, within the budget or the limit of an errand, and returns its
+// outputs. If OpenTofu has nothing to do, it returns the stored outputs. A failed creation is undone, unless an errand
+// applies; after a failed change, the next call continues. Apply logs the status message that the template outputs.
+//
+// The error wraps a *fault.UserError if the import is not possible. If the template fails and provision.errors of the
+// service definition explains the error, it is a *fault.UserError or wraps fault.ErrBindingNotFound or
+// fault.ErrBindingExists; see lifecycle.ExplainError. It wraps ErrStateMissing if an operator must restore the state,
+// and a *lifecycle.LostResourcesError if resources are in no state. If the budget or the limit ended the work,
+// errors.Is reports it as context.DeadlineExceeded. It is also an error if the request has no InstanceID or the
+// deletion of the instance was begun. After any error the result is nil.
+func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
+	if r.InstanceID == "" {
+		return nil, errors.New("provisioning: the name of the deployment contains no instance id")
+	}
+	workCtx, ctx, cancel := p.deadlines(ctx)
+	defer cancel()
+	imported, err := r.importedResources()
+	if err != nil {
+		return nil, err
+	}
+	op, err := p.open(workCtx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { p.Close(op.space) }()
+	op.desired.Imported = imported
+	result, err := op.createOrChange(workCtx, ctx)
+	if err != nil {
+		err = fmt.Errorf("provisioning instance %q: %w", r.InstanceID, err)
+		return nil, lifecycle.ExplainError(err, r.Service.Provision.Errors, explainedCommands()...)
+	}
+	if status := result.status(); status != "" {
+		p.Logger.Info("provisioned", "instance", r.InstanceID, "status", status)
+	}
+	return result, nil
+}
+
+// open opens the workspace of an instance and returns an operation whose desired record has no inputs yet. It waits for
+// other runs of the workspace on this machine until the context ends. It returns an error if the OpenTofu of the pak
+// cannot be installed or the workspace cannot be opened. Otherwise the caller must close the operation's space.
+func (p *Provisioner) open(ctx context.Context, r Request) (*operation, error) {
+	installation, err := p.Installation(ctx, r.Pak, "")
+	if err != nil {
+		return nil, err
+	}
+	space, err := p.Engine.Open(ctx, lifecycle.Workspace(lifecycle.Instance, r.InstanceID))
+	if err != nil {
+		return nil, err
+	}
+	desired := &lifecycle.StateRecord{
+		Subject: lifecycle.Subject{Instance: r.Instance, Owner: r.Owner},
+		Source: lifecycle.Source{
+			Templates: r.Service.Provision.Templates, Declared: r.Service.Provision.InputNames(),
+		},
+		Times: lifecycle.Times{CreatedAt: lifecycle.Now()},
+	}
+	desired.SetInstallation(r.Pak, installation)
+	return &operation{Provisioner: p, Request: r, installation: installation, space: space, desired: desired}, nil
+}
+
+// createOrChange creates the instance, or changes it if it already exists. An unfinished import is undone, and then
+// begins again. It returns an error if the deletion of the instance was begun; the other errors are those of create,
+// claimStored and applyChanges, and of undoing the import. Here and below, workCtx ends before the time of the
+// rollback, and fullCtx after it.
+func (op *operation) createOrChange(workCtx, fullCtx context.Context) (*Result, error) {
+	if !op.MustExist {
+		result, err := op.create(workCtx, fullCtx)
+		if !errors.Is(err, workspace.ErrExists) && !errors.Is(err, workspace.ErrTakenOver) {
+			return result, err
+		}
+	}
+	state, record, err := op.claimStored(workCtx)
+	if err != nil {
+		return nil, err
+	}
+	if op.Errand && record.Failure != nil {
+		op.Logger.Warn("going on after a failure", "instance", op.InstanceID, "error", record.Failure.Operator)
+	}
+	switch {
+	case record.Importing(state):
+		if err := op.undoImport(workCtx, record); err != nil {
+			return nil, fmt.Errorf("undoing an interrupted import: %w", err)
+		}
+		return op.create(workCtx, fullCtx)
+	case state.Destroying:
+		return nil, errors.New(lifecycle.UnfinishedDeletion)
+	}
+	return op.applyChanges(workCtx, fullCtx, state, record)
+}
+
+// claimAttempts is how often claimStored reads the state again because another machine changed it at the same time.
+const claimAttempts = 3
+
+// claimStored returns the stored state and record of the instance. It takes over a creation or an import that was not
+// finished: the run that began it may be alive on another machine, and can then no longer apply it. If that run
+// finished first, claimStored returns the state that it stored. The errors are those of readStored and of
+// Workspace.TakeOver. The error wraps workspace.ErrTakenOver only if other runs took over the workspace claimAttempts
+// times. After an error, state and record must not be used.
+func (op *operation) claimStored(
+	ctx context.Context,
+) (state *statestore.State, record *lifecycle.StateRecord, err error) {
+	for range claimAttempts {
+		state, record, err = op.readStored(ctx)
+		if err != nil || state.Applied != nil || state.Destroying {
+			return state, record, err
+		}
+		if err = op.space.TakeOver(ctx, op.installation); !errors.Is(err, workspace.ErrTakenOver) {
+			return state, record, err
+		}
+	}
+	return nil, nil, err
+}
+
+// readStored returns the stored state and record of the instance. The error is ErrStateMissing if there is no state,
+// and a *lifecycle.LostResourcesError if the record names resources that are in no state. It is another error if the
+// state or the record cannot be read.
+func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecycle.StateRecord, error) {
+	state, err := op.space.State(ctx, op.installation)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case state == nil:
+		return nil, nil, ErrStateMissing
+	}
+	record, err := lifecycle.DecodeRecord(state.Record)
+	if err == nil {
+		err = record.CheckLost()
+	}
+	return state, record, err
+}
+
+// create reserves the workspace of a new instance, imports the resources that the request names, applies the template
+// and returns the result. It completes the desired record. If the workspace already exists, create changes nothing
+// stored, and the error wraps workspace.ErrExists. Other errors before the reservation are those of prepareDesired,
+// StateRecord.Encode and Workspace.Reserve. A failure after the reservation is settled; see finish for the errors.
+func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
+	prepared, err := op.prepareDesired(workCtx)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := op.desired.Encode()
+	if err != nil {
+		return nil, err
+	}
+	op.space.StartProviders(workCtx, prepared)
+	if err := op.space.Reserve(workCtx, op.installation, encoded); err != nil {
+		return nil, err
+	}
+	if len(op.desired.Imported) > 0 {
+		prepared, err = op.importResources(workCtx, prepared)
+	}
+	if err == nil {
+		err = op.ApplyRecord(workCtx, op.space, prepared, op.desired)
+	}
+	return op.finish(workCtx, fullCtx, prepared, true, err)
+}
+
+// finish returns the result of an apply that ended with applyErr, which is nil after a success. It then reads the
+// outputs.
+//
+// If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure. In an errand, so is
+// the error of any apply. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
+// are.
+func (op *operation) finish(
+	workCtx, fullCtx context.Context, prepared *templates.Prepared, creating bool, applyErr error,
+) (*Result, error) {
+	failure, mustSettle := applyErr, creating || op.Errand
+	if applyErr == nil {
+		outputs, err := op.space.Outputs(workCtx, prepared)
+		if err == nil {
+			return newResult(prepared, outputs, true), nil
+		}
+		failure, mustSettle = err, creating
+	}
+	if !mustSettle || lifecycle.IsLost(failure) {
+		return nil, failure
+	}
+	return op.settleFailure(fullCtx, prepared, failure)
+}
+
+// prepareDesired prepares the template of the desired record and completes the record. It sets a new random Attempt,
+// and sets Inputs and Generated to the values of the request for the variables of the template. An input that is
+// missing or null gets the recorded value of the import (ImportedValues). Inputs that are not variables stay out of the
+// state, so that changing them does not change the instance.
+//
+// If the template cannot be prepared, prepareDesired does not change the record, and the error also names the providers
+// that no pak has.
+func (op *operation) prepareDesired(ctx context.Context) (*templates.Prepared, error) {
+	record := op.desired
+	prepared, err := op.Engine.Prepare(ctx, op.installation, record.Template())
+	if err != nil {
+		return nil, fmt.Errorf("preparing the provision template of service %q: %w",
+			op.Service.Name, errors.Join(err, op.missing))
+	}
+	record.Attempt = rand.Text()
+	record.Inputs, record.Generated = map[string]any{}, map[string]map[string]any{}
+	for name := range prepared.Variables {
+		item, provided := op.Inputs[name]
+		if imported, ok := record.ImportedValues[name]; ok && item == nil {
+			item, provided = imported, true
+		}
+		if provided {
+			record.Inputs[name] = item
+		}
+		if calls, ok := op.Generated[name]; ok {
+			record.Generated[name] = calls
+		}
+	}
+	return prepared, nil
+}
+
+// newResult returns a result with copies of the outputs and of the names of the sensitive ones, which the template
+// declares. changed reports whether OpenTofu applied the template.
+func newResult(prepared *templates.Prepared, outputs map[string]any, changed bool) *Result {
+	return &Result{Outputs: maps.Clone(outputs), Sensitive: slices.Clone(prepared.SensitiveOutputs), Changed: changed}
+}

@@ -1,0 +1,99 @@
+package scratch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"service-adapter/internal/engine/templates"
+	"service-adapter/internal/hclfile"
+	"service-adapter/internal/value"
+)
+
+// longestFileName is the length in bytes of the longest file name that file systems accept.
+const longestFileName = 255
+
+// writeCommandInputs writes the files that the commands of the template in the working directory dir read, if its
+// template is a hclfile.CommandTemplate. Existing ones are replaced. It does nothing for any other template. vars are
+// the variables of the run; those of the guard and those of outputs are left out. Only this user can read the files.
+//
+// The file hclfile.CommandInputs contains the inputs as a JSON object. The directory hclfile.CommandInputsDir contains
+// what writeInputFile writes for each input. writeCommandInputs returns an error if a file cannot be written.
+func writeCommandInputs(dir string, vars map[string]any) error {
+	_, err := os.Lstat(filepath.Join(dir, hclfile.CommandFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	inputs := maps.Clone(vars) // json.Marshal has accepted them for OpenTofu, so that they can be encoded
+	maps.DeleteFunc(inputs, func(name string, _ any) bool {
+		return name == templates.RecordVariable || name == templates.NonceVariable ||
+			strings.HasPrefix(name, hclfile.OutputVariable)
+	})
+	files := filepath.Join(dir, hclfile.CommandInputsDir)
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, hclfile.CommandInputs), append(value.MustJSON(inputs), '\n'), 0o600),
+		os.RemoveAll(files), os.Mkdir(files, 0o700),
+	); err != nil {
+		return err
+	}
+	for name, input := range inputs {
+		if err := writeInputFile(filepath.Join(files, name), input); err != nil {
+			return fmt.Errorf("writing input %q of the command: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// writeInputFile writes an input for shell scripts. A scalar is a file with its text, which is empty for null. A list
+// is a file with a line for each element. An object is a directory with a file for each entry, which contains the text
+// of a scalar and JSON for any other value. The name of that file is the key, escaped as a segment of a URL's path. An
+// entry without such a name, because its key is empty or too long, is left out. writeInputFile returns an error if a
+// file cannot be written.
+func writeInputFile(path string, input any) error {
+	switch item := input.(type) {
+	case map[string]any:
+		err := os.Mkdir(path, 0o700)
+		for key, element := range item {
+			if name := entryName(key); name != "" && len(name) <= longestFileName {
+				err = errors.Join(err, os.WriteFile(filepath.Join(path, name), []byte(value.Text(element)), 0o600))
+			}
+		}
+		return err
+	case []any:
+		var lines strings.Builder
+		for _, element := range item {
+			lines.WriteString(inputLine(element) + "\n")
+		}
+		return os.WriteFile(path, []byte(lines.String()), 0o600)
+	default:
+		return os.WriteFile(path, []byte(value.Text(input)), 0o600)
+	}
+}
+
+// entryName returns the name of the file for an entry of an object. url.PathEscape does not escape periods; the one at
+// the beginning is escaped here, because "." and ".." are not file names and shell patterns skip hidden files.
+func entryName(key string) string {
+	name := url.PathEscape(key)
+	if rest, hidden := strings.CutPrefix(name, "."); hidden {
+		return "%2E" + rest
+	}
+	return name
+}
+
+// inputLine returns an element of a list as one line: the text of a scalar, and compact JSON for a list, for an object
+// and for a text that contains a line break. The line of null is empty.
+func inputLine(element any) string {
+	line := value.Text(element)
+	if strings.ContainsAny(line, "\r\n") {
+		return string(value.MustJSON(element))
+	}
+	return line
+}

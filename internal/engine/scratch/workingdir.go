@@ -1,0 +1,125 @@
+package scratch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"service-adapter/internal/engine/backend"
+	"service-adapter/internal/engine/templates"
+	"service-adapter/internal/privatefs"
+)
+
+// A WorkingDir is the name of a working directory, a subdirectory of the scratch directory. Runs that change the state
+// have working directories of their own, because OpenTofu may leave a state in them that it could not save.
+type WorkingDir string
+
+// The working directories. Providers are used in Apply and Destroy only.
+const (
+	// Apply consists of the variant templates.Apply.
+	Apply WorkingDir = "apply"
+	// Destroy consists of the variant templates.Destroy.
+	Destroy WorkingDir = "destroy"
+	// Reserve is for runs that create only the guard.
+	Reserve WorkingDir = "base"
+	// Inspect is for commands that change at most the state.
+	Inspect WorkingDir = "look"
+	// CreateMissing is for commands like those in Inspect. If the workspace is missing, OpenTofu creates it by its
+	// name.
+	CreateMissing WorkingDir = "named"
+	// Unselected is for commands that do not select the workspace.
+	Unselected WorkingDir = "outside"
+
+	// unlockDir is for commands on the lock of the state. They may run while another working directory is in use.
+	unlockDir WorkingDir = "unlock"
+)
+
+// usesProviders reports whether the commands that run in the working directory use providers.
+func (wd WorkingDir) usesProviders() bool { return wd == Apply || wd == Destroy }
+
+// variant returns the variant of the prepared directory that the working directory consists of.
+func (wd WorkingDir) variant() templates.Variant {
+	if wd == Destroy {
+		return templates.Destroy
+	}
+	return templates.Apply
+}
+
+// ensureWorkingDir creates a working directory for a prepared directory and, if commands in it use providers, starts
+// those that can be shared by several runs. If these providers already run in this working directory for the same
+// prepared directory, it does nothing. Otherwise an existing working directory is replaced, also with a state in it
+// that could not be saved, and providers that were started for anything else are stopped. ensureWorkingDir returns an
+// error if the directory cannot be created, and those of startProviders.
+func (d *Directory) ensureWorkingDir(ctx context.Context, p *templates.Prepared, wd WorkingDir) error {
+	if wd.usesProviders() {
+		if d.providers.runFor(p, wd) {
+			return nil // the working directory is as the previous run left it
+		}
+		d.stopProviders()
+	}
+	dir := d.Path(string(wd))
+	if err := p.Link(wd.variant(), dir); err != nil {
+		return err
+	}
+	if d.usesDefaultWorkspace(p, wd) {
+		file := filepath.Join(dir, templates.DataDir, backendMetadata)
+		if err := redirectDefaultWorkspace(file, d.workspace); err != nil {
+			return fmt.Errorf("choosing the workspace: %w", err)
+		}
+	}
+	if !wd.usesProviders() || len(p.Shared) == 0 {
+		return nil
+	}
+	return d.startProviders(ctx, p, wd)
+}
+
+// backendMetadata is the file of the data directory with the settings of the backend that "tofu init" stored. It
+// contains a hash of the backend block of the configuration, which is empty. Other commands use the stored settings as
+// long as that hash is unchanged.
+const backendMetadata = "terraform.tfstate"
+
+// usesDefaultWorkspace reports whether the runs of a template in a working directory address this workspace as
+// "default", in a backend that is redirected to its state. This is only the case for s3, which otherwise lists the
+// objects of all workspaces in every run, and creates a missing workspace even for a command that only reads. Templates
+// that use the name of the workspace, or that call modules, which may use it, run in the named workspace.
+func (d *Directory) usesDefaultWorkspace(p *templates.Prepared, wd WorkingDir) bool {
+	return d.root.options.Backend.Type == backend.S3Type && !p.UsesWorkspaceName && len(p.Modules) == 0 &&
+		wd != Unselected && wd != CreateMissing
+}
+
+// redirectDefaultWorkspace replaces the backend metadata file, a link into the prepared directory, by a changed copy.
+// With it, the default workspace of the S3 backend is the named workspace. The state remains the object
+// PREFIX/NAME/KEY, and its lock and its digest keep their names. It returns an error, and leaves the file unchanged, if
+// the file cannot be read or replaced or does not describe an S3 backend.
+func redirectDefaultWorkspace(file, workspace string) error {
+	text, err := os.ReadFile(file) //nolint:gosec // in the scratch directory
+	if err != nil {
+		return err
+	}
+	var metadata map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&metadata); err != nil {
+		return fmt.Errorf("reading the settings that OpenTofu stored: %w", err)
+	}
+	settings, _ := metadata["backend"].(map[string]any)
+	config, _ := settings["config"].(map[string]any)
+	key, _ := config["key"].(string)
+	if settings["type"] != backend.S3Type || key == "" {
+		return fmt.Errorf("OpenTofu did not store the settings of the backend %s as the tested versions do",
+			backend.S3Type)
+	}
+	prefix, explicit := config["workspace_key_prefix"].(string)
+	if !explicit {
+		prefix = "env:"
+	}
+	config["key"], config["workspace_key_prefix"] = path.Join(prefix, workspace, key), path.Join(prefix, workspace)
+	if text, err = json.Marshal(metadata); err != nil {
+		return err
+	}
+	return privatefs.WriteFile(file, text)
+}

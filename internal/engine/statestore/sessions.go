@@ -1,0 +1,78 @@
+package statestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"service-adapter/internal/ctxio"
+)
+
+// ErrPooled is the error for a pooler that assigns the server's sessions to clients anew for each statement or
+// transaction. OpenTofu's locks belong to sessions. With such a pooler they would be lost, or never be released.
+var ErrPooled = errors.New("a pooler shares the sessions of PostgreSQL between its clients, " +
+	"such as PgBouncer with pool_mode transaction, " +
+	"so the locks of states do not hold; use pool_mode session for this database, or connect to PostgreSQL itself")
+
+// sessionCheckTimeout limits the duration of CheckSessions. With a pooler that has a single session, the second client
+// would wait without end.
+const sessionCheckTimeout = 5 * time.Second
+
+// CheckSessions returns ErrPooled if two clients do not keep their own sessions, as OpenTofu's locks require. It
+// returns nil if the check fails for another reason or takes longer than 5 seconds, because OpenTofu reports such
+// errors itself.
+func (p *postgres) CheckSessions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sessionCheckTimeout)
+	defer cancel()
+	var clients [2]*sql.Conn
+	for n := range clients {
+		client, err := p.db.Conn(ctx)
+		if err != nil {
+			return nil
+		}
+		defer client.Close() //nolint:errcheck // nothing was written
+		clients[n] = client
+	}
+	shared, err := ctxio.Await(ctx, func() (bool, error) { return sharedSessions(ctx, clients) })
+	if err == nil && shared {
+		return ErrPooled
+	}
+	return nil
+}
+
+// sharedSessions reports whether one of two clients changes its session or uses a session of the other, or whether a
+// lock of the first client is lost. It takes and releases locks with random ids. It returns the error of a query.
+// Poolers choose the session that was used last, or all in turn; the clients therefore send their queries in an
+// irregular order, which reveals both.
+func sharedSessions(ctx context.Context, clients [2]*sql.Conn) (bool, error) {
+	var sessions [2]int
+	for _, n := range []int{0, 0, 1, 0, 1, 1, 0} {
+		var session int
+		if err := clients[n].QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&session); err != nil {
+			return false, err
+		}
+		if sessions[n] != 0 && sessions[n] != session || session == sessions[1-n] {
+			return true, nil
+		}
+		sessions[n] = session
+	}
+	for range 2 {
+		id := rand.Int64()
+		var locked, released bool
+		lock := fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", id)
+		release := fmt.Sprintf("SELECT pg_advisory_unlock(%d)", id)
+		if err := clients[0].QueryRowContext(ctx, lock).Scan(&locked); err != nil {
+			return false, err
+		}
+		if err := clients[0].QueryRowContext(ctx, release).Scan(&released); err != nil {
+			return false, err
+		}
+		if locked && !released {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,75 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"service-adapter/internal/engine/opentofu"
+	"service-adapter/internal/engine/statestore"
+)
+
+// LostError reports that Apply or Destroy left resources that the stored state does not contain, because the state was
+// removed or replaced while OpenTofu worked. This happens when a database fails over to a replica that lags behind, or
+// when another machine takes the state's lock. It is neither an ErrExists nor an ErrTakenOver, so a caller cannot
+// mistake it for a workspace that only belongs to another run.
+type LostError struct {
+	// Resources are the addresses of the instances that exist, or may exist. They contain no secrets.
+	Resources []string
+	// Owned reports that the stored state still has the guard of this run, so that StoreRecord can record the
+	// addresses. Otherwise the workspace must be reserved again, which fails with ErrExists if another run owns it.
+	Owned bool
+	// Unconfirmed reports that Destroy found no state, and that this run did not own the workspace: another run may
+	// have destroyed the resources in order and removed the workspace.
+	Unconfirmed bool
+}
+
+// Error says that the resources are in no state, and lists their addresses.
+func (e *LostError) Error() string {
+	return "the stored state was removed or replaced while OpenTofu worked, and these resources are in no state: " +
+		strings.Join(e.Resources, ", ")
+}
+
+// checkStored reads the state after a run has ended, and compares it with the progress of the run and with before, the
+// addresses of the instances that the state contained before the run. The state that it reads becomes w.lastRead. The
+// error is a *LostError if resources that exist or may exist are in no state, ErrTakenOver if another run owns the
+// workspace, and any other error if the state cannot be read. With the first two, the stored state, which may be nil,
+// is returned as well.
+//
+// A nil error does not mean that this run owns the workspace: the caller must compare the nonce. The state is nil if
+// the workspace is empty or does not exist any longer. After ErrTakenOver, or after a *LostError that is not Owned, the
+// caller must read or reserve the workspace again, because the guard and w.lastRead may have been forgotten.
+func (w *Workspace) checkStored(
+	ctx context.Context, i opentofu.Installation, progress opentofu.Progress, before []string,
+) (*statestore.State, error) {
+	now, err := w.read(ctx, i)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of workspace %q: %w", w.name, err)
+	}
+	w.setLastRead(now)
+	stored := now.state
+	if progress.GuardCreated && len(before) > 0 {
+		// The state had disappeared before the run, so OpenTofu may have created everything a second time.
+		owned := stored != nil && stored.Nonce == w.guard.nonce
+		return stored, &LostError{Resources: w.missingFrom(nil, before), Owned: owned}
+	}
+	if stored != nil && stored.Nonce == w.guard.nonce {
+		// A restored replica may have an older state of this run. A state that waits to be saved is newer than the
+		// stored one.
+		if missing := w.missingFrom(stored, progress.Created); len(missing) > 0 && !w.HasUnsavedState() {
+			return stored, &LostError{Resources: missing, Owned: true}
+		}
+		return stored, nil
+	}
+	missing := w.missingFrom(stored, progress.Remaining(before))
+	switch {
+	case len(missing) > 0:
+		err = &LostError{Resources: missing}
+	case stored == nil || stored.Nonce == "":
+		return stored, nil
+	default:
+		err = ErrTakenOver
+	}
+	w.forgetGuard()
+	return stored, err
+}

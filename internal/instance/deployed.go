@@ -1,0 +1,112 @@
+package instance
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/value"
+)
+
+// DeployedPlan returns the part of a plan that can be read from a deployed manifest: the instance groups with their
+// number of instances, disk type and networks. A value that the manifest does not contain is 0 or "". The plan is never
+// nil; that of a nil manifest has no groups.
+func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
+	plan := &serviceadapter.Plan{}
+	for _, group := range value.Mappings(manifest["instance_groups"]) {
+		instances, _ := group["instances"].(int64)
+		disk, _ := group["persistent_disk_type"].(string)
+		deployed := serviceadapter.InstanceGroup{
+			Name: value.Text(group["name"]), Instances: int(instances), PersistentDiskType: disk,
+		}
+		for _, network := range value.Mappings(group["networks"]) {
+			deployed.Networks = append(deployed.Networks, value.Text(network["name"]))
+		}
+		plan.InstanceGroups = append(plan.InstanceGroups, deployed)
+	}
+	return plan
+}
+
+// DeployedReleases returns the versions of the releases in a deployed manifest, by name. The version is "" if the
+// manifest does not name it. The map is never nil; that of a nil manifest is empty.
+func DeployedReleases(manifest map[string]any) map[string]string {
+	versions := map[string]string{}
+	for _, release := range value.Mappings(manifest["releases"]) {
+		versions[value.Text(release["name"])] = value.Text(release["version"])
+	}
+	return versions
+}
+
+// ProvisionFunctions returns the functions for provision expressions, in addition to the standard ones: those of
+// PlanFunctions with the prefix "plan", plan.has_property, and release.version. The releases are the versions by the
+// name of the release. plan and properties may be nil. plan.has_property is false for a property that is null.
+// release.version fails for a release that the map does not contain; the other functions never fail.
+func ProvisionFunctions(
+	plan *serviceadapter.Plan, properties map[string]any, releases map[string]string,
+) map[string]expr.Function {
+	functions := PlanFunctions("plan", plan)
+	functions["plan.has_property"] = FunctionOf(expr.Bool,
+		func(name string) (any, error) { return properties[name] != nil, nil })
+	functions["release.version"] = FunctionOf(expr.String, func(name string) (any, error) {
+		version, ok := releases[name]
+		if !ok {
+			return nil, fmt.Errorf("the deployment has no release %q", name)
+		}
+		return version, nil
+	})
+	return functions
+}
+
+// FunctionOf returns a function for expressions with one argument, a text such as the name of an instance group. result
+// is the type that the function is declared to return. An error of call becomes the error of the function.
+func FunctionOf(result expr.Type, call func(text string) (any, error)) expr.Function {
+	return expr.Function{
+		Args: []expr.Type{expr.String}, Result: result,
+		Call: func(args []any) (any, error) { return call(value.Text(args[0])) },
+	}
+}
+
+// PlanFunctions returns the functions about a plan's instance groups, and the function that reports whether the plan
+// has an update block. The names of the functions start with the prefix, such as "plan", and a dot. The plan may be
+// nil. A group that the plan does not have is treated as an empty one, so the functions never fail.
+func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
+	function := func(result expr.Type, of func(group *serviceadapter.InstanceGroup) any) expr.Function {
+		return FunctionOf(result, func(name string) (any, error) {
+			return of(cmp.Or(FindGroup(plan, name), &serviceadapter.InstanceGroup{})), nil
+		})
+	}
+	return map[string]expr.Function{
+		prefix + ".has_update": {
+			Result: expr.Bool,
+			Call:   func([]any) (any, error) { return plan != nil && plan.Update != nil, nil },
+		},
+		prefix + ".instance_count": function(expr.Int,
+			func(group *serviceadapter.InstanceGroup) any { return group.Instances }),
+		prefix + ".has_group": function(expr.Bool,
+			func(group *serviceadapter.InstanceGroup) any { return group.Name != "" }),
+		prefix + ".networks": function(expr.List,
+			func(group *serviceadapter.InstanceGroup) any { return value.Texts(group.Networks) }),
+		prefix + ".vm_type": function(expr.String,
+			func(group *serviceadapter.InstanceGroup) any { return group.VMType }),
+		prefix + ".disk_type": function(expr.String,
+			func(group *serviceadapter.InstanceGroup) any { return group.PersistentDiskType }),
+		prefix + ".has_disk": function(expr.Bool,
+			func(group *serviceadapter.InstanceGroup) any { return group.PersistentDiskType != "" }),
+	}
+}
+
+// FindGroup returns a pointer to the instance group of a plan with this name, so that the caller can change the group
+// in the plan. It returns nil if the plan has no such group or is nil.
+func FindGroup(plan *serviceadapter.Plan, name string) *serviceadapter.InstanceGroup {
+	if plan == nil {
+		return nil
+	}
+	for i := range plan.InstanceGroups {
+		if plan.InstanceGroups[i].Name == name {
+			return &plan.InstanceGroups[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package instance
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/cppforlife/go-patch/patch"
+	"gopkg.in/yaml.v3"
+
+	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
+)
+
+// Get returns the value at a go-patch path of the manifest, with references replaced by the values of the secrets. It
+// returns an error if the manifest or the path is invalid, if the path does not exist, or if Resolve fails. If the
+// broker did not send the value of a reference, the error is a *fault.UserError for the operator.
+func (v *View) Get(path string) (any, error) {
+	item, err := v.GetRaw(path)
+	if err != nil {
+		return nil, err
+	}
+	return v.resolve(item, path)
+}
+
+// getOrDefault implements the function manifest.find. It returns the value at a path like Get, or a default value if
+// the path does not exist or is invalid. It also returns the default for a value with a reference if Secrets and
+// Resolve are nil, so that no reference has a value. Otherwise, a reference without a value is an error as in Get. A
+// manifest that is not valid YAML is also an error.
+func (v *View) getOrDefault(path string, defaultValue any) (any, error) {
+	if _, err := v.yamlTree(); err != nil {
+		return nil, err
+	}
+	item, err := v.GetRaw(path)
+	if err != nil || v.Secrets == nil && v.Resolve == nil && vars.HasReference(item) {
+		return defaultValue, nil //nolint:nilerr // the path does not exist
+	}
+	return v.resolve(item, path)
+}
+
+// GetRaw returns the value at a go-patch path of the manifest. References such as ((password)) are returned as they are
+// in the manifest. It returns an error if the path is invalid or does not exist, or if the manifest is not valid YAML.
+// If the path leads into a reference, the error explains how to write the manifest instead.
+func (v *View) GetRaw(path string) (any, error) {
+	pointer, err := patch.NewPointerFromString(path)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	tree, err := v.yamlTree()
+	if err != nil {
+		return nil, err
+	}
+	item, err := patch.FindOp{Path: pointer}.Apply(tree)
+	if err != nil {
+		return nil, fmt.Errorf("the manifest has no value at %q: %w", path, cmp.Or(intoReference(tree, pointer), err))
+	}
+	return value.Normalise(item), nil
+}
+
+// intoReference returns an error that explains how to write the manifest if the path leads into a reference, as in
+// "/tls/ca" with the reference ((tls)) at "/tls". Such a path cannot be read, because the broker sends values only for
+// the references that the manifest contains. It returns nil for any other path.
+func intoReference(tree any, path patch.Pointer) error {
+	tokens := path.Tokens()
+	for length := 1; length < len(tokens); length++ {
+		prefix := patch.NewPointer(tokens[:length])
+		item, err := patch.FindOp{Path: prefix}.Apply(tree)
+		if err != nil {
+			return nil //nolint:nilerr // the path does not lead into a reference
+		}
+		if reference, isText := item.(string); isText && IsReference(reference) {
+			key := "KEY"
+			if next, isKey := tokens[length].(patch.KeyToken); isKey {
+				key = next.Key
+			}
+			part := strings.TrimSuffix(reference, "))") + "." + key + "))"
+			return fmt.Errorf("%q is the reference %s; "+
+				"write the parts that are read as references of their own, such as %s", prefix, reference, part)
+		}
+	}
+	return nil
+}
+
+// yamlTree returns the parsed manifest in the form that go-patch expects, with maps that have keys of any type. An
+// empty manifest is nil. The manifest is parsed at the first call; later calls return the same tree, which callers must
+// not modify. yamlTree returns an error if the manifest is not valid YAML.
+func (v *View) yamlTree() (any, error) {
+	if v.parsed {
+		return v.tree, nil
+	}
+	var raw any
+	if err := yaml.Unmarshal(v.Manifest, &raw); err != nil {
+		return nil, fmt.Errorf("reading the deployed manifest: %w", err)
+	}
+	v.tree, v.parsed = value.AnyKeys(value.Normalise(raw), nil), true
+	return v.tree, nil
+}

@@ -1,0 +1,51 @@
+package instance
+
+import (
+	"cmp"
+	"fmt"
+
+	"service-adapter/internal/fault"
+	"service-adapter/internal/value"
+	"service-adapter/internal/vars"
+)
+
+// resolve returns a copy of a value with the references in all strings replaced by the values of the secrets. The keys
+// of maps are not changed. The path is that of the value, for the error. resolve returns the first error of secret.
+func (v *View) resolve(item any, path string) (any, error) {
+	return value.Map(item, func(scalar any) (any, error) {
+		text, ok := scalar.(string)
+		if !ok {
+			return scalar, nil
+		}
+		var failed error
+		resolved := vars.Reference.ReplaceAllStringFunc(text, func(reference string) string {
+			secret, err := v.secret(reference, path)
+			failed = cmp.Or(failed, err)
+			return secret
+		})
+		return resolved, failed
+	})
+}
+
+// secret returns the value of a reference, which includes its parentheses. path is the path in the manifest of the
+// value that contains the reference; it is only part of errors. If Resolve is set, secret uses it and wraps its error.
+// Otherwise, if the broker did not send the value, it returns a *fault.UserError for the operator, because a credential
+// with an unresolved reference would be useless.
+func (v *View) secret(reference, path string) (string, error) {
+	if v.Resolve != nil {
+		secret, err := v.Resolve(reference)
+		if err != nil {
+			return "", fmt.Errorf("the manifest has a reference at %q: %w", path, err)
+		}
+		return secret, nil
+	}
+	secret, ok := v.Secrets[reference]
+	if !ok {
+		return "", &fault.UserError{
+			Message:  "the broker sent no value for " + reference,
+			Operator: true,
+			Err:      fmt.Errorf("the manifest contains it at %q; is enable_secure_manifests on?", path),
+		}
+	}
+	return secret, nil
+}

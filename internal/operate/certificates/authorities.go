@@ -1,0 +1,285 @@
+package certificates
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// authorities returns the fingerprints of the authorities whose certificates the binding contains, and the authorities
+// that signed its other certificates, both sorted and without duplicates.
+func (b *Binding) authorities() (trusted, signedBy []string) {
+	for _, certificate := range b.Certificates {
+		if certificate.IsAuthority {
+			trusted = append(trusted, certificate.Fingerprint)
+		} else {
+			signedBy = append(signedBy, certificate.Authority)
+		}
+	}
+	slices.Sort(trusted)
+	slices.Sort(signedBy)
+	return slices.Compact(trusted), slices.Compact(signedBy)
+}
+
+// group sorts the bindings by the time of their creation, sets Groups of the instance, sets OtherAuthority of each
+// binding, and marks superseded certificates. Bindings without certificates are in no group.
+func (i *Instance) group() {
+	slices.SortFunc(i.Bindings, func(a, b Binding) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	i.Groups = nil
+	indexes := map[string]int{} // of Groups, by the authorities
+	for at := range slices.Backward(i.Bindings) {
+		binding := &i.Bindings[at]
+		if len(binding.Certificates) == 0 {
+			continue
+		}
+		trusted, signedBy := binding.authorities()
+		key := strings.Join(trusted, ",") + ";" + strings.Join(signedBy, ",")
+		index, exists := indexes[key]
+		if !exists {
+			index = len(i.Groups)
+			indexes[key] = index
+			i.Groups = append(i.Groups, Group{Trusted: trusted, SignedBy: signedBy, Newest: index == 0})
+		}
+		i.Groups[index].Bindings = append(i.Groups[index].Bindings, binding.ID)
+		newest := &i.Groups[0]
+		binding.OtherAuthority = !containsAll(trusted, newest.Trusted) || !containsAll(signedBy, newest.SignedBy)
+		if !binding.OtherAuthority {
+			binding.supersede(newest)
+		}
+	}
+	for at := range i.Groups {
+		slices.Reverse(i.Groups[at].Bindings) // oldest first, as in Bindings
+	}
+}
+
+// supersede marks the certificates of authorities that the newest bindings do not contain as superseded and not due.
+func (b *Binding) supersede(newest *Group) {
+	for at := range b.Certificates {
+		certificate := &b.Certificates[at]
+		if certificate.IsAuthority && !slices.Contains(newest.Trusted, certificate.Fingerprint) {
+			certificate.Superseded, certificate.Due = true, false
+		}
+	}
+}
+
+// containsAll reports whether a list contains all wanted texts.
+func containsAll(list, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(text string) bool { return !slices.Contains(list, text) })
+}
+
+// A Reference is the real server or authority with which bindings are compared.
+type Reference struct {
+	// Name is the address of the server or the path of the file.
+	Name string
+	// chain are the certificates that the server presented, or nil. authorities are those of the file, or nil.
+	chain, authorities []*x509.Certificate
+}
+
+// IsServer reports whether bindings are compared with the certificate that a server presented, and not with the
+// authorities of a file.
+func (r *Reference) IsServer() bool { return r.chain != nil }
+
+// ReadAuthorities returns a reference to the authorities in a file of PEM certificates. A binding is trusted if it
+// contains each of them. ReadAuthorities returns an error if the file cannot be read, contains no certificate, or
+// contains one that cannot be read.
+func ReadAuthorities(path string) (*Reference, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, fmt.Errorf("reading the authorities: %w", err)
+	}
+	blocks, err := certificateBlocks(string(text))
+	if err == nil && len(blocks) == 0 {
+		err = errors.New("it contains no certificate in PEM")
+	}
+	reference := &Reference{Name: path}
+	for _, block := range blocks {
+		parsed, parseErr := x509.ParseCertificate(block)
+		reference.authorities = append(reference.authorities, parsed)
+		err = errors.Join(err, parseErr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: a certificate cannot be read: %w", path, err)
+	}
+	return reference, nil
+}
+
+// handshakeTimeout limits connecting to a server and its TLS handshake.
+const handshakeTimeout = 10 * time.Second
+
+// Dial returns a reference to the TLS server at HOST:PORT. A binding is trusted if the authorities in it verify the
+// certificate that the server presents; the names in that certificate are not compared with the host. Dial sends
+// nothing but the handshake, and the request for TLS of PostgreSQL's or MySQL's protocol if the server does not begin
+// with TLS. It returns an error if the address is malformed, if the server cannot be reached or does not use TLS, if it
+// does not answer within handshakeTimeout, or if ctx ends.
+func Dial(ctx context.Context, address string) (*Reference, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, fmt.Errorf("%q must be HOST:PORT: %w", address, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	chain, err := presented(ctx, address, nil)
+	if err != nil {
+		// PostgreSQL closes a connection that does not begin with a packet of its own protocol. MySQL sends a greeting
+		// first, which is not a record of TLS.
+		var noRecord tls.RecordHeaderError
+		request := requestPostgresTLS
+		if errors.As(err, &noRecord) {
+			request = requestMySQLTLS
+		}
+		if fallback, fallbackErr := presented(ctx, address, request); fallbackErr == nil {
+			chain, err = fallback, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its certificate with TLS: %w", address, err)
+	}
+	return &Reference{Name: address, chain: chain}, nil
+}
+
+// presented connects to a server, calls request with the connection unless it is nil, and returns the certificates that
+// the server presents in a TLS handshake, without verifying them. It returns them also if the handshake fails
+// afterwards, for example because the server requires a certificate of the client. It returns an error if the server
+// cannot be reached, if request fails, if the handshake fails before the server presents certificates, or if ctx ends.
+func presented(ctx context.Context, address string, request func(net.Conn) error) ([]*x509.Certificate, error) {
+	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close() //nolint:errcheck // nothing was written that could be lost
+	if deadline, limited := ctx.Deadline(); limited {
+		if err := connection.SetDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	if request != nil {
+		if err := request(connection); err != nil {
+			return nil, err
+		}
+	}
+	host, _, _ := net.SplitHostPort(address) // the caller has checked the address
+	var chain []*x509.Certificate
+	client := tls.Client(connection, &tls.Config{
+		ServerName: host, MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // nothing is sent; the caller verifies the certificate
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			for _, der := range raw {
+				parsed, err := x509.ParseCertificate(der)
+				if err != nil {
+					return err
+				}
+				chain = append(chain, parsed)
+			}
+			return nil
+		},
+	})
+	if err := client.HandshakeContext(ctx); err != nil && len(chain) == 0 {
+		return nil, err
+	}
+	return chain, nil
+}
+
+// requestPostgresTLS sends the request for TLS of PostgreSQL's protocol. It returns an error if the server does not
+// accept it.
+func requestPostgresTLS(connection net.Conn) error {
+	answer := make([]byte, 1)
+	_, err := connection.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}) // the length, and the code 80877103
+	if err == nil {
+		_, err = io.ReadFull(connection, answer)
+	}
+	if err == nil && answer[0] != 'S' {
+		err = errors.New("the server does not use TLS")
+	}
+	return err
+}
+
+// requestMySQLTLS reads the greeting of MySQL's protocol and sends the request for TLS, as an SSLRequest packet of
+// protocol 4.1. It returns an error if the server sends another greeting, or one that does not offer TLS.
+func requestMySQLTLS(connection net.Conn) error {
+	const (
+		protocol           = 10 // the first byte of every greeting since MySQL 3.21
+		flagsAfterVersion  = 4 + 8 + 1
+		useTLS, protocol41 = 1 << 11, 1 << 9
+		utf8               = 45
+		requestSize        = 32
+	)
+	header := make([]byte, 4) // the length in three bytes, and the number of the packet
+	if _, err := io.ReadFull(connection, header); err != nil {
+		return err
+	}
+	greeting := make([]byte, int(header[0])+int(header[1])<<8)
+	if _, err := io.ReadFull(connection, greeting); err != nil {
+		return err
+	}
+	version := bytes.IndexByte(greeting, 0) // the end of the server's version
+	flags := version + 1 + flagsAfterVersion
+	if len(greeting) < flags+2 || greeting[0] != protocol || greeting[flags+1]&(useTLS>>8) == 0 { // little-endian
+		return errors.New("the server does not use TLS")
+	}
+	request := make([]byte, len(header)+requestSize)
+	request[0], request[3] = requestSize, header[3]+1
+	binary.LittleEndian.PutUint32(request[4:], useTLS|protocol41)
+	binary.LittleEndian.PutUint32(request[8:], math.MaxUint16) // the size of packets
+	request[12] = utf8
+	_, err := connection.Write(request)
+	return err
+}
+
+// Compare sets Trusted of all bindings in the survey that contain the certificate of an authority. If the reference is
+// a server, it also sets Server of each instance.
+func (s *Survey) Compare(reference *Reference) {
+	var server []Certificate
+	for _, certificate := range reference.chain {
+		content, err := s.scanner.content(certificate.Raw)
+		if err == nil { // it has been parsed before
+			server = append(server, Certificate{Content: content, Due: s.scanner.isDue(content.Expiry)})
+		}
+	}
+	s.scanner.setAuthorities(server)
+	for _, instance := range s.instances {
+		instance.Server = server
+		for at := range instance.Bindings {
+			binding := &instance.Bindings[at]
+			if trusted, _ := binding.authorities(); len(trusted) > 0 {
+				result := reference.trustedBy(binding.Certificates)
+				binding.Trusted = &result
+			}
+		}
+	}
+}
+
+// trustedBy reports whether the authorities among the certificates verify the certificate of the server, or contain all
+// authorities of the file.
+func (r *Reference) trustedBy(certificates []Certificate) bool {
+	if !r.IsServer() {
+		return !slices.ContainsFunc(r.authorities, func(wanted *x509.Certificate) bool {
+			return !slices.ContainsFunc(certificates, func(one Certificate) bool { return one.parsed.Equal(wanted) })
+		})
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	for _, certificate := range certificates {
+		if certificate.IsAuthority {
+			roots.AddCert(certificate.parsed)
+		}
+	}
+	for _, certificate := range r.chain[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err := r.chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err == nil
+}

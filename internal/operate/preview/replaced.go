@@ -1,0 +1,82 @@
+package preview
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/pivotal-cf/on-demand-services-sdk/bosh"
+	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
+
+	"service-adapter/internal/odb"
+	"service-adapter/internal/record"
+)
+
+// ofReplacedAdapter checks an instance whose manifest has no record, because an adapter that was replaced generated it.
+// See Check.Instance for the choice of the plan and for the errors. If the changes cannot be determined with any of the
+// plans, the error is that of the first one.
+func (c *Check) ofReplacedAdapter(
+	ctx context.Context, deployed string, broker *odb.BrokerConfig,
+) (best Instance, err error) {
+	manifest, err := odb.Compared(deployed)
+	if err != nil {
+		return Instance{}, fmt.Errorf("reading the deployed manifest: %w", err)
+	}
+	if service := secretsOwner(deployed, manifest.Name); service != "" && service != broker.Catalog.ID {
+		return Instance{}, ErrOtherService
+	}
+	fitting := slices.DeleteFunc(slices.Clone(broker.Catalog.Plans), func(plan *odb.BrokerPlan) bool {
+		return !sharesRelease(manifest, &broker.Deployment) || !sharesGroup(manifest, plan)
+	})
+	if len(fitting) == 0 {
+		return Instance{}, fmt.Errorf("its manifest is not of this adapter: it has no record %q, and no plan in the "+
+			"broker's catalog has one of its instance groups and releases", record.Key)
+	}
+	for _, plan := range fitting {
+		pending, failure := c.changes(ctx, deployed, plan.JSON, &broker.Deployment)
+		switch {
+		case failure != nil && err == nil:
+			err = failure
+		case failure == nil && (!best.PlanGuessed || len(pending) < len(best.Changes)):
+			best = Instance{Plan: plan.Name, PlanGuessed: true, Changes: pending}
+		}
+	}
+	if best.PlanGuessed {
+		return best, nil
+	}
+	return Instance{}, err
+}
+
+// secretsOwner returns the id of the service for which the broker stores the secrets of a deployment, or "" if the
+// manifest refers to none. The broker stores them in CredHub under /odb/SERVICE/DEPLOYMENT/NAME.
+func secretsOwner(manifest, deployment string) string {
+	path := regexp.MustCompile(`\(\(/odb/([^/()\s]+)/` + regexp.QuoteMeta(deployment) + `/`)
+	match := path.FindStringSubmatch(manifest)
+	if match == nil {
+		return ""
+	}
+	return match[1]
+}
+
+// sharesRelease reports whether a manifest and the broker's configuration have a release of the same name.
+func sharesRelease(manifest *bosh.BoshManifest, deployment *serviceadapter.ServiceDeployment) bool {
+	return slices.ContainsFunc(manifest.Releases, func(release bosh.Release) bool {
+		return slices.ContainsFunc(deployment.Releases, func(configured serviceadapter.ServiceRelease) bool {
+			return configured.Name == release.Name
+		})
+	})
+}
+
+// sharesGroup reports whether a plan has an instance group of a manifest, under its name or under a new one with
+// migrated_from.
+func sharesGroup(manifest *bosh.BoshManifest, plan *odb.BrokerPlan) bool {
+	return slices.ContainsFunc(manifest.InstanceGroups, func(deployed bosh.InstanceGroup) bool {
+		return slices.ContainsFunc(plan.InstanceGroups, func(group serviceadapter.InstanceGroup) bool {
+			return group.Name == deployed.Name ||
+				slices.ContainsFunc(group.MigratedFrom, func(from serviceadapter.Migration) bool {
+					return from.Name == deployed.Name
+				})
+		})
+	})
+}

@@ -1,0 +1,152 @@
+// Package states executes the commands and errands of operators on the states of bindings and service instances: it
+// opens the state backend with the configuration and the paks of the adapter, applies the intent of an errand, and
+// deletes bindings.
+package states
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+
+	"service-adapter/adapter/config"
+	"service-adapter/adapter/session"
+	"service-adapter/internal/engine/lifecycle"
+	"service-adapter/internal/operate/certificates"
+	"service-adapter/internal/operate/metrics"
+	"service-adapter/internal/record"
+)
+
+// An Operator executes the commands and errands of operators on stored bindings and instances, with the configuration
+// and the paks of the adapter. Changes are written to the audit log.
+type Operator struct {
+	*lifecycle.Manager
+	session *session.Session
+}
+
+// Options are options for Open that few commands need.
+type Options struct {
+	// AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key, so that
+	// they can be encrypted.
+	AcceptUnencrypted bool
+	// CacheDir replaces the cache directory of the configuration unless it is "".
+	CacheDir string
+	// WithoutPaks permits that no pak can be read. States cannot be read then.
+	WithoutPaks bool
+	// NewState permits a state directory in which no state was ever stored, for a caller that has just created it.
+	// Otherwise such a directory is an error, because it probably is the wrong one.
+	NewState bool
+}
+
+// errandVariable is the environment variable with the name of the errand that runs the command. The jobs of the errands
+// set it. The user in audit events is then the errand, and they are written to standard error at every log level,
+// because the errand's output may be their only record.
+const errandVariable = "SERVICE_ADAPTER_ERRAND"
+
+// Open loads the configuration, opens the paks and creates the directories of the cache and the state. command is the
+// name of the command for the log and the audit log. Open returns an error if the configuration is invalid, if no pak
+// can be read, if no state was ever stored in the local backend, or if the manager cannot be created; see Options for
+// the exceptions and session.Session.Manager for the last. At the configured log level info, which is the default, only
+// warnings and errors are logged. Open only logs paks that cannot be read if another one is readable; methods that need
+// the unreadable pak return an error. The caller must call Close unless Open returns an error.
+func Open(process session.Process, command string, options Options) (*Operator, error) {
+	opened := session.New(process, strings.TrimPrefix(command, "service-adapter "))
+	opened.Tolerant, opened.WithoutPaks = true, options.WithoutPaks
+	err := opened.Open()
+	if err != nil {
+		return nil, err
+	}
+	if opened.Config.LogLevel == "info" {
+		opened.Logger = opened.Journal.Logger(slog.LevelWarn) // the commands report their actions themselves
+	}
+	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER"} {
+		if user, ok := opened.Getenv(name); ok && user != "" {
+			opened.User = user
+		}
+	}
+	if errand, _ := opened.Getenv(errandVariable); errand != "" {
+		opened.User, opened.AuditLogger = "errand "+errand, opened.Journal.Logger(slog.LevelInfo)
+	}
+	opened.Config.CacheDir = cmp.Or(options.CacheDir, opened.Config.CacheDir)
+	opened.AcceptUnencrypted, opened.InstanceLimit = options.AcceptUnencrypted, opened.Config.ErrandLimit
+	if !options.NewState {
+		err = opened.Config.Backend().CheckExists()
+	}
+	var manager *lifecycle.Manager
+	if err == nil {
+		manager, err = opened.Manager(nil) // nil: no pak requires its environment variables
+	}
+	if err != nil {
+		opened.Close()
+		return nil, err
+	}
+	manager.Audit = opened.Audited
+	return &Operator{Manager: manager, session: opened}, nil
+}
+
+// Services returns the sorted names of all services of the readable paks.
+func (o *Operator) Services() []string { return o.session.Catalog.ServiceNames() }
+
+// Plans returns the names of the plans of a service, or of all services for "", in no particular order and with
+// duplicates. They are the plans of the readable paks and those that the operator adds. Plans of the operator that
+// cannot be read are left out.
+func (o *Operator) Plans(service string) []string {
+	catalog := &o.session.Catalog
+	var names []string
+	for _, pak := range catalog.Paks {
+		for _, candidate := range pak.Services {
+			if service != "" && candidate.Name != service {
+				continue
+			}
+			names = append(names, candidate.PlanNames()...)
+			added, _ := catalog.OperatorPlans(candidate) // the commands that choose a plan report the error
+			for _, plan := range added {
+				names = append(names, plan.Name)
+			}
+		}
+	}
+	return names
+}
+
+// Owns reports whether an instance with this record belongs to the service of a broker; see session.Catalog.Owns.
+func (o *Operator) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
+	return o.session.Catalog.Owns(stored, brokerServiceID)
+}
+
+// Close closes the paks.
+func (o *Operator) Close() { o.session.Close() }
+
+// Encrypts reports whether the configuration has a key for the encryption of states.
+func (o *Operator) Encrypts() bool { return o.session.Config.State.Encryption != nil }
+
+// BackendType returns the type of the state backend, such as "pg".
+func (o *Operator) BackendType() string { return o.session.Config.State.Type }
+
+// AuditLog returns the path of the audit log, and "" if none is configured.
+func (o *Operator) AuditLog() string { return o.session.Config.AuditLog }
+
+// UnreadablePaks returns an error for each pak of the configuration that cannot be read.
+func (o *Operator) UnreadablePaks() []error { return o.session.Catalog.Unreadable }
+
+// IsLocal reports whether states are stored on this machine, in the backend local.
+func (o *Operator) IsLocal() bool { return o.session.Config.State.Type == config.Local }
+
+// IsEmpty reports whether the state backend contains no workspace, including workspaces of other programs. It is empty
+// before its first use and after the loss of all states. IsEmpty returns an error if the backend cannot be read; the
+// result is meaningless then.
+func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
+	reader, err := o.StateReader(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	names, err := o.Engine.Workspaces(ctx, reader)
+	return len(names) == 0, err
+}
+
+// Metrics returns the metrics for monitoring. fleet, which may be nil, is asked for the certificates of instances. See
+// metrics.Text for the content and the errors.
+func (o *Operator) Metrics(ctx context.Context, fleet *certificates.Fleet) (string, error) {
+	return metrics.Text(ctx, o.Manager, metrics.Sources{
+		UnreadablePaks: len(o.session.Catalog.Unreadable), AuditLog: o.session.Config.AuditLog, Fleet: fleet,
+	})
+}

@@ -1,0 +1,248 @@
+// Package outfile writes the file that a user names for the product of a command.
+//
+// A path that names a regular file, or nothing, gets a new file, which is complete and on the disk before it replaces
+// the old one under its name. Symbolic links are followed. Anything else, such as a device, a pipe or /dev/stdout, is a
+// stream: it is written to as it is, and never replaced by a file.
+package outfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"service-adapter/internal/ctxio"
+	"service-adapter/internal/durable"
+)
+
+// Output is the destination of a command's product: a regular file, which need not exist, or a stream.
+type Output struct {
+	path   string // as the user named it
+	target string // path with its links followed; path itself for a stream
+	stream bool
+}
+
+// Resolve inspects a path and follows its symbolic links. It creates nothing. It returns an error, which names the
+// path, if the path cannot be inspected or its links cannot be followed. A file that does not exist is not an error,
+// and neither is a missing directory, but writing fails then. A directory is taken for a stream, and writing to it
+// fails.
+func Resolve(path string) (*Output, error) {
+	output, err := resolve(path)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", path, err)
+	}
+	return output, nil
+}
+
+// resolve is Resolve without the words "writing PATH" in its errors. After an error the Output must not be used.
+func resolve(path string) (*Output, error) {
+	// The kernel follows the links first: it rejects loops, and the links that other users planted in /tmp.
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return &Output{path: path, target: path, stream: true}, nil
+	}
+	target, descriptor, err := follow(path)
+	if descriptor {
+		target = path
+	}
+	return &Output{path: path, target: target, stream: descriptor}, err
+}
+
+// follow returns the path at the end of symbolic links, which may not exist. It reports whether one of them is the link
+// of a descriptor, such as /proc/self/fd/1, whose text need not be the path of a file; target is "" then. The error is
+// syscall.ELOOP after 40 links, or that of reading a link or its directory.
+func follow(path string) (target string, descriptor bool, err error) {
+	const most = 40 // as the kernel
+	for range most {
+		next, err := os.Readlink(path)
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist) {
+			return path, false, nil // it is not a link
+		}
+		if err != nil {
+			return "", false, err
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // "../file" is relative to the real directory
+		switch {
+		case err != nil:
+			return "", false, err
+		case isProc(dir):
+			return "", true, nil
+		case !filepath.IsAbs(next):
+			next = filepath.Join(dir, next)
+		}
+		path = next
+	}
+	return "", false, syscall.ELOOP
+}
+
+// isProc reports whether a directory belongs to the file system of processes, /proc. It returns false if the file
+// system cannot be determined.
+func isProc(dir string) bool {
+	const magic = 0x9fa0 // PROC_SUPER_MAGIC of statfs(2)
+	var disk syscall.Statfs_t
+	return syscall.Statfs(dir, &disk) == nil && disk.Type == magic
+}
+
+// IsStream reports whether the output is written to in place, because it is neither a regular file nor the path of a
+// new one.
+func (o *Output) IsStream() bool { return o.stream }
+
+// Target returns the path of the regular file that is replaced or created, with all links followed. For a stream it
+// returns the path that was resolved.
+func (o *Output) Target() string { return o.target }
+
+// Write resolves a path and writes the product of a command to it: directly to a stream, and else to a new file that
+// then replaces the old one. The new file has exactly this mode, whatever the umask and the mode of the old file are; a
+// stream does not use the mode. The function write produces the content, and Write wraps its error.
+//
+// If write or a later step fails, the old file is unchanged, except that it is already replaced if only the last sync
+// of its directory fails. A stream keeps the output that was already written.
+//
+// If the context ends while Write writes to a stream, for example while it waits for the reader of a pipe, Write
+// returns an error that wraps the context's. The function write may then still be running. The context does not
+// interrupt the writing of a file.
+func Write(ctx context.Context, path string, mode fs.FileMode, write func(to io.Writer) error) error {
+	output, err := Resolve(path)
+	if err != nil {
+		return err
+	}
+	return output.Write(ctx, mode, write)
+}
+
+// Write writes the product to the output. See the function Write for the parameters, the errors and the end of the
+// context.
+func (o *Output) Write(ctx context.Context, mode fs.FileMode, write func(to io.Writer) error) error {
+	if o.stream {
+		return o.writeStream(ctx, write)
+	}
+	staged, err := o.Stage(mode, write)
+	if err != nil {
+		return err
+	}
+	defer staged.Discard()
+	return o.Publish(ctx, staged)
+}
+
+// writeStream opens the stream for appending and calls write with it. If the context ends first, writeStream returns an
+// error that wraps the context's, even while opening blocks, as it does for a pipe without a reader; write may then
+// still be running, or be called later. Other errors are those of opening and closing the stream and of write.
+func (o *Output) writeStream(ctx context.Context, write func(to io.Writer) error) error {
+	_, err := ctxio.Await(ctx, func() (none struct{}, err error) {
+		// Appending keeps the output that a shell redirected to the same file before.
+		stream, err := os.OpenFile(o.path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return none, err
+		}
+		return none, errors.Join(write(stream), stream.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", o.path, err)
+	}
+	return nil
+}
+
+// Staged is a complete product in a temporary file, which Output.Publish moves or copies to its destination.
+type Staged struct{ name string }
+
+// Name returns the path of the temporary file. Callers may read the file until it is published or discarded.
+func (s *Staged) Name() string { return s.name }
+
+// Discard removes the temporary file, and ignores errors. It does nothing if Publish has moved the file to its
+// destination.
+func (s *Staged) Discard() { _ = os.Remove(s.name) } // after a rename there is nothing to remove
+
+// Stage writes the product to a temporary file of exactly this mode and waits for the disk. The function write produces
+// the content, and Stage wraps its error. The file is in the directory of the target, or for a stream in that of
+// temporary files. The caller must call Discard, also after Publish. If Stage returns an error, it has removed the
+// file.
+func (o *Output) Stage(mode fs.FileMode, write func(to io.Writer) error) (*Staged, error) {
+	dir := filepath.Dir(o.target)
+	if o.stream {
+		dir = ""
+	}
+	file, err := os.CreateTemp(dir, ".new-")
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", o.path, err)
+	}
+	err = errors.Join(write(file), file.Chmod(mode), file.Sync(), file.Close())
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return nil, fmt.Errorf("writing %s: %w", o.path, err)
+	}
+	return &Staged{name: file.Name()}, nil
+}
+
+// Publish moves a staged product to the destination of this output, where it replaces the old file in one step. The
+// product must have been staged by this output, or by another with a target in the same directory. If Publish returns
+// an error, the old file is unchanged, except that it is already replaced if only the last sync of its directory fails.
+//
+// To a stream, Publish copies the product, and the temporary file stays until Discard. If the context ends first, the
+// error wraps the context's. After an error, a part of the product may have been written to the stream.
+func (o *Output) Publish(ctx context.Context, staged *Staged) error {
+	if o.stream {
+		return o.writeStream(ctx, func(to io.Writer) error {
+			file, err := os.Open(staged.name)
+			if err != nil {
+				return err
+			}
+			defer file.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+			_, err = io.Copy(to, file)
+			return err
+		})
+	}
+	err := os.Rename(staged.name, o.target)
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(o.target))
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", o.path, err)
+	}
+	return nil
+}
+
+// KeepPrevious gives the present file a second path, kept, so that Publish does not lose the file. A regular file at
+// kept is replaced. kept must be on the file system of the target, and the output must not be a stream. If the file
+// cannot have two paths, because the file system has no hard links or the file belongs to another user, KeepPrevious
+// renames it, so that the target is missing until Publish.
+//
+// KeepPrevious does nothing and returns nil if there is no file yet, and also if the directory of kept does not exist.
+// It returns an error, and changes nothing, if kept exists and is not a regular file. It also returns an error if the
+// file cannot be renamed.
+func (o *Output) KeepPrevious(kept string) error {
+	if err := keep(o.target, kept); err != nil {
+		return fmt.Errorf("keeping the previous %s as %s: %w", o.path, kept, err)
+	}
+	return nil
+}
+
+// keep is KeepPrevious for the file at path, without the words "keeping the previous FILE as KEPT" in its errors.
+func keep(path, kept string) error {
+	info, err := os.Lstat(kept)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return errors.New("that is not a regular file")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	// A second link, so that the file is never without its name.
+	link := fmt.Sprintf("%s.%d", kept, os.Getpid())
+	err = os.Link(path, link)
+	switch {
+	case err == nil:
+		// The rename does nothing if both names are links of one file. After any other rename the link is gone.
+		defer os.Remove(link) //nolint:errcheck // see above
+		return os.Rename(link, kept)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default: // the file system has no links, or the file belongs to another user
+		return os.Rename(path, kept)
+	}
+}

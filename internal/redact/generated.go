@@ -1,0 +1,101 @@
+package redact
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+var (
+	// guid matches an id, also as a part of a name. ids matches digests, which are published to verify content, and the
+	// names that infrastructures assign, such as i-0123456789abcdef0.
+	guid = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	ids  = regexp.MustCompile(`(?i)\bsha(1|256|384|512):[0-9a-f]+|\b[a-z]{1,12}-[0-9a-f]{8,17}\b`)
+	// hostOrVersion matches a domain name with or without a port, and a version.
+	hostOrVersion = regexp.MustCompile(
+		`^([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?\.?(:[0-9]+)?$|` +
+			`^(?i:v?[0-9]+(\.[0-9]+)+([-+].*)?)$`)
+	// publicKeys matches certificates and other public data in PEM, and public SSH keys.
+	publicKeys = regexp.MustCompile(`(?s)-----BEGIN ` +
+		`(CERTIFICATE|[A-Z ]*PUBLIC KEY|CERTIFICATE REQUEST|X509 CRL|[A-Z0-9 ]*PARAMETERS)-----` +
+		`.*?-----END [A-Z0-9 ]+-----|\b(ssh-[a-z0-9]+|ecdsa-[a-z0-9-]+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+`)
+)
+
+// generatedIn returns the words of a text that look like generated secrets, or nil if there are none. Of a word that is
+// a URL, only the parts of its path, query and fragment are considered. A text that contains a private key is returned
+// as a whole, without public keys.
+func generatedIn(text string) []string {
+	text = publicKeys.ReplaceAllString(text, "")
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		return []string{text}
+	}
+	var all []string
+	for word := range strings.FieldsSeq(text) {
+		parts := []string{word}
+		if _, rest, isURL := strings.Cut(word, "://"); isURL {
+			_, rest, _ = strings.Cut(rest, "/")
+			parts = strings.FieldsFunc(rest, func(char rune) bool { return strings.ContainsRune("/?&=#;", char) })
+		}
+		for _, part := range parts {
+			if generated(part) {
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}
+
+// generated reports whether a text looks like a generated secret: it has at least 16 bytes, and alternates irregularly
+// between lower case, upper case, digits and signs. Names, ids, addresses and paths do not.
+func generated(text string) bool {
+	if !irregular(text) || net.ParseIP(text) != nil || hostOrVersion.MatchString(text) {
+		return false
+	}
+	if names := strings.Split(text, "/"); len(names) > 2 && names[0] == "" && !generated(names[1]) {
+		return false // an absolute path
+	}
+	return irregular(ids.ReplaceAllString(guid.ReplaceAllString(text, "-"), "-"))
+}
+
+// Patterns over the shapes that shapeOf returns.
+var (
+	// numbered matches the number at the end of a part of a name.
+	numbered = regexp.MustCompile(`([aA!])0+(-|$)`)
+	// words matches one word or number, such as foo, Foo, fooBar, FOO or 12.
+	words = regexp.MustCompile(`!*(?:(?:Aa{2,}|a{3,}|A{3,})+|A?a+|A+|0+)`)
+)
+
+// irregular reports whether a text of at least 16 bytes consists of more words and numbers than a name of its length
+// would. The threshold is lower for a text that is not divided into parts by hyphens, dots and the like, because such a
+// text is less likely to be a name.
+func irregular(text string) bool {
+	const shortestGenerated, share = 16, 7
+	shape := strings.Map(shapeOf, text)
+	parts := strings.Split(numbered.ReplaceAllString(shape, "$1$2"), "-")
+	few, count := 3, 0
+	if len(parts) > 1 {
+		few = 4
+	}
+	for _, part := range parts {
+		count += max(1, len(words.FindAllString(part, -1))) - 1
+	}
+	return len(text) >= shortestGenerated && count >= max(few, len(text)/share)
+}
+
+// shapeOf maps a character to its class: 'a' for lower case, 'A' for upper case, '0' for digits, '-' for separators
+// between the parts of names, and '!' for all others.
+func shapeOf(char rune) rune {
+	switch {
+	case unicode.IsUpper(char):
+		return 'A'
+	case unicode.IsDigit(char):
+		return '0'
+	case unicode.IsLetter(char):
+		return 'a'
+	case strings.ContainsRune("-_./:@,", char):
+		return '-'
+	default:
+		return '!'
+	}
+}

@@ -1,0 +1,178 @@
+package redact
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"service-adapter/internal/value"
+)
+
+// Patterns of keys. certaintyOf uses the first one that matches. secretWords decides which inputs the manifest
+// generator treats as secrets. It must never change, because otherwise deployed instances would have pending changes.
+// maskedWords is used for masking only and may be extended.
+var (
+	idWords    = regexp.MustCompile(`(?i)(^|[_-])(id|ids|guid|uuid|arn)$`) // ids may look like generated secrets
+	plainWords = regexp.MustCompile(`(?i)^(skip|use|enable|require|allow|has|is)_|` +
+		`(^|[_-])(name|names|user|username|email|host|hosts|hostname|port|path|paths|file|files|url|urls|uri|` +
+		`endpoint|version|type|length|count|size|ttl|policy|region|bucket|enabled|required)$`)
+	// Some alternatives name backend settings: conn_str (pg), http_auth and access_token (consul), sas_token (azurerm),
+	// credentials (gcs).
+	secretWords = regexp.MustCompile(`(?i)passw|pwd|passphrase|secret|token|credential|conn_?str|` +
+		`connection_?string|http_?auth|sas_|` +
+		`(access|account|api|auth|client|customer|encryption|license|master|private|shared|signing|storage)[_-]?key`)
+	maskedWords = regexp.MustCompile(secretWords.String() + `|pass$|passcode|auth$|(^|[_-])psk|psk$|pw$|` +
+		`bearer|cookie|keyfile|dsn$|community|` +
+		`(tls|ssl|ssh|ca|cert|server|cluster)[_-]?key`)
+)
+
+// A certainty is how certain the keys around a value make it that the value is a secret. Values of named and above are
+// always masked.
+type certainty int
+
+const (
+	unknown  certainty = iota // the keys do not decide: the value is a secret if it looks generated
+	plain                     // the value is an id and not a secret, even if it looks generated
+	named                     // its key, or the key of a document that contains it, denotes a secret
+	declared                  // a definition or the broker declares it secret
+)
+
+// certaintyOf returns the certainty of the value at a key. parent is the certainty of the document that contains the
+// key, and words is secretWords or maskedWords. parent alone decides if it is declared or if the key is "". Otherwise a
+// key of an id makes the value plain, a key of another harmless value makes it unknown, even in a document that is
+// named, and a key that matches words makes it named. Any other key leaves the certainty of parent, except that plain
+// becomes unknown.
+func certaintyOf(key string, parent certainty, words *regexp.Regexp) certainty {
+	switch {
+	case parent == declared || key == "":
+		return parent
+	case idWords.MatchString(key):
+		return plain
+	case plainWords.MatchString(key):
+		return unknown
+	case words.MatchString(key):
+		return named
+	case parent == plain:
+		return unknown
+	default:
+		return parent
+	}
+}
+
+// walk returns a copy of a document in which every key, text and number is replaced by the result of visit. Keys are
+// visited with the level plain. Booleans, null, empty texts and "((references))" are copied without a visit. level is
+// the certainty of item, and words, secretWords or maskedWords, decides about the keys in it.
+//
+// A text that is itself a JSON object or array is decoded, walked and encoded again. If its level is named or declared,
+// it is also visited as a whole, and its content is walked at the level named, so that its keys decide about their
+// values; the result of the visit is ignored.
+func walk(item any, level certainty, words *regexp.Regexp, visit func(leaf any, level certainty) any) any {
+	switch v := item.(type) {
+	case map[string]any:
+		copied := make(map[string]any, len(v))
+		for key, element := range v {
+			copied[value.Text(visit(key, plain))] = walk(element, certaintyOf(key, level, words), words, visit)
+		}
+		return copied
+	case []any:
+		copied := make([]any, len(v))
+		for i, element := range v {
+			copied[i] = walk(element, level, words, visit)
+		}
+		return copied
+	case nil, bool:
+		return v
+	case string:
+		text := strings.TrimSpace(v)
+		if text == "" || strings.HasPrefix(text, "((") && strings.HasSuffix(text, "))") {
+			return v
+		}
+		if document, err := value.DecodeJSON([]byte(text)); (text[0] == '{' || text[0] == '[') && err == nil {
+			if level >= named {
+				visit(v, level) // the encoded document is a secret as a whole, besides its parts
+			}
+			// A credential in several parts also has parts that are not secrets, such as its user and its host.
+			return string(value.MustJSON(walk(document, min(level, named), words, visit)))
+		}
+	}
+	return visit(item, level)
+}
+
+// Named reports whether the key of a value, or a key within the value, denotes a secret. A key of "" denotes none.
+// Named does not examine whether the value looks generated. It uses the list that decides which inputs of manifests are
+// secrets, which never changes. It returns false for empty texts, "((references))", booleans and null, whatever their
+// key.
+func Named(key string, item any) bool {
+	secret := false
+	walk(item, certaintyOf(key, unknown, secretWords), secretWords, func(_ any, level certainty) any {
+		secret = secret || level >= named
+		return nil
+	})
+	return secret
+}
+
+// Document returns a masked copy of a decoded JSON or YAML document. The constant Mask replaces every text and number
+// whose key denotes a secret. All other texts and numbers and all keys are masked as by the method Mask. A text that is
+// itself a JSON object or array is masked as a document and encoded again. Booleans, null, empty texts and references
+// stay, so that programs can still read the document. If the context ends first, Document returns nil and an error that
+// wraps the context's.
+//
+// If secret is true, every text and number of the document is a secret. The only exception are values within a text
+// that is itself JSON: if their key denotes an id or a harmless value such as a user or a host, they are masked as by
+// the method Mask.
+func (s *Secrets) Document(ctx context.Context, item any, secret bool) (any, error) {
+	level := unknown
+	if secret {
+		level = declared
+	}
+	masked := walk(item, level, maskedWords, func(leaf any, level certainty) any {
+		text := value.Text(leaf)
+		clean, _ := s.Mask(ctx, text) // the error is that of the context, which is checked below
+		switch {
+		case level >= named:
+			return Mask
+		case clean == text:
+			return leaf
+		default:
+			return clean
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("masking secrets: %w", err)
+	}
+	return masked, nil
+}
+
+// address matches a URL with a password, even if the password contains characters that a valid URL would escape.
+var address = regexp.MustCompile(`://[^:/?#]*:(.+)@`)
+
+// secretsIn returns the secrets in a value, as they are: the texts and numbers at a level of named or above, passwords
+// in URLs, values that a text itself labels as secret, and texts at the level unknown that look generated. level is the
+// certainty of the whole value. The result may contain duplicates and empty texts. It is nil if the value contains
+// none. See walk for texts that are themselves JSON.
+func secretsIn(item any, level certainty) []string {
+	var all []string
+	walk(item, level, maskedWords, func(leaf any, level certainty) any {
+		text := strings.TrimSpace(value.Text(leaf))
+		if level >= named {
+			all = append(all, text)
+		}
+		for _, match := range address.FindAllStringSubmatch(text, -1) {
+			decoded, _ := url.PathUnescape(match[1]) // "" if it is not encoded correctly
+			all = append(all, match[1], decoded)
+		}
+		unescape := strings.NewReplacer(`\'`, `'`, `\\`, `\`)
+		for _, secret := range labelled(text, nil, func() bool { return false }) {
+			if isUser := strings.HasSuffix(text[:secret.from], "/"); !isUser {
+				all = append(all, unescape.Replace(strings.Trim(text[secret.from:secret.to], `'"`)))
+			}
+		}
+		if level == unknown {
+			all = append(all, generatedIn(text)...)
+		}
+		return leaf
+	})
+	return all
+}

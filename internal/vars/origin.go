@@ -1,0 +1,69 @@
+package vars
+
+import (
+	"slices"
+	"strings"
+
+	"service-adapter/brokerpak/expr"
+	"service-adapter/internal/diag"
+)
+
+// An Origin describes how the value of a variable was determined.
+type Origin struct {
+	// Layer is the name of the layer that set the variable, such as PlanLayer. It is "" for a variable that is not set.
+	Layer string
+	// Pos is the position of the default or computed input. It is zero for other layers.
+	Pos diag.Pos
+	// Expression is the text that was evaluated; "" for a literal.
+	Expression string
+	// FromRequest means that the value depends on the request, so that a user controls it.
+	FromRequest bool
+	// Parameters are the names of the user's parameters on which the value depends, also through other variables.
+	Parameters []string
+	// Calls are the names of the functions on which the value depends, also through other variables.
+	Calls []string
+}
+
+// CallsAny reports whether the value depends on a call of one of the named functions.
+func (o Origin) CallsAny(functions ...string) bool {
+	return slices.ContainsFunc(o.Calls, func(name string) bool { return slices.Contains(functions, name) })
+}
+
+// OperatorFunctions returns the names of the functions that read the configuration or the environment, which the
+// operator controls.
+func OperatorFunctions() []string { return []string{"config", "config.find", "env"} }
+
+// originOf returns the origin of an expression's value, except its layer. It includes the origins of the variables that
+// the expression reads. Parameters and Calls are sorted and have no repetitions.
+func (s *Scope) originOf(template *expr.Template) Origin {
+	origin := Origin{Pos: template.Pos(), Expression: template.Text()}
+	for _, call := range template.Calls() {
+		origin.Calls = append(origin.Calls, call.Name)
+	}
+	for _, ref := range template.References() {
+		origin.FromRequest = origin.FromRequest || strings.HasPrefix(ref.Name, "request.")
+		for name := range ref.Names() {
+			variable := s.Origins[name]
+			origin.FromRequest = origin.FromRequest || variable.FromRequest || name == "uaa_client"
+			origin.Parameters = append(origin.Parameters, variable.Parameters...)
+			origin.Calls = append(origin.Calls, variable.Calls...)
+		}
+	}
+	for _, names := range []*[]string{&origin.Parameters, &origin.Calls} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return origin
+}
+
+// readsUnresolved reports whether an expression reads a variable, or a part of one, that is in Unresolved.
+func (s *Scope) readsUnresolved(template *expr.Template) bool {
+	for _, ref := range template.References() {
+		for name := range ref.Names() {
+			if s.Unresolved[name] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

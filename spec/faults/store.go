@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"service-adapter/spec/kit/servers"
+)
+
+type object = map[string]any
+
+// The kinds of stores, which are the names of OpenTofu's backends.
+const (
+	local = "local"
+	pg    = "pg"
+	s3    = "s3"
+)
+
+// s3Key is the name of each state in s3, below that of its workspace.
+const s3Key = "state"
+
+// store is a state backend that trials share. Each workspace belongs to one trial.
+type store struct {
+	kind   string
+	server *servers.Server // nil for local
+	place  string          // the directory, the database or the bucket
+	warm   string          // a cache directory with prepared directories; "" before they exist
+}
+
+// open starts the server and creates the place.
+func (s *store) open(ctx context.Context, dir string) (err error) {
+	s.server, err = openServer(ctx, s.kind, filepath.Join(dir, "server-"+s.kind))
+	switch {
+	case err != nil:
+		return err
+	case s.kind == pg:
+		return s.server.CreateDatabase(ctx, s.place)
+	case s.kind == s3:
+		return s.server.CreateBucket(s.place)
+	default:
+		s.place = filepath.Join(dir, "states")
+		return nil
+	}
+}
+
+func (s *store) close() {
+	if s.server != nil {
+		_ = s.server.Kill() // it ends with this process anyway
+	}
+}
+
+// config returns the value of the configuration's key `state`.
+func (s *store) config() object {
+	switch s.kind {
+	case pg:
+		return object{"type": pg, "config": object{"conn_str": s.server.DSN(s.place)}}
+	case s3:
+		return object{"type": s3, "config": object{
+			"bucket": s.place, "key": s3Key, "region": "us-east-1", "access_key": s.server.User,
+			"secret_key": s.server.Password,
+			"endpoints":  object{"s3": s.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
+			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
+			"max_retries": 1,
+		}}
+	default:
+		return object{"type": local, "config": object{"dir": s.place}}
+	}
+}
+
+// file is the file of a workspace's state in a directory or in the server of objects.
+func (s *store) file(workspace string) string {
+	if s.kind == s3 {
+		return filepath.Join(s.server.Dir, "buckets", s.place, "env:", workspace, s3Key)
+	}
+	return filepath.Join(s.place, "workspaces", workspace, "terraform.tfstate")
+}
+
+// read returns the state of a workspace, "" if there is none.
+func (s *store) read(ctx context.Context, workspace string) (string, error) {
+	if s.kind == pg {
+		rows, err := s.server.Query(ctx, s.place,
+			"SELECT data FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
+		return strings.Join(rows, "\n"), err
+	}
+	text, err := os.ReadFile(s.file(workspace))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return string(text), err
+}
+
+// write replaces the state of a workspace that exists.
+func (s *store) write(ctx context.Context, workspace, text string) error {
+	if s.kind == pg {
+		_, err := s.server.Query(ctx, s.place,
+			"UPDATE terraform_remote_state.states SET data = $text$"+text+"$text$ WHERE name = '"+workspace+"'")
+		return err
+	}
+	return errors.Join(s.forgetChecksum(s.file(workspace)), os.WriteFile(s.file(workspace), []byte(text), 0o600))
+}
+
+// remove removes the workspace.
+func (s *store) remove(ctx context.Context, workspace string) error {
+	switch s.kind {
+	case pg:
+		_, err := s.server.Query(ctx, s.place, "DELETE FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
+		return err
+	case s3:
+		err := os.Remove(s.file(workspace)) // a lock stays
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	default:
+		return os.RemoveAll(filepath.Dir(s.file(workspace)))
+	}
+}
+
+// forgetChecksum removes what the server of objects knows of a file besides its content.
+func (s *store) forgetChecksum(file string) error {
+	if s.kind != s3 {
+		return nil
+	}
+	object, err := filepath.Rel(filepath.Join(s.server.Dir, "buckets"), file)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(s.server.Dir, "metadata", object))
+}
+
+// ageLock makes a lock that a killed machine left in s3 one of yesterday: nobody would wait ten minutes for it here.
+func (s *store) ageLock(workspace string) error {
+	path := s.file(workspace) + ".tflock"
+	text, err := os.ReadFile(path)
+	if s.kind != s3 || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var info object
+	if err = errors.Join(err, json.Unmarshal(text, &info)); err != nil {
+		return fmt.Errorf("reading the lock of %s: %w", workspace, err)
+	}
+	info["Created"] = time.Now().Add(-24 * time.Hour)
+	text, err = json.Marshal(info)
+	return errors.Join(err, s.forgetChecksum(path), os.WriteFile(path, text, 0o600))
+}
+
+// takenOver returns a state as another run leaves it that has taken over the workspace: with another nonce, and with
+// the resources or without them.
+func takenOver(text, nonce string, resources bool) (string, error) {
+	var state object
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return "", fmt.Errorf("reading a state: %w", err)
+	}
+	all, _ := state["resources"].([]any)
+	var guard object
+	for _, one := range all {
+		if resource, ok := one.(object); ok && resource["name"] == "_binding" {
+			guard = resource
+		}
+	}
+	instances, _ := guard["instances"].([]any)
+	if len(instances) != 1 {
+		return "", errors.New("a state has no guard")
+	}
+	instance, _ := instances[0].(object)
+	attributes, _ := instance["attributes"].(object)
+	attributes["triggers_replace"] = object{"value": nonce, "type": "string"}
+	if !resources {
+		state["resources"], state["outputs"] = []any{guard}, object{}
+	}
+	serial, _ := state["serial"].(float64)
+	state["serial"] = serial + 1
+	changed, err := json.Marshal(state)
+	return string(changed), err
+}

@@ -1,0 +1,131 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"service-adapter/spec/kit/servers"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// The order of steps in docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub makes them.
+var _ = Describe("The authority of an instance", func() {
+	It("is rotated while apps stay connected", func(ctx context.Context) {
+		credhub := servers.NewCredHub(GinkgoT(), 90*24*time.Hour, internalName, "*.node.default.bosh")
+		DeferCleanup(func(ctx context.Context) error { return server.UseCertificates(ctx, certificates) })
+		t := plain()
+		t.properties = object{"nodes": 1, "port": server.TLSPort, "management_port": server.ManagementTLSPort}
+		t.parameters = object{"tls": true}
+		s := newSite(ctx, t)
+		director := servers.NewDirector(s.dir)
+		DeferCleanup(director.Close)
+		address := net.JoinHostPort(server.Host, strconv.Itoa(server.TLSPort))
+		// upgrade does what the broker, the Director and the release's job do when all instances are upgraded.
+		upgrade := func() {
+			GinkgoHelper()
+			password := s.Secrets[s.administrator()]
+			got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(s.Deploy(got.Stdout)).To(Succeed())
+			leaf := credhub.Leaf()
+			s.Secrets[s.administrator()] = password
+			s.resolve(leaf)
+			Expect(server.UseCertificates(ctx, leaf)).To(Succeed())
+			director.WriteFleet(GinkgoT(), s.dir, s.DeploymentName(),
+				map[string]string{"rabbitmq_tls": leaf.Certificate, "rabbitmq_ca": credhub.Authority()})
+		}
+		listed := func(exit int, arguments ...string) string {
+			GinkgoHelper()
+			command := []string{"certificates", "--broker-config", filepath.Join(s.dir, "broker.yml")}
+			got, err := s.Run(ctx, "", append(command, arguments...)...)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got.Exit).To(Equal(exit), "%s%s", got.Stdout, got.Stderr)
+			return got.Stdout
+		}
+
+		By("binding apps before the rotation")
+		upgrade()
+		old := s.bound(ctx, "bind-first", nil)
+		open := connect(old)
+		first := startApp(old)
+		forgotten := s.bound(ctx, "bind-forgotten", nil)
+		Expect(listed(0, "--all")).To(And(ContainSubstring("/director/"+s.DeploymentName()+"/rabbitmq_tls"),
+			ContainSubstring("ca_cert of 2 bindings")))
+
+		By("step 1 and 2: the new authority is trusted")
+		credhub.AddTransitional(GinkgoT())
+		upgrade()
+		time.Sleep(time.Second) // the times of creation are whole seconds
+		second := startApp(s.bound(ctx, "bind-second", nil))
+		Expect(listed(1, "--all")).To(ContainSubstring(
+			"2 of 3 bindings have another authority than the newest binding: bind-first, bind-forgotten\n"))
+
+		By("step 3: the app gets a new binding")
+		Expect(first()).To(Succeed())
+		Expect(publish(ctx, open, "orders", "still connected")).To(BeTrue())
+		Expect(s.unbind(ctx, "bind-first").Exit).To(Equal(0))
+
+		By("step 4 and 5: the new authority signs")
+		credhub.MoveTransitional()
+		credhub.RegenerateLeaf(GinkgoT())
+		upgrade()
+		Expect(listed(1, s.ID, "--server", address)).To(ContainSubstring(
+			"1 of 2 bindings does not trust the certificate of " + address + ": bind-forgotten\n"))
+		_, err := dial(forgotten)
+		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")), "as the command told")
+
+		By("step 6: the forgotten binding is made again")
+		Expect(s.unbind(ctx, "bind-forgotten").Exit).To(Equal(0))
+		third := startApp(s.bound(ctx, "bind-third", nil))
+		Expect(listed(0, "--all")).NotTo(ContainSubstring("another authority"))
+		Expect(listed(0, s.ID, "--server", address)).NotTo(ContainSubstring("not trust"))
+
+		By("step 7 and 8: the old authority is dropped")
+		credhub.DropTransitional()
+		upgrade()
+		time.Sleep(time.Second)
+		fourth := startApp(s.bound(ctx, "bind-fourth", nil))
+		Expect(listed(0, "--all", "--expires-within", "30d")).To(MatchRegexp(`superseded .*ca_cert of 2 bindings\n`))
+		Expect(listed(0, s.ID, "--server", address)).NotTo(ContainSubstring("not trust"))
+		for _, stop := range []func() error{second, third, fourth} {
+			Expect(stop()).To(Succeed())
+		}
+		for _, id := range []string{"bind-second", "bind-third", "bind-fourth"} {
+			Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+		}
+		Expect(names(ctx, "users")).To(ConsistOf(server.User))
+	})
+})
+
+// startApp starts an app that connects with the credentials again and again, and verifies the server each time. The
+// function that it returns ends the app and returns the error of the first connection that failed.
+func startApp(credentials object) (stop func() error) {
+	stopping, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			connection, err := dial(credentials)
+			if err == nil {
+				err = connection.Close()
+			}
+			select {
+			case <-stopping:
+				stopped <- err
+				return
+			default:
+			}
+			if err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	return func() error {
+		close(stopping)
+		return <-stopped
+	}
+}
