@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -125,7 +126,7 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	fields["ServiceID"], fields["PlanID"] = newID(), newID()
 	functions := template.FuncMap{
-		"word": word, "json": func(item any) string { return string(value.MustJSON(item)) },
+		"word": word, "flow": flow,
 		"hasValue": func(inputs []input) bool {
 			return slices.ContainsFunc(inputs, func(declared input) bool { return declared.Value != "" })
 		},
@@ -139,6 +140,20 @@ func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 		}
 		return out.String(), err
 	})
+}
+
+// flow returns a value on one line, in the flow style of YAML. The result is JSON in which characters that YAML does not
+// allow are escaped. See value.MustJSON for values that cannot be encoded.
+func flow(item any) string {
+	var text strings.Builder
+	for _, char := range string(value.MustJSON(item)) {
+		if char <= 0xffff && !unicode.IsGraphic(char) {
+			fmt.Fprintf(&text, `\u%04x`, char)
+		} else {
+			text.WriteRune(char)
+		}
+	}
+	return text.String()
 }
 
 // word returns a text as a YAML scalar, in quotes if YAML would read it as another type. It returns an error if the

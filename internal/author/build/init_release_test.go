@@ -177,6 +177,7 @@ func FuzzInitRelease(f *testing.F) {
 	f.Add("a.b", "text: # ((x)) ${y}", "z")
 	f.Add("null", "\u2028- x\n\x85", "((y)")
 	f.Add("a.b.private_key", "'\"{", "\x00")
+	f.Add("0", "0", "\x7f\u0085\u009f\ufeff\uffff\U0010ffff")
 	f.Fuzz(func(t *testing.T, name, text, content string) {
 		if len(name)+len(text)+len(content) > 1000 {
 			return

@@ -201,7 +201,7 @@ func (m *jobManifest) input(job *release.Job, name string, property release.Prop
 		case added.Type != "" && added.Type != "string":
 			sample = brokerpak.Variable{Type: added.Type}.SampleValue()
 		}
-		added.Value = string(value.MustJSON(sample))
+		added.Value = flow(sample)
 		m.notef("decide: ((%s)) is an input of plans, because the job %s needs its property %s; its value in the plan "+
 			"is a sample", added.Name, job.Name, name)
 	}
