@@ -29,7 +29,7 @@ var _ = Describe("the example mysql", func() {
 	It("gives each binding a user, who logs in with TLS and has one database", func(ctx context.Context) {
 		s := newSite(ctx)
 		began := time.Now()
-		credentials := s.bound(ctx, one, object{"database": "or_ders"})
+		credentials := s.Credentials(ctx, one, object{"database": "or_ders"})
 		AddReportEntry("create-binding", time.Since(began).Round(time.Millisecond).String())
 		login := fmt.Sprintf("%s:%s", userOne, credentials["password"])
 		address := fmt.Sprintf("%s:%d", serverName, server.Port)
@@ -49,7 +49,7 @@ var _ = Describe("the example mysql", func() {
 		}
 
 		By("creating it again")
-		Expect(s.bind(ctx, one, nil).Exit).To(Equal(49))
+		Expect(s.CreateBinding(ctx, one, nil).Exit).To(Equal(49))
 		run(ctx, app, "INSERT INTO orders VALUES (2)")
 
 		By("deleting it")
@@ -57,18 +57,18 @@ var _ = Describe("the example mysql", func() {
 		s.unbound(ctx, one)
 		AddReportEntry("delete-binding", time.Since(began).Round(time.Millisecond).String())
 		loggedOut(ctx, credentials)
-		Expect(s.unbind(ctx, one).Exit).To(Equal(41))
+		Expect(s.DeleteBinding(ctx, one).Exit).To(Equal(41))
 		Expect(users(ctx)).To(BeEmpty())
 		Expect(query(ctx, "SELECT id FROM or_ders.orders")).To(Equal([]string{"1", "2"}), "data outlive bindings")
 	})
 
 	It("gives two bindings of an app the same tables, of which one may only read", func(ctx context.Context) {
 		s := newSite(ctx)
-		first := s.bound(ctx, one, nil)
+		first := s.Credentials(ctx, one, nil)
 		writer := session(ctx, first)
 		run(ctx, writer, "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (1)",
 			"CREATE VIEW recent AS SELECT * FROM orders")
-		reader := session(ctx, s.bound(ctx, two, object{"read_only": true}))
+		reader := session(ctx, s.Credentials(ctx, two, object{"read_only": true}))
 		for _, relation := range []string{"orders", "recent"} {
 			var id int
 			Expect(reader.QueryRowContext(ctx, "SELECT id FROM "+relation).Scan(&id)).To(Succeed())
@@ -91,8 +91,8 @@ var _ = Describe("the example mysql", func() {
 
 	It("ends the sessions of a user who is deleted, and no others", func(ctx context.Context) {
 		s := newSite(ctx)
-		credentials := s.bound(ctx, one, nil)
-		other := session(ctx, s.bound(ctx, two, nil))
+		credentials := s.Credentials(ctx, one, nil)
+		other := session(ctx, s.Credentials(ctx, two, nil))
 		idle, busy, transaction := session(ctx, credentials), session(ctx, credentials), session(ctx, credentials)
 		run(ctx, idle, "CREATE TABLE orders (id INT PRIMARY KEY)")
 		run(ctx, transaction, "BEGIN", "INSERT INTO orders VALUES (1)")
@@ -122,7 +122,7 @@ var _ = Describe("the example mysql", func() {
 
 	It("reaches a cluster whose first servers are down, and tells users when all are", func(ctx context.Context) {
 		s := newCluster(ctx, down, "127.0.0.3", server.Host)
-		credentials := s.bound(ctx, one, nil)
+		credentials := s.Credentials(ctx, one, nil)
 		Expect(credentials).To(HaveKeyWithValue("hostname", proxyName))
 		app := session(ctx, credentials)
 		run(ctx, app, "CREATE TABLE orders (id INT PRIMARY KEY)")
@@ -132,7 +132,7 @@ var _ = Describe("the example mysql", func() {
 		loggedOut(ctx, credentials)
 
 		s.VMs["mysql"] = []string{down}
-		Expect(s.unreachable(ctx, two).Stderr).To(ContainSubstring("cannot reach MySQL at " + down + ": ERROR 2002"))
+		Expect(s.ExpectUnreachable(ctx, two, unreachable).Stderr).To(ContainSubstring("cannot reach MySQL at " + down + ": ERROR 2002"))
 		s.VMs["mysql"] = []string{down, server.Host}
 		s.unbound(ctx, two)
 		Expect(users(ctx)).To(BeEmpty())
@@ -141,7 +141,7 @@ var _ = Describe("the example mysql", func() {
 	It("gives no secret to a server of another authority", func(ctx context.Context) {
 		s := newSite(ctx)
 		s.Secrets[authority] = servers.NewCertificates(GinkgoT(), serverName).CA
-		Expect(s.unreachable(ctx, one).Stderr).To(
+		Expect(s.ExpectUnreachable(ctx, one, unreachable).Stderr).To(
 			ContainSubstring("cannot reach MySQL at " + server.Host + ": ERROR 2026"))
 		Expect(users(ctx)).To(BeEmpty())
 	})
@@ -149,11 +149,11 @@ var _ = Describe("the example mysql", func() {
 	It("deletes a binding after the administrator's password was rotated, whatever its characters are",
 		func(ctx context.Context) {
 			s := newSite(ctx)
-			credentials := s.bound(ctx, one, nil)
+			credentials := s.Credentials(ctx, one, nil)
 			old := server.Password
 			Expect(server.SetPassword(ctx, `#"'\n\\ $(touch evil) `+"`id` ü;=")).To(Succeed())
 			DeferCleanup(func(ctx context.Context) { Expect(server.SetPassword(ctx, old)).To(Succeed()) })
-			answer := s.unbind(ctx, one)
+			answer := s.DeleteBinding(ctx, one)
 			Expect(answer.Exit).To(Equal(1))
 			Expect(answer.Stdout).To(BeEmpty(), "the message is for the operator")
 			Expect(answer.Stderr).To(And(
@@ -163,18 +163,18 @@ var _ = Describe("the example mysql", func() {
 
 			s.Secrets[administrator] = server.Password
 			s.unbound(ctx, one)
-			Expect(open(s.bound(ctx, two, nil)).PingContext(ctx)).To(Succeed())
+			Expect(open(s.Credentials(ctx, two, nil)).PingContext(ctx)).To(Succeed())
 			s.unbound(ctx, two)
 			Expect(users(ctx)).To(BeEmpty())
 		})
 
 	DescribeTable("rejects the parameter database", func(ctx context.Context, database, message string) {
 		s := newSite(ctx)
-		answer := s.bind(ctx, one, object{"database": database})
+		answer := s.CreateBinding(ctx, one, object{"database": database})
 		Expect(answer.Exit).To(Equal(1))
 		Expect(answer.Stdout).To(ContainSubstring(message))
 		Expect(users(ctx)).To(BeEmpty())
-		Expect(s.unbind(ctx, one).Exit).To(Equal(41))
+		Expect(s.DeleteBinding(ctx, one).Exit).To(Equal(41))
 	},
 		Entry("with a database of MySQL itself", "mysql",
 			`parameter "database" must not be a database of MySQL itself`),

@@ -24,7 +24,7 @@ var literal = regexp.MustCompile("'[^']*'|`[^`]*`|[0-9]+")
 
 // command runs the pak's command itself with the inputs of a binding, some of which are changed, and returns what it
 // printed.
-func (s *site) command(ctx context.Context, change map[string]string, action string) (string, error) {
+func (s site) command(ctx context.Context, change map[string]string, action string) (string, error) {
 	GinkgoHelper()
 	inputs := map[string]string{
 		"hosts": server.Host + "\n", "port": strconv.Itoa(server.Port), "admin_user": server.User,
@@ -32,13 +32,13 @@ func (s *site) command(ctx context.Context, change map[string]string, action str
 		"database": "app", "read_only": "false",
 	}
 	maps.Copy(inputs, change)
-	dir := filepath.Join(s.dir, "inputs")
+	dir := filepath.Join(s.Dir, "inputs")
 	Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
 	for name, text := range inputs {
 		Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
 	}
 	command := exec.CommandContext(ctx, kit.Path("examples", "mysql", "commands", "mysql-binding"), action)
-	command.Dir, command.Env = s.dir, []string{"PATH=" + os.Getenv("PATH"), "BIND_INPUTS=" + dir}
+	command.Dir, command.Env = s.Dir, []string{"PATH=" + os.Getenv("PATH"), "BIND_INPUTS=" + dir}
 	output, err := command.CombinedOutput()
 	return string(output), err
 }
@@ -95,8 +95,8 @@ var _ = Describe("the command mysql-binding", func() {
 		info, err := os.Stat(server.Statements)
 		Expect(err).NotTo(HaveOccurred())
 		s := newSite(ctx)
-		session(ctx, s.bound(ctx, one, nil))
-		s.bound(ctx, two, object{"read_only": true})
+		session(ctx, s.Credentials(ctx, one, nil))
+		s.Credentials(ctx, two, object{"read_only": true})
 		s.unbound(ctx, one)
 		s.unbound(ctx, two)
 		Expect(forms(executed(info.Size()))).To(Equal(forms(documented())))

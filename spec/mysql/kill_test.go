@@ -31,36 +31,36 @@ printf '%%s\n' "$statements" | /usr/bin/mariadb "$@"
 
 // gated deploys an instance whose commands find the gate instead of MySQL's client. OpenTofu works below the directory
 // of the site, so that its processes can be killed.
-func gated(ctx context.Context) *site {
+func gated(ctx context.Context) site {
 	GinkgoHelper()
 	s := newSite(ctx)
-	Expect(os.WriteFile(filepath.Join(s.dir, "mysql"), fmt.Appendf(nil, gate, s.dir), 0o700)).To(Succeed())
-	s.configure(filepath.Join(s.dir, "cache"), object{"PATH": s.dir})
+	Expect(os.WriteFile(filepath.Join(s.Dir, "mysql"), fmt.Appendf(nil, gate, s.Dir), 0o700)).To(Succeed())
+	s.Configure(object{"cache_dir": filepath.Join(s.Dir, "cache"), "config": object{"PATH": s.Dir}})
 	return s
 }
 
 // killed runs a command of the adapter until the server has executed a statement, inspects the processes, and kills all
 // of them.
-func (s *site) killed(statement, command string, parameters object, inspect func()) {
+func (s site) killed(statement, command string, parameters object, inspect func()) {
 	GinkgoHelper()
-	hold, at := filepath.Join(s.dir, "hold"), filepath.Join(s.dir, "at")
+	hold, at := filepath.Join(s.Dir, "hold"), filepath.Join(s.Dir, "at")
 	Expect(os.WriteFile(hold, []byte(statement), 0o600)).To(Succeed())
 	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
 	running := process.Start(s.Adapter, nil, input, command)
 	Eventually(at).Should(BeAnExistingFile())
 	inspect()
-	process.End(s.dir)
+	process.End(s.Dir)
 	running.Wait()
 	Expect(os.Remove(hold)).To(Succeed())
 	Expect(os.Remove(at)).To(Succeed())
 }
 
 // optionFiles returns the paths of the files in which the command gives the administrator's password to the client.
-func (s *site) optionFiles() []string {
+func (s site) optionFiles() []string {
 	GinkgoHelper()
 	var paths []string
-	Expect(filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {
+	Expect(filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Name() == "options" {
 			paths = append(paths, path)
 		}
@@ -72,13 +72,13 @@ func (s *site) optionFiles() []string {
 var _ = Describe("a bind that is killed", func() {
 	for _, statement := range []string{"CREATE DATABASE", "CREATE USER", "GRANT ALL"} {
 		Describe("after "+statement, kit.SlowIf(statement != "GRANT ALL"), func() {
-			var s *site
+			var s site
 
 			BeforeEach(func(ctx context.Context) {
 				s = gated(ctx)
-				s.killed(statement, "create-binding", s.bindParameters(one, nil), func() {
+				s.killed(statement, "create-binding", s.BindParameters(one, nil), func() {
 					commands := HaveField("Command", ContainSubstring("mysql-binding create"))
-					Expect(process.Below(s.dir)).To(And(ContainElement(commands),
+					Expect(process.Below(s.Dir)).To(And(ContainElement(commands),
 						HaveEach(HaveField("Command", Not(ContainSubstring(server.Password))))))
 					options := s.optionFiles()
 					Expect(options).To(HaveLen(1))
@@ -99,14 +99,14 @@ var _ = Describe("a bind that is killed", func() {
 			})
 
 			It("is finished by the next create-binding", func(ctx context.Context) {
-				run(ctx, session(ctx, s.bound(ctx, one, nil)), "CREATE TABLE orders (id INT)")
+				run(ctx, session(ctx, s.Credentials(ctx, one, nil)), "CREATE TABLE orders (id INT)")
 				Expect(s.optionFiles()).To(BeEmpty())
 				s.unbound(ctx, one)
 				Expect(users(ctx)).To(BeEmpty())
 			})
 
 			It("gives no privilege to the next create-binding that may only read", func(ctx context.Context) {
-				reader := session(ctx, s.bound(ctx, one, object{"read_only": true}))
+				reader := session(ctx, s.Credentials(ctx, one, object{"read_only": true}))
 				_, err := reader.ExecContext(ctx, "CREATE TABLE orders (id INT)")
 				refused(err, commandDenied)
 				s.unbound(ctx, one)
@@ -118,9 +118,9 @@ var _ = Describe("a bind that is killed", func() {
 var _ = DescribeTable("an unbind that is killed is finished by the next",
 	func(ctx context.Context, statement string, number uint16) {
 		s := gated(ctx)
-		credentials := s.bound(ctx, one, nil)
+		credentials := s.Credentials(ctx, one, nil)
 		session(ctx, credentials)
-		s.killed(statement, "delete-binding", s.unbindParameters(one), func() {})
+		s.killed(statement, "delete-binding", s.UnbindParameters(one), func() {})
 		refused(open(credentials).PingContext(ctx), number)
 		s.unbound(ctx, one)
 		Expect(sessions(ctx)).To(BeEmpty())

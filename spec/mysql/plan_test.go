@@ -11,7 +11,7 @@ var _ = DescribeTable("a plan of the operator is rejected",
 	func(ctx context.Context, plan string, change func(object), message string) {
 		s := prepared(plan, server.Host)
 		change(s.Plan)
-		answer := s.generate(ctx)
+		answer := s.GenerateManifest(ctx, nil)
 		Expect(answer.Exit).To(Equal(1), answer.Stderr)
 		Expect(answer.Stderr).To(ContainSubstring(message))
 	},
@@ -33,7 +33,7 @@ var _ = Describe("an update", func() {
 	It("does not make a cluster of a server, whose name is in all credentials", func(ctx context.Context) {
 		s, other := newSite(ctx), prepared(cluster, server.Host)
 		s.Plan, s.PlanID = other.Plan, cluster
-		answer := s.generate(ctx)
+		answer := s.GenerateManifest(ctx, nil)
 		Expect(answer.Exit).To(Equal(1))
 		Expect(answer.Stdout).To(Equal(
 			"a single server cannot become a cluster, and a cluster cannot become a single server"))
@@ -45,7 +45,7 @@ var _ = Describe("an update", func() {
 		s.deploy(ctx)
 		Expect(s.Manifest).To(ContainSubstring("instances: 5"))
 		s.Plan["properties"].(object)["nodes"] = 3
-		answer := s.generate(ctx)
+		answer := s.GenerateManifest(ctx, nil)
 		Expect(answer.Exit).To(Equal(1))
 		Expect(answer.Stdout).To(Equal(`the service instance has 5 instances of "mysql" and cannot be reduced to 3`))
 	})

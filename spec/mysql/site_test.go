@@ -2,9 +2,7 @@ package mysql_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,9 +10,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/kit"
-	"service-adapter/spec/kit/broker"
-	"service-adapter/spec/kit/process"
+	"service-adapter/spec/kit/service"
 )
 
 // The ids of the service and the plans of the pak.
@@ -42,17 +38,16 @@ const (
 	authority     = "((mysql_tls.ca))"
 )
 
+// unreachable is the answer to users while no server can be reached.
+const unreachable = "MySQL cannot be reached at the moment; try again later"
+
 type object = map[string]any
 
 // A site is an adapter with its state, and one service instance.
-type site struct {
-	*odb.Instance
-	broker.Adapter
-	dir string
-}
+type site struct{ *service.Site }
 
 // newSite deploys an instance whose only VM is the server.
-func newSite(ctx context.Context) *site {
+func newSite(ctx context.Context) site {
 	GinkgoHelper()
 	s := prepared(single, server.Host)
 	s.deploy(ctx)
@@ -60,21 +55,21 @@ func newSite(ctx context.Context) *site {
 }
 
 // newCluster deploys a cluster with servers at these addresses.
-func newCluster(ctx context.Context, hosts ...string) *site {
+func newCluster(ctx context.Context, hosts ...string) site {
 	GinkgoHelper()
 	s := prepared(cluster, hosts...)
 	s.deploy(ctx)
 	return s
 }
 
-// prepared returns an adapter, and an instance that is not deployed yet. At the end of the spec, its processes are
-// killed and its users and databases are removed.
-func prepared(plan string, hosts ...string) *site {
+// prepared returns an adapter, and an instance that is not deployed yet. At the end of the spec, its users and
+// databases are removed.
+func prepared(plan string, hosts ...string) site {
 	GinkgoHelper()
-	dir, err := os.MkdirTemp("", "mysql-")
-	Expect(err).NotTo(HaveOccurred())
-	s := &site{dir: dir}
-	DeferCleanup(s.remove)
+	s := site{service.New(service.Options{
+		Adapter: adapterBinary, Pak: pak(), Cache: filepath.Join(shared, "cache"), Secret: server.Password,
+		Cleanup: removeBindings,
+	})}
 	groups := []any{object{
 		"name": "mysql", "vm_type": "small", "persistent_disk_type": "10GB", "instances": 1,
 		"networks": []string{"default"}, "azs": []string{"z1"},
@@ -86,10 +81,6 @@ func prepared(plan string, hosts ...string) *site {
 			"name": "proxy", "vm_type": "small", "instances": 2, "networks": []string{"default"}, "azs": []string{"z1"},
 		})
 	}
-	s.Adapter = broker.Adapter{
-		Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + s.config(), "TMPDIR=" + dir}, Dir: dir,
-	}
-	s.configure(filepath.Join(shared, "cache"), object{})
 	s.Instance = &odb.Instance{
 		ID: "mysql", ServiceID: serviceID, PlanID: plan,
 		Plan: object{"properties": properties, "lifecycle_errands": object{}, "instance_groups": groups},
@@ -108,115 +99,29 @@ func prepared(plan string, hosts ...string) *site {
 	return s
 }
 
-func (s *site) config() string { return filepath.Join(s.dir, "service-adapter.yml") }
-
-// configure writes the adapter's configuration, with values for the key config.
-func (s *site) configure(cache string, config object) {
-	GinkgoHelper()
-	text, err := json.Marshal(object{
-		"paks": []string{pak()}, "secure_manifests": true, "cache_dir": cache, "config": config,
-		"state": object{"config": object{"dir": s.state()}},
-	})
-	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(s.config(), text, 0o600)).To(Succeed())
-}
-
-// generate requests a manifest.
-func (s *site) generate(ctx context.Context) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "generate-manifest", s.Generate(object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "orders"}, "organization_guid": "org",
-		"space_guid": "space", "service_id": serviceID, "plan_id": s.PlanID, "parameters": nil,
-	}))
-}
-
 // deploy does what broker and Director do. The administrator's password and the certificates are those of the server.
-func (s *site) deploy(ctx context.Context) {
+func (s site) deploy(ctx context.Context) {
 	GinkgoHelper()
-	generated := s.generate(ctx)
-	Expect(generated.Exit).To(Equal(0), generated.Stderr)
-	Expect(s.Deploy(generated.Stdout)).To(Succeed())
+	s.DeployManifest(ctx, nil)
 	s.Secrets[administrator], s.Secrets[authority] = server.Password, certificates.CA
 }
 
-func (s *site) state() string { return filepath.Join(s.dir, "state") }
-
-// workspaces returns the names of the OpenTofu workspaces.
-func (s *site) workspaces() []string {
-	return kit.Names(GinkgoT(), filepath.Join(s.state(), "workspaces"))
-}
-
-func (s *site) call(ctx context.Context, command string, parameters object) broker.Answer {
-	GinkgoHelper()
-	answer, err := s.Call(ctx, command, parameters)
-	Expect(err).NotTo(HaveOccurred())
-	process.Show(command, answer)
-	Expect(answer.Stderr).NotTo(ContainSubstring(server.Password))
-	return answer
-}
-
-func (s *site) bindParameters(id string, parameters object) object {
-	return s.Bind(id, object{
-		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
-		"parameters": parameters, "plan_id": s.PlanID, "service_id": serviceID,
-	})
-}
-
-func (s *site) unbindParameters(id string) object {
-	return s.Bind(id, object{"plan_id": s.PlanID, "service_id": serviceID})
-}
-
-// bind creates a binding.
-func (s *site) bind(ctx context.Context, id string, parameters object) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "create-binding", s.bindParameters(id, parameters))
-}
-
-// unbind deletes a binding.
-func (s *site) unbind(ctx context.Context, id string) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "delete-binding", s.unbindParameters(id))
-}
-
-// bound returns the credentials of a new binding.
-func (s *site) bound(ctx context.Context, id string, parameters object) object {
-	GinkgoHelper()
-	answer := s.bind(ctx, id, parameters)
-	Expect(answer.Exit).To(Equal(0), answer.Stderr)
-	var binding struct{ Credentials object }
-	Expect(json.Unmarshal([]byte(answer.Stdout), &binding)).To(Succeed())
-	return binding.Credentials
-}
-
 // unbound deletes a binding, and expects that nothing of it is left.
-func (s *site) unbound(ctx context.Context, id string) {
+func (s site) unbound(ctx context.Context, id string) {
 	GinkgoHelper()
-	answer := s.unbind(ctx, id)
+	answer := s.DeleteBinding(ctx, id)
 	Expect(answer.Exit).To(Equal(0), answer.Stderr)
-	Expect(s.workspaces()).NotTo(ContainElement("b-" + id))
+	Expect(s.Workspaces()).NotTo(ContainElement("b-" + id))
 }
 
-// unreachable creates a binding while no server can be reached. The adapter cannot know what exists of the binding, so
-// its record stays for the unbind that the platform sends after a failure.
-func (s *site) unreachable(ctx context.Context, id string) broker.Answer {
-	GinkgoHelper()
-	answer := s.bind(ctx, id, nil)
-	Expect(answer.Exit).To(Equal(1), answer.Stderr)
-	Expect(answer.Stdout).To(Equal("MySQL cannot be reached at the moment; try again later"))
-	Expect(s.workspaces()).To(ConsistOf("b-" + id))
-	return answer
-}
-
-// remove ends the processes of the site, and removes its users, databases and files.
-func (s *site) remove(ctx context.Context) {
-	process.End(s.dir)
+// removeBindings removes the users and databases of bindings.
+func removeBindings(ctx context.Context) {
 	for _, user := range users(ctx) {
 		query(ctx, fmt.Sprintf("DROP USER '%s'", user))
 	}
 	for _, database := range databases(ctx) {
 		query(ctx, fmt.Sprintf("DROP DATABASE `%s`", database))
 	}
-	Expect(os.RemoveAll(s.dir)).To(Succeed())
 }
 
 // databases returns the databases of bindings.

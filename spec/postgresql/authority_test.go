@@ -21,31 +21,31 @@ var _ = Describe("The authority of an instance", func() {
 		credhub := servers.NewCredHub(GinkgoT(), 90*24*time.Hour, "*.postgres.default.bosh", "localhost")
 		DeferCleanup(func(ctx context.Context) error { return server.UseCertificates(ctx, certificates) })
 		s := newSite(ctx, "")
-		director := servers.NewDirector(s.dir)
+		director := servers.NewDirector(s.Dir)
 		DeferCleanup(director.Close)
 		// upgrade does what the broker, the Director and the release's job do when all instances are upgraded.
 		upgrade := func() {
 			GinkgoHelper()
-			got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+			got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
 			leaf := credhub.Leaf()
 			s.resolve(leaf)
 			Expect(server.UseCertificates(ctx, leaf)).To(Succeed())
-			director.WriteFleet(GinkgoT(), s.dir, s.DeploymentName(),
+			director.WriteFleet(GinkgoT(), s.Dir, s.DeploymentName(),
 				map[string]string{"postgres_tls": leaf.Certificate, "postgres_ca": credhub.Authority()})
 		}
 		listed := func(exit int, arguments ...string) string {
 			GinkgoHelper()
-			broker := filepath.Join(s.dir, "broker.yml")
+			broker := filepath.Join(s.Dir, "broker.yml")
 			return s.certificates(ctx, exit, append(arguments, "--broker-config", broker)...)
 		}
 
 		By("binding apps before the rotation")
 		upgrade()
 		first := s.startApp(ctx, "bind-first")
-		forgotten := s.bound(ctx, "bind-forgotten", nil)
-		open := s.openSession(ctx, s.bound(ctx, "bind-open", nil))
+		forgotten := s.Credentials(ctx, "bind-forgotten", nil)
+		open := s.openSession(ctx, s.Credentials(ctx, "bind-open", nil))
 		Expect(listed(0, "--all")).To(And(ContainSubstring("/director/"+s.DeploymentName()+"/postgres_tls"),
 			ContainSubstring("ca_cert of 3 bindings")))
 
@@ -56,13 +56,13 @@ var _ = Describe("The authority of an instance", func() {
 		second := s.startApp(ctx, "bind-second")
 		Expect(listed(1, "--all")).To(ContainSubstring("3 of 4 bindings have another authority than the newest " +
 			"binding: bind-first, bind-forgotten, bind-open\n"))
-		both := filepath.Join(s.dir, "both.pem")
+		both := filepath.Join(s.Dir, "both.pem")
 		Expect(os.WriteFile(both, []byte(credhub.Leaf().CA), 0o600)).To(Succeed())
 		Expect(listed(1, s.ID, "--ca", both)).To(ContainSubstring("3 of 4 bindings do not contain every authority of "))
 
 		By("step 3: the app gets a new binding")
 		first.stop()
-		Expect(s.unbind(ctx, "bind-first").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-first").Exit).To(Equal(0))
 
 		By("step 4 and 5: the new authority signs")
 		credhub.MoveTransitional()
@@ -74,10 +74,10 @@ var _ = Describe("The authority of an instance", func() {
 		Expect(err).To(MatchError(ContainSubstring("certificate verify failed")), "as the command told")
 
 		By("step 6: the forgotten binding is made again")
-		Expect(s.unbind(ctx, "bind-forgotten").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-forgotten").Exit).To(Equal(0))
 		third := s.startApp(ctx, "bind-third")
 		Expect(open()).To(Equal("still connected"))
-		Expect(s.unbind(ctx, "bind-open").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-open").Exit).To(Equal(0))
 		Expect(listed(0, "--all")).NotTo(ContainSubstring("another authority"))
 		Expect(listed(0, s.ID, "--server", server.Address())).NotTo(ContainSubstring("not trust"))
 
@@ -92,7 +92,7 @@ var _ = Describe("The authority of an instance", func() {
 			one.stop()
 		}
 		for _, id := range []string{"bind-second", "bind-third", "bind-fourth"} {
-			Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+			Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(0))
 		}
 		Expect(s.roles(ctx)).To(BeEmpty())
 	})
@@ -111,7 +111,7 @@ func (s *site) certificates(ctx context.Context, exit int, arguments ...string) 
 // verified returns the URI of a binding with which a client verifies the server with the authorities in the binding.
 func (s *site) verified(credentials object) string {
 	GinkgoHelper()
-	path := filepath.Join(s.dir, credentials["username"].(string)+".pem")
+	path := filepath.Join(s.Dir, credentials["username"].(string)+".pem")
 	Expect(os.WriteFile(path, []byte(credentials["ca_cert"].(string)), 0o600)).To(Succeed())
 	uri, changed := strings.CutSuffix(credentials["uri"].(string), "sslmode=require")
 	Expect(changed).To(BeTrue())
@@ -128,7 +128,7 @@ type app struct {
 // startApp makes a binding and starts an app with it.
 func (s *site) startApp(ctx context.Context, binding string) *app {
 	GinkgoHelper()
-	uri := s.verified(s.bound(ctx, binding, nil))
+	uri := s.verified(s.Credentials(ctx, binding, nil))
 	a := &app{ended: make(chan struct{})}
 	stopping := make(chan struct{})
 	var failure error

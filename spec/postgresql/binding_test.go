@@ -25,7 +25,7 @@ var _ = Describe("the example postgresql", func() {
 			s := newSite(ctx, "")
 			Expect(s.Manifest).To(And(ContainSubstring("password: ((pg_admin_password))"),
 				Not(ContainSubstring(server.Password))))
-			again := s.call(ctx, "generate-manifest", s.Generate(object{}))
+			again := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 			Expect(again.Exit).To(Equal(0), again.Stderr)
 			before := s.Manifest
 			Expect(s.Deploy(again.Stdout)).To(Succeed())
@@ -34,7 +34,7 @@ var _ = Describe("the example postgresql", func() {
 
 	It("gives each binding a login that shares its tables, which outlive it", func(ctx context.Context) {
 		s := newSite(ctx, "")
-		one := s.bound(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01", nil)
+		one := s.Credentials(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01", nil)
 		address := fmt.Sprintf("%s/%s", server.Address(), s.database)
 		Expect(one).To(And(HaveLen(8), HaveKeyWithValue("username", "b-4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"),
 			HaveKeyWithValue("hostname", server.Host), HaveKeyWithValue("port", float64(server.Port)),
@@ -49,36 +49,36 @@ var _ = Describe("the example postgresql", func() {
 			"NONE; SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).To(Equal("t"))
 
 		began := time.Now()
-		two := s.bound(ctx, "an id/that is no name", object{"connection_limit": 1})
+		two := s.Credentials(ctx, "an id/that is no name", object{"connection_limit": 1})
 		AddReportEntry("create-binding", time.Since(began).Round(time.Millisecond).String())
 		Expect(two["username"]).To(MatchRegexp("^bh-[0-9a-f]{40}$"))
 		Expect(sql(ctx, two["uri"],
 			"INSERT INTO t (n) VALUES (2); ALTER TABLE t ADD COLUMN extra text; SELECT count(*) FROM t")).To(Equal("2"))
 
 		By("verifying the server with the certificate of the credentials")
-		file := filepath.Join(s.dir, "ca.pem")
+		file := filepath.Join(s.Dir, "ca.pem")
 		Expect(os.WriteFile(file, []byte(one["ca_cert"].(string)), 0o600)).To(Succeed())
 		Expect(sql(ctx, strings.Replace(one["uri"].(string), "sslmode=require", "sslmode=verify-ca&sslrootcert="+file,
 			1), "SELECT 1")).To(Equal("1"))
 
 		By("deleting the first")
 		began = time.Now()
-		Expect(s.unbind(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(0))
 		AddReportEntry("delete-binding", time.Since(began).Round(time.Millisecond).String())
 		_, err := sql(ctx, one["uri"], "SELECT 1")
 		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
 		Expect(sql(ctx, two["uri"], "DELETE FROM t WHERE n = 1; SELECT n FROM t")).To(Equal("2"))
 		Expect(server.Query(ctx, s.database,
 			"SELECT tableowner FROM pg_tables WHERE tablename = 't'")).To(Equal([]string{s.database + "_owner"}))
-		Expect(s.unbind(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(41))
-		Expect(s.unbind(ctx, "an id/that is no name").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(41))
+		Expect(s.DeleteBinding(ctx, "an id/that is no name").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("deletes a binding after the administrator's password was rotated", func(ctx context.Context) {
 		s := newSite(ctx, "")
-		s.bound(ctx, "bind-1", nil)
+		s.Credentials(ctx, "bind-1", nil)
 		old := server.Password
 		change := func(ctx context.Context, password string) {
 			Expect(administrate(ctx, "postgres", "ALTER ROLE admin PASSWORD '"+password+"'")).To(Succeed())
@@ -86,21 +86,21 @@ var _ = Describe("the example postgresql", func() {
 		}
 		change(ctx, "rotated-"+old)
 		DeferCleanup(change, old)
-		refused := s.unbind(ctx, "bind-1")
+		refused := s.DeleteBinding(ctx, "bind-1")
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(BeEmpty(), "it is the operator's")
 		Expect(refused.Stderr).To(ContainSubstring(`password authentication failed for user \"admin\"`))
 		Expect(refused.Stderr).NotTo(ContainSubstring(old))
 
 		s.Secrets["((pg_admin_password))"] = server.Password
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("tells the user when the server cannot be reached, and leaves nothing", func(ctx context.Context) {
 		s := newSite(ctx, "")
-		s.bound(ctx, "bind-1", nil)
+		s.Credentials(ctx, "bind-1", nil)
 		Expect(server.Stop()).To(Succeed())
 		restart := sync.OnceFunc(func() { // the specs' own context may have ended
 			Expect(server.Start(context.Background())).To(Succeed())
@@ -109,32 +109,32 @@ var _ = Describe("the example postgresql", func() {
 			}).Should(Succeed())
 		})
 		DeferCleanup(restart)
-		refused := s.bind(ctx, "bind-2", nil)
+		refused := s.CreateBinding(ctx, "bind-2", nil)
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(Equal(unavailable))
 		Expect(refused.Stderr).To(MatchRegexp(`cannot reach PostgreSQL at \S+: connection refused`))
-		Expect(s.workspaces()).To(Equal([]string{"b-bind-1"}))
-		refused = s.unbind(ctx, "bind-1")
+		Expect(s.Workspaces()).To(Equal([]string{"b-bind-1"}))
+		refused = s.DeleteBinding(ctx, "bind-1")
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(Equal(unavailable))
 		restart()
 		Expect(s.roles(ctx)).To(Equal([]string{"b-bind-1"}))
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(41))
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(41))
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("never touches a role that is not the binding's", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, "")
 		Expect(administrate(ctx, "postgres", `CREATE ROLE "b-bind-mine" LOGIN`)).To(Succeed())
 		DeferCleanup(administrate, "postgres", `DROP ROLE "b-bind-mine"`)
-		refused := s.bind(ctx, "bind-mine", nil)
+		refused := s.CreateBinding(ctx, "bind-mine", nil)
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(BeEmpty())
 		Expect(refused.Stderr).To(MatchRegexp(`role \S+ exists and is not the one that this configuration makes`))
 		Expect(server.Query(ctx, "postgres",
 			"SELECT count(*) FROM pg_roles WHERE rolname = 'b-bind-mine'")).To(Equal([]string{"1"}))
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("makes and deletes many bindings at once", kit.Slow(), func(ctx context.Context) {
@@ -145,14 +145,14 @@ var _ = Describe("the example postgresql", func() {
 			wait.Go(func() {
 				defer GinkgoRecover()
 				id := fmt.Sprint("bind-", i)
-				Expect(sql(ctx, s.bound(ctx, id, nil)["uri"],
+				Expect(sql(ctx, s.Credentials(ctx, id, nil)["uri"],
 					fmt.Sprintf("CREATE TABLE t%d (); SELECT 1", i))).To(Equal("1"))
-				Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+				Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(0))
 			})
 		}
 		wait.Wait()
 		Expect(s.roles(ctx)).To(BeEmpty())
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 })
 
@@ -165,19 +165,19 @@ var _ = Describe("a bind that is killed after the role was made", func() {
 	BeforeEach(func(ctx context.Context) {
 		dir = GinkgoT().TempDir()
 		s = newSite(ctx, heldPak(dir, "pak", "bind", "pgaccess_role.binding"))
-		s.killed(dir, "create-binding", s.bindParameters("bind-1", nil), everything)
+		s.killed(dir, "create-binding", s.BindParameters("bind-1", nil), everything)
 		Expect(s.roles(ctx)).To(Equal([]string{"b-bind-1"}), "OpenTofu has no record of it")
 	})
 
 	It("is undone by delete-binding", func(ctx context.Context) {
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("is made anew by the next create-binding", kit.Slow(), func(ctx context.Context) {
-		Expect(sql(ctx, s.bound(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(sql(ctx, s.Credentials(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
 	})
 })

@@ -27,7 +27,7 @@ var _ = Describe("the example postgresql-database", func() {
 
 	It("makes a database, changes it in place, and gives each binding a login", func(ctx context.Context) {
 		measured("generate-manifest, creation", func() {
-			Expect(s.provisioned(ctx, nil)).To(ContainSubstring("created db " + s.database))
+			Expect(s.DeployManifest(ctx, nil)).To(ContainSubstring("created db " + s.database))
 		})
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 		Expect(s.Manifest).NotTo(ContainSubstring(server.Password))
@@ -35,7 +35,7 @@ var _ = Describe("the example postgresql-database", func() {
 		measured("generate-manifest, check", func() { s.expectNothingPending(ctx) })
 
 		var one object
-		measured("create-binding", func() { one = s.bound(ctx, "bind-1", nil) })
+		measured("create-binding", func() { one = s.Credentials(ctx, "bind-1", nil) })
 		login := fmt.Sprintf("localhost:%d/%s?sslmode=require", server.Port, s.database)
 		Expect(one).To(And(HaveLen(10), HaveKeyWithValue("hostname", "localhost"),
 			HaveKeyWithValue("port", float64(server.Port)),
@@ -48,41 +48,41 @@ var _ = Describe("the example postgresql-database", func() {
 				fmt.Sprintf("jdbc:postgresql://%s&user=b-bind-1&password=%s", login, one["password"]))))
 		Expect(sql(ctx, one["uri"], "CREATE TABLE t (n int); INSERT INTO t VALUES (1); SELECT n FROM t")).To(Equal("1"))
 		Expect(s.stored()).To(And(ContainSubstring("b-bind-1"), Not(ContainSubstring(server.Password))))
-		two := s.bound(ctx, "bind-2", object{"connection_limit": 1})
+		two := s.Credentials(ctx, "bind-2", object{"connection_limit": 1})
 		Expect(sql(ctx, two["uri"], "UPDATE t SET n = n + 1; SELECT n FROM t")).To(Equal("2"))
 
 		By("changing its limit")
 		before := s.databases(ctx)
-		measured("generate-manifest, update", func() { s.provisioned(ctx, object{"connection_limit": 7}) })
+		measured("generate-manifest, update", func() { s.DeployManifest(ctx, object{"connection_limit": 7}) })
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|7"))
 		Expect(s.databases(ctx)).To(HaveLen(len(before)))
 		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
 		s.expectNothingPending(ctx)
 		measured("generate-manifest, update without a change", func() {
-			s.provisioned(ctx, object{"connection_limit": 7})
+			s.DeployManifest(ctx, object{"connection_limit": 7})
 		})
 		s.refused(ctx, object{"connection_limit": 21}, "parameter connection_limit is more than the plan's 20")
 		s.refused(ctx, object{"db_name": "another"}, `parameter "db_name" cannot be changed after creation`)
 
 		By("changing its plan")
 		s.PlanID = sharedLargePlan
-		s.provisioned(ctx, object{"connection_limit": nil})
+		s.DeployManifest(ctx, object{"connection_limit": nil})
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|200"))
 		s.expectNothingPending(ctx)
 
 		By("deleting the bindings")
-		measured("delete-binding", func() { Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0)) })
+		measured("delete-binding", func() { Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0)) })
 		_, err := sql(ctx, one["uri"], "SELECT 1")
 		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
 		Expect(sql(ctx, two["uri"], "SELECT n FROM t")).To(Equal("2"))
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
-		Expect(s.workspaces()).To(Equal([]string{"i-" + s.ID}))
+		Expect(s.Workspaces()).To(Equal([]string{"i-" + s.ID}))
 	})
 
 	It("is destroyed by the operator alone, and with bindings only by force", func(ctx context.Context) {
-		s.provisioned(ctx, nil)
-		uri := s.bound(ctx, "bind-1", nil)["uri"]
+		s.DeployManifest(ctx, nil)
+		uri := s.Credentials(ctx, "bind-1", nil)["uri"]
 		Expect(sql(ctx, uri, "CREATE TABLE t (); SELECT 1")).To(Equal("1"))
 		refused := s.operate(ctx, "instance", "destroy", s.ID)
 		Expect(refused.Exit).To(Equal(1))
@@ -98,8 +98,8 @@ var _ = Describe("the example postgresql-database", func() {
 	})
 
 	It("needs no administrator of yesterday", kit.Slow(), func(ctx context.Context) {
-		s.provisioned(ctx, nil)
-		s.bound(ctx, "bind-1", nil)
+		s.DeployManifest(ctx, nil)
+		s.Credentials(ctx, "bind-1", nil)
 		old := server.Password
 		change := func(ctx context.Context, password string) {
 			Expect(administrate(ctx, "postgres", "ALTER ROLE admin PASSWORD '"+password+"'")).To(Succeed())
@@ -110,9 +110,9 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.refused(ctx, object{"connection_limit": 5}, "")).To(ContainSubstring("password authentication failed"))
 		s.reconfigure(nil)
 		s.expectPending(ctx) // the update that failed may have changed something
-		s.provisioned(ctx, object{"connection_limit": 5})
+		s.DeployManifest(ctx, object{"connection_limit": 5})
 		s.expectNothingPending(ctx)
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0))
 		s.expectNothing(ctx)
 	})
@@ -124,7 +124,7 @@ var _ = Describe("the example postgresql-database", func() {
 				ContainSubstring("connection refused"))
 			s.expectNothing(ctx)
 			s.reconfigure(nil)
-			s.provisioned(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
+			s.DeployManifest(ctx, object{"db_name": fmt.Sprint("taken-", instances)})
 
 			other := newShared("")
 			before := other.databases(ctx)
@@ -140,7 +140,7 @@ var _ = Describe("the example postgresql-database", func() {
 	It("has tests that pass with a server", func(ctx context.Context) {
 		before := s.databases(ctx)
 		s.Env = []string{
-			"TMPDIR=" + s.dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost",
+			"TMPDIR=" + s.Dir, "GSB_POSTGRESQL_DATABASE_HOST=localhost",
 			fmt.Sprint("GSB_POSTGRESQL_DATABASE_PORT=", server.Port),
 			"GSB_POSTGRESQL_DATABASE_CA_CERT=" + certificates.CA, "GSB_POSTGRESQL_DATABASE_IMPORTABLE=hand_.*",
 			"PGACCESS_USER=" + server.User, "PGACCESS_PASSWORD=" + server.Password,
@@ -154,12 +154,12 @@ var _ = Describe("the example postgresql-database", func() {
 	DescribeTable("is made by the next request when a creation was killed", func(ctx context.Context, whom victims) {
 		dir := GinkgoT().TempDir()
 		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
-		s.killed(dir, "generate-manifest", s.Generate(s.body(nil)), whom)
+		s.killed(dir, "generate-manifest", s.Generate(s.RequestBody(nil)), whom)
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
-		s.provisioned(ctx, nil)
+		s.DeployManifest(ctx, nil)
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 		s.expectNothingPending(ctx)
-		Expect(sql(ctx, s.bound(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
+		Expect(sql(ctx, s.Credentials(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
 		Expect(s.operate(ctx, "instance", "destroy", "--force", s.ID).Exit).To(Equal(0))
 		s.expectNothing(ctx)
 		Expect(filepath.Join(dir, "held")).NotTo(BeAnExistingFile())
@@ -189,19 +189,19 @@ var _ = Describe("importing a database that was made by hand", func() {
 	It("keeps its data, and makes it an instance as any other", func(ctx context.Context) {
 		oid, err := server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")
 		Expect(err).NotTo(HaveOccurred())
-		measured("generate-manifest, import", func() { s.provisioned(ctx, object{"existing_database": hand}) })
+		measured("generate-manifest, import", func() { s.DeployManifest(ctx, object{"existing_database": hand}) })
 		s.database = hand
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 		s.expectNothingPending(ctx)
 
 		By("handing over the tables, as the README says")
 		Expect(administrate(ctx, hand, fmt.Sprintf("REASSIGN OWNED BY legacy_%s TO %q", hand, s.owner))).To(Succeed())
-		one := s.bound(ctx, "bind-1", nil)
+		one := s.Credentials(ctx, "bind-1", nil)
 		Expect(one).To(HaveKeyWithValue("name", hand))
 		Expect(sql(ctx, one["uri"], "ALTER TABLE t ADD COLUMN m int; SELECT n FROM t")).To(Equal("42"))
 
 		By("changing its limit")
-		s.provisioned(ctx, object{"connection_limit": 7})
+		s.DeployManifest(ctx, object{"connection_limit": 7})
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|7"))
 		s.expectNothingPending(ctx)
 		Expect(server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")).To(Equal(oid))
@@ -210,23 +210,23 @@ var _ = Describe("importing a database that was made by hand", func() {
 			`parameter "existing_database" cannot be changed after creation`)
 
 		By("destroying it")
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0))
 		s.expectNothing(ctx)
 	})
 
 	It("is undone by the operator, who lets the database exist", func(ctx context.Context) {
-		s.provisioned(ctx, object{"existing_database": hand})
+		s.DeployManifest(ctx, object{"existing_database": hand})
 		Expect(s.operate(ctx, "instance", "destroy", "--forget", s.ID).Exit).To(Equal(0))
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
 	})
 
 	DescribeTable("is begun again when it was killed", func(ctx context.Context, whom victims) {
 		dir := GinkgoT().TempDir()
 		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
-		s.killed(dir, "generate-manifest", s.Generate(s.body(object{"existing_database": hand})), whom)
-		s.provisioned(ctx, object{"existing_database": hand})
+		s.killed(dir, "generate-manifest", s.Generate(s.RequestBody(object{"existing_database": hand})), whom)
+		s.DeployManifest(ctx, object{"existing_database": hand})
 		s.database = hand
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
@@ -234,7 +234,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 	}, Entry("with the adapter alone", kit.Slow(), theAdapter), Entry("with OpenTofu", everything))
 
 	It("is refused for one that another instance has", kit.Slow(), func(ctx context.Context) {
-		s.provisioned(ctx, object{"existing_database": hand})
+		s.DeployManifest(ctx, object{"existing_database": hand})
 		other := newShared("")
 		Expect(other.refused(ctx, object{"existing_database": hand},
 			`The database in parameter "existing_database" belongs to another service instance`)).

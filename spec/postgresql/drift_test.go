@@ -18,11 +18,11 @@ var _ = Describe("Drift", func() {
 		s := newSite(ctx, "")
 		ids := []string{"same-1", "limit", "expiry", "dropped", "taken", "same-2"}
 		for _, id := range ids {
-			s.bound(ctx, id, nil)
+			s.Credentials(ctx, id, nil)
 		}
 		states := func() (all []string) {
 			for _, id := range ids {
-				text, err := os.ReadFile(filepath.Join(s.state(), "workspaces", "b-"+id, "terraform.tfstate"))
+				text, err := os.ReadFile(filepath.Join(s.StateDir(), "workspaces", "b-"+id, "terraform.tfstate"))
 				Expect(err).NotTo(HaveOccurred())
 				all = append(all, string(text))
 			}
@@ -55,14 +55,14 @@ var _ = Describe("Drift", func() {
 		Expect(administrate(ctx, "postgres",
 			fmt.Sprintf(`COMMENT ON ROLE "b-taken" IS 'pgaccess: binding %s'`, "taken"))).To(Succeed())
 		for _, id := range ids {
-			Expect(s.unbind(ctx, id).Exit).To(Equal(0), id)
+			Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(0), id)
 		}
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("of a database is found, planned without a change, and taken back", kit.Slow(), func(ctx context.Context) {
 		s := newShared("")
-		s.provisioned(ctx, nil)
+		s.DeployManifest(ctx, nil)
 		run := func(exit int, arguments ...string) broker.Answer {
 			GinkgoHelper()
 			got, err := s.Run(ctx, "", arguments...)
@@ -89,7 +89,7 @@ var _ = Describe("Drift", func() {
 		Expect(run(1, "instance", "drift", s.ID,
 			"--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
 		run(0, "instance", "destroy", s.ID)
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 		Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())
 	})
 })

@@ -63,7 +63,7 @@ func (s *site) killed(dir, command string, parameters object, whom victims) {
 	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
 	creation := exec.Command(adapterBinary, command)
-	creation.Stdin, creation.Env, creation.Dir = strings.NewReader(input), s.Env, s.dir
+	creation.Stdin, creation.Env, creation.Dir = strings.NewReader(input), s.Env, s.Dir
 	Expect(creation.Start()).To(Succeed())
 	ended := make(chan struct{})
 	go func() {
@@ -74,7 +74,7 @@ func (s *site) killed(dir, command string, parameters object, whom victims) {
 	if whom == theAdapter {
 		Expect(creation.Process.Kill()).To(Succeed())
 	} else {
-		process.End(s.dir)
+		process.End(s.Dir)
 	}
 	Eventually(ended).Should(BeClosed())
 	Expect(os.Remove(hold)).To(Succeed())

@@ -13,11 +13,11 @@ import (
 var _ = DescribeTable("an app moves from one binding to another without an error",
 	func(ctx context.Context, newInstance func(ctx context.Context) *site) {
 		s := newInstance(ctx)
-		old := s.bound(ctx, "bind-old", nil)
+		old := s.Credentials(ctx, "bind-old", nil)
 		Expect(sql(ctx, old["uri"], "CREATE SCHEMA app; CREATE TABLE app.t (n serial PRIMARY KEY); "+
 			"CREATE FUNCTION app.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; INSERT INTO app.t "+
 			"DEFAULT VALUES")).To(BeEmpty())
-		current := s.bound(ctx, "bind-new", nil)
+		current := s.Credentials(ctx, "bind-new", nil)
 		Expect(current["username"]).NotTo(Equal(old["username"]))
 
 		By("working with the new one all the time")
@@ -38,7 +38,7 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 				}
 			}
 		}()
-		Expect(s.unbind(ctx, "bind-old").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-old").Exit).To(Equal(0))
 		close(stop)
 		Eventually(stopped).Should(Receive(BeNil()))
 
@@ -48,13 +48,13 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		Expect(sql(ctx, current["uri"], "ALTER TABLE app.t ADD COLUMN more text; CREATE OR REPLACE FUNCTION "+
 			"app.f() RETURNS int LANGUAGE sql AS 'SELECT 2'; "+
 			"SELECT app.f(); DROP SCHEMA app CASCADE")).To(Equal("2"))
-		Expect(s.unbind(ctx, "bind-new").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-new").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())
 	},
 	Entry("of postgresql", kit.Slow(), func(ctx context.Context) *site { return newSite(ctx, "") }),
 	Entry("of postgresql-database", func(ctx context.Context) *site {
 		s := newShared("")
-		s.provisioned(ctx, nil)
+		s.DeployManifest(ctx, nil)
 		return s
 	}),
 )

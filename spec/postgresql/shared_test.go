@@ -2,7 +2,6 @@ package postgresql_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -64,7 +63,7 @@ func (s *site) reconfigure(changes object) {
 	GinkgoHelper()
 	config := sharedConfig()
 	maps.Copy(config["config"].(object)["postgresql_database"].(object), changes)
-	s.replace(config)
+	s.Configure(config)
 }
 
 // administeredBy configures the adapter anew, with another administrator of the server.
@@ -72,48 +71,14 @@ func (s *site) administeredBy(user, password string) {
 	GinkgoHelper()
 	config := sharedConfig()
 	maps.Copy(config["config"].(object), object{"PGACCESS_USER": user, "PGACCESS_PASSWORD": password})
-	s.replace(config)
-}
-
-// replace replaces keys of the adapter's configuration.
-func (s *site) replace(keys object) {
-	GinkgoHelper()
-	text, err := os.ReadFile(s.config())
-	Expect(err).NotTo(HaveOccurred())
-	config := object{}
-	Expect(json.Unmarshal(text, &config)).To(Succeed())
-	maps.Copy(config, keys)
-	s.configure(config)
-}
-
-// provision makes or changes the instance.
-func (s *site) provision(ctx context.Context, parameters object) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "generate-manifest", s.Generate(s.body(parameters)))
-}
-
-func (s *site) body(parameters object) object {
-	return object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "my-db"}, "organization_guid": "org",
-		"space_guid": "space",
-		"service_id": s.ServiceID, "plan_id": s.PlanID, "parameters": parameters,
-	}
-}
-
-// provisioned makes or changes the instance, which must succeed. It returns standard error.
-func (s *site) provisioned(ctx context.Context, parameters object) string {
-	GinkgoHelper()
-	got := s.provision(ctx, parameters)
-	Expect(got.Exit).To(Equal(0), got.Stderr)
-	Expect(s.Deploy(got.Stdout)).To(Succeed())
-	return got.Stderr
+	s.Configure(config)
 }
 
 // refused makes or changes the instance, which must fail with this text for the user; "" means that only the operator
 // reads why.
 func (s *site) refused(ctx context.Context, parameters object, text string) (stderr string) {
 	GinkgoHelper()
-	got := s.provision(ctx, parameters)
+	got := s.GenerateManifest(ctx, parameters)
 	Expect(got.Exit).To(Equal(1), got.Stderr)
 	Expect(got.Stdout).To(Equal(text))
 	Expect(got.Stderr).NotTo(ContainSubstring(server.Password))
@@ -123,11 +88,11 @@ func (s *site) refused(ctx context.Context, parameters object, text string) (std
 // expectNothingPending asserts that the broker's check finds the deployed manifest and changes nothing.
 func (s *site) expectNothingPending(ctx context.Context) {
 	GinkgoHelper()
-	file := filepath.Join(s.state(), "workspaces", "i-"+s.ID, "terraform.tfstate")
+	file := filepath.Join(s.StateDir(), "workspaces", "i-"+s.ID, "terraform.tfstate")
 	before, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
 	databases := s.databases(ctx)
-	got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+	got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(got.Stderr).NotTo(ContainSubstring("level=WARN"))
 	manifest := s.Manifest
@@ -142,7 +107,7 @@ func (s *site) expectNothingPending(ctx context.Context) {
 // expectPending asserts that the broker's check changes nothing, but says that something will change.
 func (s *site) expectPending(ctx context.Context) {
 	GinkgoHelper()
-	got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+	got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 	Expect(got.Exit).To(Equal(0), got.Stderr)
 	Expect(got.Stderr).To(ContainSubstring("the next update will change what the provision template built"))
 }
@@ -168,7 +133,7 @@ func (s *site) limit(ctx context.Context) string {
 // expectNothing asserts that there is nothing of the instance.
 func (s *site) expectNothing(ctx context.Context) {
 	GinkgoHelper()
-	Expect(s.workspaces()).To(BeEmpty())
+	Expect(s.Workspaces()).To(BeEmpty())
 	Expect(s.limit(ctx)).To(BeEmpty())
 	Expect(server.Query(ctx, "postgres", "SELECT rolname FROM pg_roles WHERE rolname = '"+s.owner+"'")).To(BeEmpty())
 }
@@ -177,8 +142,8 @@ func (s *site) expectNothing(ctx context.Context) {
 func (s *site) stored() string {
 	GinkgoHelper()
 	var all strings.Builder
-	for _, name := range s.workspaces() {
-		text, err := os.ReadFile(filepath.Join(s.state(), "workspaces", name, "terraform.tfstate"))
+	for _, name := range s.Workspaces() {
+		text, err := os.ReadFile(filepath.Join(s.StateDir(), "workspaces", name, "terraform.tfstate"))
 		Expect(err).NotTo(HaveOccurred())
 		all.Write(text)
 	}

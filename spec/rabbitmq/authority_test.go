@@ -22,26 +22,26 @@ var _ = Describe("The authority of an instance", func() {
 		t.properties = object{"nodes": 1, "port": server.TLSPort, "management_port": server.ManagementTLSPort}
 		t.parameters = object{"tls": true}
 		s := newSite(ctx, t)
-		director := servers.NewDirector(s.dir)
+		director := servers.NewDirector(s.Dir)
 		DeferCleanup(director.Close)
 		address := net.JoinHostPort(server.Host, strconv.Itoa(server.TLSPort))
 		// upgrade does what the broker, the Director and the release's job do when all instances are upgraded.
 		upgrade := func() {
 			GinkgoHelper()
 			password := s.Secrets[s.administrator()]
-			got := s.call(ctx, "generate-manifest", s.Generate(object{}))
+			got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
 			leaf := credhub.Leaf()
 			s.Secrets[s.administrator()] = password
 			s.resolve(leaf)
 			Expect(server.UseCertificates(ctx, leaf)).To(Succeed())
-			director.WriteFleet(GinkgoT(), s.dir, s.DeploymentName(),
+			director.WriteFleet(GinkgoT(), s.Dir, s.DeploymentName(),
 				map[string]string{"rabbitmq_tls": leaf.Certificate, "rabbitmq_ca": credhub.Authority()})
 		}
 		listed := func(exit int, arguments ...string) string {
 			GinkgoHelper()
-			command := []string{"certificates", "--broker-config", filepath.Join(s.dir, "broker.yml")}
+			command := []string{"certificates", "--broker-config", filepath.Join(s.Dir, "broker.yml")}
 			got, err := s.Run(ctx, "", append(command, arguments...)...)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got.Exit).To(Equal(exit), "%s%s", got.Stdout, got.Stderr)
@@ -50,10 +50,10 @@ var _ = Describe("The authority of an instance", func() {
 
 		By("binding apps before the rotation")
 		upgrade()
-		old := s.bound(ctx, "bind-first", nil)
+		old := s.Credentials(ctx, "bind-first", nil)
 		open := connect(old)
 		first := startApp(old)
-		forgotten := s.bound(ctx, "bind-forgotten", nil)
+		forgotten := s.Credentials(ctx, "bind-forgotten", nil)
 		Expect(listed(0, "--all")).To(And(ContainSubstring("/director/"+s.DeploymentName()+"/rabbitmq_tls"),
 			ContainSubstring("ca_cert of 2 bindings")))
 
@@ -61,14 +61,14 @@ var _ = Describe("The authority of an instance", func() {
 		credhub.AddTransitional(GinkgoT())
 		upgrade()
 		time.Sleep(time.Second) // the times of creation are whole seconds
-		second := startApp(s.bound(ctx, "bind-second", nil))
+		second := startApp(s.Credentials(ctx, "bind-second", nil))
 		Expect(listed(1, "--all")).To(ContainSubstring(
 			"2 of 3 bindings have another authority than the newest binding: bind-first, bind-forgotten\n"))
 
 		By("step 3: the app gets a new binding")
 		Expect(first()).To(Succeed())
 		Expect(publish(ctx, open, "orders", "still connected")).To(BeTrue())
-		Expect(s.unbind(ctx, "bind-first").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-first").Exit).To(Equal(0))
 
 		By("step 4 and 5: the new authority signs")
 		credhub.MoveTransitional()
@@ -80,8 +80,8 @@ var _ = Describe("The authority of an instance", func() {
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")), "as the command told")
 
 		By("step 6: the forgotten binding is made again")
-		Expect(s.unbind(ctx, "bind-forgotten").Exit).To(Equal(0))
-		third := startApp(s.bound(ctx, "bind-third", nil))
+		Expect(s.DeleteBinding(ctx, "bind-forgotten").Exit).To(Equal(0))
+		third := startApp(s.Credentials(ctx, "bind-third", nil))
 		Expect(listed(0, "--all")).NotTo(ContainSubstring("another authority"))
 		Expect(listed(0, s.ID, "--server", address)).NotTo(ContainSubstring("not trust"))
 
@@ -89,14 +89,14 @@ var _ = Describe("The authority of an instance", func() {
 		credhub.DropTransitional()
 		upgrade()
 		time.Sleep(time.Second)
-		fourth := startApp(s.bound(ctx, "bind-fourth", nil))
+		fourth := startApp(s.Credentials(ctx, "bind-fourth", nil))
 		Expect(listed(0, "--all", "--expires-within", "30d")).To(MatchRegexp(`superseded .*ca_cert of 2 bindings\n`))
 		Expect(listed(0, s.ID, "--server", address)).NotTo(ContainSubstring("not trust"))
 		for _, stop := range []func() error{second, third, fourth} {
 			Expect(stop()).To(Succeed())
 		}
 		for _, id := range []string{"bind-second", "bind-third", "bind-fourth"} {
-			Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+			Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(0))
 		}
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})

@@ -27,11 +27,11 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(properties["erlang"]).To(HaveKeyWithValue("cookie", MatchRegexp("^[A-Za-z0-9]{40}$")))
 		before := s.Manifest
-		again := s.call(ctx, "generate-manifest", s.Generate(object{}))
+		again := s.Request(ctx, "generate-manifest", s.Generate(object{}))
 		Expect(again.Exit).To(Equal(0), again.Stderr)
 		Expect(s.Deploy(again.Stdout)).To(Succeed())
 		Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
-		dashboard := s.call(ctx, "dashboard-url", object{"instance_id": s.ID, "plan": s.Plan, "manifest": s.Manifest})
+		dashboard := s.Request(ctx, "dashboard-url", object{"instance_id": s.ID, "plan": s.Plan, "manifest": s.Manifest})
 		Expect(dashboard.Stdout).To(MatchJSON(fmt.Sprintf(
 			`{"dashboard_url": "http://q-s0.node.default.service-instance-%s.bosh:%d/"}`, s.ID, server.ManagementPort)))
 	})
@@ -40,7 +40,7 @@ var _ = Describe("the example rabbitmq", func() {
 		s := newSite(ctx, plain())
 		const id = "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"
 		began := time.Now()
-		one := s.bound(ctx, id, nil)
+		one := s.Credentials(ctx, id, nil)
 		AddReportEntry("create-binding", time.Since(began).Round(time.Millisecond).String())
 		login := fmt.Sprintf("b-%s:%s@%s", id, one["password"], server.Host)
 		uri := fmt.Sprintf("amqp://%s:%d/b-%s", login, server.Port, id)
@@ -54,7 +54,7 @@ var _ = Describe("the example rabbitmq", func() {
 		connection := connect(one)
 		Expect(publish(ctx, connection, "orders", "one")).To(BeTrue())
 		Expect(whoami(ctx, one)).To(Equal(http.StatusOK))
-		two := s.bound(ctx, "an id/that is no name", nil)
+		two := s.Credentials(ctx, "an id/that is no name", nil)
 		Expect(two["username"]).To(MatchRegexp("^bh-[0-9a-f]{40}$"))
 		Expect(publish(ctx, connect(two), "orders", "two")).To(BeTrue())
 
@@ -64,24 +64,24 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(err).To(HaveOccurred())
 
 		By("creating it again")
-		Expect(s.bind(ctx, id, nil).Exit).To(Equal(49))
+		Expect(s.CreateBinding(ctx, id, nil).Exit).To(Equal(49))
 		Expect(take(connection, "orders")).To(Equal("one"))
 
 		By("deleting it")
 		closed := connection.NotifyClose(make(chan *amqp.Error, 1))
 		began = time.Now()
-		Expect(s.unbind(ctx, id).Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(0))
 		AddReportEntry("delete-binding", time.Since(began).Round(time.Millisecond).String())
 		Eventually(closed).Should(Receive())
 		_, err = dial(one)
 		Expect(err).To(MatchError(ContainSubstring("username or password not allowed")))
 		Expect(whoami(ctx, one)).To(Equal(http.StatusUnauthorized))
 		Expect(names(ctx, "vhosts")).To(ConsistOf("/", two["vhost"]))
-		Expect(s.unbind(ctx, id).Exit).To(Equal(41))
-		Expect(s.unbind(ctx, "an id/that is no name").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, id).Exit).To(Equal(41))
+		Expect(s.DeleteBinding(ctx, "an id/that is no name").Exit).To(Equal(0))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 		Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("verifies the certificate of BOSH, and gives the client its authority", func(ctx context.Context) {
@@ -89,17 +89,17 @@ var _ = Describe("the example rabbitmq", func() {
 		t.properties = object{"nodes": 1, "port": server.TLSPort, "management_port": server.ManagementTLSPort}
 		t.parameters = object{"tls": true}
 		s := newSite(ctx, t)
-		one := s.bound(ctx, "bind-1", nil)
+		one := s.Credentials(ctx, "bind-1", nil)
 		Expect(one).To(And(HaveKeyWithValue("ssl", true), HaveKeyWithValue("port", float64(server.TLSPort)),
 			HaveKeyWithValue("uri", HavePrefix("amqps://")), HaveKeyWithValue("http_api_uri", HavePrefix("https://"))))
 		Expect(publish(ctx, connect(one), "orders", "one")).To(BeTrue())
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		_, err := dial(one)
 		Expect(err).To(MatchError(ContainSubstring("username or password not allowed")))
 
 		By("refusing a server of another authority")
 		s.Secrets["((rabbitmq_tls.ca))"] = servers.NewCertificates(GinkgoT(), internalName).CA
-		Expect(s.unreachable(ctx, "bind-2").Stderr).To(
+		Expect(s.ExpectUnreachable(ctx, "bind-2", unreachable).Stderr).To(
 			ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at %s:%d", server.Host, server.ManagementTLSPort)))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})
@@ -110,34 +110,34 @@ var _ = Describe("the example rabbitmq", func() {
 			properties: object{"nodes": 3, "tls": false, "port": server.Port, "management_port": server.ManagementPort},
 			hosts:      []string{"127.0.0.2", "127.0.0.3", server.Host}, // nobody listens on the first two
 		})
-		one := s.bound(ctx, "bind-1", nil)
+		one := s.Credentials(ctx, "bind-1", nil)
 		Expect(one["hostnames"]).To(Equal([]any{"127.0.0.2", "127.0.0.3", server.Host}))
 		Expect(one["uris"]).To(HaveLen(3))
 		one["uri"] = one["uris"].([]any)[2]
 		Expect(publish(ctx, connect(one), "orders", "one")).To(BeTrue())
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 
 		s.VMs["node"] = []string{"127.0.0.2"}
-		got := s.unreachable(ctx, "bind-2")
+		got := s.ExpectUnreachable(ctx, "bind-2", unreachable)
 		Expect(got.Stderr).To(ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at 127.0.0.2:%d: curl: (7)",
 			server.ManagementPort)))
 		s.VMs["node"] = []string{server.Host}
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
-		Expect(s.workspaces()).To(BeEmpty())
+		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
 	It("moves an app from one binding to another", func(ctx context.Context) {
 		s := newSite(ctx, plain())
-		old := s.bound(ctx, "bind-1", object{"vhost": "orders"})
+		old := s.Credentials(ctx, "bind-1", object{"vhost": "orders"})
 		Expect(publish(ctx, connect(old), "orders", "one")).To(BeTrue())
-		current := s.bound(ctx, "bind-2", object{"vhost": "orders"})
+		current := s.Credentials(ctx, "bind-2", object{"vhost": "orders"})
 		connection := connect(current)
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		_, err := dial(old)
 		Expect(err).To(MatchError(ContainSubstring("username or password not allowed")))
 		Expect(publish(ctx, connection, "orders", "two")).To(BeTrue())
 		Expect(take(connection, "orders")).To(Equal("one"))
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 		Expect(names(ctx, "vhosts")).To(ConsistOf("/", "orders"),
 			"a vhost with a name of its own outlives the bindings")
@@ -145,7 +145,7 @@ var _ = Describe("the example rabbitmq", func() {
 
 	It("sets policies, whose values are texts for nobody's shell", func(ctx context.Context) {
 		s := newSite(ctx, plain())
-		one := s.bound(ctx, "bind-1", object{"policies": object{
+		one := s.Credentials(ctx, "bind-1", object{"policies": object{
 			"limit": object{"pattern": `^or\w*"$(touch evil)`, "definition": object{"max-length": 7}},
 			"strict": object{
 				"pattern": "^orders$", "definition": object{"max-length": 1, "overflow": "reject-publish"},
@@ -161,7 +161,7 @@ var _ = Describe("the example rabbitmq", func() {
 		connection := connect(one)
 		Expect(publish(ctx, connection, "orders", "one")).To(BeTrue())
 		Expect(publish(ctx, connection, "orders", "two")).To(BeFalse(), "the queue is full")
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(manage(ctx, "GET", "policies", "")).To(MatchJSON(`[]`))
 	})
 
@@ -169,7 +169,7 @@ var _ = Describe("the example rabbitmq", func() {
 		s := newSite(ctx, plain())
 		got := s.refused(ctx, "bind-1", parameters, text)
 		Expect(got.Exit).To(Equal(1))
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(41))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(41))
 	},
 		Entry("of a policy that RabbitMQ does not know",
 			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}},
@@ -189,7 +189,7 @@ var _ = Describe("the example rabbitmq", func() {
 	It("deletes a binding after the administrator's password was rotated, whatever it is made of", kit.Slow(),
 		func(ctx context.Context) {
 			s := newSite(ctx, plain())
-			s.bound(ctx, "bind-1", nil)
+			s.Credentials(ctx, "bind-1", nil)
 			old := server.Password
 			change := func(ctx context.Context, password, quoted string) {
 				manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+quoted+`"}`)
@@ -197,24 +197,24 @@ var _ = Describe("the example rabbitmq", func() {
 			}
 			change(ctx, `"'\n$(touch evil) `+"`id`"+` %41+ü&:@`, `\"'\\n$(touch evil) `+"`id`"+` %41+ü&:@`)
 			DeferCleanup(change, old, old)
-			got := s.unbind(ctx, "bind-1")
+			got := s.DeleteBinding(ctx, "bind-1")
 			Expect(got.Exit).To(Equal(1))
 			Expect(got.Stdout).To(BeEmpty(), "it is the operator's")
 			Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ refuses the administrator"),
 				Not(ContainSubstring(old))))
 
 			s.Secrets[s.administrator()] = server.Password
-			Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
-			Expect(publish(ctx, connect(s.bound(ctx, "bind-2", nil)), "orders", "one")).To(BeTrue())
-			Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+			Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(publish(ctx, connect(s.Credentials(ctx, "bind-2", nil)), "orders", "one")).To(BeTrue())
+			Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))
 			Expect(names(ctx, "users")).To(ConsistOf(server.User))
 		})
 
 	It("gets another administrator's password for all instances by keepers, and another one of an app's by a "+
 		"second binding", func(ctx context.Context) {
 		s := newSite(ctx, plain())
-		connect(s.bound(ctx, "bind-1", nil))
-		source, rotating := filepath.Join(s.dir, "source"), filepath.Join(s.dir, "rotating.brokerpak")
+		connect(s.Credentials(ctx, "bind-1", nil))
+		source, rotating := filepath.Join(s.Dir, "source"), filepath.Join(s.Dir, "rotating.brokerpak")
 		Expect(os.CopyFS(source, os.DirFS(kit.Path("examples", "rabbitmq")))).To(Succeed())
 		definition, err := os.ReadFile(filepath.Join(source, "rabbitmq.yml"))
 		Expect(err).NotTo(HaveOccurred())
@@ -229,8 +229,8 @@ var _ = Describe("the example rabbitmq", func() {
 		// upgrade is what upgrade-all-service-instances does after the operator set the value.
 		upgrade := func(rotation string) {
 			GinkgoHelper()
-			s.configure(object{"paks": []string{rotating}, "config": object{"rotation": rotation}})
-			got := s.generate(ctx, object{})
+			s.Configure(object{"paks": []string{rotating}, "config": object{"rotation": rotation}})
+			got := s.GenerateManifest(ctx, object{})
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(s.Deploy(got.Stdout)).To(Succeed())
 		}
@@ -254,11 +254,11 @@ var _ = Describe("the example rabbitmq", func() {
 			server.Password = old
 		})
 
-		second := connect(s.bound(ctx, "bind-2", nil))
+		second := connect(s.Credentials(ctx, "bind-2", nil))
 		Expect(names(ctx, "users")).To(HaveLen(3), "the first one works until it is deleted")
-		Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(publish(ctx, second, "orders", "one")).To(BeTrue())
-		Expect(s.unbind(ctx, "bind-2").Exit).To(Equal(0))
+		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})
 })

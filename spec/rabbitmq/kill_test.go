@@ -52,7 +52,7 @@ func newGate() *gate {
 }
 
 // site deploys an instance whose management API is behind the gate.
-func (g *gate) site(ctx context.Context) *site {
+func (g *gate) site(ctx context.Context) site {
 	GinkgoHelper()
 	t := plain()
 	t.killed = true
@@ -65,7 +65,7 @@ func (g *gate) site(ctx context.Context) *site {
 }
 
 // killed runs a command of the adapter until a request of its has been done, looks around, and kills everything there.
-func (g *gate) killed(s *site, request, command string, parameters object, look func()) {
+func (g *gate) killed(s site, request, command string, parameters object, look func()) {
 	GinkgoHelper()
 	g.shut.Store(request)
 	input, err := odb.Input(command, parameters)
@@ -73,7 +73,7 @@ func (g *gate) killed(s *site, request, command string, parameters object, look 
 	running := process.Start(s.Adapter, nil, input, command)
 	Eventually(g.at).Should(Receive())
 	look()
-	process.End(s.dir)
+	process.End(s.Dir)
 	running.Wait()
 	g.shut.Store("")
 }
@@ -83,15 +83,15 @@ var _ = Describe("a bind that is killed", func() {
 		Describe("after "+request, kit.SlowIf(request != "PUT /api/users/"), func() {
 			var (
 				g *gate
-				s *site
+				s site
 			)
 
 			BeforeEach(func(ctx context.Context) {
 				g = newGate()
 				s = g.site(ctx)
-				g.killed(s, request, "create-binding", s.bindParameters("bind-1", nil), func() {
+				g.killed(s, request, "create-binding", s.BindParameters("bind-1", nil), func() {
 					secret := base64.StdEncoding.EncodeToString([]byte(server.User + ":" + server.Password))
-					Expect(process.Below(s.dir)).To(And(ContainElement(HaveField("Command", ContainSubstring("curl"))),
+					Expect(process.Below(s.Dir)).To(And(ContainElement(HaveField("Command", ContainSubstring("curl"))),
 						HaveEach(HaveField("Command",
 							Not(Or(ContainSubstring(server.Password), ContainSubstring(secret),
 								ContainSubstring("password")))))))
@@ -100,15 +100,15 @@ var _ = Describe("a bind that is killed", func() {
 			})
 
 			It("is undone by delete-binding", func(ctx context.Context) {
-				Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 				Expect(names(ctx, "users")).To(ConsistOf(server.User))
 				Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
-				Expect(s.workspaces()).To(BeEmpty())
+				Expect(s.Workspaces()).To(BeEmpty())
 			})
 
 			It("is finished by the next create-binding", func(ctx context.Context) {
-				Expect(publish(ctx, connect(s.bound(ctx, "bind-1", nil)), "orders", "one")).To(BeTrue())
-				Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+				Expect(publish(ctx, connect(s.Credentials(ctx, "bind-1", nil)), "orders", "one")).To(BeTrue())
+				Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 				Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
 			})
 		})
@@ -118,12 +118,12 @@ var _ = Describe("a bind that is killed", func() {
 var _ = DescribeTable("an unbind that is killed is finished by the next", func(ctx context.Context, request string) {
 	g := newGate()
 	s := g.site(ctx)
-	s.bound(ctx, "bind-1", nil)
-	g.killed(s, request, "delete-binding", s.unbindParameters("bind-1"), func() {})
+	s.Credentials(ctx, "bind-1", nil)
+	g.killed(s, request, "delete-binding", s.UnbindParameters("bind-1"), func() {})
 	Expect(names(ctx, "users")).To(ConsistOf(server.User))
-	Expect(s.unbind(ctx, "bind-1").Exit).To(Equal(0))
+	Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 	Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
-	Expect(s.workspaces()).To(BeEmpty())
+	Expect(s.Workspaces()).To(BeEmpty())
 },
 	Entry("after the user is gone", kit.Slow(), "DELETE /api/users/"),
 	Entry("after the vhost is gone", "DELETE /api/vhosts/"),

@@ -11,7 +11,7 @@ var _ = DescribeTable("a plan of the operator is refused",
 	func(ctx context.Context, change func(plan, group object), text string) {
 		s := prepared(plain())
 		change(s.Plan["properties"].(object), s.Plan["instance_groups"].([]any)[0].(object))
-		got := s.generate(ctx, nil)
+		got := s.GenerateManifest(ctx, nil)
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stderr).To(ContainSubstring(text))
 	},
@@ -35,14 +35,14 @@ var _ = Describe("an update", func() {
 		s.deploy(ctx, nil)
 		Expect(s.Manifest).To(And(ContainSubstring("instances: 3"), ContainSubstring("plan: cluster")))
 		s.Plan["properties"].(object)["nodes"] = 1
-		got := s.generate(ctx, nil)
+		got := s.GenerateManifest(ctx, nil)
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(Equal(`the service instance has 3 instances of "node" and cannot be reduced to 1`))
 	})
 
 	It("does not switch TLS, with which all credentials would be wrong", func(ctx context.Context) {
 		s := newSite(ctx, plain())
-		got := s.generate(ctx, object{"tls": true})
+		got := s.GenerateManifest(ctx, object{"tls": true})
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(Equal(`parameter "tls" cannot be changed after creation`))
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,10 +11,9 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
-	"service-adapter/spec/kit"
 	"service-adapter/spec/kit/broker"
-	"service-adapter/spec/kit/process"
 	"service-adapter/spec/kit/servers"
+	"service-adapter/spec/kit/service"
 )
 
 // The ids of the pak.
@@ -26,17 +23,16 @@ const (
 	cluster   = "3c7e9b52-0f4d-4a86-b1d3-6e2f8a5c9d12"
 )
 
+// unreachable is the answer to users while no server can be reached.
+const unreachable = "RabbitMQ cannot be reached at the moment; try again later"
+
 type object = map[string]any
 
 // instances counts them, so that each has a name of its own.
 var instances int
 
-// site is an adapter with its state, and one service instance.
-type site struct {
-	*odb.Instance
-	broker.Adapter
-	dir string
-}
+// A site is an adapter with its state, and one service instance.
+type site struct{ *service.Site }
 
 // topology is what a plan of the operator says, and where the VMs are.
 type topology struct {
@@ -57,38 +53,26 @@ func plain() topology {
 	}
 }
 
-// newSite deploys an instance whose VMs are the node. Afterwards nothing of it is left in RabbitMQ.
-func newSite(ctx context.Context, t topology) *site {
+// newSite deploys an instance whose VMs are the node.
+func newSite(ctx context.Context, t topology) site {
 	GinkgoHelper()
 	s := prepared(t)
 	s.deploy(ctx, t.parameters)
 	return s
 }
 
-// prepared is an adapter, and an instance that is not made yet.
-func prepared(t topology) *site {
+// prepared returns an adapter, and an instance that is not deployed yet. At the end of the spec, its users and virtual
+// hosts are removed from RabbitMQ.
+func prepared(t topology) site {
 	GinkgoHelper()
 	instances++
-	dir, err := os.MkdirTemp("", "rabbitmq-")
-	Expect(err).NotTo(HaveOccurred())
-	s := &site{dir: dir}
-	DeferCleanup(s.remove)
 	cache := filepath.Join(shared, "cache")
 	if t.killed {
-		cache = filepath.Join(dir, "cache")
+		cache = ""
 	}
-	config := object{
-		"paks": []string{pak()}, "secure_manifests": true, "cache_dir": cache,
-		"state": object{"config": object{"dir": s.state()}},
-	}
-	text, err := json.Marshal(config)
-	Expect(err).NotTo(HaveOccurred())
-	path := filepath.Join(dir, "service-adapter.yml")
-	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
-	s.Adapter = broker.Adapter{
-		Path: adapterBinary, Env: []string{"SERVICE_ADAPTER_CONFIG=" + path, "TMPDIR=" + dir},
-		Dir: dir,
-	}
+	s := site{service.New(service.Options{
+		Adapter: adapterBinary, Pak: pak(), Cache: cache, Secret: server.Password, Cleanup: removeBindings,
+	})}
 	id := fmt.Sprintf("inst-%d", instances)
 	s.Instance = &odb.Instance{
 		ID: id, ServiceID: serviceID, PlanID: t.plan,
@@ -112,126 +96,40 @@ func prepared(t topology) *site {
 	return s
 }
 
-// configure changes keys of the adapter's configuration.
-func (s *site) configure(keys object) {
-	GinkgoHelper()
-	path := filepath.Join(s.dir, "service-adapter.yml")
-	text, err := os.ReadFile(path)
-	Expect(err).NotTo(HaveOccurred())
-	config := object{}
-	Expect(json.Unmarshal(text, &config)).To(Succeed())
-	maps.Copy(config, keys)
-	text, err = json.Marshal(config)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
-}
-
-// generate asks for a manifest.
-func (s *site) generate(ctx context.Context, parameters object) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "generate-manifest", s.Generate(object{
-		"context": object{"platform": "cloudfoundry", "instance_name": "queues"}, "organization_guid": "org",
-		"space_guid": "space",
-		"service_id": serviceID, "plan_id": s.PlanID, "parameters": parameters,
-	}))
-}
-
 // deploy does what broker and Director do. The administrator's password is the node's.
-func (s *site) deploy(ctx context.Context, parameters object) {
+func (s site) deploy(ctx context.Context, parameters object) {
 	GinkgoHelper()
-	got := s.generate(ctx, parameters)
-	Expect(got.Exit).To(Equal(0), got.Stderr)
-	Expect(s.Deploy(got.Stdout)).To(Succeed())
+	s.DeployManifest(ctx, parameters)
 	s.Secrets[s.administrator()] = server.Password
 	s.resolve(certificates)
 }
 
 // resolve sets the values of the references to certificates in the manifest.
-func (s *site) resolve(leaf servers.Certificates) {
+func (s site) resolve(leaf servers.Certificates) {
 	s.Secrets["((rabbitmq_tls.ca))"] = leaf.CA
 	s.Secrets["((rabbitmq_tls.certificate))"] = leaf.Certificate
 	s.Secrets["((rabbitmq_tls.private_key))"] = leaf.Key
 }
 
 // administrator is the reference to the administrator's password.
-func (s *site) administrator() string {
+func (s site) administrator() string {
 	return "((/odb/" + serviceID + "/" + s.DeploymentName() + "/admin_password))"
 }
 
-func (s *site) state() string { return filepath.Join(s.dir, "state") }
-
-// workspaces are the names of the OpenTofu workspaces.
-func (s *site) workspaces() []string {
-	return kit.Names(GinkgoT(), filepath.Join(s.state(), "workspaces"))
-}
-
-func (s *site) call(ctx context.Context, command string, parameters object) broker.Answer {
-	GinkgoHelper()
-	got, err := s.Call(ctx, command, parameters)
-	Expect(err).NotTo(HaveOccurred())
-	process.Show(command, got)
-	Expect(got.Stderr).NotTo(ContainSubstring(server.Password))
-	return got
-}
-
-func (s *site) bindParameters(id string, parameters object) object {
-	return s.Bind(id, object{
-		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
-		"parameters": parameters, "plan_id": s.PlanID, "service_id": serviceID,
-	})
-}
-
-func (s *site) unbindParameters(id string) object {
-	return s.Bind(id, object{"plan_id": s.PlanID, "service_id": serviceID})
-}
-
-// bind makes a binding.
-func (s *site) bind(ctx context.Context, id string, parameters object) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "create-binding", s.bindParameters(id, parameters))
-}
-
-func (s *site) unbind(ctx context.Context, id string) broker.Answer {
-	GinkgoHelper()
-	return s.call(ctx, "delete-binding", s.unbindParameters(id))
-}
-
-// bound are the credentials of a new binding.
-func (s *site) bound(ctx context.Context, id string, parameters object) object {
-	GinkgoHelper()
-	got := s.bind(ctx, id, parameters)
-	Expect(got.Exit).To(Equal(0), got.Stderr)
-	var binding struct{ Credentials object }
-	Expect(json.Unmarshal([]byte(got.Stdout), &binding)).To(Succeed())
-	return binding.Credentials
-}
-
 // refused makes a binding that must fail with a text for the user, and leave nothing.
-func (s *site) refused(ctx context.Context, id string, parameters object, text string) broker.Answer {
+func (s site) refused(ctx context.Context, id string, parameters object, text string) broker.Answer {
 	GinkgoHelper()
-	got := s.bind(ctx, id, parameters)
+	got := s.CreateBinding(ctx, id, parameters)
 	Expect(got.Exit).To(Equal(1), got.Stderr)
 	Expect(got.Stdout).To(ContainSubstring(text))
-	Expect(s.workspaces()).To(BeEmpty())
+	Expect(s.Workspaces()).To(BeEmpty())
 	Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
 	return got
 }
 
-// unreachable makes a binding where the node cannot be reached: nobody knows what there is of it, so its record stays
-// for the unbind that the platform sends after a failure.
-func (s *site) unreachable(ctx context.Context, id string) broker.Answer {
-	GinkgoHelper()
-	got := s.bind(ctx, id, nil)
-	Expect(got.Exit).To(Equal(1), got.Stderr)
-	Expect(got.Stdout).To(Equal("RabbitMQ cannot be reached at the moment; try again later"))
-	Expect(s.workspaces()).To(ConsistOf("b-" + id))
-	return got
-}
-
-// remove ends what runs, and removes what specs that failed left.
-func (s *site) remove(ctx context.Context) {
-	process.End(s.dir)
+// removeBindings removes the users and virtual hosts of bindings.
+func removeBindings(ctx context.Context) {
 	for kind, kept := range map[string]string{"users": server.User, "vhosts": "/"} {
 		for _, name := range names(ctx, kind) {
 			if name != kept {
@@ -239,7 +137,6 @@ func (s *site) remove(ctx context.Context) {
 			}
 		}
 	}
-	Expect(os.RemoveAll(s.dir)).To(Succeed())
 }
 
 // manage asks the node as the administrator.
