@@ -19,10 +19,12 @@ import (
 // Workspace read it. A state that State, TakeOver or Apply has just read is not read again.
 //
 // If OpenTofu cannot evaluate the template against the real resources, the destroy is repeated without refreshing them,
-// and a warning is logged. If another run owns the workspace, no resource is destroyed and the error is ErrTakenOver.
-// It is a *LostError if a resource is in no state, ErrNewerState if the OpenTofu is older than the state, a
-// *statelock.Error if another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed.
-// A LostError and ErrTakenOver are returned in place of OpenTofu's error.
+// and a warning is logged. If another run owns the workspace, the error is ErrTakenOver; no resource is destroyed then,
+// unless that run became the owner after the state was read last. It is a *LostError if a resource is in no state,
+// ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another run holds the lock of the state
+// for too long, and an *opentofu.Error if OpenTofu failed. It is any other error if a state cannot be read, saved or
+// copied. A LostError and ErrTakenOver are returned in place of OpenTofu's error; the workspace must then be read or
+// reserved again.
 func (w *Workspace) Destroy(ctx context.Context, p *templates.Prepared, vars map[string]any) error {
 	before, owner := w.tracked, w.guard.owner
 	if w.guard.nonce != "" && w.lastRead.state == nil {
@@ -80,7 +82,7 @@ func (w *Workspace) destroy(ctx context.Context, p *templates.Prepared, vars map
 // is killed before OpenTofu has saved the state of the destroy. It does nothing if the workspace does not exist or if
 // its state does not contain the mark of a complete apply. The errors are those of State, ErrNewerState if the OpenTofu
 // is older than the state, a *statelock.Error if another run holds the lock of the state for too long, and an
-// *opentofu.Error if OpenTofu could not store it.
+// *opentofu.Error if OpenTofu could not store it. It is any other error if a local state cannot be copied.
 func (w *Workspace) BeginDestroy(ctx context.Context, i opentofu.Installation) error {
 	state, err := w.currentState(ctx, i, "destroying")
 	if err != nil || state == nil || !state.HasCompleteMark {
@@ -120,7 +122,7 @@ func (w *Workspace) destroyOptions(ctx context.Context, i opentofu.Installation)
 // ErrNotEmpty if the state contains resources other than the guard, ErrTakenOver if another run owns the workspace,
 // ErrNewerState if the OpenTofu is older than the state, and a *statelock.Error if another run holds the lock of the
 // state for too long. After any other error the workspace may have been deleted. Removing a workspace that does not
-// exist is not an error.
+// exist is not an error. After an error this Workspace still knows the guard.
 func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 	err := w.perform(ctx, i, "removing", func() error { return w.remove(ctx, i) })
 	if err == nil {

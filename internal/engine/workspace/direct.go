@@ -43,16 +43,16 @@ type snapshot struct {
 const maxConflicts = 10
 
 // readDirectly reads the state without OpenTofu, or takes it from d.prefetched. Like OpenTofu's "state pull" it takes
-// no lock. It returns false and no error if OpenTofu must read the state: if the backend or the OpenTofu does not allow
-// direct access, if the state cannot be decrypted or parsed, and after an error of the backend, so that OpenTofu
-// reports that. In the last case d uses OpenTofu for all further operations, see fallBackToOpenTofu. The error is
-// statestore.ErrIncomplete if the workspace exists and its state is not complete.
-func (d *direct) readDirectly(ctx context.Context, i opentofu.Installation) (snapshot, bool, error) {
+// no lock. If the workspace does not exist, ok is true and the snapshot has no state and no text. The result ok is
+// false, without an error, if OpenTofu must read the state: if the backend or the OpenTofu does not allow direct
+// access, if the state cannot be decrypted or parsed, and after an error of the backend, so that OpenTofu reports that.
+// After an error of the backend d uses OpenTofu for all further operations, unless the context has ended; see
+// fallBackToOpenTofu. The error is statestore.ErrIncomplete if the workspace exists and its state is not complete.
+func (d *direct) readDirectly(ctx context.Context, i opentofu.Installation) (now snapshot, ok bool, err error) {
 	if d.store == nil || !d.engine.canAccessDirectly(i) {
 		return snapshot{}, false, nil
 	}
 	stored, isPrefetched := d.prefetched[d.name]
-	var err error
 	if !isPrefetched {
 		stored, err = d.store.Read(ctx, d.name)
 	}
@@ -85,7 +85,8 @@ func (d *direct) fallBackToOpenTofu(ctx context.Context, err error) {
 // replaceDirectly encrypts text and stores it instead of the state before, which must have been read without OpenTofu.
 // d.store must not be nil. replaceDirectly waits for the lock of the state. The error is statestore.ErrChanged if the
 // state has been changed since it was read, statestore.ErrUnsupported if OpenTofu must replace it, and a
-// *statelock.Error if another run holds the lock for too long. After any other error either state may be stored.
+// *statelock.Error if another run holds the lock for too long. If text is not a state, nothing is stored. After any
+// other error either state may be stored.
 func (d *direct) replaceDirectly(ctx context.Context, before snapshot, text []byte) error {
 	sealed, err := d.engine.options.Encryption.Seal(text)
 	if err != nil {
@@ -94,10 +95,11 @@ func (d *direct) replaceDirectly(ctx context.Context, before snapshot, text []by
 	return d.lock.Retry(ctx, func() error { return d.store.Replace(ctx, d.name, before.stored, sealed) })
 }
 
-// reserveDirectly reserves the workspace with this record and nonce, without OpenTofu. It returns false and no error if
-// OpenTofu must do it. In that case this reservation may have been stored nevertheless; repeating it with the same
-// nonce is harmless. The error is ErrExists if another run has reserved the workspace, a *statelock.Error if another
-// run holds the lock for too long, and statestore.ErrIncomplete if the state is damaged.
+// reserveDirectly reserves the workspace with this record and nonce, without OpenTofu, and reports whether it did. The
+// result done is false, without an error, if OpenTofu must do it. In that case this reservation may have been stored
+// nevertheless; repeating it with the same nonce is harmless. The error is ErrExists if another run has reserved the
+// workspace, a *statelock.Error if another run holds the lock for too long, and statestore.ErrIncomplete if the state
+// is damaged.
 func (d *direct) reserveDirectly(
 	ctx context.Context, i opentofu.Installation, record []byte, nonce string,
 ) (done bool, err error) {
@@ -174,8 +176,8 @@ func (d *direct) withoutBackup(args []string) []string {
 // repair replaces an incomplete state file of the local backend by the copy of keepCopy or, if there is none, by a
 // state that an earlier run could not save, and logs that. OpenTofu would treat an empty file as an empty state. The
 // error wraps statestore.ErrIncomplete if there is neither, is a *statelock.Error if another run holds the lock for too
-// long, and a plain error if a file cannot be read or written. For a complete state, a workspace that does not exist
-// and other backends, repair does nothing.
+// long, and any other error if a file cannot be read or written or the context ends. For a complete state, a workspace
+// that does not exist and other backends, repair does nothing.
 func (d *direct) repair(ctx context.Context) error {
 	if d.engine.files == nil {
 		return nil
@@ -203,7 +205,7 @@ func (d *direct) repair(ctx context.Context) error {
 
 // absentLocally reports whether the local backend has no state for the workspace, which OpenTofu would create. It
 // returns false for other backends. The error is statestore.ErrIncomplete if the workspace exists and its state is not
-// complete.
+// complete, and any other error if the file cannot be read or the context has ended.
 func (d *direct) absentLocally(ctx context.Context) (bool, error) {
 	if d.engine.files == nil {
 		return false, nil

@@ -12,8 +12,9 @@ import (
 // encryption. With an encryption, it returns an error if the argument is not the text of an unencrypted state.
 func (e *Engine) Seal(state []byte) ([]byte, error) { return e.options.Encryption.Seal(state) }
 
-// Unseal decrypts and parses a state that Seal returned. It tries all keys of this engine. It returns an error if no
-// key fits, if the state is not encrypted but should be, if it is empty, or if the argument is not a state.
+// Unseal decrypts and parses a state that Seal returned. It tries all keys of this engine; an engine without encryption
+// parses the text as it is. It returns an error if no key fits, if the state is not encrypted but should be, if it is
+// empty, or if the argument is not a state.
 func (e *Engine) Unseal(sealed []byte) (*statestore.State, error) {
 	state, _, _, ok := e.options.Encryption.Open(sealed)
 	switch {
@@ -49,7 +50,9 @@ func (s *states) readWithKey(ctx context.Context, i opentofu.Installation) (snap
 //
 // It returns an error if the engine has no encryption, and if no key fits the state. If another run changes the state
 // at the same time, Reencrypt does not overwrite that change but returns an error. It is a *statelock.Error if another
-// run holds the lock of the state for too long.
+// run holds the lock of the state for too long, and any other error if the state cannot be read, stored or copied, or
+// if it is not encrypted with the current key after it was stored. With these errors the new state may be stored
+// although changed is false.
 //
 // Once Reencrypt has found that it must store the state, it calls storing with the state and a function that stores it.
 // storing must call that function and return its error. A nil storing stores the state.

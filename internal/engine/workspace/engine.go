@@ -102,7 +102,7 @@ type Engine struct {
 
 // New returns a new engine. It creates CacheDir and removes files of dead runs from it; errors of the latter are only
 // logged. It returns an error if the options are invalid, if another user owns or may write CacheDir or PreparedDir, or
-// if the directory of the local backend cannot be written.
+// if a subdirectory of CacheDir or the directory of the local backend cannot be created or written.
 //
 // New sets the umask of this process to 077, because OpenTofu creates its state files with mode 0666 and inherits the
 // umask.

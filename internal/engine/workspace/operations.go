@@ -21,7 +21,9 @@ import (
 //
 // The error wraps statestore.ErrIncomplete if the state file of the local backend is damaged and has no copy. It is a
 // *statelock.Error if a change that is necessary before the read, or the deletion of an empty workspace, has to wait
-// too long for another run, and an *opentofu.Error if OpenTofu could not read or save a state.
+// too long for another run, and an *opentofu.Error if OpenTofu could not read or save a state. It is any other error if
+// the OpenTofu does not support the backend or the encryption, or if a state cannot be parsed or a file cannot be
+// written.
 func (w *Workspace) State(ctx context.Context, i opentofu.Installation) (*statestore.State, error) {
 	err := w.perform(ctx, i, "reading", func() (err error) {
 		stored, err := w.readExisting(ctx, i)
@@ -63,7 +65,8 @@ func (w *Workspace) Reserve(ctx context.Context, i opentofu.Installation, record
 // reserveWithOpenTofu has OpenTofu create the guard with this record and nonce. It reports whether the workspace is
 // reserved by this nonce, which may be true although it returns an error: OpenTofu may be interrupted after it has
 // stored the state. The error is ErrExists if the workspace has the guard of another run, a *statelock.Error if another
-// run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed.
+// run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed. It is any other error if a
+// local state cannot be marked or copied. If the state cannot be read after a failure, the error wraps both errors.
 func (w *Workspace) reserveWithOpenTofu(
 	ctx context.Context, i opentofu.Installation, record []byte, nonce string,
 ) (ours bool, err error) {
@@ -91,8 +94,8 @@ func (w *Workspace) reserveWithOpenTofu(
 
 // stateAfterFailedReservation returns the stored state after a run that should have created the guard ended with
 // failure. It first saves a state that this run could not save. The result is nil if there is no state or an empty one;
-// an empty workspace is deleted unless failure is a *statelock.Error. The work may take the grace period of the engine
-// even if the context has ended.
+// an empty workspace is deleted unless failure is a *statelock.Error. The errors are those of pushUnsaved, read and
+// deleteIfUnchanged. The work may take the grace period of the engine even if the context has ended.
 func (w *Workspace) stateAfterFailedReservation(
 	ctx context.Context, i opentofu.Installation, failure error,
 ) (*statestore.State, error) {
@@ -117,8 +120,8 @@ func (w *Workspace) stateAfterFailedReservation(
 // owns the workspace, and a *LostError if a resource is in no state. Both are also returned if OpenTofu succeeded.
 // Otherwise it is an *opentofu.Error if OpenTofu failed, ErrNewerState if the OpenTofu is older than the state, and a
 // *statelock.Error if another run holds the lock of the state for too long. It is any other error if the workspace is
-// not reserved, if it no longer exists, or if its state cannot be read. A state that OpenTofu could not save is saved,
-// if possible; see HasUnsavedState.
+// not reserved, if it no longer exists, or if a state cannot be read, saved or copied. A state that OpenTofu could not
+// save is saved, if possible; see HasUnsavedState.
 func (w *Workspace) Apply(ctx context.Context, p *templates.Prepared, vars map[string]any) error {
 	if w.guard.nonce == "" {
 		return w.wrapError("applying", errors.New("it is not reserved"))
@@ -189,13 +192,15 @@ func maskFailure(err error, mask *redact.Secrets, readable bool, progress *opent
 func (w *Workspace) Started() bool { return w.started }
 
 // change runs an OpenTofu command, which may change the state, with a prepared template in a working directory; the
-// first of args is the subcommand. Before that, it saves an unsaved state, makes a copy of a state of the local
-// backend, registers the values of sensitive variables for masking, and forgets the state that was read last.
+// first of args is the subcommand, and vars are all variables that the command gets. Before that, it saves an unsaved
+// state, makes a copy of a state of the local backend, registers the values of sensitive variables for masking, and
+// forgets the state that was read last.
 //
 // If the command fails and could not store the new state in the backend, change tries once to store it, within the
 // grace period of the engine. The error of the command is returned even if that succeeds. The error names the operation
 // doing, such as "applying". It is an *opentofu.Error if the command failed, and a *statelock.Error if another run
-// holds the lock for too long.
+// holds the lock for too long. It is any other error if the command cannot be prepared; see begin, keepCopy and
+// scratch.Directory.Run.
 func (w *Workspace) change(
 	ctx context.Context, p *templates.Prepared, doing string, wd scratch.WorkingDir,
 	vars map[string]any, args ...string,

@@ -32,9 +32,10 @@ func (w *Workspace) Backup(state *statestore.State) (path string, err error) {
 
 // Push stores text, a state in clear text, whether the workspace has a state or not. Unless force is true, OpenTofu
 // rejects a state with another lineage, with a lower serial number, or with the same serial number and another content;
-// the error is an *opentofu.Error. It is a *statelock.Error if another run holds the lock of the state for too long. A
-// state that an earlier run could not save is saved first. After a success State must be called before the workspace
-// can be used, because what this Workspace knows of the guard is forgotten.
+// the error is an *opentofu.Error. It is a *statelock.Error if another run holds the lock of the state for too long,
+// and any other error if text cannot be written to a file or a local state cannot be copied. A state that an earlier
+// run could not save is saved first; see SaveUnsaved for the errors. After a success State must be called before the
+// workspace can be used, because what this Workspace knows of the guard is forgotten.
 func (w *Workspace) Push(ctx context.Context, i opentofu.Installation, text []byte, force bool) error {
 	err := w.perform(ctx, i, "storing", func() error {
 		if err := w.keepCopyOrMarkEmpty(ctx); err != nil {
@@ -54,7 +55,8 @@ func (w *Workspace) Push(ctx context.Context, i opentofu.Installation, text []by
 //
 // With the id "", Unlock succeeds if the state is not locked, and returns an error that wraps a *statelock.Error if the
 // lock ends with the run that holds it, as those of pg do. With any other id, it returns an error if the state is not
-// locked by this lock. If the local backend has no state for the workspace, it does nothing.
+// locked by this lock. If the local backend has no state for the workspace, it does nothing. It also returns an error
+// if OpenTofu cannot be run, or if the state of the local backend is not complete.
 func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	if absent, err := w.absentLocally(ctx); absent || err != nil {
 		return err
@@ -79,10 +81,10 @@ func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id stri
 
 // SetAside renames a workspace whose state cannot be read, so that it is no longer the workspace of a binding or a
 // service instance, and returns the new name. It returns an error if the state can be read or does not exist, a
-// *statelock.Error if another run holds its lock, and the error of reading the state if only OpenTofu can access the
-// states of the backend. Any other failure to read the state, or to save one that an earlier run left, counts as a sign
-// that the state cannot be read, even if the cause is an OpenTofu that does not support the encryption or cannot be
-// started.
+// *statelock.Error if another run holds its lock, the error of reading the state if only OpenTofu can access the states
+// of the backend, and the errors of statestore.Store.SetAside. Any other failure to read the state, or to save one that
+// an earlier run left, counts as a sign that the state cannot be read, even if the cause is an OpenTofu that does not
+// support the encryption or cannot be started.
 func (w *Workspace) SetAside(ctx context.Context, i opentofu.Installation) (name string, err error) {
 	err = w.begin(ctx, i)
 	if err == nil {
@@ -110,8 +112,10 @@ func (w *Workspace) SetAside(ctx context.Context, i opentofu.Installation) (name
 // be. The workspace must be reserved, and its state must have been read last by State. Unlike the other methods, Exec
 // does not wait for the lock of the state.
 //
-// The error is an *opentofu.Error if the command failed. It is also an error if the state cannot be read afterwards, or
-// if the command removed or replaced the guard. A nil error and false mean that the command changed nothing.
+// The error is an *opentofu.Error if the command failed. It is ErrNewerState if the OpenTofu is older than the state,
+// and a plain error if the workspace is not reserved; the command is not run then. It is also an error if a local state
+// cannot be copied, if the state cannot be read afterwards, or if the command removed or replaced the guard. A nil
+// error and false mean that the command changed nothing.
 func (w *Workspace) Exec(
 	ctx context.Context, p *templates.Prepared, vars map[string]any, terminal opentofu.Terminal, args ...string,
 ) (changed bool, err error) {
@@ -137,8 +141,9 @@ func (w *Workspace) Exec(
 // reports whether it stored the state. If the same state is already stored, for example by an earlier call that was
 // killed, Restore returns false and no error. If the workspace contains another state, the error is ErrExists. It is a
 // *statelock.Error if another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed.
-// stored may be true together with an error if only the copy of a local state cannot be written. What this Workspace
-// knows of the guard does not change; State reads it.
+// It is any other error if the stored state cannot be read or replaced. stored may be true together with an error if
+// only the copy of a local state cannot be written. What this Workspace knows of the guard does not change; State reads
+// it.
 func (w *Workspace) Restore(
 	ctx context.Context, i opentofu.Installation, state *statestore.State,
 ) (stored bool, err error) {

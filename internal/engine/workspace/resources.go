@@ -17,7 +17,8 @@ import (
 // id is the import ID that the provider defines for the resource. The workspace must be reserved, otherwise Import
 // returns an error; the variables are those of Apply. The error is an *opentofu.Error, and the state stays as it is, if
 // the resource cannot be read or if the address is in the state already. It is ErrNewerState if the OpenTofu is older
-// than the state, and a *statelock.Error if another run holds the lock of the state for too long.
+// than the state, and a *statelock.Error if another run holds the lock of the state for too long. Other errors are
+// those of SaveUnsaved, and of copying a local state.
 func (w *Workspace) Import(ctx context.Context, p *templates.Prepared, vars map[string]any, address, id string) error {
 	if err := w.guard.requireReserved(p.Installation()); err != nil {
 		return w.wrapError("importing into", err)
@@ -30,7 +31,7 @@ func (w *Workspace) Import(ctx context.Context, p *templates.Prepared, vars map[
 // an instance key, or a module. Addresses that are not in the state are ignored, and so is a workspace that does not
 // exist; the guard cannot be removed. If a resource was removed, the state is no longer complete. The errors are those
 // of State, ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another run holds the lock of
-// the state for too long, and an *opentofu.Error if OpenTofu failed.
+// the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if a local state cannot be copied.
 func (w *Workspace) Forget(ctx context.Context, i opentofu.Installation, addresses ...string) error {
 	state, err := w.currentState(ctx, i, "forgetting resources of")
 	if err != nil || state == nil {
@@ -48,7 +49,7 @@ func (w *Workspace) Forget(ctx context.Context, i opentofu.Installation, address
 
 // Show returns the state in the format of "tofu show -json", which states for each attribute whether it is sensitive.
 // The result contains secrets in clear text. Show returns an error if the workspace does not exist, ErrNewerState if
-// the OpenTofu is older than the state, and an *opentofu.Error if OpenTofu failed.
+// the OpenTofu is older than the state, an *opentofu.Error if OpenTofu failed, and the errors of State.
 func (w *Workspace) Show(ctx context.Context, p *templates.Prepared) ([]byte, error) {
 	state, err := w.currentState(ctx, p.Installation(), "showing")
 	if err != nil {
@@ -61,7 +62,8 @@ func (w *Workspace) Show(ctx context.Context, p *templates.Prepared) ([]byte, er
 }
 
 // Schemas returns the schemas of the template's providers in the format of "tofu providers schema -json". The workspace
-// does not have to exist, and is not created. The error is an *opentofu.Error if OpenTofu failed.
+// does not have to exist, and is not created. The error is an *opentofu.Error if OpenTofu failed, and a plain error if
+// the working directory cannot be created.
 func (w *Workspace) Schemas(ctx context.Context, p *templates.Prepared) ([]byte, error) {
 	// The command runs in the default workspace, because it would create a missing workspace.
 	output, err := w.scratch.Run(ctx, p, scratch.Unselected, nil, "providers", "schema", "-json", "-no-color")
@@ -74,8 +76,10 @@ func (w *Workspace) Schemas(ctx context.Context, p *templates.Prepared) ([]byte,
 // runInspection runs a command that changes neither the state nor resources, with the providers and the apply variant
 // of the template. The first of args is the subcommand. It returns the standard output of the command. A state that an
 // earlier run could not save is saved first. The values of sensitive variables in vars are masked from now on; with nil
-// vars the command uses those of the previous run in the same directory, if any. The error names the operation doing,
-// and is an *opentofu.Error if the command ended with a status other than 0, also if it only found changes.
+// vars the command uses those of the previous run in the same directory, if any. The error names the operation doing.
+// It is a *statelock.Error if another run holds the lock of the state for too long, that of begin if an earlier state
+// cannot be saved, and an *opentofu.Error if the command ended with a status other than 0, also if it only found
+// changes.
 func (w *Workspace) runInspection(
 	ctx context.Context, p *templates.Prepared, doing string, vars map[string]any, args ...string,
 ) (output []byte, err error) {
@@ -91,7 +95,9 @@ func (w *Workspace) runInspection(
 // differences between the real resources and the state, and those of the outputs that result from them. The guard and
 // the adapter's other own resources are not included. The result is empty if there are no changes. The workspace must
 // be reserved, otherwise Plan returns an error. The error is ErrNewerState if the OpenTofu is older than the state, a
-// *statelock.Error if another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed.
+// *statelock.Error if another run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and
+// any other error if an earlier state cannot be saved or the plan cannot be decoded. The file with the plan, which
+// contains secrets, stays in the scratch directory until Close.
 func (w *Workspace) Plan(
 	ctx context.Context, p *templates.Prepared, vars map[string]any, drift bool,
 ) ([]tfjson.Change, error) {

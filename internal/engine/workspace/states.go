@@ -48,7 +48,8 @@ func (s *states) setLastRead(stored snapshot) {
 // read reads the state, without OpenTofu if possible. If there is no state, or an empty one, the snapshot has no state.
 // Reading a missing workspace with OpenTofu may create it, unless the snapshot is absent. The error is
 // statestore.ErrIncomplete if the state file of the local backend is incomplete, an *opentofu.Error if OpenTofu could
-// not read the state, and a plain error if the state cannot be parsed. read does not change lastRead; see setLastRead.
+// not read the state, and any other error if the state cannot be parsed or OpenTofu cannot be prepared. read does not
+// change lastRead; see setLastRead.
 func (s *states) read(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	if now, ok, err := s.readDirectly(ctx, i); ok || err != nil {
 		return now, err
@@ -69,7 +70,7 @@ func (s *states) read(ctx context.Context, i opentofu.Installation) (snapshot, e
 
 // readExisting reads the state as read does, and deletes the workspace if it has no state or an empty one, because
 // reading it with OpenTofu may have created it. The snapshot then has no state. If another run interferes, it tries
-// again. The error is that of read or deleteIfUnchanged.
+// again, up to maxConflicts times in all. The error is that of read or deleteIfUnchanged.
 func (s *states) readExisting(ctx context.Context, i opentofu.Installation) (snapshot, error) {
 	var err error
 	for range maxConflicts {
@@ -226,8 +227,9 @@ func (s *states) deleteWithOpenTofu(ctx context.Context, i opentofu.Installation
 	return nil
 }
 
-// deleteEmpty has OpenTofu delete an empty workspace. It succeeds if another run has deleted it first. The error is an
-// *opentofu.Error if the workspace is not empty, and a *statelock.Error if another run holds the lock for too long.
+// deleteEmpty has OpenTofu delete an empty workspace. It succeeds if another run has deleted it first. The error is a
+// *statelock.Error if another run holds the lock for too long, and an *opentofu.Error if the workspace is not empty or
+// OpenTofu failed for another reason.
 //
 // OpenTofu checks under the lock of the state that the workspace is empty, but releases the lock just before it deletes
 // the workspace. A run that reserves the workspace in that moment loses its guard. Its apply creates the guard again,
@@ -247,8 +249,8 @@ func (s *states) deleteEmpty(ctx context.Context, i opentofu.Installation) error
 // push has OpenTofu store text, a state in clear text, with further options of "tofu state push", and forgets the state
 // that was read last. If the workspace has no state, the working directory must be scratch.CreateMissing, because
 // OpenTofu keeps the lineage only of a state that replaces another one. OpenTofu reads the state from a file, which is
-// removed afterwards. The error is an *opentofu.Error if OpenTofu rejects the state, and a *statelock.Error if another
-// run holds the lock for too long.
+// removed afterwards. The error is an *opentofu.Error if OpenTofu rejects the state, a *statelock.Error if another run
+// holds the lock for too long, and any other error if the file cannot be written or removed.
 func (s *states) push(
 	ctx context.Context, i opentofu.Installation, wd scratch.WorkingDir, text []byte, options ...string,
 ) error {

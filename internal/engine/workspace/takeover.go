@@ -39,9 +39,9 @@ func (w *Workspace) TakeOver(ctx context.Context, i opentofu.Installation) error
 
 // StoreRecord stores the record of SetRecord immediately, and changes nothing else. SetRecord must have been called.
 // The error is ErrTakenOver if another run owns the workspace or has changed the state at the same time, or if the
-// workspace no longer exists or is not reserved. It is a *statelock.Error if another run holds the lock of the state
-// for too long, and an *opentofu.Error if OpenTofu could not read or store the state. After an error the record is
-// still pending.
+// workspace no longer exists or its guard has not been read. It is a *statelock.Error if another run holds the lock of
+// the state for too long, and an *opentofu.Error if OpenTofu could not read or store the state. It is any other error
+// if the state has no guard, or if a state cannot be read or saved. After an error the record is still pending.
 func (w *Workspace) StoreRecord(ctx context.Context, i opentofu.Installation) error {
 	transform := func(text []byte) ([]byte, error) { return statestore.WithRecord(text, w.guard.pendingRecord) }
 	isStored := func(stored *statestore.State) bool { return bytes.Equal(stored.Record, w.guard.pendingRecord) }

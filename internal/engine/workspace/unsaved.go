@@ -19,7 +19,8 @@ import (
 // but moved to the cache directory, a warning is logged, and the error is nil: if its file is not complete, if another
 // run has changed the stored state since, and if another machine has deleted the workspace; see pushOrSetAside for the
 // last two. If the state cannot be saved, its file stays and is named in the error, which is a *statelock.Error if
-// another run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed.
+// another run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if
+// the state cannot be read, decrypted or parsed.
 func (s *states) pushUnsaved(ctx context.Context, i opentofu.Installation) error {
 	if err := s.repair(ctx); err != nil {
 		return err
@@ -93,8 +94,8 @@ func (s *states) pushOrSetAside(ctx context.Context, i opentofu.Installation, pa
 }
 
 // moveAside moves the file of a state into the cache directory, where an operator can inspect it, makes it private, and
-// returns its new path. The name of the file begins with kind. If the file cannot be moved, the error is not nil, and
-// the path is the intended one.
+// returns its new path. The name of the file begins with kind. It returns an error if the file cannot be moved or made
+// private; the path is then the intended one.
 func (s *states) moveAside(path, kind string) (kept string, err error) {
 	kept = filepath.Join(s.engine.options.CacheDir, s.unique(kind)+".tfstate")
 	return kept, errors.Join(os.Chmod(path, 0o600), os.Rename(path, kept))
@@ -102,7 +103,7 @@ func (s *states) moveAside(path, kind string) (kept string, err error) {
 
 // setAside moves the file of a superseded state to the cache directory, and logs a warning with its new path and the
 // addresses that are only in this state. unsaved and stored are the superseded and the stored state; each is nil if it
-// is empty. It returns an error if the file cannot be moved.
+// is empty. It returns an error, and logs nothing, if the file cannot be moved.
 func (s *states) setAside(path string, unsaved, stored *statestore.State) error {
 	kept, err := s.moveAside(path, "superseded")
 	if err != nil {
@@ -124,11 +125,14 @@ func (s *states) HasUnsavedState() bool {
 	return err == nil && path != ""
 }
 
-// SaveUnsaved saves a state that OpenTofu could not save in the backend, and removes its file. It does nothing if there
-// is none. If the state cannot be saved this time either, it returns an error, and the file stays. In three cases the
-// file is moved to the cache directory instead, a warning is logged and the error is nil: if the state is not complete,
-// if another run has changed the stored state since, and if another machine has deleted the workspace. In the last case
-// a file without resources is removed.
+// SaveUnsaved saves a state that OpenTofu could not save in the backend, and removes its file. Before that, it repairs
+// an incomplete state of the local backend; the error is statestore.ErrIncomplete if that has no copy. It does nothing
+// if there is no unsaved state. If the state cannot be saved this time either, the file stays. The error is then a
+// *statelock.Error if another run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and
+// any other error if the state cannot be read, decrypted or parsed. In three cases the file is moved to the cache
+// directory instead, a warning is logged and the error is nil: if the state is not complete, if another run has changed
+// the stored state since, and if another machine has deleted the workspace. In the last case a file without resources
+// is removed.
 func (s *states) SaveUnsaved(ctx context.Context, i opentofu.Installation) error {
 	return s.wrapError("saving", s.pushUnsaved(ctx, i))
 }

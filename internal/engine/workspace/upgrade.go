@@ -63,8 +63,8 @@ func (w *Workspace) updateGuard(ctx context.Context, p *templates.Prepared, vars
 // exist is not an error. Without replacements, ReplaceProviders does nothing.
 //
 // The errors are those of State, ErrNewerState if the OpenTofu is older than the state, a *statelock.Error if another
-// run holds the lock of the state for too long, and an *opentofu.Error if OpenTofu failed. After an error, some
-// addresses may have been replaced; ReplaceProviders can be called again.
+// run holds the lock of the state for too long, an *opentofu.Error if OpenTofu failed, and any other error if a local
+// state cannot be copied. After an error, some addresses may have been replaced; ReplaceProviders can be called again.
 func (w *Workspace) ReplaceProviders(
 	ctx context.Context, i opentofu.Installation, replacements map[string]string,
 ) error {
@@ -114,7 +114,7 @@ func replacement(provider string, replacements map[string]string) string {
 // editState runs "tofu state" with a subcommand that changes the state and no resource, such as "rm", and its arguments
 // args. No provider has to be installed. A local state is copied before, and the state that was read last is forgotten.
 // The error names the operation doing. It is an *opentofu.Error if the subcommand failed, and a *statelock.Error if
-// another run holds the lock of the state for too long.
+// another run holds the lock of the state for too long. Other errors are those of begin and keepCopy.
 func (w *Workspace) editState(
 	ctx context.Context, i opentofu.Installation, doing, command string, args ...string,
 ) error {

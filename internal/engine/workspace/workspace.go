@@ -62,8 +62,9 @@ func (w *Workspace) Close() error {
 }
 
 // StartProviders starts the providers of a template before the Apply that will use them, so that they start while the
-// workspace is being reserved. It does not wait until they are ready. It returns no error: OpenTofu starts a provider
-// that could not be started here. It does nothing if the workspace has a state that could not be saved.
+// workspace is being reserved. It does not wait until they are ready. It returns no error: a failure is logged, and
+// OpenTofu starts a provider that could not be started here. It does nothing if the workspace has a state that could
+// not be saved.
 func (w *Workspace) StartProviders(ctx context.Context, p *templates.Prepared) {
 	w.scratch.StartProviders(ctx, p)
 }

@@ -15,7 +15,8 @@ import (
 
 // Workspaces returns the sorted names of all workspaces of the state backend, except the default workspace, whoever
 // created them. The result is empty if there are none. The installation's OpenTofu lists them if the adapter cannot.
-// The error is an *opentofu.Error if OpenTofu failed, for example because the backend is down.
+// The error is an *opentofu.Error if OpenTofu failed, for example because the backend is down, and any other error if
+// OpenTofu cannot be prepared or the context ends.
 func (e *Engine) Workspaces(ctx context.Context, i opentofu.Installation) ([]string, error) {
 	if e.store != nil && e.canAccessDirectly(i) {
 		names, err := e.store.List(ctx)
@@ -71,7 +72,7 @@ func (e *Engine) PeekAll(
 
 // Locks returns the locks of states that are held at this moment, sorted by workspace. known is false, and the result
 // is nil, if only OpenTofu can access the states, because it does not list locks. Locks returns an error if the backend
-// cannot be read. A database without the table of the states has no locks.
+// cannot be read; known is then false. A database without the table of the states has no locks.
 func (e *Engine) Locks(ctx context.Context) (locks []statestore.Lock, known bool, err error) {
 	if e.store == nil {
 		return nil, false, nil
@@ -85,8 +86,8 @@ func (e *Engine) Locks(ctx context.Context) (locks []statestore.Lock, known bool
 
 // Peek reads the state of a workspace without taking its lease, so it does not wait for runs that are under way. The
 // state is nil if the workspace does not exist or is empty. If OpenTofu has to read the state, an empty workspace is
-// deleted, because the read may have created it. Peek returns an error if the name is not valid, and an *opentofu.Error
-// if OpenTofu could not read the state.
+// deleted, because the read may have created it. Peek returns an error if the name is not valid, an *opentofu.Error if
+// OpenTofu could not read the state, and any other error if the state cannot be parsed or OpenTofu cannot be prepared.
 //
 // If the state file of the local backend is incomplete, Peek takes its lock, waiting a few seconds for a run that may
 // be writing it, and restores the copy. The error is a *statelock.Error if the lock is not released in time, and
@@ -136,8 +137,8 @@ const peekTimeout = 4 * time.Second
 
 // withScratch calls work with a new scratch directory, without taking the lease of the workspace, and closes the
 // directory afterwards. work uses OpenTofu; it must change nothing but delete an empty workspace. Its error is
-// returned, and a plain error if the directory cannot be created or removed. The workspace is "" if work does not
-// select one.
+// returned, and another error if ctx ends before or the directory cannot be created or removed. The workspace is "" if
+// work does not select one.
 func (e *Engine) withScratch(ctx context.Context, workspace string, work func(*states) error) (err error) {
 	directory, err := e.scratch.OpenTemporary(ctx, workspace)
 	if err != nil {
