@@ -60,7 +60,8 @@ func (f *LocalStore) removeDir(workspace string) error {
 }
 
 // createScratch creates a new scratch directory in DIR.tmp, on the same file system as the workspaces. The caller must
-// call remove, which removes the scratch directory. After an error, remove is nil.
+// call remove, which removes the scratch directory. createScratch returns an error, and a nil remove, if DIR.tmp or the
+// scratch directory cannot be created or locked.
 //
 // A process that uses a scratch directory holds a shared lock of DIR.tmp. While no process holds it, createScratch
 // removes the scratch directories that killed processes left there. createScratch waits for another process that does
@@ -95,7 +96,7 @@ func (f *LocalStore) createScratch() (scratch string, remove func(), err error) 
 
 // createDir creates a directory and its missing parents, mode 0700. An existing directory or file at the path is not an
 // error. It returns the directories that got a new entry, which the caller has to sync; there are none if the directory
-// exists already.
+// exists already. It returns an error if a directory cannot be created; some of the parents may have been created then.
 func createDir(dir string) (changed []string, err error) {
 	err = os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {

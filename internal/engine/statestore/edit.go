@@ -38,8 +38,8 @@ func contentOf(text []byte) (content, error) {
 // Superseded reports whether an unsaved state must not replace the stored one, because the stored state is not the
 // predecessor of the unsaved one. That is so if the stored state has a higher serial, the same serial with other
 // resources, another lineage, or the nonce of another reservation. An empty stored text means that the backend has no
-// state. The states are those that Parse returns for the texts; a nil state has no nonce to compare. Superseded returns
-// an error if a text is not a state.
+// state, and yields false. The states are those that Parse returns for the texts; a nil state has no nonce to compare.
+// Superseded returns an error if a text is not a state.
 func Superseded(unsaved, stored []byte, unsavedState, storedState *State) (bool, error) {
 	if len(bytes.TrimSpace(stored)) == 0 {
 		return false, nil
@@ -74,8 +74,8 @@ func Changed(before, now []byte) bool {
 }
 
 // SameContent reports whether two states have the same lineage, outputs and resources. It ignores the serial, which
-// OpenTofu raises when it stores a state in another backend, and the layout of the texts. It returns false if a text is
-// not a state.
+// OpenTofu raises when it stores a state in another backend, and the layout of the texts. Neither may be nil. It
+// returns false if a text is not a state.
 func SameContent(a, b *State) bool {
 	one, err := contentOf(a.Text)
 	other, otherErr := contentOf(b.Text)

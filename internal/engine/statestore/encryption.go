@@ -46,7 +46,7 @@ func (c *Encryption) Check() error {
 	return nil
 }
 
-// keys returns all keys, the current one first.
+// keys returns all keys, the current one first. The receiver must not be nil.
 func (c *Encryption) keys() [][]byte { return append([][]byte{c.Key}, c.OldKeys...) }
 
 // KeyID returns the id that names a key in the metadata of a state: 16 hexadecimal digits of a digest. A random key
@@ -259,7 +259,7 @@ func metadataOf(key []byte) []byte {
 }
 
 // keyOf returns the key that the metadata of a state names, and its id. The key is nil if the metadata names a key that
-// is not among those of the receiver, or has another form.
+// is not among those of the receiver, or has another form; the id is "" then. The receiver must not be nil.
 func (c *Encryption) keyOf(meta map[string][]byte) (key []byte, id string) {
 	for _, key := range c.keys() {
 		if len(meta) == 1 && bytes.Equal(meta[keyProviderName], metadataOf(key)) {

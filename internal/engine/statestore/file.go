@@ -40,10 +40,11 @@ const (
 	setLock = 37
 )
 
-// lock takes the state's lock without waiting. The error is a *HeldError if another run holds it. The result current is
-// false if another run deleted the workspace after the file was opened; the file then has another path or none, and its
-// lock protects nothing. The lock ends with release, or when the file is closed. After an error, or if current is
-// false, the caller must close the file.
+// lock takes the state's lock without waiting. The error is a *HeldError if another run holds it, and any other error
+// if the lock cannot be taken or the file cannot be inspected. The result current is false if another run deleted the
+// workspace after the file was opened; the file then has another path or none, and its lock protects nothing. The lock
+// ends with release, or when the file is closed. After an error, or if current is false, the caller must close the
+// file.
 func (f *stateFile) lock() (current bool, err error) {
 	err = f.fcntl(syscall.F_WRLCK)
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
@@ -117,9 +118,9 @@ func (f *stateFile) describe(operation string) error {
 	return os.WriteFile(f.infoPath(), text, 0o600)
 }
 
-// overwrite replaces the content of the file by a state and waits for the disk. After an error the file may be empty or
-// cut off. It does not rename a new file to this path. The new file would be unlocked, while another run that has this
-// file open could take the lock and read the damaged state.
+// overwrite replaces the content of the file by a state and waits for the disk. If the file cannot be written or
+// synced, it returns an error, and the file may be empty or cut off. It does not rename a new file to this path. The
+// new file would be unlocked, while another run that has this file open could take the lock and read the damaged state.
 func (f *stateFile) overwrite(text []byte) error {
 	err := f.Truncate(0)
 	if err == nil {
@@ -144,8 +145,8 @@ func (f *stateFile) release() {
 	_ = f.Close()
 }
 
-// writeDurably creates or replaces a file that only this user can read, and waits for the disk. After an error the file
-// may be incomplete. The caller syncs the directory.
+// writeDurably creates or replaces a file that only this user can read, and waits for the disk. It returns an error if
+// the file cannot be created, written or synced; the file may be incomplete then. The caller syncs the directory.
 func writeDurably(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

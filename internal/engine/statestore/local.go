@@ -54,7 +54,8 @@ func (f *LocalStore) exists(workspace, name string) bool {
 }
 
 // Read returns the content of the state file, or nil if the workspace does not exist. The error is ErrIncomplete if the
-// file does not contain a whole state, which Repair may restore. See Store.Read.
+// file does not contain a whole state, which Repair may restore. It is another error if the name is not valid, the file
+// cannot be read, or the context has ended. Read takes no lock.
 func (f *LocalStore) Read(ctx context.Context, workspace string) ([]byte, error) {
 	if err := errors.Join(ctx.Err(), checkName(workspace)); err != nil {
 		return nil, err
@@ -108,7 +109,8 @@ func (f *LocalStore) List(ctx context.Context) ([]string, error) {
 }
 
 // Locks returns the locks of states that have a lock info file and whose lock is held. A killed run leaves the file but
-// not the lock. States that are deleted meanwhile are left out. The error is that of List.
+// not the lock. States that are deleted meanwhile are left out. The result has the order of List, and is nil if there
+// are none. The error is that of List.
 func (f *LocalStore) Locks(ctx context.Context) ([]Lock, error) {
 	names, err := f.List(ctx)
 	var locks []Lock
@@ -161,7 +163,7 @@ func (f *LocalStore) Replace(ctx context.Context, workspace string, before, next
 // MarkEmpty creates a workspace with a mark that OpenTofu is about to create its first state. From then until KeepCopy,
 // a missing or damaged state counts as the sign of an interrupted creation, and the workspace counts as missing. If the
 // workspace exists, MarkEmpty changes nothing and returns nil. It returns an error if the name is not valid or the
-// directory of the workspace cannot be created.
+// directory of the workspace cannot be created; after the latter it may have been created.
 func (f *LocalStore) MarkEmpty(workspace string) error {
 	if err := checkName(workspace); err != nil {
 		return err
@@ -174,8 +176,9 @@ func (f *LocalStore) MarkEmpty(workspace string) error {
 
 // KeepCopy copies the state to the backup file, from which Repair restores it, and removes the mark of MarkEmpty. It
 // waits until the state and the copy are on disk. The copy is needed because OpenTofu empties the file before it writes
-// a new state and does not wait for the disk. If the workspace does not exist, KeepCopy does nothing. The error is
-// ErrIncomplete if the state is not whole.
+// a new state and does not wait for the disk. If the workspace does not exist, KeepCopy does nothing. If the copy
+// already equals the state, it is not written again. The error is ErrIncomplete if the state is not whole, and another
+// error if a file cannot be read, written or removed, the name is not valid, or the context has ended.
 func (f *LocalStore) KeepCopy(ctx context.Context, workspace string) error {
 	text, err := f.Read(ctx, workspace)
 	if err != nil || text == nil {
@@ -206,7 +209,8 @@ func (f *LocalStore) KeepCopy(ctx context.Context, workspace string) error {
 // lastResort if the copy is missing or damaged; a lastResort that is nil or not JSON means that there is none. It
 // reports whether it restored the state. It does nothing if the state is whole or the workspace does not exist. The
 // error is ErrIncomplete if nothing whole is available, and a *HeldError if another run holds the lock, because that
-// run may be writing the state.
+// run may be writing the state. It is another error if a file cannot be read, locked or written, the name is not valid,
+// or the context has ended.
 func (f *LocalStore) Repair(ctx context.Context, workspace string, lastResort []byte) (repaired bool, err error) {
 	if _, err := f.Read(ctx, workspace); !errors.Is(err, ErrIncomplete) {
 		return false, err
@@ -239,8 +243,8 @@ func (f *LocalStore) Repair(ctx context.Context, workspace string, lastResort []
 	return true, nil
 }
 
-// Delete removes the directory of a workspace. See Store.Delete for before and the errors; the error is ErrIncomplete
-// if the state is not whole.
+// Delete removes the directory of a workspace. See Store.Delete for before and the errors; the error is also
+// ErrIncomplete if the state is not whole, and another error if a file cannot be opened or moved or the context ends.
 func (f *LocalStore) Delete(ctx context.Context, workspace string, before []byte) error {
 	if err := checkName(workspace); err != nil {
 		return err

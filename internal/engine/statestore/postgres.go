@@ -145,7 +145,8 @@ func dependsOnProcess(config pq.Config) bool {
 }
 
 // Read returns the data of the row, or nil if there is no row. The error is ErrIncomplete if the row has no data,
-// because OpenTofu writes a state in every row that it creates. See Store.Read.
+// because OpenTofu writes a state in every row that it creates. It wraps ErrUnprepared if the table does not exist, and
+// is another error if the name is not valid, or the query fails or does not end before ctx. Read takes no lock.
 func (p *postgres) Read(ctx context.Context, workspace string) ([]byte, error) {
 	if err := checkName(workspace); err != nil {
 		return nil, err
@@ -191,8 +192,8 @@ func (p *postgres) readRows(ctx context.Context, workspaces []string) (map[strin
 	})
 }
 
-// List returns the names of all rows except "default", sorted. The error wraps ErrUnprepared if the table does not
-// exist.
+// List returns the names of all rows except "default", sorted. The result is nil if there are none. The error wraps
+// ErrUnprepared if the table does not exist, and is another error if the query fails or does not end before ctx.
 func (p *postgres) List(ctx context.Context) ([]string, error) {
 	names, err := ctxio.Await(ctx, func() (names []string, err error) {
 		err = p.each(ctx, func(rows *sql.Rows) error {
@@ -225,9 +226,9 @@ func (p *postgres) each(ctx context.Context, scan func(*sql.Rows) error, query s
 	return rows.Err()
 }
 
-// Locks returns the rows whose advisory lock any session holds, with the user and the address of the session. A session
-// on a socket of the server's host has no address. The error wraps ErrUnprepared if the table does not exist; any other
-// error means that the database cannot be queried before ctx ends.
+// Locks returns the rows whose advisory lock any session holds, sorted by workspace, with the user and the address of
+// the session. A session on a socket of the server's host has no address. The error wraps ErrUnprepared if the table
+// does not exist; any other error means that the database cannot be queried before ctx ends.
 func (p *postgres) Locks(ctx context.Context) ([]Lock, error) {
 	return ctxio.Await(ctx, func() (locks []Lock, err error) {
 		err = p.each(ctx, func(rows *sql.Rows) error {
@@ -263,7 +264,7 @@ func (p *postgres) Replace(ctx context.Context, workspace string, before, next [
 }
 
 // SetAside changes the name of the row, whatever its data is. The error is ErrChanged if there is no row. It is also an
-// error if another row has the new name. See Store.SetAside.
+// error if another row has the new name. See Store.SetAside for the other errors.
 func (p *postgres) SetAside(ctx context.Context, workspace, name string) error {
 	if err := errors.Join(checkName(workspace), checkName(name)); err != nil {
 		return err
@@ -287,8 +288,10 @@ func (p *postgres) Delete(ctx context.Context, workspace string, before []byte) 
 
 // change runs one of the statements that insert, update or delete the row of a workspace. The parameter doing is the
 // verb for errors, and the states are the further arguments of the statement. The error is ErrChanged if the statement
-// does not find the expected row, and a *HeldError if another run holds the row's lock. noRow reports that ErrChanged
-// was returned because the statement returned no row: there is none to change, or the row to insert exists.
+// does not find the expected row, and a *HeldError if another run holds the row's lock. It wraps ErrUnprepared if the
+// table does not exist, and is any other error if the statement fails or does not end before ctx; the row may have been
+// changed then. noRow reports that ErrChanged was returned because the statement returned no row: there is none to
+// change, or the row to insert exists.
 //
 // The statement runs on a connection and not on the pool. The pool runs a statement again if the connection ends before
 // the result. If the first attempt has changed the row, the second one would find another row than expected and wrongly

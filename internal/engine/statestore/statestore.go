@@ -30,7 +30,8 @@ import (
 // error the caller cannot know whether a change took effect, because the connection to a database may end before the
 // database confirms the change.
 //
-// Methods with a workspace parameter return an error if the name is not a plain file name, or is "default".
+// Methods with a workspace parameter return an error if the name is not a plain file name, or is "default". All methods
+// return an error if the directory or the database cannot be used, and if the context ends.
 type Store interface {
 	// Read returns the stored state, or nil if the workspace does not exist. The error is ErrIncomplete if the
 	// workspace exists without a whole state. Read takes no lock, as OpenTofu's "state pull" takes none, and creates
