@@ -37,8 +37,8 @@ type backupLine struct {
 // does not exclude a state. The states are encrypted only if the engine has a key; otherwise the backup contains
 // secrets in clear text. progress may be nil; see Progress.
 //
-// Export returns an error if the workspaces cannot be listed, if a state cannot be encrypted, if writing fails or if
-// the context ends. The written backup is then incomplete, and ReadBackup rejects it.
+// Export returns an error if no pak has a usable OpenTofu, if the workspaces cannot be listed, if a state cannot be
+// encrypted, if writing fails or if the context ends. The written backup is then incomplete, and ReadBackup rejects it.
 func Export(
 	ctx context.Context, m *Manager, to io.Writer, progress Progress,
 ) (count int, unreadable []Stored, err error) {
@@ -110,9 +110,9 @@ type lineRange struct{ offset, size int64 }
 var errCutOff = errors.New("the file is cut off, or is no backup: it does not end with the digest of its lines")
 
 // ReadBackup reads a backup of this size to its end, verifies it and decrypts its states with the keys of the engine.
-// It changes nothing. It returns an error if the file is not a backup, is cut off, was modified, has a newer format,
-// or contains a state that cannot be decrypted or belongs to another binding or instance. Where possible, the error
-// names the line.
+// It changes nothing. It returns an error if the file cannot be read, is not a backup, is cut off, was modified, has a
+// newer format, contains a workspace twice, or contains a state that cannot be decrypted or belongs to another binding
+// or instance. Where possible, the error names the line.
 func ReadBackup(engine *workspace.Engine, file io.ReaderAt, size int64) (*Backup, error) {
 	backup := &Backup{engine: engine, file: file, lines: map[string]lineRange{}}
 	digest := sha256.New()
@@ -176,7 +176,7 @@ func (b *Backup) add(line backupLine, position lineRange) error {
 }
 
 // state reads and decrypts the state of a workspace that the backup contains. It returns an error if the file can no
-// longer be read or was changed since ReadBackup.
+// longer be read or was changed since ReadBackup, so that the state cannot be decoded or decrypted.
 func (b *Backup) state(name string) (*statestore.State, error) {
 	position := b.lines[name]
 	text := make([]byte, position.size)
@@ -199,7 +199,8 @@ var errDiffers = errors.New("another state of it is stored, and is left as it is
 // name. With dryRun, a workspace that is not listed counts as missing.
 //
 // RestoreWorkspace reports whether it stored the state. With dryRun it stores nothing, and reports whether it would
-// have. Only work that may store the state is audited.
+// have. Only work that may store the state is audited. It also returns an error if the state cannot be read from the
+// file, if no pak has a usable OpenTofu, and those of opening the workspace and of workspace.Workspace.Restore.
 func (b *Backup) RestoreWorkspace(
 	ctx context.Context, m *Manager, name string, listed, dryRun bool,
 ) (stored bool, err error) {

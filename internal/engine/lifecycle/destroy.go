@@ -38,12 +38,15 @@ type Destruction struct {
 //
 // If the last apply was interrupted, Destroy first applies the recorded template again. Providers that adopt existing
 // resources can then add a resource to the state whose creation was never stored. If an import was not finished,
-// Destroy drops the imported resources from the state instead, because they existed before the instance.
+// Destroy drops the imported resources from the state instead, because they existed before the instance. Before the
+// destroy, provider addresses in the state are replaced according to the pak's terraform_state_provider_replacements.
+// For an instance, the state records that a destroy has begun.
 //
 // After an error, the workspace and its record remain, and Destroy can be called again with the state that is then
 // stored. The error is a *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run
-// owns the workspace. The errors of OpenTofu are returned as they are; see ExplainError. It is also an error if no
-// OpenTofu can be found for the record or its template cannot be prepared.
+// owns the workspace. The errors of OpenTofu, and those of reading, changing and locking the state, are returned as
+// they are; see ExplainError and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the
+// record or its template cannot be prepared.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 	if err := d.Record.CheckLost(); err != nil {
 		return err
@@ -162,7 +165,9 @@ func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared
 }
 
 // stateMayBeIncomplete reports whether the apply that failed with this error may have missed a resource that an earlier
-// run created and that the state does not contain.
+// run created and that the state does not contain. That is so if OpenTofu or a provider was killed, if a provider could
+// not be started, reached or configured, if the state is locked or its backend failed, if resources are in no state,
+// and if another run took over the workspace. It returns false for any other error.
 func stateMayBeIncomplete(err error) bool {
 	var run *opentofu.Error
 	ofProvider := errors.As(err, &run) && run.OfProvider()
@@ -171,16 +176,17 @@ func stateMayBeIncomplete(err error) bool {
 }
 
 // stateUnreachable reports whether an error means that the state is locked or that its backend failed. Such an error
-// says nothing about the template or the content of the state.
+// says nothing about the template or the content of the state. It returns false for nil.
 func stateUnreachable(err error) bool {
 	var held *statelock.Error
 	var run *opentofu.Error
 	return errors.As(err, &held) || errors.As(err, &run) && run.Backend != ""
 }
 
-// RollBack destroys the resources that a failed creation left, and removes the workspace. prepared is the template of
-// the record, with which the creation was applied, and failure is the error of the creation. The context must have the
-// rest of the budget.
+// RollBack destroys the resources that a failed creation left, and removes the workspace. If OpenTofu ended by itself
+// before it changed a resource, RollBack only removes the workspace. Otherwise it first takes the workspace over from
+// all other runs. prepared is the template of the record, with which the creation was applied, and failure is the error
+// of the creation. The context must have the rest of the budget.
 //
 // Resources that it cannot destroy stay in the state with the record, so that a later deletion destroys them. If the
 // context was canceled, which means that the broker stops the command with a signal, RollBack starts no process. If

@@ -56,11 +56,11 @@ type Manager struct {
 // deletion gives the same part of its limit to finishing an interrupted creation.
 const rollbackShare = 3
 
-// Grace returns how long an interrupted OpenTofu may take to save its state, before it is killed.
+// Grace returns how long an interrupted OpenTofu may take to save its state, before it is killed: ErrandGrace if
+// instanceLimit is greater than 0, because the work may then be that of an errand, and a ninth of the budget otherwise.
 //
-// The grace is needed once after the work and once more after the rollback. With a ninth of the budget, the worst
-// case of 45 seconds stays below the broker's limit of 60 seconds. An instanceLimit other than 0 means that the work
-// may be that of an errand; then Grace returns ErrandGrace.
+// The grace is needed once after the work and once more after the rollback. With a ninth of the budget, the worst case
+// of 45 seconds stays below the broker's limit of 60 seconds.
 func Grace(budget, instanceLimit time.Duration) time.Duration {
 	if instanceLimit > 0 {
 		return ErrandGrace
@@ -95,7 +95,8 @@ func (m *Manager) WithLimit(ctx context.Context, limit time.Duration) (context.C
 	return context.WithTimeoutCause(ctx, limit, &fault.BudgetError{Budget: limit, Errand: limit != m.Budget})
 }
 
-// Limit returns the longest time for work on this kind while no broker request waits for it.
+// Limit returns the longest time for work on this kind while no broker request waits for it: InstanceLimit for an
+// instance, unless it is 0, and the budget otherwise.
 func (m *Manager) Limit(kind Kind) time.Duration {
 	if kind == Instance && m.InstanceLimit > 0 {
 		return m.InstanceLimit

@@ -185,8 +185,10 @@ func (r *StateRecord) Entry() Entry {
 	}
 }
 
-// ConditionOf returns the condition of the binding or the instance with this state and this record. Neither may be
-// nil. ConditionOf never returns Unreadable.
+// ConditionOf returns the condition of the binding or the instance with this state and this record. Neither may be nil.
+// The condition is the first of these that applies: Complete if the last apply of the stored record was complete and no
+// destroy began since, Importing if an import was not finished, Deleting if a destroy began after the last complete
+// apply, Changing if any apply was ever complete, and Creating otherwise. ConditionOf never returns Unreadable.
 func ConditionOf(state *statestore.State, record *StateRecord) Condition {
 	switch {
 	case state.Complete:
@@ -243,9 +245,10 @@ func (c Condition) CheckUsable() error {
 // AppliedOutputs returns the outputs of the last complete apply of an instance, including sensitive ones, and the
 // condition of the instance. It does not wait for running commands.
 //
-// The error is a *fault.UserError if no apply was ever complete; it also wraps ErrNotStored if the state backend has
-// no state of the instance, in which case the condition is "". If the record cannot be read, AppliedOutputs returns
-// another error, with the condition Unreadable. If the backend cannot be reached, the condition is "".
+// The error is a *fault.UserError if no apply was ever complete; it also wraps ErrNotStored if the state backend has no
+// state of the instance, in which case the condition is "". If the record cannot be read, AppliedOutputs returns
+// another error, with the condition Unreadable. If the backend cannot be reached or no pak has a usable OpenTofu, it
+// returns an error with the condition "".
 func (m *Manager) AppliedOutputs(ctx context.Context, instanceID string) (map[string]any, Condition, error) {
 	stored, err := m.Lookup(ctx, Instance, instanceID)
 	switch {

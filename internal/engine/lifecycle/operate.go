@@ -22,8 +22,9 @@ import (
 // accepted as the id.
 //
 // The allowed conditions restrict the call; without any, every condition is allowed. The error wraps ErrNotStored if
-// the state backend has no such workspace. After an error, dropped is nil if the state could not be read or its
-// condition is not allowed, and set if Forget failed later.
+// the state backend has no such workspace. Other errors are those of opening the workspace, of reading and changing its
+// state, and of the Audit. After an error, dropped is nil if the state could not be read or its condition is not
+// allowed, and set if Forget failed later.
 func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...Condition) (dropped *Stored, err error) {
 	err = m.changeStored(ctx, kind, id, allowed, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation, stored *Stored,
@@ -44,7 +45,8 @@ func (m *Manager) Forget(ctx context.Context, kind Kind, id string, allowed ...C
 //
 // With the lock id "", Unlock succeeds if the state is not locked; it returns an error if the lock ends with its holder
 // and cannot be released, as those of the backend pg. With any other lock id, it is an error if the state is not locked
-// by this lock. If the local backend has no state, Unlock does nothing.
+// by this lock. If the local backend has no state, Unlock does nothing. Other errors are those of opening the
+// workspace, of running OpenTofu, and of the Audit.
 func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error {
 	return m.changeAny(ctx, workspaceByIDOrName(kind, id), func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -55,7 +57,8 @@ func (m *Manager) Unlock(ctx context.Context, kind Kind, id, lock string) error 
 
 // Reencrypt encrypts the state of the workspace with this name with the current key, unless it already is. It reports
 // whether the state changed. Only the storing of the state is audited, so that the audit log contains the states that
-// Reencrypt changed or failed to store. See workspace.Workspace.Reencrypt for the errors.
+// Reencrypt changed or failed to store. See workspace.Workspace.Reencrypt for the errors; others are those of opening
+// the workspace and of the Audit.
 func (m *Manager) Reencrypt(ctx context.Context, name string) (changed bool, err error) {
 	err = withoutAudit(m).changeAny(ctx, name, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -74,8 +77,8 @@ func (m *Manager) Reencrypt(ctx context.Context, name string) (changed bool, err
 // SaveUnsaved stores the state that an earlier run of the workspace with this name could not store in the backend, and
 // kept in a file of its scratch directory. If there is no such file, SaveUnsaved only reads the state. If the kept
 // state is incomplete, or another run has changed or deleted the stored one since, SaveUnsaved moves the file to the
-// cache directory instead, logs a warning and returns nil. It returns an error if the state cannot be stored, or the
-// stored one cannot be read.
+// cache directory instead, logs a warning and returns nil. It returns an error if the workspace cannot be opened, if
+// the state cannot be stored, or if the stored one cannot be read.
 func (m *Manager) SaveUnsaved(ctx context.Context, name string) error {
 	return m.changeAny(ctx, name, func(
 		ctx context.Context, space *workspace.Workspace, reader opentofu.Installation,
@@ -172,7 +175,7 @@ func checkCondition(condition Condition, allowed []Condition) error {
 }
 
 // DestroyStored destroys all resources of a binding or an instance, with the recorded inputs, and removes its state.
-// See DestroyWithInputs.
+// See DestroyWithInputs for the ids that are accepted, the allowed conditions and the errors.
 func (m *Manager) DestroyStored(ctx context.Context, kind Kind, id string, allowed ...Condition) error {
 	recorded := func(_ context.Context, record *StateRecord) (map[string]any, error) { return record.Inputs, nil }
 	return DestroyWithInputs(ctx, m, kind, id, recorded, allowed...)
@@ -211,7 +214,7 @@ func DestroyWithInputs(
 }
 
 // remainingResources returns the addresses of the resources in the state of an open workspace, and nil if the state
-// cannot be read.
+// cannot be read or does not exist.
 func remainingResources(ctx context.Context, m *Manager, space *workspace.Workspace) []string {
 	reader, err := m.StateReader(ctx, nil)
 	if err != nil {
@@ -229,9 +232,11 @@ func remainingResources(ctx context.Context, m *Manager, space *workspace.Worksp
 // deletion: the resources that were destroyed are created again. With dryRun it applies nothing, is not audited, and
 // returns the changes that an apply would make; without dryRun, changes is nil.
 //
-// The error wraps ErrNotStored if the state backend has no such workspace. ApplyStored also returns an error if an
-// import was not finished, if resources of the record are in no state, and if an older OpenTofu than the pak's wrote
-// the state, which must then be upgraded first. After a successful apply, the record has no Failure.
+// The error wraps ErrNotStored if the state backend has no such workspace. ApplyStored also returns an error if the
+// record cannot be read or its template cannot be prepared, if an import was not finished, if resources of the record
+// are in no state (*LostResourcesError), and if an older OpenTofu than the pak's wrote the state, which must then be
+// upgraded first. Other errors are those of ApplyRecord and, with dryRun, of workspace.Workspace.Plan. After a
+// successful apply, the record has no Failure.
 func (m *Manager) ApplyStored(
 	ctx context.Context, kind Kind, id string, dryRun bool,
 ) (changes []tfjson.Change, err error) {
@@ -298,7 +303,8 @@ func withoutAudit(m *Manager) *Manager {
 // PushState returns an error, and stores nothing, unless the file contains a state with a record of this binding or
 // instance that the installed OpenTofu can read. The error wraps workspace.ErrNewerState if a newer OpenTofu wrote it.
 // It is also an error if the previous state cannot be read or copied. Unless force is set, OpenTofu rejects a state
-// with another lineage or an older serial than the stored one.
+// with another lineage or an older serial than the stored one. Other errors are those of opening the workspace, of
+// workspace.Workspace.Push and of the Audit.
 func (m *Manager) PushState(
 	ctx context.Context, kind Kind, id string, file []byte, force bool,
 ) (backup string, err error) {

@@ -39,7 +39,7 @@ func OlderPak(m *Manager, stored *Stored) *brokerpak.Pak {
 
 // UpgradeTarget returns the OpenTofu version to which UpgradeStored would upgrade a binding or an instance, or "" if
 // there is nothing to upgrade. It returns the errors that UpgradeStored returns before it runs OpenTofu, and changes
-// nothing. It uses only the entry.
+// nothing. After an error the version must not be used. It uses only the entry.
 func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 	if stored.Condition == Unreadable {
 		return "", errors.New(stored.Error)
