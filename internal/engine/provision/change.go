@@ -15,7 +15,8 @@ import (
 
 // applyChanges applies the desired record to an existing instance if there is a reason to; see reasons. Without a
 // reason it returns the stored outputs. If no apply was ever complete, applyChanges finishes the creation, and undoes
-// it if that fails. Changes of a failed update remain: an update has no rollback, and may use the whole budget.
+// it if that fails, unless an errand applies. Changes of a failed update remain: an update has no rollback, and may use
+// the whole budget.
 //
 // The error is a *fault.UserError if the request imports other resources than the stored instance. Other errors are
 // those of resolving and preparing the desired record, of reasons, and of the apply.

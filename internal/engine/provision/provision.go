@@ -109,8 +109,9 @@ type operation struct {
 // service definition explains the error, it is a *fault.UserError or wraps fault.ErrBindingNotFound or
 // fault.ErrBindingExists; see lifecycle.ExplainError. It wraps ErrStateMissing if an operator must restore the state,
 // and a *lifecycle.LostResourcesError if resources are in no state. If the budget or the limit ended the work,
-// errors.Is reports it as context.DeadlineExceeded. It is also an error if the request has no InstanceID or the
-// deletion of the instance was begun. After any error the result is nil.
+// errors.Is reports it as context.DeadlineExceeded. It is also an error if the request has no InstanceID, if the
+// OpenTofu or the template of the pak cannot be prepared, if the workspace or its state cannot be read, if the deletion
+// of the instance was begun, and, as an *opentofu.Error, if OpenTofu fails. After any error the result is nil.
 func (p *Provisioner) Apply(ctx context.Context, r Request) (*Result, error) {
 	if r.InstanceID == "" {
 		return nil, errors.New("provisioning: the name of the deployment contains no instance id")
@@ -216,7 +217,7 @@ func (op *operation) claimStored(
 
 // readStored returns the stored state and record of the instance. The error is ErrStateMissing if there is no state,
 // and a *lifecycle.LostResourcesError if the record names resources that are in no state. It is another error if the
-// state or the record cannot be read.
+// state or the record cannot be read. After an error, neither result must be used.
 func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecycle.StateRecord, error) {
 	state, err := op.space.State(ctx, op.installation)
 	switch {
