@@ -78,8 +78,9 @@ func writeInputFile(path string, input any) error {
 	}
 }
 
-// entryName returns the name of the file for an entry of an object. url.PathEscape does not escape periods; the one at
-// the beginning is escaped here, because "." and ".." are not file names and shell patterns skip hidden files.
+// entryName returns the name of the file for the entry of an object with this key: the key as url.PathEscape escapes
+// it, with its first period escaped as well. It is "" for an empty key, and may be too long for a file name. The period
+// is escaped because "." and ".." are not file names and shell patterns skip hidden files.
 func entryName(key string) string {
 	name := url.PathEscape(key)
 	if rest, hidden := strings.CutPrefix(name, "."); hidden {

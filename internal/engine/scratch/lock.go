@@ -19,9 +19,9 @@ const probeCommand = "untaint"
 const minStaleElsewhere = 10 * time.Minute
 
 // runWaiting runs a command and repeats it while another run holds the lock of the state. A command that does not get
-// the lock has changed nothing. A stale lock is released, and a warning is logged; if it cannot be released, runWaiting
-// goes on waiting. The error is a *statelock.Error if the lock was not released in time, and that of runOnce if the
-// command failed for another reason.
+// the lock has changed nothing. A stale lock is released, a warning is logged, and the command is repeated at once; if
+// the lock cannot be released, runWaiting goes on waiting. The error is a *statelock.Error if the lock was not released
+// in time, and that of runOnce if the command failed for another reason.
 func (d *Directory) runWaiting(
 	ctx context.Context, i opentofu.Installation, c opentofu.Command,
 ) (output []byte, err error) {

@@ -103,7 +103,8 @@ func (r *Root) Open(ctx context.Context, workspace string) (*Directory, error) {
 // OpenTemporary opens a new scratch directory for runs that only read the state of a workspace. It does not take the
 // lease of the workspace, so it does not wait for other runs. The caller must call Close. If the adapter is killed, the
 // directory contains the state in clear text and the encryption keys; the next Sweep removes it. With the workspace "",
-// the runs must not select a workspace. OpenTemporary returns an error if the directory cannot be created.
+// the runs must not select a workspace. OpenTemporary returns an error if the context has ended or the directory cannot
+// be created.
 func (r *Root) OpenTemporary(ctx context.Context, workspace string) (*Directory, error) {
 	return r.open(ctx, workspace, temporaryPrefix+rand.Text())
 }

@@ -42,8 +42,8 @@ func (r *Root) UnsavedWorkspaces() ([]string, error) {
 }
 
 // DecryptState returns the text of an encrypted state file that OpenTofu wrote, such as an UnsavedState. The file stays
-// as it is. The error is an *opentofu.Error if no key of this Root fits, and a plain error if the file is empty or a
-// file in the scratch directory cannot be created.
+// as it is. The error is an *opentofu.Error if no key of this Root fits or OpenTofu fails for another reason, and a
+// plain error if the file is empty or a file in the scratch directory cannot be created.
 func (d *Directory) DecryptState(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
 	// OpenTofu reads such a file only as the state of the local backend, in a directory without configuration.
 	dir := d.Path("unsaved")

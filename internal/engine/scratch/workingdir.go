@@ -41,7 +41,8 @@ const (
 // usesProviders reports whether the commands that run in the working directory use providers.
 func (wd WorkingDir) usesProviders() bool { return wd == Apply || wd == Destroy }
 
-// variant returns the variant of the prepared directory that the working directory consists of.
+// variant returns the variant of the prepared directory that the working directory consists of: templates.Destroy for
+// Destroy, and templates.Apply for all others.
 func (wd WorkingDir) variant() templates.Variant {
 	if wd == Destroy {
 		return templates.Destroy
@@ -52,8 +53,9 @@ func (wd WorkingDir) variant() templates.Variant {
 // ensureWorkingDir creates a working directory for a prepared directory and, if commands in it use providers, starts
 // those that can be shared by several runs. If these providers already run in this working directory for the same
 // prepared directory, it does nothing. Otherwise an existing working directory is replaced, also with a state in it
-// that could not be saved, and providers that were started for anything else are stopped. ensureWorkingDir returns an
-// error if the directory cannot be created, and those of startProviders.
+// that could not be saved, and providers that were started for anything else are stopped. In a working directory for
+// which usesDefaultWorkspace reports true, it redirects the backend to the state of the workspace. ensureWorkingDir
+// returns an error if the directory cannot be created, and those of redirectDefaultWorkspace and startProviders.
 func (d *Directory) ensureWorkingDir(ctx context.Context, p *templates.Prepared, wd WorkingDir) error {
 	if wd.usesProviders() {
 		if d.providers.runFor(p, wd) {
