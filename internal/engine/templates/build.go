@@ -29,8 +29,9 @@ const (
 // used for maxUnused.
 //
 // Errors in the template are diag.Errors, and a failure of "tofu init" is an *opentofu.Error. It is another error if
-// the context ends while build waits, if the OpenTofu has another version than the pak says, or if a file cannot be
-// written. After an error dir is as before.
+// the context ends while build waits, if the OpenTofu has another version than the pak says, if a provider has an
+// invalid name or version, if the sessions of the backend's database are shared (see checkSessions), or if a file
+// cannot be read or written. After an error dir is as before.
 func (c *Cache) build(ctx context.Context, i opentofu.Installation, dir string, t Template) (err error) {
 	parent := filepath.Dir(dir)
 	lock, err := filelock.Lock(ctx, filepath.Join(parent, buildLock), nil)

@@ -82,7 +82,8 @@ func New(o Options) (*Cache, error) {
 //
 // Errors in the template are diag.Errors, and a failure of "tofu init" is an *opentofu.Error. It is also an error if
 // OpenTofu or a provider is missing or cannot be executed, if an OpenTofu that builds a directory has another version
-// than the pak says, and if CheckSupport returns one.
+// than the pak says, if the sessions of the backend's database are shared, if a file cannot be read or written, if the
+// context ends while another build is running, and if CheckSupport returns one.
 func (c *Cache) Prepare(ctx context.Context, i opentofu.Installation, t Template) (*Prepared, error) {
 	key, err := c.key(i, t)
 	if err != nil {

@@ -57,8 +57,8 @@ func writeDigest(dir string) error {
 	return os.WriteFile(filepath.Join(dir, digestFile), text, 0o600)
 }
 
-// checkDigest returns an error that wraps errDamaged if a directory differs from its digest file, or has none.
-// Additional files are not detected.
+// checkDigest returns an error that wraps errDamaged if a directory differs from its digest file, or has none. It
+// returns nil otherwise. Additional files, and changed contents of files larger than maxHashed, are not detected.
 func checkDigest(dir string) error {
 	var d digest
 	text, err := os.ReadFile(filepath.Join(dir, digestFile))

@@ -9,9 +9,9 @@ import (
 	"service-adapter/internal/filelock"
 )
 
-// Sweep removes the temporary directories of interrupted builds of prepared directories and, if there are any, prepared
-// directories that have not been used for 30 days. It does nothing while another process builds a directory. It
-// continues after an error and returns all errors.
+// Sweep removes the temporary directories of interrupted builds of prepared directories. Only if there are any, it also
+// removes the prepared directories that have not been used for 30 days. It does nothing while another process builds a
+// directory. It continues after an error and returns all errors.
 func (c *Cache) Sweep() error {
 	if abandoned, err := filepath.Glob(filepath.Join(c.dir, newPrefix+"*")); err != nil || len(abandoned) == 0 {
 		return err
