@@ -40,9 +40,10 @@ func (e *Error) Error() string {
 		text, e.Who, e.Created.UTC().Format(time.RFC3339), e.Operation, e.ID, e.unlockCommand())
 }
 
-// unlockCommand returns the adapter's command that releases the lock, without the program. Workspaces of bindings are
-// named b-ID and those of service instances i-ID. The command also accepts the workspace names that begin with bh- or
-// ih-, which contain a hash.
+// unlockCommand returns the adapter's command that releases the lock, without the program. It is "instance unlock" for
+// a workspace whose name begins with i, and "bindings unlock" for any other one, followed by the id in the names b-ID
+// and i-ID. Any other name is the argument itself, because the command also accepts the workspace names that begin with
+// bh- or ih-, which contain a hash.
 func (e *Error) unlockCommand() string {
 	id := e.Workspace
 	if prefix, rest, found := strings.Cut(id, "-"); found && (prefix == "b" || prefix == "i") {
@@ -102,8 +103,9 @@ func NewWaiter(workspace string, b backend.Backend, logger *slog.Logger) *Waiter
 }
 
 // HeldBy returns a description of the lock that made a run of OpenTofu, or a direct access to the state, fail: err must
-// be or wrap the *opentofu.Error or the *statestore.HeldError of that attempt. It returns nil if err is nil or has
-// another reason, and also for an *Error that Retry has returned; see IsLocked.
+// be or wrap the *opentofu.Error or the *statestore.HeldError of that attempt. If the backend hides the holder, only
+// Workspace is set in the result. It returns nil if err is nil or has another reason, and also for an *Error that Retry
+// has returned; see IsLocked.
 func (w *Waiter) HeldBy(err error) *Error {
 	var held *statestore.HeldError
 	var failure *opentofu.Error
