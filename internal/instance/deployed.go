@@ -68,9 +68,10 @@ func FunctionOf(result expr.Type, call func(text string) (any, error)) expr.Func
 	}
 }
 
-// PlanFunctions returns the functions about a plan's instance groups, and the function that reports whether the plan
-// has an update block. The names of the functions start with the prefix, such as "plan", and a dot. The plan may be
-// nil. A group that the plan does not have is treated as an empty one, so the functions never fail.
+// PlanFunctions returns the functions about a plan's instance groups (instance_count, has_group, networks, vm_type,
+// disk_type and has_disk, whose argument is the name of a group), and has_update, which reports whether the plan has an
+// update block. The names of the functions start with the prefix, such as "plan", and a dot. The plan may be nil. A
+// group that the plan does not have is treated as an empty one, so the functions never fail.
 func PlanFunctions(prefix string, plan *serviceadapter.Plan) map[string]expr.Function {
 	function := func(result expr.Type, of func(group *serviceadapter.InstanceGroup) any) expr.Function {
 		return FunctionOf(result, func(name string) (any, error) {

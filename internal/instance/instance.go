@@ -100,10 +100,12 @@ func (v *View) InstanceID() string { return ID(v.Deployment()) }
 // unchanged.
 func ID(deployment string) string { return strings.TrimPrefix(deployment, instancePrefix) }
 
-// Functions returns the functions bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find. The first three
-// fail if the broker sent no address of that name; see Get for the errors of manifest.get. The default of manifest.find
-// replaces a value whose path does not exist or is invalid; it replaces a value with a reference only if Secrets and
-// Resolve are nil. See getOrDefault for the errors of manifest.find.
+// Functions returns the functions bosh.host, bosh.hosts, bosh.address, manifest.get and manifest.find. bosh.host
+// returns the IP address of the first instance of an instance group, bosh.hosts those of all its instances, and
+// bosh.address the DNS address of an entry of binding_with_dns. They fail if the broker sent no address of that name;
+// see Get for the errors of manifest.get. The default of manifest.find replaces a value whose path does not exist or is
+// invalid; it replaces a value with a reference only if Secrets and Resolve are nil. See getOrDefault for the errors of
+// manifest.find.
 func (v *View) Functions() map[string]expr.Function {
 	return map[string]expr.Function{
 		"bosh.host": FunctionOf(expr.String, func(group string) (any, error) {
@@ -149,7 +151,8 @@ func (v *View) hosts(group string) ([]string, error) {
 
 // Details returns the outputs of the service's provision action, which are instance.details in bind expressions: the
 // outputs of the provision template, and those of provision.bosh. Of the latter, recorded values are used except for
-// Deferred outputs, which are evaluated with the current addresses. The caller may modify the map, which is never nil.
+// Deferred outputs, which are evaluated with the current addresses. Texts are converted to the declared types; see
+// castOutputs. The caller may modify the map, which is never nil.
 //
 // Details returns an error if an output cannot be evaluated, if the value of a secret is missing (see TemplateOutputs),
 // or if scope returns one.
