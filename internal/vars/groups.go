@@ -7,7 +7,8 @@ import (
 
 // GroupsOfPlan divides the instance groups of a service: those that the manifest of an instance has if a user of the
 // plan sets no parameters, and conditional ones, which an ops file adds and that such a manifest lacks. A condition
-// that depends on values which only a request has, or that fails, counts as false.
+// that depends on values which only a request has, or that fails, counts as false. Both lists have the order of the
+// definition, and are nil without a provision.bosh section.
 func GroupsOfPlan(service *brokerpak.Service, plan brokerpak.Plan) (present, conditional []brokerpak.InstanceGroup) {
 	if service.Provision.Bosh == nil {
 		return nil, nil

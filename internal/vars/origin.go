@@ -34,7 +34,8 @@ func (o Origin) CallsAny(functions ...string) bool {
 func OperatorFunctions() []string { return []string{"config", "config.find", "env"} }
 
 // originOf returns the origin of an expression's value, except its layer. It includes the origins of the variables that
-// the expression reads. Parameters and Calls are sorted and have no repetitions.
+// the expression reads. FromRequest is also true if it reads a variable whose name begins with "request.", or
+// uaa_client. Parameters and Calls are sorted and have no repetitions.
 func (s *Scope) originOf(template *expr.Template) Origin {
 	origin := Origin{Pos: template.Pos(), Expression: template.Text()}
 	for _, call := range template.Calls() {
