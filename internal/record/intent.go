@@ -88,8 +88,9 @@ type Versions struct {
 	Tofu string `json:"tofu_version,omitempty"`
 }
 
-// Encode returns the intent as one line of JSON, in the format IntentFormat. Every "(" is escaped, so that neither the
-// Director nor the broker finds a reference in the text.
+// Encode returns the intent as one line of JSON, in the format IntentFormat. If a value cannot be represented in JSON,
+// such as an infinite number, the result is "null", which DecodeIntent rejects. Every "(" is escaped, so that neither
+// the Director nor the broker finds a reference in the text.
 func (i Intent) Encode() string {
 	i.Format = IntentFormat
 	return strings.ReplaceAll(string(value.MustJSON(i)), "(", `\u0028`)

@@ -127,8 +127,9 @@ func (s Secret) StoredName(name string) string {
 	return fmt.Sprintf("%s-%d", name, s.Version)
 }
 
-// Encode returns the record as one line of JSON, in the oldest format that is safe (see Format). Every
-// "(" is escaped, so that neither the Director nor the broker finds a reference in the text.
+// Encode returns the record as one line of JSON, in the oldest format that is safe (see Format). If a value cannot be
+// represented in JSON, such as an infinite number, the result is "null", which Decode rejects. Every "(" is escaped, so
+// that neither the Director nor the broker finds a reference in the text.
 func (r InstanceRecord) Encode() string {
 	r.Format = 1
 	if r.Errand != nil || len(r.Sticky) > 0 {
