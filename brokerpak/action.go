@@ -11,9 +11,11 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// action returns the field of the section provision or bind. The parameter name is the name of the section. The target
-// is set only if the section is present and not null. A section that is not a mapping is reported as an error, and the
-// target is then an action without content.
+// action returns the field, which describes and decodes the value of a key, of the section provision or bind. The
+// parameter name is the name of the section. Decoding the field sets the target only if the section is present and not
+// null. It also reads the section's OpenTofu files from the pak and, for bind, generates the template of a command; see
+// readTemplates and generateTemplate for the errors that they report. A section that is not a mapping is reported as an
+// error, and the target is then an action without content.
 func (d *definition) action(name string, target *Action) field {
 	action := &Action{Templates: map[string]string{}, TemplateSources: map[string]Document{}}
 	return d.section(name, false, func() fields { return d.actionKeys(name, action) }, func(mapping mappingNode) {
@@ -27,7 +29,8 @@ func (d *definition) action(name string, target *Action) field {
 }
 
 // actionKeys returns the keys of the section provision or bind, which is the parameter name: those of Brokerpak V1 and
-// those that this adapter adds. They are decoded into action, except the OpenTofu files, which readTemplates collects.
+// those that this adapter adds, from provisionKeys or bindKeys. They are decoded into action, except template,
+// template_ref, templates and template_refs: decoding only checks their types, and readTemplates collects their files.
 func (d *definition) actionKeys(name string, action *Action) fields {
 	outputs := "outputs"
 	if name == "bind" {
@@ -70,7 +73,8 @@ func (d *definition) actionKeys(name string, action *Action) fields {
 	return append(keys, d.provisionKeys(action)...)
 }
 
-// provisionKeys returns the keys that this adapter adds to the section provision, which are decoded into action.
+// provisionKeys returns the keys bosh and errors, which this adapter adds to the section provision. They are decoded
+// into action.
 func (d *definition) provisionKeys(action *Action) fields {
 	return fields{
 		{"bosh", "How the BOSH manifest of an instance is created.", d.bosh(&action.Bosh)},
@@ -78,7 +82,8 @@ func (d *definition) provisionKeys(action *Action) fields {
 	}
 }
 
-// bindKeys returns the keys that this adapter adds to the section bind, which are decoded into action.
+// bindKeys returns the keys requires_app_guid, requires, errors, adopt and command, which this adapter adds to the
+// section bind. They are decoded into action.
 func (d *definition) bindKeys(action *Action) fields {
 	return fields{
 		{
@@ -108,10 +113,11 @@ func (d *definition) bindKeys(action *Action) fields {
 // inlineName is the file name of the text of the key `template`.
 const inlineName = "template.tf"
 
-// readTemplates collects the OpenTofu files of an action from the keys template, template_ref, templates and
-// template_refs. template_ref takes precedence over template, templates over both for a file of the same name, and
-// template_refs over all of them. Empty texts and references are ignored, except in templates. A file that cannot be
-// read, and a key that cannot be a file name, are reported as errors and left out.
+// readTemplates adds to an action the OpenTofu files that the keys template, template_ref, templates and template_refs
+// of its section contain or name. mapping contains the nodes of the section. template_ref takes precedence over
+// template, templates over both for a file of the same name, and template_refs over all of them. Empty texts and
+// references are ignored, except in templates. A file that cannot be read, and a key that cannot be a file name, are
+// reported as errors and left out.
 func (d *definition) readTemplates(mapping mappingNode, action *Action) {
 	if ref := mapping.values["template_ref"]; textOf(ref) != "" {
 		d.addReference(action, inlineName, "template_ref", ref)
@@ -130,23 +136,23 @@ func (d *definition) readTemplates(mapping mappingNode, action *Action) {
 	}
 }
 
-// addReference adds a file of the pak to the action's templates, with the given name. ref is the node with the path of
-// the file, and label the key for the error. If the file cannot be read, addReference reports an error and adds
-// nothing.
+// addReference reads a file of the pak and adds it to the action's templates under the given name, in place of an
+// existing one. ref is the node with the path of the file, and label the key for the error. If the file cannot be read,
+// addReference reports an error and adds nothing.
 func (d *definition) addReference(action *Action, name, label string, ref *yaml.Node) {
 	if document, ok := d.readRef(ref, label, ref.Value); ok {
 		action.addTemplate(name, document)
 	}
 }
 
-// addTemplate adds an OpenTofu file to the action, or replaces the one with the same name. The maps of the action must
-// not be nil.
+// addTemplate adds an OpenTofu file to Templates and TemplateSources of the action, or replaces the one with the same
+// name. Neither map may be nil.
 func (a *Action) addTemplate(name string, document Document) {
 	a.Templates[name], a.TemplateSources[name] = document.Text, document
 }
 
-// inlineDocument returns a scalar of the definition as a document, with the position of its text. The text of null is
-// "".
+// inlineDocument returns a scalar of the definition as a document, with the position of its text. The text of null, of
+// a list and of a mapping is "". The node must not be nil.
 func (d *document) inlineDocument(node *yaml.Node) Document {
 	source := expr.SourceOf(node, d.file, d.lines)
 	source.Text = textOf(node)
@@ -178,10 +184,10 @@ func (d *definition) checkTemplateKey(key *yaml.Node) bool {
 	return valid
 }
 
-// errorRules returns the field of the key errors, which is decoded into target. The parameter action is "provision" or
-// "bind": exit codes 41 and 49 are allowed for bind only, because the broker gives them a meaning for bindings only. A
-// rule with an invalid regular expression, exit code or combination of keys is reported as an error and stored all the
-// same.
+// errorRules returns the field of the key errors, a list of rules that is appended to target. The parameter action is
+// "provision" or "bind": exit codes 41 and 49 are allowed for bind only, because the broker gives them a meaning for
+// bindings only. A rule without match or exit, with an invalid regular expression or exit code, or with a message but
+// not exit user, is reported as an error and stored all the same.
 func (d *definition) errorRules(action string, target *[]ErrorRule) field {
 	exits, allowed := []any{"user"}, "user"
 	if action == "bind" {

@@ -23,9 +23,9 @@ const (
 	maxBinaries = 4 << 30
 )
 
-// openArchive opens a zip file, parses its central directory and checks its entries. The caller must close the
-// returned io.Closer, which is the file. openArchive returns an error, and no open file, if the file cannot be read or
-// if readIndex rejects it.
+// openArchive opens a zip file, parses its central directory and checks its entries. The caller must close the returned
+// io.Closer, which is the file. openArchive returns an error that names the file, and no open file, if the file cannot
+// be opened or read or if readIndex rejects it.
 func openArchive(name string) (*zip.Reader, io.Closer, error) {
 	file, err := os.Open(name) //nolint:gosec // the operator names the pak
 	if err != nil {
@@ -71,7 +71,8 @@ type indexReader struct {
 	parsed    bool // set after the directory has been parsed
 }
 
-// ReadAt implements io.ReaderAt. It returns errIndexTooLarge if the limit would be exceeded.
+// ReadAt implements io.ReaderAt for the zip. Until parsed is set, it returns errIndexTooLarge, and reads nothing, if
+// the sizes of all buffers together exceed the limit. Other errors are those of the zip's reader.
 func (r *indexReader) ReadAt(buffer []byte, offset int64) (int, error) {
 	if !r.parsed {
 		if r.remaining -= len(buffer); r.remaining < 0 {
@@ -82,15 +83,15 @@ func (r *indexReader) ReadAt(buffer []byte, offset int64) (int, error) {
 }
 
 // entryName returns the path of an entry in the pak: with forward slashes, and without the leading "./" that some
-// programs write. The path of a directory has no slash at its end.
+// programs write. The path of a directory has no slash at its end. Backslashes count as slashes.
 func entryName(file *zip.File) string {
 	return path.Clean(strings.ReplaceAll(file.Name, `\`, "/"))
 }
 
-// checkEntries returns an error if a zip has more than MaxFiles entries, if the binaries of one platform unpack to
-// more than maxBinaries, or if programs would interpret the entries differently. The latter are entries whose path
-// leads outside of the pak, because some programs shorten such a path and others follow it, and two files with the
-// same path, because some programs read the first and others the last.
+// checkEntries returns an error if a zip has more than MaxFiles entries, if the binaries of one platform unpack to more
+// than maxBinaries, or if programs would interpret the entries differently. The latter are entries whose path leads
+// outside of the pak, because some programs shorten such a path and others follow it, and two files with the same path
+// (directories may repeat one), because some programs read the first and others the last.
 func checkEntries(files []*zip.File) error {
 	if len(files) > MaxFiles {
 		return fmt.Errorf("the zip contains %d files; a pak may contain at most %d", len(files), MaxFiles)

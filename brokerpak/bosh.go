@@ -11,9 +11,9 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// bosh returns the field of the section provision.bosh. Unknown keys in it are errors, because only this adapter
-// defines the section. The target stays nil if the section is missing or null. A section that is not a mapping is
-// reported as an error, and the target is then a Bosh without content.
+// bosh returns the field, which describes and decodes the value of a key, of the section provision.bosh. Unknown keys
+// in the section are errors, because only this adapter defines it. The target stays nil if the section is missing or
+// null. A section that is not a mapping is reported as an error, and the target is then a Bosh without content.
 func (d *definition) bosh(target **Bosh) field {
 	bosh := &Bosh{}
 	return d.section("provision.bosh", true, func() fields { return d.boshKeys(bosh) }, func(mapping mappingNode) {
@@ -64,7 +64,9 @@ func (d *definition) boshKeys(bosh *Bosh) fields {
 }
 
 // documentRef returns the field of a key that contains the path of a file in the pak, whose text is read into target. A
-// missing or empty file, an empty path and null are reported as errors. The label is the key for errors.
+// file that cannot be read or is empty, an empty path and null are reported as errors. The target is then unchanged for
+// an empty path or null, a zero Document for an unreadable file, and the Document of an empty file. The label is the
+// key for errors.
 func (d *definition) documentRef(label string, target *Document) field {
 	return field{words: "path", newSchema: typed("string"), decode: func(node *yaml.Node) {
 		var ref string
@@ -82,8 +84,9 @@ func (d *definition) documentRef(label string, target *Document) field {
 
 // documentInline returns the field of a key that contains a YAML document: either a block scalar with the text of the
 // document, or a YAML node, which is encoded. It is decoded into target. Positions in the text of an encoded node are
-// not known: every position is that of the node. An empty text and null are reported as errors. The label is the key
-// for errors.
+// not known: every position is that of the node. An empty text and null are reported as errors and stored with the text
+// "". A node that cannot be encoded is reported as an error and leaves the target unchanged. The label is the key for
+// errors.
 func (d *definition) documentInline(label string, target *Document) field {
 	return field{words: "text or YAML", newSchema: typed("object", "array", "string"), decode: func(node *yaml.Node) {
 		if node.Kind == yaml.ScalarNode {
@@ -102,7 +105,8 @@ func (d *definition) documentInline(label string, target *Document) field {
 	}}
 }
 
-// documentKeys returns the keys of a document with a condition, which are decoded into target.
+// documentKeys returns the keys of a document with a condition, ref, inline and if, which are decoded into target.
+// Exactly one of ref and inline must be present; see fields.
 func (d *definition) documentKeys(target *Conditional) fields {
 	return fields{
 		{"ref", "A file of the pak.", alternative(d.documentRef("ref", &target.Document))},
@@ -111,8 +115,9 @@ func (d *definition) documentKeys(target *Conditional) fields {
 	}
 }
 
-// groupSizes returns the field of the key provision.bosh.instance_groups, which is decoded into target. Entries without
-// a name are reported as errors and are not stored.
+// groupSizes returns the field of the key provision.bosh.instance_groups, a list that is appended to target. The Sizes
+// of each entry are set to one element for each property of a group, in a fixed order. Entries without a name are
+// reported as errors and are not stored.
 func (d *definition) groupSizes(target *[]GroupSize) field {
 	keys := func(group *GroupSize) fields {
 		rows := d.keys("", group, map[string]field{
@@ -146,8 +151,8 @@ func (d *definition) groupSizes(target *[]GroupSize) field {
 	})
 }
 
-// ops returns the field of the key provision.bosh.ops, which is decoded into target. An entry without a document is
-// reported as an error and stored all the same.
+// ops returns the field of the key provision.bosh.ops, a list that is appended to target in the order of the file. An
+// entry without a document, or with two, is reported as an error and stored all the same.
 func (d *definition) ops(target *[]Conditional) field {
 	keys := func(ops *Conditional) fields {
 		return append(d.documentKeys(ops), row{
@@ -161,7 +166,8 @@ func (d *definition) ops(target *[]Conditional) field {
 }
 
 // configs returns the field of the key provision.bosh.configs, which is decoded into target. The map has an entry for
-// each type of config that is present and not null. Null leaves the target nil.
+// each type of config, "cloud", "cpi" or "runtime", that is present and not null. Null leaves the target nil. A value
+// or a config that is not a mapping is reported as an error; the config is stored without a document.
 func (d *definition) configs(target *map[string]Conditional) field {
 	return d.section("configs", true, func() fields {
 		*target = map[string]Conditional{}
@@ -180,8 +186,9 @@ func (d *definition) configs(target *map[string]Conditional) field {
 // ones.
 const minSecretLength, maxSecretLength = 8, 4096
 
-// secrets returns the field of the key provision.bosh.secrets, which is decoded into target. Decoding also sets
-// Secret.Input. A secret that violates the rules of checkSecret is reported as an error and stored all the same.
+// secrets returns the field of the key provision.bosh.secrets, a list that is appended to target in the order of the
+// file. Decoding also sets Secret.Input. A secret that lacks a name, has not exactly one of length and value, or
+// violates the rules of checkSecret is reported as an error and stored all the same.
 func (d *definition) secrets(target *[]Secret) field {
 	keys := func(secret *Secret) fields {
 		return d.keys("", secret, map[string]field{
@@ -202,8 +209,9 @@ func (d *definition) secrets(target *[]Secret) field {
 	})
 }
 
-// checkSecret reports an invalid name, length or combination of keys of a secret as errors. The mapping is that of the
-// secret. Rules that concern several secrets or inputs are in checkSecrets.
+// checkSecret reports as errors: a name with other characters than letters, digits, underscores and hyphens or with a
+// number at its end as in NAME-2, a length that is present and not allowed, and keepers of a secret with a value. The
+// mapping is that of the secret. Rules that concern several secrets or inputs are in checkSecrets.
 func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
 		d.failf(mapping.posOf("name"), "secret-name",
@@ -220,9 +228,9 @@ func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	}
 }
 
-// references returns the field of the key provision.bosh.references, which is decoded into target. Decoding also sets
-// Reference.Input. Entries without name or path, and those whose path has a syntax error, are reported as errors and
-// are not stored.
+// references returns the field of the key provision.bosh.references, a list that is appended to target in the order of
+// the file. Decoding also sets Reference.Input. Entries without name or path, and those whose path has a syntax error,
+// are reported as errors and are not stored.
 func (d *definition) references(target *[]Reference) field {
 	keys := func(reference *Reference) fields {
 		return d.keys("", reference, map[string]field{
@@ -242,8 +250,9 @@ func (d *definition) references(target *[]Reference) field {
 }
 
 // expressions returns the field of a mapping from names to expressions, which replaces the content of the target. The
-// target is not nil afterwards; null is an empty mapping. The parameter label is the path of the mapping for errors. An
-// entry that is null is not stored, nor is an expression with a syntax error, which is reported.
+// target is not nil afterwards. Null is an empty mapping, and so is a value that is not a mapping, which is reported as
+// an error. The parameter label is the path of the mapping for errors. An entry that is null is not stored, nor is one
+// that is not a scalar or has a syntax error, which is reported.
 func (d *document) expressions(label string, target *map[string]*expr.Template) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of expressions", newSchema: shape, decode: func(node *yaml.Node) {
@@ -258,8 +267,9 @@ func (d *document) expressions(label string, target *map[string]*expr.Template) 
 	}}
 }
 
-// outputs returns the field of the key provision.bosh.outputs, which replaces the content of the target. See Output for
-// the values that are expressions. A syntax error in one is reported, and the output is stored without Expr.
+// outputs returns the field of the key provision.bosh.outputs, which replaces the content of the target; null makes it
+// empty, and so does a value that is not a mapping, which is reported as an error. See Output for the values that are
+// expressions. A syntax error in one is reported, and the output is stored without Expr.
 func (d *definition) outputs(target *map[string]Output) field {
 	return field{words: "map", newSchema: typed("object"), decode: func(node *yaml.Node) {
 		*target = map[string]Output{}
@@ -271,8 +281,10 @@ func (d *definition) outputs(target *map[string]Output) field {
 	}}
 }
 
-// carryOver returns the field of the key provision.bosh.carry_over, which is decoded into bosh. A single path is stored
-// as a list of one. Null leaves bosh unchanged. See checkCarryOver for the rules on names and paths.
+// carryOver returns the field of the key provision.bosh.carry_over, which replaces CarryOver and carryOverPos of bosh.
+// A single path is stored as a list of one, and null in place of it as the path "". Null in place of the mapping leaves
+// bosh unchanged; any other value that is not a mapping is reported as an error and stored as an empty one. See
+// checkCarryOver for the rules on names and paths, which are checked later.
 func (d *definition) carryOver(bosh *Bosh) field {
 	path := func() schema {
 		list := schema{"type": "array", "items": schema{"type": "string"}}
@@ -297,7 +309,8 @@ func (d *definition) carryOver(bosh *Bosh) field {
 	}}
 }
 
-// requires returns the field of the key provision.bosh.requires, which is decoded into target.
+// requires returns the field of the key provision.bosh.requires, a mapping that is decoded into target. Unknown keys
+// are errors, and so are invalid constraints, which are stored all the same.
 func (d *definition) requires(target *Requires) field {
 	return d.section("requires", true, func() fields {
 		return d.keys("requires.", target, map[string]field{
@@ -312,7 +325,8 @@ func (d *definition) requires(target *Requires) field {
 
 // constraints returns the field of a mapping from names to version constraints. Decoding the field appends the
 // constraints to the target, in the order of the file. An invalid constraint is reported as an error and appended all
-// the same. The parameter label is the path of the mapping for errors.
+// the same; one that is not a scalar is appended as "". A value that is not a mapping is reported as an error, except
+// null, which has no constraints. The parameter label is the path of the mapping for errors.
 func (d *definition) constraints(label string, target *[]Constraint) field {
 	return field{words: "map of texts", newSchema: mapOf(typed("string", "number")), decode: func(node *yaml.Node) {
 		for key, item := range d.pairs(node, label) {
@@ -326,9 +340,10 @@ func (d *definition) constraints(label string, target *[]Constraint) field {
 	}}
 }
 
-// checks returns the field of a list of checks, which is decoded into target. The parameter label is the key of the
-// list for errors. A check without audience gets the audience Operator; an unknown audience is reported as an error and
-// stored all the same. Checks without a valid condition or message are reported as errors and are not stored.
+// checks returns the field of a list of checks, which are appended to target in the order of the file. The parameter
+// label is the key of the list for errors. A check without audience gets the audience Operator; an unknown audience is
+// reported as an error and stored all the same. Checks without a valid condition or message are reported as errors and
+// are not stored.
 func (d *definition) checks(label string, target *[]Check) field {
 	keys := func(check *Check) fields {
 		return d.keys("", check, map[string]field{

@@ -7,7 +7,9 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A Bosh is the section provision.bosh. It determines how the BOSH manifest of an instance is created.
+// A Bosh is the section provision.bosh of a service definition. It determines how the BOSH manifest of an instance is
+// created: its template, secrets, sizes, configs, labels, rules and outputs. Keys that the definition does not have
+// leave their fields zero. Action.Bosh is nil for a service without the section.
 type Bosh struct {
 	ManifestTemplate
 	Credentials
@@ -24,7 +26,8 @@ type Bosh struct {
 	carryOverPos map[string]diag.Pos // the positions of the entries of CarryOver
 }
 
-// A ManifestTemplate is the text from which the BOSH manifest is rendered, and how it depends on the plan.
+// A ManifestTemplate is the text from which the BOSH manifest is rendered, with the instance groups that a plan may
+// omit or whose size the definition computes, and the ops files that change the manifest.
 type ManifestTemplate struct {
 	// Manifest is the text of the template, from the key manifest or manifest_ref.
 	Manifest               Document
@@ -33,13 +36,15 @@ type ManifestTemplate struct {
 	Ops                    []Conditional `key:"ops" doc:"Ops files, applied in order if their condition is true."`
 }
 
-// Credentials are the values of the manifest that are stored in CredHub.
+// Credentials are the values of the manifest that are in CredHub: the secrets that the broker stores there for the
+// instance, and references to credentials that CredHub already contains.
 type Credentials struct {
 	Secrets    []Secret    `key:"secrets" doc:"Values that the broker stores in CredHub."`
 	References []Reference `key:"references" doc:"Credentials that CredHub already contains."`
 }
 
-// Preconditions decide whether a request or a deployment is accepted.
+// Preconditions decide whether a request or a deployment is accepted: constraints on versions and sizes, and checks,
+// which are expressions. Without any, everything is accepted.
 type Preconditions struct {
 	Requires Requires `key:"requires" doc:"Preconditions that are checked before anything is rendered."`
 	Checks   []Check  `key:"checks"`
@@ -52,7 +57,7 @@ type InstanceOutputs struct {
 	DashboardURL *expr.Template    `key:"dashboard_url"`
 }
 
-// A GroupSize is an instance group whose size the definition computes.
+// A GroupSize is an instance group whose size the definition computes, completely or in part.
 type GroupSize struct {
 	Name string `key:"name,required" doc:"The instance group of the manifest template."`
 	// Like is the name of another instance group. Properties that are not set are copied from it. "" means none.
@@ -79,7 +84,8 @@ func (g *GroupSize) Complete() bool {
 	return g.Like != "" || !slices.ContainsFunc(g.Sizes, func(s Size) bool { return s.mandatory && s.Template == nil })
 }
 
-// Group returns the size of an instance group, or nil if Groups has no entry for it: its size is then that of the plan.
+// Group returns the entry of Groups for the instance group with this name, or nil if there is none: the size of the
+// group is then that of the plan. The result points into Groups.
 func (t *ManifestTemplate) Group(name string) *GroupSize {
 	return firstMatch(t.Groups, func(g *GroupSize) bool { return g.Name == name })
 }
@@ -154,7 +160,8 @@ type Output struct {
 	Pos     diag.Pos
 }
 
-// Requires are preconditions of a deployment. They are checked before anything is rendered.
+// Requires are preconditions of a deployment. They are checked before anything is rendered. An empty list requires
+// nothing.
 type Requires struct {
 	// Releases, Jobs and Stemcells are in the order of the file. A constraint on a job concerns the version of the
 	// release that provides it.

@@ -11,11 +11,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// generateTemplate adds the generated file to the template of a bind action with a command, and the computed inputs
-// that contain the values of the outputs. It reports a command that is not an executable of the pak, names that cannot
-// be variables of the template, which are left out of it, and outputs without a value. It generates nothing, and
-// reports the reason, if another file of the template declares resources, data sources or modules or has the name of
-// the generated file. Without a command, generateTemplate only reports outputs with a value.
+// generateTemplate adds the file hclfile.CommandFile, which it generates, to Templates of a bind action with a command,
+// and adds to its ComputedInputs the inputs that contain the values of the outputs. mapping contains the nodes of the
+// section. generateTemplate reports errors at the same time: a command that is not an executable of the pak (see
+// checkCommand), and those of commandTemplate; the file is generated all the same. It generates nothing, and reports
+// the reason, if another file of the template declares resources, data sources or modules, or has the name of the
+// generated file. Without a command, it only reports the errors of reportValues.
 func (d *definition) generateTemplate(mapping mappingNode, action *Action) {
 	if action.Command == "" {
 		d.reportValues(mapping, action)
@@ -71,10 +72,11 @@ func (d *definition) checkCommand(pos diag.Pos, command string) {
 	}
 }
 
-// commandTemplate returns the description of the generated file for an action with a command. It adds to the action a
-// computed input for the value of each output that is not one of the other files, which written describes. Outputs
-// that have no value or two, and names that cannot be variables of the template, are reported as errors. Such names are
-// left out, and so are the variables that other files declare.
+// commandTemplate returns the description of the generated file for an action with a command: its inputs, sorted by
+// name, and its outputs, in the order of the definition. It appends to ComputedInputs of the action an input with the
+// value of each output that is not one of the other files. written describes those files; variables that they declare
+// are marked as Declared. Outputs that have neither a value nor an output in these files, or both, and names that
+// cannot be variables of the template, are reported as errors. Such names are left out.
 func (d *definition) commandTemplate(action *Action, written *hclfile.Module) hclfile.CommandTemplate {
 	template, names := hclfile.CommandTemplate{Command: action.Command}, map[string]bool{}
 	for _, input := range slices.Concat(action.PlanInputs, action.UserInputs, action.ComputedInputs) {
@@ -123,8 +125,8 @@ func (d *definition) checkVariable(kind string, variable Variable) bool {
 }
 
 // secretInputs returns a map with the names of the action's inputs, whose values are true for secrets: inputs with a
-// name that denotes a secret, those whose expressions generate a random text, and those whose expressions read such an
-// input.
+// name that denotes a secret (see redact.Named), those whose expressions generate a random text, and those whose
+// expressions read a secret input that precedes them in the order of plan, user and computed inputs.
 func (a *Action) secretInputs() map[string]bool {
 	secret := map[string]bool{}
 	for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs) {
@@ -134,7 +136,8 @@ func (a *Action) secretInputs() map[string]bool {
 	return secret
 }
 
-// derivesSecret reports whether an expression generates a random text, or reads one of the inputs in the map secret.
+// derivesSecret reports whether an expression calls rand.base64, or reads an input whose value in the map secret is
+// true. The template must not be nil.
 func derivesSecret(template *expr.Template, secret map[string]bool) bool {
 	generates := func(call expr.Call) bool { return call.Name == "rand.base64" }
 	readsSecret := func(reference expr.Reference) bool { return secret[reference.Name] }

@@ -48,8 +48,8 @@ func ParseConstraint(text string) (Constraints, error) {
 // conditionForm matches one condition. Its groups are the operator, which may be missing, and the version.
 var conditionForm = regexp.MustCompile(`^(>=|<=|>|<|=|!=)?\s*(\S+)$`)
 
-// Match reports whether a version meets all conditions. Versions are compared as in CompareVersions. Match returns an
-// error if the text is not a BOSH version.
+// Match reports whether a version meets all conditions. Versions are compared as in CompareVersions. Match returns
+// false and an error if the text is not a BOSH version.
 func (c Constraints) Match(text string) (bool, error) {
 	parsed, err := parseVersion(text)
 	if err != nil {
@@ -80,7 +80,8 @@ func (c Constraints) Example(version string) string {
 }
 
 // CompareVersions compares two BOSH versions. The result is negative if a is older than b, zero if they are equal and
-// positive if a is newer. It returns an error if one of them is not a version; the result is meaningless then.
+// positive if a is newer. The commit in a development version, the part after the hyphen in "0.1+dev.8-fa37909", does
+// not count. CompareVersions returns an error if one of them is not a version; the result is meaningless then.
 func CompareVersions(a, b string) (int, error) {
 	va, errA := parseVersion(a)
 	vb, errB := parseVersion(b)

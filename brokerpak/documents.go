@@ -11,7 +11,8 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// A Document is a text of the pak with its position: a file, or a part of a definition.
+// A Document is a text of the pak with its position: a file, or a part of a definition. The zero Document is an empty
+// text at an unknown position.
 type Document expr.Source
 
 // At returns the position in the pak's file of a line and column of the text, both counted from 1. It returns the start
@@ -35,9 +36,10 @@ var ambiguous = regexp.MustCompile(
 		`^[-+]?[0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?$|^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?$|` +
 		`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$|^[-+]?\.(?i:inf|nan)$`)
 
-// CheckYAML returns the diagnostics of Tree, all of which are errors: that the text is not valid YAML, that a key is
-// repeated or not a scalar, or that YAML readers interpret a scalar differently. The list is empty, and not nil, if the
-// text has no such problem. Positions are those in the pak's file.
+// CheckYAML returns the diagnostics of Tree, all of which are errors: that the text is not exactly one valid YAML
+// document, that its aliases expand to an excessively large tree, that a key or a merged value is faulty, or that YAML
+// readers interpret a scalar differently. The list is empty, and not nil, if the text has no such problem. Positions
+// are those in the pak's file.
 func (d Document) CheckYAML() *diag.List {
 	_, diags := d.Tree()
 	return diags
@@ -45,8 +47,9 @@ func (d Document) CheckYAML() *diag.List {
 
 // Tree parses the text, which must be exactly one YAML document, and returns its root node with aliases and merge keys
 // resolved. The root is nil if the text is not exactly one valid YAML document, or if its aliases expand to an
-// excessively large tree; diags contains the reason. Scalars that YAML readers interpret differently and duplicate keys
-// are errors in diags, but the root is returned. diags is never nil, and empty if there are no errors.
+// excessively large tree; diags contains the reason. The root is returned in spite of other errors in diags: scalars
+// that YAML readers interpret differently, which stay in the tree, and repeated keys, keys that are not scalars and
+// merged values that are not mappings, which are left out of it. diags is never nil, and empty if there are no errors.
 func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	diags = &diag.List{}
 	report := func(line, column int, rule, message string) {
@@ -64,8 +67,9 @@ func (d Document) Tree() (root *yaml.Node, diags *diag.List) {
 	return root, diags
 }
 
-// isAmbiguous reports whether YAML readers interpret a plain scalar differently. The check before the regular
-// expression is for speed: ambiguous words have at most three letters, and ambiguous numbers begin like numbers.
+// isAmbiguous reports whether YAML readers interpret the text of a plain scalar differently, or as a number that JSON
+// cannot represent; see the expression ambiguous. The check before the regular expression is for speed: ambiguous words
+// have at most three letters, and ambiguous numbers begin like numbers.
 func isAmbiguous(text string) bool {
 	return (len(text) <= 3 || strings.IndexByte("+-.0123456789", text[0]) >= 0) && ambiguous.MatchString(text)
 }

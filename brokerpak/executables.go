@@ -124,7 +124,9 @@ func (b Binary) FileName() string {
 	return b.Name
 }
 
-// IsFile reports whether a file with this name can be the executable of the binary. The name contains no directory.
+// IsFile reports whether a file with this name can be the executable of the binary: the name must be FileName, for a
+// provider also followed by ".exe" or by "_" and any text, and for an OtherBinary followed by any text. The name
+// contains no directory.
 func (b Binary) IsFile(name string) bool {
 	rest, ok := strings.CutPrefix(name, b.FileName())
 	return ok && (rest == "" || b.Kind() == OtherBinary || b.Kind() == Provider && (rest[0] == '_' || rest == ".exe"))
@@ -133,7 +135,7 @@ func (b Binary) IsFile(name string) bool {
 // Find returns the path of the binary's executable in files, whose directory dir is that of a platform. An OpenTofu is
 // searched in a subdirectory that is named after its version first. Only regular files are considered. Find returns an
 // error, which names the expected path, if the file does not exist, and an error if several files match a provider. If
-// several files match a binary of another kind, it returns the first.
+// several files match an OtherBinary, it returns the first by name.
 func (b Binary) Find(files fs.FS, dir string) (string, error) {
 	dirs := []string{dir}
 	if b.Kind() == Tofu {
@@ -184,7 +186,7 @@ func (m *Manifest) HasOtherBinaries() bool {
 
 // HasExecutable reports whether the processes of OpenTofu find a program with this name among the other binaries of the
 // pak for a platform. A file of a directory must be executable; those of a zip become executable when they are
-// unpacked.
+// unpacked. It is false if the manifest lists no other binaries.
 func (p *Pak) HasExecutable(platform Platform, name string) bool {
 	info, err := fs.Stat(p.files, path.Join("bin", platform.OS, platform.Arch, name))
 	return err == nil && info.Mode().IsRegular() && p.Manifest.HasOtherBinaries() &&
@@ -192,11 +194,11 @@ func (p *Pak) HasExecutable(platform Platform, name string) bool {
 }
 
 // RepairExecutables compares the binaries that Executables unpacked into cacheDir with the checksums of the zip, which
-// reads them completely, and unpacks them again if they are damaged. It does nothing for a pak that is a directory, and
-// if the binaries have not been unpacked. The result repaired is true if the binaries were damaged and were unpacked
-// again; it is also true if unpacking them failed, which is an error. RepairExecutables also returns an error if the
-// context is cancelled, and if another user owns the damaged binaries, because that user could not execute the new
-// ones.
+// reads them completely, and unpacks them again if one is damaged, missing or unreadable. It does nothing for a pak
+// that is a directory, and if the binaries have not been unpacked. The result repaired is true if the binaries were
+// damaged and were unpacked again; it is also true if unpacking them failed, which is an error. RepairExecutables also
+// returns an error if the context is cancelled, if the directory of the binaries cannot be inspected, and if another
+// user owns the damaged binaries, because that user could not execute the new ones.
 func (p *Pak) RepairExecutables(ctx context.Context, platform Platform, cacheDir string) (repaired bool, err error) {
 	if !p.IsZip() {
 		return false, nil
@@ -223,8 +225,9 @@ type binaryFiles struct {
 	target string // named after the content of the files; it has the layout of the pak
 }
 
-// zippedBinaries returns the files below bin/OS/ARCH of the zip, without directories and links, and the directory below
-// cacheDir for them. It reads and writes no files. The pak must be a zip.
+// zippedBinaries returns the entries below bin/OS/ARCH of the zip, without directories and links, and the directory
+// below cacheDir for them, whose name is a hash of the entries. It neither reads nor writes the file system, so the
+// directory may not exist. The pak must be a zip.
 func (p *Pak) zippedBinaries(platform Platform, cacheDir string) binaryFiles {
 	prefix := path.Join("bin", platform.OS, platform.Arch) + "/"
 	var files []*zip.File
@@ -248,8 +251,8 @@ func (p *Pak) unpackBinaries(ctx context.Context, platform Platform, cacheDir st
 }
 
 // A compareFunc compares an unpacked file of the given name with the entry of the file in the index of the zip. It does
-// not read the content in the zip. It returns errDamaged if they differ, and the error of the file system if the
-// unpacked file is missing or cannot be read.
+// not read the content in the zip. It returns nil if they are equal, errDamaged if they differ, the error of the file
+// system if the unpacked file is missing or cannot be read, and possibly the error of a context.
 type compareFunc func(file *zip.File, name string) error
 
 // check compares all files with their unpacked copies. It returns the error of compare for the first one that differs,
@@ -301,8 +304,9 @@ func (p binaryFiles) unpack(ctx context.Context, compare compareFunc) error {
 // errDamaged means that an unpacked file differs from the zip.
 var errDamaged = errors.New("it differs from the zip")
 
-// sameSize is a compareFunc that compares only the size of an unpacked file with the zip's index. An unpacked file that
-// is not a regular file differs.
+// sameSize is a compareFunc that compares only the size of an unpacked file with the zip's index. It returns errDamaged
+// if the sizes differ or if the unpacked file is not a regular file, and the error of the file system if the file is
+// missing.
 func sameSize(file *zip.File, name string) error {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -316,7 +320,8 @@ func sameSize(file *zip.File, name string) error {
 }
 
 // sameContent returns a compareFunc that compares the size and the checksum of an unpacked file with the zip's index.
-// It reads the whole file, and stops with an error if the context is cancelled.
+// The function reads the whole file. It returns errDamaged if they differ, the error of the file system if the file
+// cannot be read, and the context's error if that is cancelled.
 func sameContent(ctx context.Context) compareFunc {
 	return func(file *zip.File, name string) (err error) {
 		if err := sameSize(file, name); err != nil {
@@ -339,7 +344,7 @@ func sameContent(ctx context.Context) compareFunc {
 }
 
 // contentKey returns a hash of the names, sizes and checksums in the central directory of the zip, which identifies the
-// content of the files. The order of the files does not matter.
+// content of the files. The order of the files does not matter. The content itself is not read.
 func contentKey(files []*zip.File) string {
 	lines := value.Convert(files, func(file *zip.File) string {
 		return fmt.Sprintf("%s %d %08x", file.Name, file.UncompressedSize64, file.CRC32)

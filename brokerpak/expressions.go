@@ -30,8 +30,8 @@ type Expression struct {
 }
 
 // Expressions returns all expressions of an action that are evaluated: the defaults of user inputs, the values of
-// computed inputs, the conditions and messages of checks, those of provision.bosh, and bind.adopt. No Template in the
-// result is nil. The result is nil if the action has no expressions.
+// computed inputs, the conditions and messages of checks, those of provision.bosh, and bind.adopt. Their order is the
+// same at every call. No Template in the result is nil. The result is nil if the action has no expressions.
 func (a *Action) Expressions() []Expression {
 	var all []Expression
 	add := func(stage Stage, rule bool, templates ...*expr.Template) {
@@ -54,8 +54,8 @@ func (a *Action) Expressions() []Expression {
 	return all
 }
 
-// expressions calls add for the expressions of provision.bosh. stage and rule are the fields of Expression for the
-// templates. Some of the templates that it passes are nil.
+// expressions calls add for all expressions of provision.bosh, in an order that is the same at every call. stage and
+// rule are the fields of Expression for the templates. Some of the templates that it passes are nil.
 func (b *Bosh) expressions(add func(stage Stage, rule bool, templates ...*expr.Template)) {
 	for _, ops := range b.Ops {
 		add(Rendering, false, ops.If)
@@ -106,7 +106,7 @@ func (a *Action) KeysRead(variable string) (keys []string, all bool) {
 }
 
 // BindExpressions returns the expressions that a bind evaluates: those of the bind action, and the outputs in
-// provision.bosh.
+// provision.bosh, sorted by name. No element is nil.
 func (s *Service) BindExpressions() []*expr.Template {
 	all := value.Convert(s.Bind.Expressions(), func(e Expression) *expr.Template { return e.Template })
 	if bosh := s.Provision.Bosh; bosh != nil {
@@ -119,12 +119,13 @@ func (s *Service) BindExpressions() []*expr.Template {
 	return all
 }
 
-// FindOutputUse finds the first use of an output of the provision template in the BOSH manifest, its configs or their
-// rules. The parameter contains the names of the outputs; those that are also names of inputs, secrets or references
-// are ignored, because ((name)) refers to these. An expression that reads instance.details is a use even if the
-// parameter is empty. The result label is the variable that uses an output, such as "((host))" or "instance.details",
-// and at is its position. If no output is used, or if the action has no provision.bosh, label is "". Outputs and
-// dashboard URL of provision.bosh do not count, because they are evaluated after the deployment.
+// FindOutputUse finds a use of an output of the provision template in the BOSH manifest, its configs or their rules.
+// The parameter contains the names of the outputs; those that are also names of inputs, secrets or references are
+// ignored, because ((name)) refers to these. An expression that reads instance.details is a use even if the parameter
+// is empty, and takes precedence over a ((name)). The result label is the variable that uses an output, such as
+// "((host))" or "instance.details", and at is its position. If no output is used, or if the action has no
+// provision.bosh, label is "". Outputs and dashboard URL of provision.bosh do not count, because they are evaluated
+// after the deployment.
 func (a *Action) FindOutputUse(outputs []string) (label string, at diag.Pos) {
 	if a.Bosh == nil {
 		return "", diag.Pos{}
@@ -170,8 +171,9 @@ func Digest(files map[string]string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FindReader returns the position of the first expression that reads an input or a part of it, and whether there is
-// one. The defaults of user inputs and the values of computed inputs are searched only if includeInputs is true.
+// FindReader returns the position of the first expression that reads an input, a part of it or a map that contains it,
+// and reports whether there is one. The defaults of user inputs and the values of computed inputs are searched only if
+// includeInputs is true. A use as ((input)) in the documents of provision.bosh is not found; see PositionsOf.
 func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, found bool) {
 	readers := *a
 	if !includeInputs {
@@ -188,7 +190,7 @@ func (a *Action) FindReader(input string, includeInputs bool) (at diag.Pos, foun
 }
 
 // PositionsOf returns the positions at which the documents of provision.bosh contain ((name)), including ((!name)) and
-// ((name.key)). It returns nil if none does.
+// ((name.key)), in the order of Documents. It returns nil if none does.
 func (b *Bosh) PositionsOf(name string) []diag.Pos {
 	var positions []diag.Pos
 	for _, document := range b.Documents() {
@@ -202,7 +204,8 @@ func (b *Bosh) PositionsOf(name string) []diag.Pos {
 }
 
 // ExpressionOf returns the expression of a computed input or, if byDefault is true, of the default of a user input. It
-// returns nil if no computed input or user input, respectively, has this name, or if its value is not a string.
+// returns nil if no computed input or user input, respectively, has this name, or if its value is not a string that is
+// a valid expression.
 func (a *Action) ExpressionOf(input string, byDefault bool) *expr.Template {
 	inputs := a.ComputedInputs
 	if byDefault {

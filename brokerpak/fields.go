@@ -12,9 +12,10 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// text returns the field of a string. Any scalar is accepted and decoded as it is written in the file, so that
-// "version: 1.20" keeps its zero. Null leaves the target unchanged. A list or mapping is reported as an error. The
-// label names the value in errors, as it does in all fields below.
+// text returns the field, which describes and decodes the value of a key, of a string. Any scalar is accepted and
+// decoded as it is written in the file, so that "version: 1.20" keeps its zero. Null leaves the target unchanged. A
+// list or mapping is reported as an error and also leaves it unchanged. The label names the value in errors, as it does
+// in all fields below.
 func (d *document) text(label string, target *string) field {
 	return field{words: "text", newSchema: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if node.Kind != yaml.ScalarNode {
@@ -28,8 +29,8 @@ func (d *document) text(label string, target *string) field {
 }
 
 // texts returns the field of a list of strings, which are decoded as in text and appended to the target. Null is an
-// empty list. An element that is null, or that is reported because it is not a scalar, is appended as "". The label
-// names the list in errors.
+// empty list. A value that is not a list is reported as an error and appends nothing. An element that is null, or that
+// is reported because it is not a scalar, is appended as "". The label names the list in errors.
 func (d *document) texts(label string, target *[]string) field {
 	shape := listOf(typed("string", "number", "boolean"))
 	return field{words: "list of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -53,7 +54,7 @@ func booleanShape() schema {
 }
 
 // boolean returns the field of a boolean. It accepts true, false and the words of the table booleans. Null leaves the
-// target unchanged. Any other value is reported as an error.
+// target unchanged. Any other value is reported as an error and not stored.
 func (d *document) boolean(label string, target *bool) field {
 	return field{words: "boolean", newSchema: booleanShape, decode: func(node *yaml.Node) {
 		truth, isWord := booleans[node.Value]
@@ -87,7 +88,7 @@ func (d *document) integer(label string, target *int) field {
 
 // value decodes any node to nil, bool, string, int64, uint64, float64, []any or map[string]any, the types of package
 // internal/value. Scalars are decoded by scalar, which reports those that JSON cannot represent and returns nil for
-// them.
+// them. The keys of a mapping become texts.
 func (d *document) value(node *yaml.Node) any {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -107,8 +108,8 @@ func (d *document) value(node *yaml.Node) any {
 	}
 }
 
-// scalar decodes a scalar node as in value. A date is decoded as the text in the file. A number that JSON cannot
-// represent is reported as an error, and nil is returned.
+// scalar decodes a scalar node as in value. A date is decoded as the text in the file. A scalar that does not have the
+// form of its YAML tag, and a number that JSON cannot represent, are reported as errors, and nil is returned.
 func (d *document) scalar(node *yaml.Node) any {
 	if node.ShortTag() == "!!timestamp" {
 		return node.Value // package value has no type for dates, and authors mean the text
@@ -138,7 +139,8 @@ func (d *document) object(label string, target *map[string]any) field {
 
 // textMap returns the field of a mapping from strings to strings, which replaces the content of the target. The values
 // are decoded as in text; one that is null, or that is reported because it is not a scalar, is stored as "". Null
-// instead of the mapping leaves the target unchanged.
+// instead of the mapping leaves the target unchanged. Any other value is reported as an error, and the target becomes
+// empty.
 func (d *document) textMap(label string, target *map[string]string) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of texts", newSchema: shape, decode: func(node *yaml.Node) {

@@ -17,8 +17,8 @@ var (
 	definitionExamples string
 )
 
-// ManifestSchema returns a JSON Schema (draft-07) of a pak's manifest.yml, with descriptions and examples for
-// editors.
+// ManifestSchema returns a JSON Schema (draft-07) of a pak's manifest.yml, with descriptions and examples for editors.
+// Every call returns a new map, which the caller may change.
 func ManifestSchema() map[string]any {
 	d := &document{}
 	return schemaDocument("Brokerpak manifest", "The file manifest.yml of a brokerpak, Brokerpak V1.", manifestExamples,
@@ -26,7 +26,7 @@ func ManifestSchema() map[string]any {
 }
 
 // DefinitionSchema returns a JSON Schema (draft-07) of a service definition, with descriptions and examples for
-// editors.
+// editors. Every call returns a new map, which the caller may change.
 func DefinitionSchema() map[string]any {
 	d := &definition{document: &document{}}
 	return schemaDocument("Brokerpak service definition",

@@ -27,9 +27,10 @@ var attributeForm = regexp.MustCompile(`^([-a-zA-Z0-9_]*\.[-a-zA-Z0-9_]*){2}`)
 // bindOutputs is the label of the list of the outputs of a bind action. The label of any other list is its key.
 const bindOutputs = "bind.outputs"
 
-// variables returns the field of a list of inputs or outputs, which is decoded into target. The parameter label is the
-// key of the list, such as "user_inputs", or bindOutputs. A malformed tf_attribute is reported, and so is
-// additional: true where it is not allowed, which is then ignored.
+// variables returns the field of a list of inputs or outputs, which are appended to target in the order of the file.
+// The parameter label is the key of the list, such as "user_inputs", or bindOutputs. A malformed tf_attribute is
+// reported as an error and stored all the same. additional: true is reported as an error, and ignored, unless it is in
+// the first of the user_inputs that has it, and this input has the type object and is not required.
 func (d *document) variables(label string, target *[]Variable) field {
 	keys := func(variable *Variable) fields { return d.variableKeys(label, variable) }
 	list := strings.TrimPrefix(label, "bind.")
@@ -85,7 +86,7 @@ func (a *Action) InputValues(parameters map[string]any) map[string]any {
 }
 
 // variableKeys returns the keys of an input or output, which are decoded into variable. The parameter label is the key
-// of the declaring list, such as "user_inputs", or bindOutputs. The key value is only one of the last.
+// of the declaring list, such as "user_inputs", or bindOutputs. Only the outputs of a bind action have the key value.
 func (d *document) variableKeys(label string, variable *Variable) fields {
 	keys := d.keys("", variable, map[string]field{
 		"type": d.typeNames(variable),
@@ -109,7 +110,8 @@ func (d *document) variableKeys(label string, variable *Variable) fields {
 	return slices.DeleteFunc(keys, func(r row) bool { return r.name == "value" && label != bindOutputs })
 }
 
-// outputValue returns the field of the key value of an output.
+// outputValue returns the field of the key value of an output, which is decoded into target as in defaultValue. Null
+// stores the value nil.
 func (d *document) outputValue(target *OutputValue) field {
 	return field{words: "any", newSchema: anything, decode: func(node *yaml.Node) {
 		target.Value, target.ValueExpr = d.defaultValue(node)
@@ -149,10 +151,10 @@ func constraintKeywords() map[string]any {
 	}
 }
 
-// variableDefault returns the field of the key default of an input or output. It also sets HasDefault. The parameter
-// label is the key of the declaring list. A string in user_inputs must be a valid expression; a syntax error is
-// reported. In the other lists, DefaultExpr is nil for a string that is not a valid expression, and no error is
-// reported.
+// variableDefault returns the field of the key default of an input or output, which is decoded into the DefaultValue of
+// variable. It also sets HasDefault, which is false for null. The parameter label is the key of the declaring list. A
+// string in user_inputs must be a valid expression; a syntax error is reported. In the other lists, DefaultExpr is nil
+// for a string that is not a valid expression, and no error is reported.
 func (d *document) variableDefault(label string, variable *Variable) field {
 	return field{words: "any", newSchema: anything, decode: func(node *yaml.Node) {
 		variable.HasDefault = !yamltree.IsNull(node)
@@ -172,7 +174,8 @@ func (d *document) variableDefault(label string, variable *Variable) field {
 func anything() schema { return schema{} }
 
 // defaultValue decodes a value that may be an expression. It returns the value as it is written and, if that is a
-// string, the parsed expression. A syntax error is reported, and template is nil then.
+// string, the parsed expression. A syntax error is reported, and template is nil then. template is also nil for a value
+// that is not a string, and literal is nil for null.
 func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Template) {
 	literal = d.value(node)
 	if _, ok := literal.(string); ok {
@@ -182,7 +185,7 @@ func (d *document) defaultValue(node *yaml.Node) (literal any, template *expr.Te
 }
 
 // typeName returns the field of a single JSON type, which is decoded into target. An unknown type is reported as an
-// error and stored as "".
+// error and stored as "", which allows any value.
 func (d *document) typeName(target *string) field {
 	f := d.text("type", target)
 	decode := f.decode
@@ -196,15 +199,16 @@ func (d *document) typeName(target *string) field {
 	return f.withSchema(typesSchema())
 }
 
-// unknownType reports a type that the format does not define, with a suggestion.
+// unknownType reports, as an error at the node, a type that the format does not define. The message lists the allowed
+// types and suggests the most similar one.
 func (d *document) unknownType(node *yaml.Node, name string) {
 	d.errorf(node, "type", "unknown type %q; allowed: %s%s", name, strings.Join(types[1:], ", "),
 		diag.Suggest(name, types[1:]))
 }
 
-// typeNames returns the field of the key type: one JSON type or, as an addition of this adapter, a list of types. A
-// list with one type is stored like that type, and an empty list allows any type. Unknown types are reported as errors
-// and are not stored.
+// typeNames returns the field of the key type, which is decoded into Type or Types of variable: one JSON type or, as an
+// addition of this adapter, a list of types. A list with one type is stored as Type, and an empty list allows any type.
+// Unknown types are reported as errors and are not stored.
 func (d *document) typeNames(variable *Variable) field {
 	one := d.typeName(&variable.Type)
 	return field{
@@ -238,8 +242,9 @@ func typesSchema() schema {
 	return oneOf(append([]any{nil}, value.Texts(types)...)...)
 }
 
-// enum returns the field of the key enum, a mapping from values to descriptions. It is decoded into target. The values
-// keep their YAML type: an input of type integer needs integer keys.
+// enum returns the field of the key enum, a mapping from values to descriptions. They are appended to target in the
+// order of the file. The values keep their YAML type: an input of type integer needs integer keys. Null adds nothing; a
+// value that is not a mapping is reported as an error.
 func (d *document) enum(target *[]EnumValue) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -251,8 +256,8 @@ func (d *document) enum(target *[]EnumValue) field {
 	}}
 }
 
-// computed returns the field of the key computed_inputs, which is decoded into target. An input whose default is
-// missing or null is reported as an error and stored all the same.
+// computed returns the field of the key computed_inputs, a list that is appended to target in the order of the file. An
+// input whose default is missing or null is reported as an error and stored all the same.
 func (d *definition) computed(target *[]Variable) field {
 	accept := func(mapping mappingNode, computed *Variable) bool {
 		if !mapping.has("default") {
@@ -280,8 +285,8 @@ func (d *definition) computedKeys(computed *Variable) fields {
 	}
 }
 
-// importInputs returns the field of the key import_inputs, which is decoded into target. An unknown type is only a
-// warning, because other brokers accept it, and is stored as "".
+// importInputs returns the field of the key import_inputs, a list that is appended to target in the order of the file.
+// An unknown type is only a warning, because other brokers accept it, and is stored as "". No key is required.
 func (d *definition) importInputs(target *[]Variable) field {
 	keys := func(input *Variable) fields {
 		return fields{
@@ -307,8 +312,8 @@ func (d *definition) importInputs(target *[]Variable) field {
 	})
 }
 
-// importMappings returns the field of a list of attributes, which is decoded into target. The parameter label is the
-// key of the list, such as "import_parameter_mappings".
+// importMappings returns the field of a list of attributes, which are appended to target in the order of the file. The
+// parameter label is the key of the list, such as "import_parameter_mappings". No key of an entry is required.
 func (d *definition) importMappings(label string, target *[]hclfile.Mapping) field {
 	keys := func(mapping *hclfile.Mapping) fields {
 		return fields{

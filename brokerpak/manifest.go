@@ -36,7 +36,8 @@ func (b Binary) Kind() BinaryKind {
 
 // parseManifest parses manifest.yml and reports its errors to diags. Unknown keys are errors, because other brokers
 // reject them. The file is the name for messages. The result contains the values that could be decoded; if the text is
-// not a YAML mapping, it is the zero Manifest.
+// not a YAML mapping, it is the zero Manifest. See checkBinaries and checkUpgradePath for the rules that concern
+// several keys.
 func parseManifest(file, text string, diags *diag.List) Manifest {
 	var manifest Manifest
 	doc, root := parseDocument(file, text, diags)
@@ -89,8 +90,8 @@ func (d *document) manifestKeys(manifest *Manifest, upgradePath *[]Path) fields 
 	})
 }
 
-// platforms returns the field of the key platforms, which is decoded into target. A platform that the format does not
-// allow is reported as an error and stored all the same.
+// platforms returns the field of the key platforms, a list that is appended to target. A platform that the format does
+// not allow, or that lacks os or arch, is reported as an error and stored all the same.
 func (d *document) platforms(target *[]Platform) field {
 	return entries(d, "platforms", true, target, d.platformKeys, func(mapping mappingNode, platform *Platform) bool {
 		if mapping.nonEmpty("os") && mapping.nonEmpty("arch") && !slices.Contains(platforms, platform.String()) {
@@ -114,8 +115,9 @@ func (d *document) platformKeys(platform *Platform) fields {
 	})
 }
 
-// binaries returns the field of the key terraform_binaries, which is decoded into target. It also sets ProviderFQN of
-// providers. A provider whose name has an invalid form is reported as an error and stored with the ProviderFQN "".
+// binaries returns the field of the key terraform_binaries, a list that is appended to target in the order of the file.
+// It also sets ProviderFQN of providers. A provider whose name has an invalid form is reported as an error and stored
+// with the ProviderFQN "". See checkBinaries for the other rules, which are checked later.
 func (d *document) binaries(target *[]Binary) field {
 	keys := func(binary *Binary) fields {
 		return d.keys("", binary, map[string]field{
@@ -137,9 +139,10 @@ func (d *document) binaries(target *[]Binary) field {
 	})
 }
 
-// providerFQN returns HOST/NAMESPACE/TYPE of a provider. The parameter provider is [[HOSTNAME/]NAMESPACE/]TYPE; if it
-// is "", the type is derived from the name of the binary. The default host is Terraform's registry, because published
-// paks were written for it. If the form is wrong, providerFQN reports an error at pos and returns "".
+// providerFQN returns HOST/NAMESPACE/TYPE of a provider. The parameter name is the name of the binary. The parameter
+// provider is [[HOSTNAME/]NAMESPACE/]TYPE; if it is "", the type is the name without "terraform-provider-". The default
+// host is registry.terraform.io, Terraform's registry, because published paks were written for it, and the default
+// namespace is hashicorp. If the form of provider is wrong, providerFQN reports an error at pos and returns "".
 func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	const host, namespace = "registry.terraform.io", "hashicorp"
 	if provider == "" {
@@ -153,8 +156,9 @@ func (d *document) providerFQN(pos diag.Pos, name, provider string) string {
 	return strings.Join(append([]string{host, namespace}[:3-len(parts)], parts...), "/")
 }
 
-// paths returns the field of a list of files of the pak, which is decoded into target. The label is the key of the list
-// for errors. An empty entry is reported as an error and stored all the same. Null is an empty list.
+// paths returns the field of a list of files of the pak, which are appended to target with their positions. The label
+// is the key of the list for errors. An empty entry is reported as an error and stored all the same. Null is an empty
+// list; any other value that is not a list is reported as an error. Whether the files exist is not checked.
 func (d *document) paths(label string, target *[]Path) field {
 	var names []string
 	f := d.texts(label, &names)
@@ -171,8 +175,9 @@ func (d *document) paths(label string, target *[]Path) field {
 	return f
 }
 
-// upgradePath returns the field of the key terraform_upgrade_path, which is decoded into target. The versions are
-// stored as Path.Name.
+// upgradePath returns the field of the key terraform_upgrade_path, a list that is appended to target. The versions are
+// stored as Path.Name, and a missing one, which is reported as an error, as "". See checkUpgradePath for the other
+// rules.
 func (d *document) upgradePath(target *[]Path) field {
 	keys := func(step *Path) fields {
 		return fields{{"version", "The version of OpenTofu.", required(d.text("version", &step.Name))}}
@@ -183,9 +188,10 @@ func (d *document) upgradePath(target *[]Path) field {
 	})
 }
 
-// checkBinaries adds errors to diags for versions that are invalid, an OpenTofu version that is listed twice, and an
-// OpenTofu that is missing as the default or wrongly marked as it. Such errors concern several entries, or depend on
-// the kind of the binary. A list without OpenTofu is allowed.
+// checkBinaries adds errors to diags for versions of OpenTofu and providers that are invalid, an OpenTofu version that
+// is listed twice, a default mark on another binary, and an OpenTofu that is missing as the default or wrongly marked
+// as it; see checkDefaultTofu. Such errors concern several entries, or depend on the kind of the binary. A list without
+// OpenTofu is allowed.
 func checkBinaries(binaries []Binary, diags *diag.List) {
 	var tofus, defaults []Binary
 	seen := map[string]bool{}
@@ -242,8 +248,8 @@ func checkDefaultTofu(tofus, defaults []Binary, diags *diag.List) {
 }
 
 // checkUpgradePath adds errors to diags unless the versions of the upgrade path ascend, each is a bundled OpenTofu, and
-// the last one is marked as the default, which it must be even if it is the only one. Steps without a version are
-// ignored. An empty path is allowed.
+// the last one is marked as the default, which it must be even if it is the only one. A version that is invalid is an
+// error as well, and steps without a version are ignored. An empty path is allowed.
 func checkUpgradePath(path []Path, binaries []Binary, diags *diag.List) {
 	previous := "0.0.0"
 	for i, step := range path {

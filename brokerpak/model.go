@@ -6,7 +6,8 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// A Manifest is the content of a pak's manifest.yml, as defined by Brokerpak V1.
+// A Manifest is the content of a pak's manifest.yml, as defined by Brokerpak V1. Keys that the file does not have leave
+// their fields zero.
 type Manifest struct {
 	PackVersion int               `key:"packversion,required" doc:"The version of the format: 1."`
 	Name        string            `key:"name,required"`
@@ -27,13 +28,14 @@ type Manifest struct {
 	ProviderReplacements map[string]string `key:"terraform_state_provider_replacements"`
 }
 
-// A Path is the path of a file relative to the pak's root, with the position at which the manifest refers to it.
+// A Path is the path of a file relative to the pak's root, with the position at which the manifest refers to it. While
+// a manifest is parsed, a version in its upgrade path is also a Path, with the version as its Name.
 type Path struct {
 	Name string
 	Pos  diag.Pos
 }
 
-// A Platform is an operating system and an architecture, in Go's naming.
+// A Platform is an operating system and an architecture, in Go's naming, such as linux and amd64.
 type Platform struct {
 	OS   string `key:"os,required" doc:"The operating system, in Go's naming."`
 	Arch string `key:"arch,required" doc:"The architecture, in Go's naming."`
@@ -68,7 +70,8 @@ type Binary struct {
 	Pos         diag.Pos `json:"-"`
 }
 
-// A Parameter is an environment variable that operators may set for OpenTofu.
+// A Parameter is an environment variable that operators may set for OpenTofu, with a description for them. It does not
+// have to be set.
 type Parameter struct {
 	Name        string `json:"name" key:"name,required" doc:"The environment variable, such as TF_VAR_redis_version."`
 	Description string `json:"description" key:"description,required" doc:"What the variable means."`
@@ -126,7 +129,8 @@ type Plan struct {
 	Pos                diag.Pos
 }
 
-// An Example documents how to use a service. Tests execute it.
+// An Example documents how to use a service: the parameters of an instance and of a binding of one plan. Tests execute
+// it.
 type Example struct {
 	Name            string         `key:"name,required" doc:"The name of the example."`
 	Description     string         `key:"description,required" doc:"What the example shows."`
@@ -137,7 +141,8 @@ type Example struct {
 	Pos             diag.Pos
 }
 
-// An Action is the provision section or the bind section of a service.
+// An Action is the provision section or the bind section of a service: its inputs, outputs and OpenTofu files, and the
+// keys that this adapter adds. The zero Action means that the service definition does not have the section.
 type Action struct {
 	PlanInputs     []Variable `key:"plan_inputs" doc:"Variables that plans set in their properties."`
 	UserInputs     []Variable `key:"user_inputs" doc:"Parameters of users."`
@@ -161,7 +166,7 @@ type Action struct {
 }
 
 // An Import describes how existing resources are imported into the state of an instance, and how the template is
-// changed accordingly. It is empty if the action imports nothing.
+// changed accordingly. It is empty if the action imports nothing. Bind actions ignore it.
 type Import struct {
 	ImportInputs             []Variable        `key:"import_inputs"`
 	ImportParameterMappings  []hclfile.Mapping `key:"import_parameter_mappings"`

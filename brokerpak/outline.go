@@ -11,8 +11,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// An InstanceGroup is the outline of an instance group of the manifest template or of an ops file, or of an addon. An
-// addon has neither Lifecycle nor Optional nor Sized.
+// An InstanceGroup is the outline of an instance group of the manifest template or of an ops file, or of an addon: its
+// name and the names of its jobs. An addon has neither Lifecycle nor Optional nor Sized.
 type InstanceGroup struct {
 	Name      string
 	Jobs      []string
@@ -24,8 +24,8 @@ type InstanceGroup struct {
 }
 
 // groupsOf returns the entries of a top-level list of the manifest template, which is "instance_groups" or "addons",
-// with their jobs. It returns nil if the template has no such list, or is not a YAML mapping; rendering reports the
-// reason. Optional and Sized are not set.
+// with their jobs, in its order. Entries that are not mappings are left out. It returns nil if the template has no such
+// list, or is not a YAML mapping; rendering reports the reason. Optional, Sized and If are not set.
 func (b *Bosh) groupsOf(key string) []InstanceGroup {
 	var manifest map[string]any
 	if err := yaml.Unmarshal([]byte(b.Manifest.Text), &manifest); err != nil {
@@ -34,7 +34,8 @@ func (b *Bosh) groupsOf(key string) []InstanceGroup {
 	return value.Convert(value.Mappings(value.Normalise(manifest[key])), outlineOf)
 }
 
-// outlineOf returns the outline of an entry of instance_groups or addons: its name, its lifecycle and its jobs.
+// outlineOf returns the outline of an entry of instance_groups or addons: its name, its lifecycle and its jobs. Missing
+// values are "". Optional, Sized and If are not set.
 func outlineOf(owner map[string]any) InstanceGroup {
 	name := func(entry map[string]any) string { return value.Text(entry["name"]) }
 	jobs := value.Convert(value.Mappings(owner["jobs"]), name)
@@ -42,8 +43,9 @@ func outlineOf(owner map[string]any) InstanceGroup {
 }
 
 // InstanceGroups returns the instance groups of the manifest template, in its order, followed by those that ops files
-// add, each once. It returns nil if there are none. A template that is not a YAML mapping, and an ops file that is not
-// a list, have none.
+// add, each once. Ops files for the completed manifest do not count, because plans do not contain their groups. If
+// several ops files add a group, its If is the condition of the first, or nil if one has no condition. InstanceGroups
+// returns nil if there are none. A template that is not a YAML mapping, and an ops file that is not a list, have none.
 func (b *Bosh) InstanceGroups() []InstanceGroup {
 	groups := b.groupsOf("instance_groups")
 	for _, ops := range b.Ops {
@@ -68,8 +70,9 @@ func (b *Bosh) InstanceGroups() []InstanceGroup {
 	return groups
 }
 
-// addedGroups returns the outlines of the instance groups that the operations of an ops file add or replace. Operations
-// that only change a part of a group add none.
+// addedGroups returns the outlines of the instance groups that the operations of an ops file add or replace, in the
+// order of the file and with repetitions. Operations that only change a part of a group add none. It returns nil if
+// there are none or if the text is not a YAML list.
 func addedGroups(text string) (groups []InstanceGroup) {
 	var operations []any
 	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {
@@ -90,7 +93,7 @@ func addedGroups(text string) (groups []InstanceGroup) {
 }
 
 // HasGroupOrJob reports whether the manifest template or an ops file has an instance group, or an instance group with a
-// job, of this name. Jobs of addons do not count. A nil Bosh has none.
+// job, of this name. Jobs of addons do not count. A nil Bosh has none. See InstanceGroups for the ops files that count.
 func (b *Bosh) HasGroupOrJob(name string) bool {
 	return b != nil && slices.ContainsFunc(b.InstanceGroups(), func(group InstanceGroup) bool {
 		return group.Name == name || slices.Contains(group.Jobs, name)
@@ -105,8 +108,8 @@ func (b *Bosh) AddonJobs() []string {
 }
 
 // JobNames returns the names of all jobs that manifests of the service may contain: those of the instance groups and
-// addons of the manifest template, and those that ops files add, whether or not their conditions are true. A name may
-// be contained several times.
+// addons of the manifest template, and those that ops files of both kinds add, whether or not their conditions are
+// true. A name may be contained several times.
 func (b *Bosh) JobNames() []string {
 	names := b.AddonJobs()
 	for _, group := range b.InstanceGroups() {
@@ -119,7 +122,8 @@ func (b *Bosh) JobNames() []string {
 }
 
 // addedJobs returns the names of the jobs that the operations of an ops file add or replace, alone or with an instance
-// group or an addon. Operations below the properties of a job add none.
+// group or an addon, with repetitions. Operations below the properties of a job add none. It returns nil if there are
+// none or if the text is not a YAML list.
 func addedJobs(text string) (names []string) {
 	var operations []any
 	if err := yaml.Unmarshal([]byte(text), &operations); err != nil {

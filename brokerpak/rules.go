@@ -10,7 +10,8 @@ import (
 )
 
 // checkBosh adds errors to diags for violations of the rules for provision.bosh that concern several parts of the
-// definition. It does nothing for a service without this section.
+// definition: the names of inputs, expressions that read the previous deployment, carry_over, references, plan_defaults
+// and secrets. It does nothing for a service without this section.
 func checkBosh(service *Service, diags *diag.List) {
 	bosh := service.Provision.Bosh
 	if bosh == nil {

@@ -20,9 +20,10 @@ var (
 )
 
 // checkSecrets adds errors to diags for violations of the rules for secrets that concern the whole action, which must
-// have a bosh section. The most important one: an input that is the value of a secret must not be used elsewhere. Its
-// value is stored neither in the manifest nor in the record, so at the next update any other use would lose it or
-// reveal it.
+// have a bosh section: names must be unique and must not hide an input, values and keepers must not call generating
+// functions, and the secret of the UAA client must not be a part of a value. The most important rule: an input that is
+// the value of a secret must not be used elsewhere. Its value is stored neither in the manifest nor in the record, so
+// at the next update any other use would lose it or reveal it.
 func checkSecrets(action *Action, diags *diag.List) {
 	names := map[string]bool{}
 	for _, secret := range action.Bosh.Secrets {
@@ -52,8 +53,8 @@ func checkSecrets(action *Action, diags *diag.List) {
 	}
 }
 
-// checkSecretName adds an error to diags for a secret with the name of an input, unless the input is its value:
-// ((name)) in the manifest is replaced by the secret, so the input would be hidden.
+// checkSecretName adds an error to diags for a secret with the name of an input of the action, unless that input is the
+// value of the secret: ((name)) in the manifest is replaced by the secret, so the input would be hidden.
 func checkSecretName(action *Action, secret Secret, diags *diag.List) {
 	if secret.Name != secret.Input && slices.Contains(action.InputNames(), secret.Name) {
 		diags.Errorf(secret.Pos, "secret-name", "secret %q would hide the input with the same name", secret.Name)

@@ -49,8 +49,8 @@ func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 	return service
 }
 
-// checkService reports names, ids and URLs of a service that have an invalid form. Missing ones are reported
-// elsewhere.
+// checkService reports, as errors, names, ids and URLs of a service that have an invalid form. mapping contains the
+// nodes of the definition. The image URL may also be file://PATH. Missing ones are reported elsewhere.
 func (d *definition) checkService(mapping mappingNode, service *Service) {
 	if mapping.nonEmpty("name") && !serviceName.MatchString(service.Name) {
 		d.failf(mapping.posOf("name"), "name", "name %q may only contain letters, digits, periods and hyphens",
@@ -96,8 +96,9 @@ func (d *definition) serviceKeys(service *Service) fields {
 // commandName matches the name of a program, without a directory.
 var commandName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
-// commands returns the field of a list of names of programs, which are appended to target. An entry that is not the
-// name of a program is reported as an error and left out. The label names the list in errors. Null is an empty list.
+// commands returns the field of a list of names of programs, which are appended to target with their positions. An
+// entry that is not the name of a program without a directory is reported as an error and left out. The label names the
+// list in errors. Null is an empty list; any other value that is not a list is reported as an error.
 func (d *document) commands(label string, target *[]Command) field {
 	shape := listOf(func() schema { return schema{"type": "string", "pattern": commandName.String()} })
 	return field{words: "list of names", newSchema: shape, decode: func(node *yaml.Node) {
@@ -118,8 +119,9 @@ func (d *document) commands(label string, target *[]Command) field {
 // uuidSchema returns the schema of a UUID.
 func uuidSchema() schema { return schema{"type": "string", "pattern": uuid.String()} }
 
-// plans returns the field of the key plans, which is decoded into target. An id that is not a UUID, and two plans with
-// the same name, are reported as errors; the plans are stored all the same.
+// plans returns the field of the key plans, a list that is appended to target in the order of the file. An id that is
+// not a UUID, and a name that an earlier plan of the list has, are reported as errors; the plans are stored all the
+// same.
 func (d *definition) plans(target *[]Plan) field {
 	names := map[string]bool{}
 	return entries(d.document, "plans", false, target, d.planKeys, func(mapping mappingNode, plan *Plan) bool {
@@ -148,9 +150,9 @@ func (d *definition) planKeys(plan *Plan) fields {
 	})
 }
 
-// readRef returns the content of a file of the pak that is referenced by a definition. The parameter name is the path
-// of the file in the pak. If the file cannot be read, readRef reports an error at the node and returns false. The
-// parameter label is the key for the error.
+// readRef returns the content of a file of the pak that is referenced by a definition, with its position. The parameter
+// name is the path of the file in the pak. If the file cannot be read, readRef reports an error at the node and returns
+// a zero Document and false. The parameter label is the key for the error.
 func (d *definition) readRef(node *yaml.Node, label, name string) (Document, bool) {
 	text, err := d.pak.readText(name)
 	if err != nil {
@@ -160,7 +162,8 @@ func (d *definition) readRef(node *yaml.Node, label, name string) (Document, boo
 	return Document{Text: text, Pos: diag.Pos{File: d.pak.Display(name), Line: 1, Column: 1}}, true
 }
 
-// Plan returns the first plan with the given id or name. It returns nil if there is none or if the argument is "".
+// Plan returns the first plan with the given id or name, in the order of the definition. It returns nil if there is
+// none or if the argument is "". The result points into Plans.
 func (s *Service) Plan(idOrName string) *Plan {
 	return firstMatch(s.Plans, func(p *Plan) bool { return idOrName != "" && (p.ID == idOrName || p.Name == idOrName) })
 }
@@ -188,7 +191,8 @@ func (s *Service) Binds() bool { return s.Bind.Pos != (diag.Pos{}) }
 // backupAgentURL is the name of the output that is returned as backup_agent_url of a binding.
 const backupAgentURL = "backup_agent_url"
 
-// HasBackupAgent reports whether the service declares the output backup_agent_url in provision or bind.
+// HasBackupAgent reports whether the service declares the output backup_agent_url in the outputs of provision,
+// provision.bosh or bind.
 func (s *Service) HasBackupAgent() bool {
 	if s.Provision.Bosh != nil {
 		if _, ok := s.Provision.Bosh.Outputs[backupAgentURL]; ok {

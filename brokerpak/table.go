@@ -46,25 +46,26 @@ type row struct {
 	field
 }
 
-// fields are the keys that a mapping may have.
+// fields are the keys that a mapping may have, with the descriptions of their values. If some of them are alternatives,
+// a mapping must have exactly one of these.
 type fields []row
 
-// required returns a field whose key must be present, with a value other than null, an empty string or an empty list;
-// an empty mapping is allowed. Its schema does not allow null.
+// required returns a copy of a field whose key must be present, with a value other than null, an empty string or an
+// empty list; an empty mapping is allowed. Its schema does not allow null. document.mapping reports violations.
 func required(f field) field {
 	f.required = true
 	return f.withSchema(nil)
 }
 
-// alternative returns the field of an alternative key. Exactly one of the alternative keys of a mapping must be
-// present.
+// alternative returns a copy of a field as that of an alternative key. Exactly one of the alternative keys of a mapping
+// must be present; document.mapping reports violations.
 func alternative(f field) field {
 	f.alternative = true
 	return f
 }
 
-// withSchema returns a field whose schema is overlaid with the given keywords, which may be nil. If f is required, the
-// type "null" is removed from the schema.
+// withSchema returns a copy of the field whose schema is overlaid with the given keywords, which may be nil. If f is
+// required, the type "null" is removed from the schema.
 func (f field) withSchema(keywords schema) field {
 	create, required := f.newSchema, f.required
 	f.newSchema = func() schema {
@@ -78,14 +79,14 @@ func (f field) withSchema(keywords schema) field {
 	return f
 }
 
-// withTypeWords returns a field with another description of the value's type for documentation.
+// withTypeWords returns a copy of the field with another description of the value's type for documentation.
 func (f field) withTypeWords(words string) field {
 	f.words = words
 	return f
 }
 
-// withDoc returns a field with a description of the key for documentation, which replaces that of the struct tag. It
-// is for descriptions that are too long for a tag.
+// withDoc returns a copy of the field with a description of the key for documentation, which replaces that of the
+// struct tag. It is for descriptions that are too long for a tag.
 func (f field) withDoc(doc string) field {
 	f.doc = doc
 	return f
@@ -150,7 +151,8 @@ func (d *document) fieldFor(label string, target any) field {
 	}
 }
 
-// typed returns a function that creates the schema of a value with one of the given JSON types, or null.
+// typed returns a function that creates the schema of a value with one of the given JSON types, or null. The function
+// returns a new schema at each call.
 func typed(kinds ...any) func() schema {
 	return func() schema { return schema{"type": append(slices.Clone(kinds), "null")} }
 }
@@ -177,7 +179,8 @@ func mapOf(item func() schema) func() schema {
 	return func() schema { return schema{"type": []any{"object", "null"}, "additionalProperties": item()} }
 }
 
-// schema returns the schema of a mapping with these keys and no others.
+// schema returns a new schema of a mapping with these keys and no others. Required keys must be present, and of the
+// alternative keys exactly one.
 func (f fields) schema() schema {
 	properties, requiredNames, alternatives := schema{}, []any{}, []any{}
 	for _, r := range f {

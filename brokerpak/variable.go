@@ -6,7 +6,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Variable is the declaration of an input, which may be a computed input, or of an output.
+// A Variable is the declaration of an input, which may be a computed input or an import input, or of an output. Its
+// zero fields mean that the declaration does not have the key; see the embedded types for the fields that only some
+// kinds have.
 type Variable struct {
 	Name string `key:"field_name,required" doc:"The name."`
 	Type string `key:"type" doc:"The JSON type, or a list of types; any type if it is missing."`
@@ -64,7 +66,7 @@ type RequestRules struct {
 	Additional bool `key:"additional"`
 }
 
-// An EnumValue is an allowed value of an input, with a description for users.
+// An EnumValue is an allowed value of an input, with its YAML type, and a description for users.
 type EnumValue struct {
 	Value       any
 	Description string
@@ -98,7 +100,8 @@ func (v Variable) Example() (example any, ok bool) {
 
 // ConstantDefault returns the default if it does not depend on the request. A string is evaluated and cast to Type; any
 // other default, and a string that is not a valid expression, is returned as it is written. ConstantDefault returns nil
-// if the variable has no default, or one with variables or functions. It returns an error if the string cannot be cast.
+// if the variable has no default, or one with variables or functions. It returns an error if the string cannot be
+// evaluated or cast.
 func (v Variable) ConstantDefault() (any, error) {
 	if v.DefaultExpr == nil {
 		return v.Default, nil
@@ -114,7 +117,8 @@ func (v Variable) ConstantDefault() (any, error) {
 }
 
 // SampleValue returns a plausible value for documentation and checks: the result of Example, or else a value of the
-// variable's type, such as the minimum or an empty list. It does not have to satisfy all constraints.
+// variable's type, such as the minimum or an empty list. Of several types, the first counts; a text or a value of any
+// type is "example". It does not have to satisfy all constraints.
 func (v Variable) SampleValue() any {
 	if example, ok := v.Example(); ok {
 		return example

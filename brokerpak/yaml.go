@@ -130,9 +130,9 @@ func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }
 
-// failf adds an error at a position, unless an error of the rule "type" was already reported there: a value of the
-// wrong type would otherwise also be reported as missing or invalid. rule is the name of the violated rule in the
-// diagnostic.
+// failf adds an error at a position to the diagnostics, unless an error of the rule "type" was already reported there:
+// a value of the wrong type would otherwise also be reported as missing or invalid. rule is the name of the violated
+// rule in the diagnostic; format and args are those of fmt.Sprintf.
 func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	if d.typeErrors[pos] {
 		return
@@ -141,8 +141,8 @@ func (d *document) failf(pos diag.Pos, rule, format string, args ...any) {
 	d.diags.Errorf(pos, rule, format, args...)
 }
 
-// pairs returns a sequence of the keys and values of a mapping. A node of any other kind has none; pairs itself reports
-// it as an error, except null. The parameter label names the node in the error.
+// pairs returns a sequence of the keys and values of a mapping. A node of any other kind has none; pairs itself, before
+// the sequence is used, reports it as an error, except null. The parameter label names the node in the error.
 func (d *document) pairs(node *yaml.Node, label string) iter.Seq2[*yaml.Node, *yaml.Node] {
 	if node.Kind != yaml.MappingNode && !yamltree.IsNull(node) {
 		d.errorf(node, "type", "%s must be a mapping, not %s", label, yamltree.Kind(node))
