@@ -19,7 +19,7 @@ type Bosh struct {
 	Labels  map[string]*expr.Template `key:"labels" doc:"Labels of the service instance."`
 	Preconditions
 	Update    map[string]*expr.Template `key:"update"`
-	CarryOver map[string][]string       `key:"carry_over"` // go-patch paths by name; the first that exists is used
+	CarryOver map[string][]string       `key:"carry_over"` // go-patch paths by name; the first with a value is used
 	InstanceOutputs
 	Pos diag.Pos
 

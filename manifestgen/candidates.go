@@ -13,7 +13,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A candidate is the value that a secret should have according to this request.
+// A candidate is the value that a secret should have according to this request. The zero candidate means that this call
+// does not know the value.
 type candidate struct {
 	// item is the value. It is meaningful only if available is true.
 	item any
@@ -29,12 +30,14 @@ type candidate struct {
 }
 
 // A candidateFunc returns the candidate for a secret. The second argument is the secret's entry in the record of the
-// deployed manifest, which is zero if there is none. It returns an error if the value cannot be determined.
+// deployed manifest, which is zero if there is none. It returns an error if the value cannot be determined. The
+// candidate must not be used then.
 type candidateFunc func(secret brokerpak.Secret, before record.Secret) (candidate, error)
 
 // definedCandidates returns the candidateFunc for secrets of the definition, and for secret inputs of a template that
 // an errand applies: generated passwords and supplied values. The set generated contains the inputs whose values are
 // generated and therefore secret; it may be nil. The function returns an error if an expression cannot be evaluated.
+// See generatedCandidate and suppliedCandidate for the values.
 func definedCandidates(r *resolution, generated map[string]bool) candidateFunc {
 	return func(secret brokerpak.Secret, before record.Secret) (candidate, error) {
 		if secret.Value == nil {
@@ -55,9 +58,9 @@ func recordedCandidate(before record.Secret) candidate {
 }
 
 // keepsSuppliedValue reports whether a secret with an expression, which this request does not set, keeps the value that
-// it got earlier: because the value was generated, or because it is a secret parameter of an earlier request. Only
-// CredHub knows the value of such a parameter, so the input has no value in this call. The generated argument says that
-// the value of the secret's input is generated.
+// it got earlier. It does in two cases: its value was generated, which the generated argument says of the secret's
+// input, and the record contains the value or its place in CredHub; or its input is a secret parameter of an earlier
+// request. Only CredHub knows the value of such a parameter, so the input has no value in this call.
 func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Secret, generated bool) bool {
 	wasSet := before.Value != nil || before.Version > 0 || before.Reference != ""
 	if generated && wasSet {
@@ -94,9 +97,10 @@ func suppliedCandidate(
 }
 
 // generatedCandidate returns the candidate for a generated password: the recorded candidate, or a new password if the
-// values of the secret's keepers have changed since it was generated. For a secret without a recorded value, the
-// candidate is not available; decideSecret generates the first password. It returns an error if a keeper cannot be
-// evaluated.
+// values of the secret's keepers have changed since it was generated. Without a recorded digest of the keepers, they do
+// not count as changed. If the record does not contain the value, the recorded candidate is not available, so
+// decideSecret keeps the stored password or generates the first one. generatedCandidate returns an error if a keeper
+// cannot be evaluated.
 func generatedCandidate(r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	recorded := recordedCandidate(before)
 	if len(secret.Keepers) == 0 {

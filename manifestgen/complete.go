@@ -14,9 +14,10 @@ import (
 )
 
 // complete changes the interpolated template, in place, into the manifest of the deployment and returns it. It sets the
-// name, the releases, the stemcells, the instance groups and the update block from what the broker sends; other keys of
-// the template are kept, except empty lists of variables and addons. It returns an error if the template does not fit
-// the deployment or the plan, or if an expression of the update block fails; the template may then be partly changed.
+// name, the releases, the stemcells, the instance groups and the update block from what the broker sends, and the
+// releases of jobs that name none; other keys of the template are kept, except empty lists of variables and addons. It
+// returns an error if the template does not fit the deployment or the plan, if the deployment has no stemcell or a
+// version that is not exact, or if an expression of the update block fails; the template may then be partly changed.
 // See instanceGroups and fillJobs for the causes that are *fault.UserErrors.
 func complete(d *decisions, tree map[string]any) (map[string]any, error) {
 	tree["name"] = d.Deployment.DeploymentName
@@ -45,9 +46,10 @@ func complete(d *decisions, tree map[string]any) (map[string]any, error) {
 	return tree, fillJobs("addon", tree["addons"], d.Deployment.Releases)
 }
 
-// releases returns the deployment's releases with their versions. The template argument is the list in the template;
-// further keys of a release there are kept, and its mappings are changed in place. Releases that only the template has
-// are dropped. It returns an error if a version is not exact.
+// releases returns the deployment's releases with their versions, in the order of the deployment. The template argument
+// is the list in the template; further keys of a release there are kept, and its mappings are changed in place.
+// Releases that only the template has are dropped. It returns an error for each version that is not exact; see
+// checkExact.
 func releases(template any, deployed []serviceadapter.ServiceRelease) ([]any, error) {
 	names := value.Convert(deployed, func(release serviceadapter.ServiceRelease) string { return release.Name })
 	all := entriesNamed(template, names)

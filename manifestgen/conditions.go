@@ -8,9 +8,9 @@ import (
 )
 
 // checkConditions returns the error of the first check of the definition that fails; see vars.Scope.Require for its
-// type. A check that the deployed instance fails as well only causes a logged warning: this request did not cause the
-// violation, and an error would block every update of the instance. This does not apply to a check that compares with
-// the previous plan, nor to one that cannot be evaluated: these return their error.
+// type. A check that is false and that is also false for the deployed instance only causes a logged warning: this
+// request did not cause the violation, and an error would block every update of the instance. This does not apply to a
+// check that compares with the previous plan, nor to one that cannot be evaluated: these return their error.
 func checkConditions(r *resolution) error {
 	scope := r.scope.With(previousNames(r))
 	for _, check := range r.bosh.Checks {

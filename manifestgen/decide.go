@@ -45,12 +45,14 @@ func (d definedSecrets) ofInput(name string) *brokerpak.Secret {
 
 // decide resolves the variables, sizes the instance groups, evaluates the properties of errands and decides the value
 // of every secret. The imported values are values of user inputs that an import read from existing resources; they are
-// nil otherwise. Violations that are tolerated are logged as warnings; see checkConditions.
+// nil otherwise. Violations that are tolerated are logged as warnings; see checkConditions. decide changes nothing
+// else, and does not run OpenTofu.
 //
 // It returns an error if an expression or a variable cannot be resolved, if a secret cannot get a value, if the errands
 // cannot work, or if the request violates the definition's rules on versions, sizes or checks. An invalid parameter, a
-// version that violates a constraint and a forbidden reduction of instances are *fault.UserErrors. A plan property that
-// does not fit its input is a *schemas.ValueError.
+// version that violates a constraint, a forbidden size, a failed check whose audience is the user, and errand
+// properties that Errands.Check rejects are *fault.UserErrors. A plan property that does not fit its input is a
+// *schemas.ValueError.
 func decide(in *inputs, imported map[string]any) (*decisions, error) {
 	resolved, err := resolve(in, imported)
 	if err != nil {

@@ -27,8 +27,8 @@ var order = []string{ //nolint:gochecknoglobals // a constant table
 }
 
 // encodeManifest returns the tree as YAML that YAML 1.1 and 1.2 parsers read alike: ambiguous strings are quoted,
-// numbers are plain decimals, and there are no anchors. Equal trees give equal texts. It returns an error if the YAML
-// library cannot write the tree.
+// numbers are plain decimals, and there are no anchors. Keys are in the order of orderedKeys, so equal trees give equal
+// texts. It returns an error if the YAML library cannot write the tree.
 func encodeManifest(tree map[string]any) (string, error) {
 	text, err := yamltree.Encode(node(tree))
 	if err != nil {
@@ -37,8 +37,8 @@ func encodeManifest(tree map[string]any) (string, error) {
 	return string(text), nil
 }
 
-// node returns the YAML node of a value, as package value defines it. Empty mappings and lists are written as {} and
-// [].
+// node returns the YAML node of a value of the types that package value defines; mappings have the keys in the order of
+// orderedKeys. Empty mappings and lists are written as {} and [].
 func node(v any) *yaml.Node {
 	result := &yaml.Node{Kind: yaml.ScalarNode}
 	switch item := v.(type) {
@@ -101,8 +101,9 @@ var words = []string{ //nolint:gochecknoglobals // a constant table
 	"y", "n", "yes", "no", "on", "off", "true", "false", "null",
 }
 
-// stringStyle returns a style in which no YAML parser reads the string as another type. The style 0 is an unquoted
-// scalar. Texts of several lines become literal blocks if plainBlock matches them.
+// stringStyle returns a style in which no YAML parser reads the string as another type. A text of several lines is a
+// literal block if plainBlock matches it, and any other text that a parser could misread, such as "", a number or
+// "yes", is in double quotes. The style 0 is an unquoted scalar.
 func stringStyle(s string) yaml.Style {
 	lines := strings.Contains(s, "\n")
 	switch {
@@ -115,7 +116,8 @@ func stringStyle(s string) yaml.Style {
 	}
 }
 
-// orderedKeys returns the keys of a mapping in the order in which they are written. See order.
+// orderedKeys returns the keys of a mapping in the order in which they are written: those of the list order first, in
+// its order, then all others in alphabetical order, and the key of the record last.
 func orderedKeys(m map[string]any) []string {
 	rank := func(key string) int {
 		if key == record.Key {

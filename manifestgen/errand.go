@@ -18,7 +18,7 @@ import (
 )
 
 // Errands configures the lifecycle errands apply-instance and destroy-instance, which apply and destroy the provision
-// template of an instance on a VM of its deployment.
+// template of an instance on a VM of its deployment. It has no effect on plans without these errands.
 type Errands struct {
 	// Properties are the properties of the errands' jobs. Texts in them may contain expressions about the instance. A
 	// plan with these errands needs a state.type other than "local" in them.
@@ -141,9 +141,9 @@ func addErrandGroup(in *inputs, groups []any, group *serviceadapter.InstanceGrou
 }
 
 // configureErrands sets, in the tree of the manifest, the properties of the jobs of this adapter's errands: those of
-// the operator, the instance ID for destroy-instance, and the intent and its secrets for apply-instance. All properties
-// that such a job has already are replaced. The tree is changed in place. Nothing changes if the plan has no such
-// errands.
+// the operator, the instance ID for destroy-instance, and the intent and its secrets for apply-instance. The jobs are
+// recognised by their names in all instance groups. All properties that such a job has already are replaced. The tree
+// is changed in place. Nothing changes if the plan has no such errands.
 func configureErrands(d *decisions, tree map[string]any) {
 	ownProperties := map[string]map[string]any{}
 	if d.destroysByErrand {
@@ -188,8 +188,9 @@ func errandProperties(r *resolution, inputs errandInputs) (map[string]any, error
 }
 
 // evaluateErrandProperties returns the operator's properties with their expressions evaluated for the instance, and
-// with the default of errand_limit, as a new map. The expressions may read the IDs of the request, the deployment name,
-// and credhub(NAME), which returns a reference. It returns an error if an expression cannot be parsed or evaluated.
+// with Errands.Limit as errand_limit if they lack it, as a new map. The expressions may read the IDs of the request,
+// the deployment name, and credhub(NAME), which returns a reference. It returns an error if an expression cannot be
+// parsed or evaluated.
 func evaluateErrandProperties(r *resolution) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{
 		Constants: map[string]any{
@@ -224,10 +225,11 @@ func evaluateErrandProperties(r *resolution) (map[string]any, error) {
 }
 
 // errandVersions returns the versions of the pak, template and OpenTofu with which the errand builds the instance. A
-// new instance gets the installed ones. An existing one keeps its recorded versions, except those that
-// Errands.UseInstalledTemplate or Errands.AllowUpgrade replaces. An empty template or OpenTofu version means that the
-// instance keeps the one it was built with, which is not recorded if no errand has built it yet. It returns an error if
-// the pak has no default version of OpenTofu.
+// new instance gets the installed ones. An existing one keeps its recorded versions, except that Errands.AllowUpgrade
+// replaces the template and OpenTofu by the installed ones, and Errands.UseInstalledTemplate the template; if one of
+// them changes, the pak is the installed one as well. An empty template or OpenTofu version means that the instance
+// keeps the one it was built with, which is not recorded if no errand has built it yet. It returns an error if the pak
+// has no default version of OpenTofu.
 func errandVersions(in *inputs) (record.Versions, error) {
 	tofu, err := in.Pak.Manifest.DefaultVersion()
 	if err != nil {

@@ -24,14 +24,14 @@ type errandInputs struct {
 }
 
 // isNeeded reports whether the errand needs the value of an input from the manifest: for the provision template, or to
-// evaluate other inputs.
+// evaluate other inputs. It is false for an input that the errand evaluates itself.
 func (e errandInputs) isNeeded(in *inputs, name string) bool {
 	return !slices.Contains(e.names, name) && (e.dependencies[name] || in.passedToTemplate(name))
 }
 
-// findErrandInputs returns the inputs whose expressions read the configuration or the environment. It returns an error
-// if one of them also generates a value, if the manifest needs the value of one that cannot be evaluated here, or if
-// addDependencies returns one.
+// findErrandInputs returns the inputs whose expressions read the configuration or the environment, sorted by name, with
+// the names and constants that these expressions read. It returns an error if one of them also generates a value, if
+// the manifest needs the value of one that cannot be evaluated here, or if addDependencies returns one.
 func findErrandInputs(r *resolution) (errandInputs, error) {
 	result := errandInputs{dependencies: map[string]bool{}, constants: map[string]any{}}
 	action := &r.Service.Provision

@@ -16,9 +16,12 @@ import (
 // sensitive, if its value is generated, or if its name is that of a secret (redact.Named). The look of the value does
 // not matter: expressions must not read secret inputs, so authors must be able to predict which inputs are secret.
 
-// parameterSecrets returns the secret inputs that are parameters of the user, as secrets. newInputs adds them to the
-// secrets of the definition, because secret parameters must be known before the parameters are recorded. It returns an
-// error if an expression reads such an input, whose value later requests do not have, or if inputSecret does.
+// parameterSecrets returns the secret inputs that are parameters of the user, as secrets, in the order of the
+// definition. An input is secret if the record lists it as one, if the template declares it sensitive, or if
+// redact.Named recognises a parameter of this or an earlier request. Inputs that the template does not get, and those
+// that are the value of a secret of the definition, are left out. newInputs adds the result to the secrets of the
+// definition, because secret parameters must be known before the parameters are recorded. It returns an error if an
+// expression reads such an input, whose value later requests do not have, or if inputSecret does.
 func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 	secretNames := map[string]bool{}
 	for name := range in.previous.record.SecretParameters {
@@ -54,11 +57,12 @@ func parameterSecrets(in *inputs) ([]brokerpak.Secret, error) {
 	return secrets, nil
 }
 
-// valueSecrets returns the secret inputs that are not yet secrets of inputs.bosh, as secrets, after the variables have
-// been resolved, and the set of the inputs whose values are generated. needed describes the inputs of the errand; only
-// inputs that the errand needs become secrets. It returns an error if an expression other than an input's reads a
-// generated input that is not a secret of inputs.bosh, if the errand needs a secret input to evaluate another one, or
-// if inputSecret does.
+// valueSecrets returns the secret inputs that are not yet secrets of inputs.bosh, as secrets sorted by name, after the
+// variables have been resolved, and the set of the inputs whose values are generated. needed describes the inputs of
+// the errand; only inputs that the errand needs become secrets. An input is secret if its value is generated, if
+// redact.Named recognises it, or if recordedSecret does. It returns an error if an expression other than an input's
+// reads a generated input that is not a secret of inputs.bosh, if the errand needs a secret input to evaluate another
+// one, or if inputSecret does.
 func valueSecrets(
 	r *resolution, needed errandInputs,
 ) (secrets []brokerpak.Secret, generated map[string]bool, err error) {
@@ -103,7 +107,8 @@ func (in *inputs) recordedSecret(name string) bool {
 }
 
 // inputSecret returns a secret that has the name of an input of the template, and the input as its value. It returns an
-// error if another secret has that name, or if the operator has not configured whether the broker stores secrets.
+// error if another secret has that name, if the operator has not configured whether the broker stores secrets, or if
+// the name cannot be part of an expression.
 func inputSecret(in *inputs, name string) (brokerpak.Secret, error) {
 	const reason = "the provision template has secret inputs, which an errand gets from the manifest"
 	if err := in.requireSecretsSetting(reason); err != nil {
@@ -138,9 +143,9 @@ func checkDerivedSecrets(r *resolution, generated map[string]bool) error {
 	return nil
 }
 
-// unavailableInputs returns the names of inputs whose values are in CredHub because an errand used to apply the
-// template, and which this request does not provide: parameters that are not sent again, and generated values.
-// Provision takes their values from the OpenTofu state instead.
+// unavailableInputs returns the sorted names of inputs whose values are in CredHub because an errand used to apply the
+// template, and which this request does not provide: parameters that are not sent again, and generated values. It
+// returns nil if there are none. Provision takes their values from the OpenTofu state instead.
 func unavailableInputs(r *resolution) []string {
 	if r.previous.record.Errand == nil {
 		return nil

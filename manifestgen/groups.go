@@ -91,9 +91,11 @@ func checkGroups(d *decisions, serviceGroups []string) error {
 	return nil
 }
 
-// fillGroup sets, in place, the plan's values in a group of the manifest: instances, VM type, AZs, networks, VM
-// extensions, disk, lifecycle and migrated_from. It adds defaults for the stemcell, which is the alias, and the jobs.
-// The previous argument is the deployed instance; see defaultsLeftToBosh.
+// fillGroup sets, in place, the plan's values in a group of the manifest: instances, VM type, AZs, networks and VM
+// extensions, and, if the plan has them, disk, lifecycle and migrated_from. Further keys of the template's networks and
+// its further VM extensions are kept; vm_resources and, if the plan has a disk, persistent_disk are removed. fillGroup
+// adds defaults for the stemcell, which is the alias, and the jobs, which are an empty list. The previous argument is
+// the deployed instance; see defaultsLeftToBosh.
 func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias string, previous *deployedInstance) {
 	entry["instances"] = int64(group.Instances)
 	entry["vm_type"] = group.VMType
@@ -129,7 +131,8 @@ func fillGroup(entry map[string]any, group *serviceadapter.InstanceGroup, alias 
 	}
 }
 
-// vmExtensions returns the plan's VM extensions, followed by those of the template that the plan does not have.
+// vmExtensions returns the plan's VM extensions, followed by those of the template's list that the plan does not have.
+// The template may be anything; a value that is not a list has none.
 func vmExtensions(template any, planned []string) []any {
 	all := value.Texts(planned)
 	list, _ := template.([]any)
@@ -142,7 +145,7 @@ func vmExtensions(template any, planned []string) []any {
 }
 
 // chooseDefaults marks the first of several networks, in place, as the default for dns and gateway, each unless another
-// network is marked for it. BOSH rejects several networks without these defaults.
+// network is marked for it. The list must not be empty. BOSH rejects several networks without these defaults.
 func chooseDefaults(networks []map[string]any) {
 	for _, purpose := range []any{"dns", "gateway"} {
 		hasPurpose := func(network map[string]any) bool { return slices.Contains(defaultPurposes(network), purpose) }
@@ -152,8 +155,8 @@ func chooseDefaults(networks []map[string]any) {
 	}
 }
 
-// defaultPurposes returns the purposes, such as dns, in a network's key "default". It returns nil if the key is
-// missing.
+// defaultPurposes returns the purposes, such as dns, in a network's key "default". It returns nil if the key is missing
+// or its value is not a list.
 func defaultPurposes(network map[string]any) []any {
 	purposes, _ := network["default"].([]any)
 	return purposes
@@ -226,8 +229,8 @@ func hasLifecycleErrand(plan *serviceadapter.Plan, name string) bool {
 	})
 }
 
-// errandJob returns a copy of the errand's job as declared in any group of the template, or a job without properties if
-// the template does not declare it.
+// errandJob returns a copy of the errand's job as declared in any group of the template, or a job with only the name if
+// the template does not declare it. If several groups declare it, the first by name counts.
 func errandJob(name string, templates map[string]map[string]any) map[string]any {
 	for _, group := range value.Keys(templates) {
 		if declared := byName(templates[group]["jobs"])[name]; declared != nil {

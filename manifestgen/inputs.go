@@ -48,8 +48,8 @@ type inputs struct {
 // pak are not changed.
 //
 // The error is or contains a *fault.UserError if a parameter is not allowed or the plan's errands cannot work (see
-// checkErrands). Other errors mean that the deployed manifest cannot be read, that the deployment's name is invalid, or
-// that the definition or the configuration does not permit the errands.
+// checkErrands). Other errors mean that the deployed manifest of another adapter cannot be read, that the deployment's
+// name is invalid, or that the definition or the configuration does not permit the errands.
 func (g *Generator) newInputs(request Request) (*inputs, error) {
 	in := &inputs{Generator: g, Request: request, bosh: request.Service.Provision.Bosh}
 	if in.bosh == nil {
@@ -85,8 +85,9 @@ func (g *Generator) newInputs(request Request) (*inputs, error) {
 	return in, nil
 }
 
-// emptyDeployment returns the provision.bosh section that is used for a service without one. Its deployment has no
-// instance groups; it exists because the broker stores the instance's record in the manifest.
+// emptyDeployment returns the provision.bosh section that is used for a service without one. Its manifest template has
+// no instance groups, and everything else in it is empty; it exists because the broker stores the instance's record in
+// the manifest.
 func emptyDeployment(service *brokerpak.Service) *brokerpak.Bosh {
 	bosh := &brokerpak.Bosh{}
 	bosh.Manifest = brokerpak.Document{Text: "instance_groups: []\n", Pos: diag.Pos{File: service.File}}
@@ -96,9 +97,10 @@ func emptyDeployment(service *brokerpak.Service) *brokerpak.Bosh {
 // hasTemplate reports whether the service has a provision template, which OpenTofu applies for each instance.
 func hasTemplate(service *brokerpak.Service) bool { return len(service.Provision.Templates) > 0 }
 
-// checkRequest returns an error if the deployment name or a parameter contains characters that could form a reference
-// to a credential or that the adapter reserves. Unless Unchecked is set, it also validates the parameters against the
-// schemas. The error is a *fault.UserError if a parameter is wrong.
+// checkRequest returns an error if the deployment name contains parentheses or one of the characters that the adapter
+// reserves, or if a parameter contains such a character or the key "<<"; see checkReserved. Unless Unchecked is set, it
+// also validates the names of the parameters; see schemas.CheckParameters. The error is a *fault.UserError if a
+// parameter is wrong, and another error for the deployment name. Values of the parameters are validated later.
 func checkRequest(in *inputs) error {
 	if strings.ContainsAny(in.Deployment.DeploymentName, "()"+maskRunes) {
 		return fmt.Errorf("the deployment name %q must not hold parentheses", in.Deployment.DeploymentName)

@@ -152,7 +152,7 @@ func (i inspection) resolveKey(key string) (string, error) {
 
 // checkText reports whether all variables in a string can be replaced or left to BOSH, and adds a finding for each one
 // that cannot. It also adds a finding and returns false for a string that contains one of the reserved characters. The
-// path is that of the string.
+// path is that of the string. A variable that is not known is left to BOSH.
 func (i inspection) checkText(path, text string) bool {
 	if isMasked(text) {
 		i.errorf(text, "the text at %s holds one of the characters U+E0F0 to U+E0F3, which the adapter reserves", path)

@@ -33,7 +33,9 @@ func (o locatedOp) Apply(document any) (any, error) {
 }
 
 // readOps parses an ops file. The text is that of the document, or the same with its variables replaced; the document
-// is used for positions. The result is nil if the file has no operations. The error is a diag.Errors.
+// is used for positions. The result is nil if the file has no operations. The error is a diag.Errors with positions:
+// the document is not valid or ambiguous YAML, the text is not a list of operations with the keys of an operation, or
+// the type or path of an operation is not valid. Only the first invalid operation is reported. Nothing is applied.
 func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 	if err := document.CheckYAML().Err(); err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func readOps(document brokerpak.Document, text string) (patch.Ops, error) {
 }
 
 // operationPos returns the position of the element with this index in a document that is a list, or the position of the
-// document if there is no such element.
+// document if there is no such element or the document cannot be parsed.
 func operationPos(document brokerpak.Document, index int) diag.Pos {
 	root, _ := document.Tree()
 	if root == nil || root.Kind != yamlv3.SequenceNode || index >= len(root.Content) {

@@ -30,9 +30,11 @@ type deployedInstance struct {
 	root func() (map[string]any, error)
 }
 
-// readPrevious returns the deployed instance of a request. If the deployed manifest has no record, values are read from
-// it as the definition's carry_over says. It returns an error if such a manifest cannot be parsed or is not a BOSH
-// manifest, or if a carried value that is neither a secret nor a reference of the definition contains a BOSH reference.
+// readPrevious returns the deployed instance of a request. On create, it is empty. If the deployed manifest has no
+// record, values are read from it as the definition's carry_over says. It returns an error if such a manifest cannot be
+// parsed or is not a BOSH manifest, if a path of carry_over is invalid, or if a carried value that is neither a secret
+// nor a reference of the definition contains a BOSH reference. A manifest with a record is not parsed until root is
+// called.
 func readPrevious(bosh *brokerpak.Bosh, request Request) (*deployedInstance, error) {
 	text := request.PreviousManifest
 	previous := &deployedInstance{text: text, root: sync.OnceValues(func() (map[string]any, error) {
@@ -74,15 +76,15 @@ func (d *deployedInstance) exists() bool { return len(d.text) > 0 }
 // been applied.
 func (d *deployedInstance) hasOutputs() bool { return d.record.Template != nil }
 
-// list returns the mappings in a list at the top level of the manifest, which callers must not modify. It returns none
-// if the manifest cannot be parsed.
+// list returns the mappings in a list at the top level of the manifest, which callers must not modify. It returns nil
+// on create, if there is no such list, and if the manifest cannot be parsed.
 func (d *deployedInstance) list(key string) []map[string]any {
 	root, _ := d.root()
 	return value.Mappings(root[key])
 }
 
 // group returns the instance group of this name in the deployed manifest, which callers must not modify. It returns nil
-// if there is none or the manifest cannot be parsed.
+// on create, if there is none, and if the manifest cannot be parsed.
 func (d *deployedInstance) group(name string) map[string]any {
 	root, _ := d.root()
 	return byName(root["instance_groups"])[name]

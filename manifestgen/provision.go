@@ -63,8 +63,8 @@ func recordedOutputs(previous *deployedInstance) *provision.Result {
 
 // withOutputs returns a copy of the decisions that includes the outputs of the template. Expressions and the manifest
 // template can then read the outputs that are neither sensitive nor null, and the record will contain them. Each
-// sensitive output becomes a secret with the name of the output. It returns an error if a sensitive output cannot
-// become a secret; see checkSensitive and decideSecrets.
+// sensitive output becomes a secret with the name of the output. The result of the template is not changed. withOutputs
+// returns an error if a sensitive output cannot become a secret; see checkSensitive and decideSecrets.
 func (d *decisions) withOutputs(result *provision.Result) (*decisions, error) {
 	open := value.Merge(result.Outputs)
 	maps.DeleteFunc(open, func(name string, item any) bool {
@@ -93,8 +93,9 @@ func (d *decisions) withOutputs(result *provision.Result) (*decisions, error) {
 
 // checkBeforeApply returns an error if the request must fail whatever the outputs of the template will be: because the
 // template uses an input that is the value of a secret, or because checkSensitive or checkWithoutOutputs returns one.
-// The check runs before OpenTofu does, because resources that were created for a failing request would have to be
-// destroyed again.
+// The former is not called if the instance has recorded outputs, and the latter not while the broker checks for pending
+// changes. The check runs before OpenTofu does, because resources that were created for a failing request would have to
+// be destroyed again.
 func checkBeforeApply(d *decisions) error {
 	for _, secret := range d.definedSecrets {
 		if d.usedByTemplate(secret.Input) { // later requests would lack the value, which is only in CredHub
@@ -121,8 +122,9 @@ func SensitiveOutputs(service *brokerpak.Service) []string {
 	return module.SensitiveOutputs
 }
 
-// checkSensitive returns an error if one of the sensitive outputs cannot become a secret: because the operator has not
-// configured whether the broker stores secrets, or because one of the existing secrets has the same name.
+// checkSensitive returns an error if one of the sensitive outputs, whose names are the parameter, cannot become a
+// secret: because the operator has not configured whether the broker stores secrets, or because one of the existing
+// secrets has the same name. Without outputs it returns nil.
 func checkSensitive(d *decisions, outputs []string) error {
 	for _, name := range outputs {
 		if err := d.requireSecretsSetting(fmt.Sprintf("service %q has sensitive outputs", d.Service.Name)); err != nil {
@@ -179,7 +181,8 @@ func independentOfOutputs(list any) bool {
 }
 
 // outputReferences returns the references of the sensitive outputs by name, for the manifest's key record.OutputsKey.
-// They are listed there because the broker stores and resolves only secrets that the manifest refers to.
+// They are listed there because the broker stores and resolves only secrets that the manifest refers to. Outputs whose
+// values the manifest contains literally are left out. The map is never nil; without a template it is empty.
 func outputReferences(d *decisions) map[string]any {
 	references := map[string]any{}
 	for _, name := range cmp.Or(d.template, &record.Template{}).Sensitive {

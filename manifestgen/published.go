@@ -25,8 +25,9 @@ func RenderingNames() expr.Names {
 	return publishedNames(map[string]any{brokerpak.InstanceDetails: map[string]any{}})
 }
 
-// publishedNames returns the names and functions that the adapter publishes to expressions, together with the names in
-// the map extra.
+// publishedNames returns the names and functions that the adapter publishes to provision expressions, together with the
+// names in the map extra, which constants with the same name replace. Of a value in extra, only whether it is a map
+// matters.
 func publishedNames(extra map[string]any) expr.Names {
 	r := &resolution{inputs: &inputs{previous: &deployedInstance{}}}
 	received := record.Received{Context: map[string]any{}, UAAClient: map[string]any{}}
@@ -112,7 +113,8 @@ func previousNames(r *resolution) (map[string]any, map[string]expr.Function) {
 const defaultLabels = "request.default_labels"
 
 // instanceLabels returns the default labels of an instance: the global ones, and the GUIDs of its organization, space
-// and instance, which take precedence. The GUID of the instance is part of the name of its deployment.
+// and instance, which take precedence. In the GUIDs, characters that a label must not contain are replaced; see
+// labelText. The GUID of the instance is part of the name of its deployment.
 func instanceLabels(deployment string, owner record.Owner, global map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, text := range global {
@@ -127,5 +129,6 @@ func instanceLabels(deployment string, owner record.Owner, global map[string]str
 // notLabel matches a run of characters that a label must not contain.
 var notLabel = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// labelText returns the text with each run of characters that a label must not contain replaced by an underscore.
+// labelText returns the text with each run of characters other than letters, digits, underscores and hyphens, which a
+// label must not contain, replaced by one underscore.
 func labelText(text string) string { return notLabel.ReplaceAllString(text, "_") }

@@ -38,9 +38,10 @@ func newRecord(d *decisions, used []string) (record.InstanceRecord, error) {
 	}, nil
 }
 
-// provisionedResults returns the results of the provision action for the record. It evaluates the definition's outputs
-// and its dashboard URL. For expressions that a later call must evaluate (see deferred), it returns the variables that
-// they use instead. It returns an error if an expression fails.
+// provisionedResults returns the results of the provision action for the record: the outputs of the template and, if an
+// errand applies it, its versions. It also evaluates the definition's outputs and its dashboard URL. For expressions
+// that a later call must evaluate (see deferred), it returns the variables that they use instead. It returns an error
+// if an expression fails.
 func provisionedResults(d *decisions) (record.Provisioned, error) {
 	results := record.Provisioned{
 		Outputs: map[string]any{}, Variables: map[string]any{}, Template: d.template,
@@ -82,9 +83,9 @@ func deferred(in *inputs, template *expr.Template) bool {
 	return instance.Deferred(template) || in.appliesByErrand && brokerpak.ReadsDetails(template)
 }
 
-// usedVariables returns the variables that the expression refers to and that have a value. A later call needs them to
-// evaluate the expression. Published constants are not among them, because they are derived from the record, except the
-// default labels.
+// usedVariables returns the variables that the expression refers to and that have a value; for a dotted name, that is
+// the longest prefix with a value. A later call needs them to evaluate the expression. Published constants are not
+// among them, because they are derived from the record, except the default labels. The map is never nil.
 func usedVariables(r *resolution, template *expr.Template) map[string]any {
 	variables := map[string]any{}
 	for _, reference := range template.References() {

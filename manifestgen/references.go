@@ -29,13 +29,14 @@ func mentions(tree any) []mention {
 	return all
 }
 
-// references returns the references of all mentions in a value, including repetitions.
+// references returns the references of all mentions in a value, with their parentheses, in the order of mentions and
+// including repetitions.
 func references(tree any) []string {
 	return value.Convert(mentions(tree), func(m mention) string { return m.reference })
 }
 
-// declaredVariables returns the names in the manifest's `variables` list, whose values BOSH generates. A tree without
-// such a list has none.
+// declaredVariables returns the names in the manifest's `variables` list, whose values BOSH generates, in its order. A
+// tree without such a list, or that is not a mapping, has none.
 func declaredVariables(tree any) []string {
 	root, _ := tree.(map[string]any)
 	return value.Convert(value.Mappings(root["variables"]), func(entry map[string]any) string {

@@ -54,7 +54,7 @@ func render(d *decisions) (*manifest, error) {
 // renderManifest returns the manifest as a tree, without the record and the properties of errands. It applies the ops
 // files whose condition holds, interpolates the variables, completes the result with the broker's values, and applies
 // the ops files for the completed manifest. It returns an error if any of these steps fails or if a reference in the
-// result cannot be resolved.
+// result cannot be resolved; see complete and checkReferences for the types. It may log warnings; see instanceGroups.
 func renderManifest(d *decisions, variables variables) (map[string]any, error) {
 	ops, err := selectOps(d.bosh.Ops, d.scope, false)
 	if err != nil {

@@ -34,7 +34,8 @@ func (g *Generator) RenewedSecrets(request Request) ([]string, error) {
 }
 
 // isRenewed reports whether a secret that has a value in the deployed instance gets another one. A value that only
-// moves from the manifest to CredHub, or from there into the manifest, stays the same.
+// moves from the manifest to CredHub, or from there into the manifest, stays the same. A secret that the record does
+// not contain, and one whose value is lost, are not renewed.
 func (d secretDecision) isRenewed() bool {
 	recorded := d.before.Value
 	switch {

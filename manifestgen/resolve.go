@@ -112,7 +112,7 @@ func stickyValues(in *inputs, values, requested map[string]any) map[string]any {
 }
 
 // identityOf returns the identity in the record of the new manifest. The broker does not send the ID of the plan on
-// upgrades; it is then read from the record of the deployed manifest, or else from the pak.
+// upgrades; it is then read from the record of the deployed manifest, or else from the plan of the pak.
 func identityOf(in *inputs) record.Identity {
 	planID, _ := in.Body["plan_id"].(string)
 	return record.Identity{
@@ -181,7 +181,8 @@ func withSecretParameters(parameters map[string]any, secrets map[string]string) 
 }
 
 // unchangedParameters returns the names of the earlier parameters that neither this request nor an import changes, in
-// no particular order. A parameter that the request sends again with an equal value is unchanged.
+// no particular order, and nil if there are none. A parameter that the request sends again with an equal value is
+// unchanged.
 func unchangedParameters(earlier, imported, requested map[string]any) []string {
 	var names []string
 	for name, item := range earlier {

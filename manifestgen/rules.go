@@ -16,7 +16,9 @@ import (
 
 // checkVersions checks the versions in the deployment against the constraints of the definition, and against those of
 // the deployed manifest where the definition forbids downgrades. It returns all violations, joined, as
-// *fault.UserErrors. A constraint that cannot be parsed and a deployed manifest that cannot be read are other errors.
+// *fault.UserErrors, and nil if there are none. A required release or stemcell that the deployment lacks, and a
+// required job that no release or several provide, are violations as well. A constraint that cannot be parsed and a
+// deployed manifest that cannot be read are other errors.
 func checkVersions(
 	requires brokerpak.Requires, deployment serviceadapter.ServiceDeployment, previous *deployedInstance,
 ) error {
@@ -106,7 +108,7 @@ func checkDowngrades(
 }
 
 // notLower returns a *fault.UserError if the version of the release is lower than the deployed version or cannot be
-// compared with it. A deployed version "latest" accepts every version.
+// compared with it. A deployed version that ends with "latest" accepts every version.
 func notLower(release, version, deployed string) error {
 	if strings.HasSuffix(deployed, "latest") {
 		return nil
@@ -122,10 +124,11 @@ func notLower(release, version, deployed string) error {
 	return nil
 }
 
-// checkScaleIn returns a *fault.UserError if a group that must not shrink would have fewer instances in the plan, whose
-// groups are sized. The size is compared with that in the previous plan, or, if the definition computes it, with that
-// in the deployed manifest; a group that is missing there is not checked. The message for the user blames the plan only
-// if this request changes it. checkScaleIn returns another error if the deployed manifest cannot be read.
+// checkScaleIn returns a *fault.UserError if a group that the definition lists under no_scale_in would have fewer
+// instances in the plan, whose groups are sized; a group that the plan lacks has none. The size is compared with that
+// in the previous plan, or, if the definition computes it, with that in the deployed manifest; a group that is missing
+// there is not checked. The message for the user blames the plan only if this request changes it. checkScaleIn returns
+// another error if the deployed manifest cannot be read. It reports only the first group.
 func checkScaleIn(r *resolution, plan *serviceadapter.Plan) error {
 	for _, name := range r.bosh.Requires.NoScaleIn {
 		before, now := instance.FindGroup(r.PreviousPlan, name), instance.FindGroup(plan, name)

@@ -31,7 +31,8 @@ type secretDecision struct {
 	before, after record.Secret
 }
 
-// secretDecisions contains the decision about each secret, by the name of the secret.
+// secretDecisions contains the decision about each secret, by the name of the secret in the definition, which is not
+// its name in CredHub.
 type secretDecisions map[string]secretDecision
 
 // nameOf returns the name of the secret with this reference, which must not be "", or "" if there is none.
@@ -205,17 +206,17 @@ func keepStored(in *inputs, secret brokerpak.Secret, unchanged secretDecision) (
 }
 
 // withLiteral returns the decision that puts the value itself into the manifest, as for a broker that stores no
-// secrets.
+// secrets. The record then contains the value as well. Nothing is stored. d is not changed.
 func (d secretDecision) withLiteral(item any) secretDecision {
 	d.reference, d.literal = "", item
 	d.after = record.Secret{Version: d.before.Version, Value: item}
 	return d
 }
 
-// withNewValue returns the decision to let the broker store item as the new value of a secret. An object is stored as
-// it is, any other value as text. The name is that of the secret in the definition. The name in CredHub is built from
-// it and the next version, so that it is new for every value: the broker stores secrets before it deploys, and if the
-// deployment fails, the running one must still find its old value under the old name.
+// withNewValue returns the decision to let the broker store item as the new value of a secret. d is not changed. An
+// object is stored as it is, any other value as text. The name is that of the secret in the definition. The name in
+// CredHub is built from it and the next version, so that it is new for every value: the broker stores secrets before it
+// deploys, and if the deployment fails, the running one must still find its old value under the old name.
 func (d secretDecision) withNewValue(name string, item any) secretDecision {
 	d.after = record.Secret{Version: d.before.Version + 1}
 	d.newValue, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"

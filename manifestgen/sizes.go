@@ -63,9 +63,9 @@ func addedGroup(in *inputs, rule *brokerpak.GroupSize) (*serviceadapter.Instance
 	return &added, nil
 }
 
-// resize evaluates the size expressions of the rule and sets the results in the group, in place. It returns an error if
-// an expression fails, or if its result has another type or is negative, and a *fault.UserError if the group has more
-// instances than at_most. The group may then be partly changed.
+// resize evaluates the size expressions of the rule and sets the results in the group, in place. Properties without an
+// expression stay. It returns an error if an expression fails, or if its result has another type or is negative, and a
+// *fault.UserError if the group has more instances than at_most. The group may then be partly changed.
 func resize(scope *vars.Scope, rule *brokerpak.GroupSize, group *serviceadapter.InstanceGroup) error {
 	for _, size := range rule.Sizes {
 		if size.Template == nil {

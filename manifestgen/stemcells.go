@@ -43,14 +43,15 @@ func stemcells(
 	return all, aliases[0], nil
 }
 
-// hasEntry reports whether the value of the key is the text in one of the entries.
+// hasEntry reports whether the value of the key is the text in one of the entries, such as the alias of a stemcell.
 func hasEntry(entries []map[string]any, key, text string) bool {
 	return slices.ContainsFunc(entries, func(entry map[string]any) bool { return entry[key] == text })
 }
 
-// stemcellAliases returns the alias of each stemcell: that of the template's entry with the same operating system or
-// name, otherwise that of an entry with neither, in order. Each entry is used once. The remaining stemcells get the
-// aliases "default" or "stemcell-N".
+// stemcellAliases returns the alias of each stemcell, in the order of the stemcells: that of the template's entry with
+// the same operating system or name, otherwise that of an entry with neither, in order. Each entry is used once, and
+// entries without an alias are ignored. A remaining stemcell at index N-1 gets the alias "stemcell-N", or "default" if
+// it is the first; if that is taken, a later number.
 func stemcellAliases(template []map[string]any, stemcells []serviceadapter.Stemcell) []string {
 	aliases, unused := make([]string, len(stemcells)), slices.Clone(template)
 	assign := func(fits func(entry map[string]any, stemcell serviceadapter.Stemcell) bool) {

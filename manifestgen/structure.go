@@ -26,9 +26,10 @@ func validateManifest(structure func(manifest map[string]any) error, manifest ma
 	return nil
 }
 
-// checkNames checks the Director's rules on names, which a schema cannot express: names in a list are unique, every job
-// has a release, and every stemcell or release that an instance group, job or addon names exists. It returns all
-// violations, joined.
+// checkNames checks the Director's rules on names, which a schema cannot express: names of releases, aliases of
+// stemcells, and names of instance groups, addons, variables and the jobs of a group or addon are unique, every job has
+// a release, and every stemcell or release that an instance group, job or addon names exists. It returns all
+// violations, joined, and nil if there are none.
 func checkNames(manifest map[string]any) error {
 	var failed []error
 	namesOf := func(where string, list any, key string) map[string]bool {

@@ -106,9 +106,9 @@ func (v variables) setOutputs(declared []brokerpak.Variable, outputs map[string]
 }
 
 // asDeployed returns the value that the template gets for an input. Normally this is the resolved value. If the value
-// is a scalar parameter of an earlier request that this request leaves unchanged, it is the parameter with the type in
-// which it was sent: the declared type of the input may have changed, and a number in place of a string would show up
-// as a pending change.
+// is a scalar and a parameter of an earlier request that this request leaves unchanged, it is the parameter with the
+// type in which it was sent: the declared type of the input may have changed, and a number in place of a string would
+// show up as a pending change.
 func asDeployed(r *resolution, name string, item any) any {
 	switch item.(type) {
 	case map[string]any, []any:
@@ -125,9 +125,10 @@ func asDeployed(r *resolution, name string, item any) any {
 var pathForm = regexp.MustCompile(`^(/[A-Za-z0-9._-]+)+$`)
 
 // credentialPath evaluates the path of a reference to an existing credential in CredHub. It returns "" if the instance
-// uses none. It returns an error if the expression fails, or if the path is malformed or not allowed by the operator,
-// because BOSH would resolve any path in a manifest; in the second case, the error is a *fault.UserError if the path is
-// a parameter of this or an earlier request.
+// uses none, because the path is empty. It returns an error if the expression fails, or if the path is malformed or not
+// allowed by the operator, because BOSH would resolve any path in a manifest; in the second case, the error is a
+// *fault.UserError if the path is a parameter of this or an earlier request. A path to a part of an allowed credential
+// is allowed.
 func credentialPath(r *resolution, reference brokerpak.Reference) (string, error) {
 	path, err := r.scope.Text("references."+reference.Name, reference.Path)
 	if err != nil {
