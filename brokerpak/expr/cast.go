@@ -35,7 +35,8 @@ func Cast(v any, typ string) (any, error) {
 	return cast, nil
 }
 
-// castTo implements Cast for a value that is not nil and a type that is not "".
+// castTo implements Cast for a value that is not nil and a type that is not "". The errors name neither the value nor
+// the type to which it is converted.
 func castTo(v any, typ string) (any, error) {
 	switch typ {
 	case "object":
@@ -142,8 +143,9 @@ func decodeText(v any) (any, error) {
 }
 
 // Truthy reports whether the result of a condition is true. A nil, "" and an empty list or map are false. A text must
-// be one that strconv.ParseBool accepts, such as "1", "true", "0" or "false"; white space around it is ignored.
-// Truthy returns an error for any other value.
+// be one that strconv.ParseBool accepts, such as "1", "true", "0" or "false"; white space around it is ignored. Truthy
+// returns an error for any other value, such as another text, a number, or a list that is not empty; it does not
+// contain the value.
 func Truthy(v any) (bool, error) {
 	switch c := v.(type) {
 	case nil:

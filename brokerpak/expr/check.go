@@ -23,9 +23,9 @@ type Names struct {
 	Types map[string]Type
 }
 
-// Check checks the template without evaluating it. It reports variables and functions that are not declared, calls with
-// a wrong number of arguments, and type errors that would occur with every value. All diagnostics are errors. The list
-// is never nil; it is empty if the template has no such problem.
+// Check checks the template without evaluating it. It reports variables that are not declared, functions that are
+// neither declared nor standard, calls with a wrong number of arguments, and type errors that would occur with every
+// value. All diagnostics are errors. The list is never nil; it is empty if the template has no such problem.
 func (t *Template) Check(declared Names) *diag.List {
 	list := &diag.List{}
 	variables := slices.Concat(declared.Variables, declared.Prefixes)

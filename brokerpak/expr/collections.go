@@ -44,9 +44,9 @@ func pluck(args []any) (any, error) {
 	return plucked, nil
 }
 
-// yamlToJSON implements yaml.toJSON(text). It reads the first YAML document; an empty text gives "null". It fails if
-// the text is not YAML or contains a number that JSON cannot represent. The error does not contain the text, which
-// may be secret.
+// yamlToJSON implements yaml.toJSON(text): the JSON text of the first YAML document; an empty text gives "null". It
+// fails if the text is not YAML or contains a number that JSON cannot represent. The error does not contain the text,
+// which may be secret.
 func yamlToJSON(args []any) (any, error) {
 	var decoded any
 	if err := yaml.Unmarshal([]byte(as[string](args[0])), &decoded); err != nil {
@@ -59,7 +59,8 @@ func yamlToJSON(args []any) (any, error) {
 	return jsonText(tree)
 }
 
-// textsOf returns the texts of a list of scalars. It returns an error if an element is not a scalar.
+// textsOf returns the texts of a list of scalars, in its order; the text of null is "". It returns an error, which does
+// not contain the value, if an element is a list or a map.
 func textsOf(list []any) ([]string, error) {
 	texts := make([]string, len(list))
 	for i, element := range list {
@@ -145,8 +146,8 @@ func distinct(args []any) (any, error) {
 	return kept, err
 }
 
-// contains implements contains(list, value): whether an element equals the value. Scalars, also those in lists and
-// maps, are compared by their texts. It fails only for values of unsupported types.
+// contains implements contains(list, value): whether an element of the list equals the value. Scalars, also those in
+// lists and maps, are compared by their texts, so 1 equals "1" and true. It fails only for values of unsupported types.
 func contains(args []any) (any, error) {
 	both, err := texts(args)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 //
 // The error is a *diag.PositionError with the position of the part that failed, or the reason itself if the position of
 // the template is zero. The reason wraps ErrUnknownVariable if a variable is not set, and is a *FunctionError if a
-// function, or the conversion of its arguments, failed. For any other reason, such as a missing key of a map, it has no
-// type of its own.
+// function, or the conversion of its arguments, failed. For any other reason, such as a missing key of a map or a panic
+// of HIL or of a function, it has no type of its own. After an error the value is nil.
 func (t *Template) Eval(s *Scope) (value any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -92,7 +92,7 @@ func (e *evaluation) reduce(node ast.Node) (*ast.LiteralNode, error) {
 	}
 }
 
-// reduceAll reduces each node. It stops at the first error.
+// reduceAll reduces each node, in their order, and returns the literals. It stops at the first error and returns that.
 func (e *evaluation) reduceAll(nodes ...ast.Node) ([]ast.Node, error) {
 	reduced := make([]ast.Node, len(nodes))
 	for i, node := range nodes {
@@ -106,8 +106,8 @@ func (e *evaluation) reduceAll(nodes ...ast.Node) ([]ast.Node, error) {
 }
 
 // index evaluates name[key], where name is a variable. See literal for the result. It returns an error if the variable
-// does not exist or is neither a list nor a map, if the key has the wrong type, or if the element does not exist. A
-// negative index never exists.
+// does not exist or is neither a list nor a map, if the key has the wrong type, if the key cannot be evaluated, or if
+// the element does not exist. A negative index never exists.
 func (e *evaluation) index(n *ast.Index) (*ast.LiteralNode, error) {
 	target, ok := n.Target.(*ast.VariableAccess)
 	if !ok {
@@ -226,7 +226,8 @@ func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node
 	return literal, nil
 }
 
-// conditional evaluates condition ? a : b. It returns an error if an arm is a list or a map, and the errors of compute.
+// conditional evaluates condition ? a : b, with all three operands. It returns an error if an arm is a list or a map,
+// and the errors of compute.
 func (e *evaluation) conditional(n *ast.Conditional) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(n.CondExpr, n.TrueExpr, n.FalseExpr)
 	if err != nil {
@@ -309,8 +310,8 @@ const (
 	hilType = `\bType(Int|Float|Bool|String|List|Map)\b`
 )
 
-// plainError rewrites an error of HIL for authors of paks: without internal names, and without values, which may be
-// secret.
+// plainError returns a new error for an error of HIL, which must not be nil, for authors of paks: without internal
+// names, and without values, which may be secret. It does not wrap the error.
 func plainError(err error) error {
 	message := err.Error()
 	if match := regexp.MustCompile(hilConversion).FindStringSubmatch(message); match != nil {

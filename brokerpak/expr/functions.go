@@ -143,8 +143,8 @@ func StandardFunctions() map[string]Function {
 	return functions
 }
 
-// standardFunctions returns those standard functions that come from the reference broker or from this adapter, bound
-// to the scope of the evaluation. See generalFunctions for those of OpenTofu.
+// standardFunctions returns a new map of those standard functions that come from the reference broker or from this
+// adapter, bound to the scope of the evaluation. See generalFunctions for those of OpenTofu.
 func (e *evaluation) standardFunctions() map[string]Function {
 	s := e.scope
 	functions := map[string]Function{
@@ -168,8 +168,8 @@ func (e *evaluation) standardFunctions() map[string]Function {
 	return functions
 }
 
-// as returns an argument in the type that its function declares. The evaluation has already converted it; the zero
-// value is returned if it has not.
+// as returns an argument in the type that its function declares. The evaluation has already converted it; if it has
+// not, the zero value of the type is returned.
 func as[T any](argument any) T {
 	typed, _ := argument.(T)
 	return typed
@@ -193,8 +193,8 @@ func (e *evaluation) generate(name string, create func(args []any) (any, error))
 // nanoseconds implements time.nano(): the current time in nanoseconds since 1970, as text. It never fails.
 func nanoseconds([]any) (any, error) { return strconv.FormatInt(time.Now().UnixNano(), 10), nil }
 
-// assert implements assert(condition, message). If the condition is false, it fails with the message as a
-// fault.UserError, because the specification requires that the user sees the message.
+// assert implements assert(condition, message), which is true. If the condition is false, it fails with the message as
+// a *fault.UserError, because the specification requires that the user sees the message.
 func assert(args []any) (any, error) {
 	if !as[bool](args[0]) {
 		return nil, fault.Userf("%s", args[1])
@@ -229,8 +229,9 @@ func lookup(args []any) (any, error) {
 	return args[2], nil
 }
 
-// mapFlatten implements map.flatten(keySeparator, entrySeparator, map): a text of the sorted entries of the map. It
-// fails only for values of unsupported types.
+// mapFlatten implements map.flatten(keySeparator, entrySeparator, map): a text of the entries of the map, each its key,
+// keySeparator and the text of its value. The entries are sorted as texts and separated by entrySeparator. It fails
+// only for values of unsupported types.
 func mapFlatten(args []any) (any, error) {
 	m, err := texts(args[2])
 	if err != nil {
@@ -254,8 +255,8 @@ func regexpMatches(args []any) (any, error) {
 	return re.MatchString(as[string](args[1])), nil
 }
 
-// strTruncate implements str.truncate(count, text): the first characters of the text. It counts characters, not
-// bytes, and fails if the count is negative.
+// strTruncate implements str.truncate(count, text): the first characters of the text, or the whole text if it is
+// shorter. It counts characters, not bytes, and fails if the count is negative.
 func strTruncate(args []any) (any, error) {
 	count, text := as[int64](args[0]), as[string](args[1])
 	if count < 0 {

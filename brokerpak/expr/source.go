@@ -36,9 +36,10 @@ var (
 	doubleQuoted = regexp.MustCompile(`^(?:\\x.{2}|\\u.{4}|\\U.{8}|\\.|[^"\\])`)
 )
 
-// SourceOf returns the text of a YAML scalar with its position. The lines are those of the whole file; they show how
-// the scalar is indented and escaped, which the node does not record. If lines is nil, the columns in a literal block
-// scalar do not include its indentation, and any other scalar that is not empty is Folded.
+// SourceOf returns the text of a YAML scalar with its position in file, the name for messages. The lines are those of
+// the whole file; they show how the scalar is indented and escaped, which the node does not record. If lines is nil,
+// the columns in a literal block scalar do not include its indentation, and any other scalar that is not empty is
+// Folded.
 func SourceOf(node *yaml.Node, file string, lines []string) Source {
 	if node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return blockSource(node, file, lines)
@@ -123,7 +124,9 @@ func afterColumn(line string, column int) string {
 	return ""
 }
 
-// at translates a position in the text, as HIL reports it, to a position in the file. See At.
+// at translates a position in the text, as HIL reports it, to a position in the file, as At does. A position after the
+// final line break of the text, at which HIL reports an unexpected end, becomes the end of the last line that is not
+// empty.
 func (s Source) at(p ast.Pos) diag.Pos {
 	if p.Column == 1 && p.Line > 1 && s.offset(p.Line, 1) >= utf8.RuneCountInString(s.Text) {
 		// A block scalar ends with a line break, so HIL reports an unexpected end on the line after it. The end of the

@@ -35,7 +35,7 @@ type Template struct {
 	calls      []Call
 }
 
-// A Reference is an access to a variable.
+// A Reference is an access to a variable in a template. It says nothing about whether the variable exists.
 type Reference struct {
 	Name    string
 	Indexed bool   // whether it is written as name[...]
@@ -65,7 +65,7 @@ func (r Reference) KeyOf(variable string) (key string, ok bool) {
 	return r.Key, r.Name == variable
 }
 
-// A Call is a call of a function.
+// A Call is a call of a function in a template. It says nothing about whether the function exists.
 type Call struct {
 	Name string
 	Args []string // the values of constant arguments; "" for other arguments
@@ -86,8 +86,8 @@ func (c Call) Arg(index int) string {
 const maxLength = 64 << 10
 
 // Parse parses a text. It does not check whether variables and functions exist; see Template.Check. If the syntax is
-// invalid, or a text with an expression is longer than 64 KiB, the error is a diag.Errors with the position in the
-// file, and the template is nil.
+// invalid, if HIL's parser panics, or if a text with an expression is longer than 64 KiB, the error is a diag.Errors
+// with the position in the file, and the template is nil.
 func Parse(source Source) (template *Template, err error) {
 	if len(source.Text) > maxLength && strings.Contains(source.Text, "${") {
 		return nil, syntaxError(source.Pos,
@@ -150,7 +150,8 @@ func (t *Template) singleExpression() ast.Node {
 // modify the slice.
 func (t *Template) References() []Reference { return t.references }
 
-// Calls returns every function call, in the order of the text. The caller must not modify the slice.
+// Calls returns every function call, in the order of the text and with repetitions. The caller must not modify the
+// slice.
 func (t *Template) Calls() []Call { return t.calls }
 
 // ConfigKeys returns the keys that the expressions read with config(), in the order of the text and with repetitions.

@@ -20,8 +20,8 @@ func split(args []any) (any, error) {
 	return value.Texts(strings.Split(as[string](args[1]), as[string](args[0]))), nil
 }
 
-// join implements join(separator, list). It fails if an element is not a scalar, or if the result would be larger
-// than maxText.
+// join implements join(separator, list): the texts of the elements, separated by the separator. It fails if an element
+// is a list or a map, or if the result would be larger than maxText.
 func join(args []any) (any, error) {
 	separator := as[string](args[0])
 	parts, err := textsOf(as[[]any](args[1]))

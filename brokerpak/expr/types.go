@@ -59,8 +59,8 @@ func (c *typeCheck) fail(node ast.Node, format string, args ...any) {
 	c.list.Errorf(c.template.source.at(node.Pos()), "expression-type", format, args...)
 }
 
-// index checks name[key]: the name must be a variable that may be a list or map, and the key must have a suitable type.
-// Violations are added to the list as errors.
+// index checks name[key]: the name must be a variable that may be a list or map, and the key must have a suitable type:
+// a number for a list, and a scalar for a map. Violations are added to the list as errors.
 func (c *typeCheck) index(n *ast.Index) {
 	key := c.infer(n.Key)
 	target, ok := n.Target.(*ast.VariableAccess)
@@ -78,8 +78,9 @@ func (c *typeCheck) index(n *ast.Index) {
 	}
 }
 
-// call checks the types of the arguments of a call and returns the type of its result. Unknown functions and wrong
-// numbers of arguments are reported by Template.Check.
+// call checks the types of the arguments of a call, adds an error to the list for each one that cannot be converted,
+// and returns the type of its result, or Any for an unknown function. Unknown functions and wrong numbers of arguments
+// are reported by Template.Check.
 func (c *typeCheck) call(n *ast.Call) Type {
 	function, ok := c.functions[n.Func]
 	var types []Type

@@ -41,9 +41,9 @@ func jsonText(v any) (string, error) {
 }
 
 // naturalLiteral returns a HIL literal of the type that corresponds to a Go value. For a value that no type of HIL
-// represents, such as nil, it returns a literal of the type string with that value. A list or map is passed through HIL
-// as the only element of a HIL list or map, so that HIL does not convert its elements; HIL inspects elements only for
-// unknown values. See goValue for the reverse.
+// represents, such as nil, it returns a literal of the type string with that value, so the caller must handle such
+// values. A list or map is passed through HIL as the only element of a HIL list or map, so that HIL does not convert
+// its elements; HIL inspects elements only for unknown values. See goValue for the reverse.
 func naturalLiteral(v any) *ast.LiteralNode {
 	whole := ast.Variable{Type: ast.TypeAny, Value: v}
 	switch natural := v.(type) {
