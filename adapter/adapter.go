@@ -64,7 +64,7 @@ func (i *Invocation) Process() session.Process {
 // (no such binding), 42 (app GUID required), 49 (binding exists), or 1 for any other error, including a panic. It
 // writes the product of the command, or else the message for the cf user, to Stdout, and the log to Stderr. An unknown
 // or missing command prints the usage to Stderr and returns 1. If --help is the only argument of the command, Run
-// writes the help of the command to Stdout instead, and returns 0.
+// writes the help of the command to Stdout instead, and returns 0, or 1 if that fails.
 func Run(ctx context.Context, invocation Invocation) int {
 	if len(invocation.Args) < 2 || !slices.Contains(Commands(), invocation.Args[1]) {
 		printUsage(invocation)
@@ -79,7 +79,7 @@ func Run(ctx context.Context, invocation Invocation) int {
 	return e.execute(ctx, e.handle)
 }
 
-// An execution is one run of a command of the protocol.
+// An execution is one run of a command of the protocol: its invocation, and the session, which names the command.
 type execution struct {
 	invocation Invocation
 	session    *session.Session
@@ -93,8 +93,8 @@ func newExecution(invocation Invocation, command string) *execution {
 	return &execution{invocation: invocation, session: s}
 }
 
-// printUsage prints the names of the commands to standard error, with a suggestion if Args names an unknown command. A
-// failed write is ignored.
+// printUsage prints the names of the protocol's commands to standard error, with a suggestion if Args names an unknown
+// command. A failed write is ignored.
 func printUsage(invocation Invocation) {
 	text := "usage: service-adapter COMMAND\nthe following commands are supported: " + strings.Join(Commands(), ", ") +
 		"\nauthors and operators have others: see service-adapter --help"
@@ -105,9 +105,9 @@ func printUsage(invocation Invocation) {
 	_, _ = fmt.Fprintln(invocation.Stderr, text) // a failed write cannot be reported
 }
 
-// withBudgetError wraps err with a fault.BudgetError if a deadline ended the work and err does not contain one yet.
-// Some libraries report only that a deadline was exceeded. budget is the limit that the error names. All other errors,
-// and nil, are returned unchanged.
+// withBudgetError returns an error that wraps err and a fault.BudgetError if err is context.DeadlineExceeded and does
+// not contain a BudgetError yet: some libraries report only that a deadline was exceeded. budget is the limit that the
+// BudgetError names. All other errors, and nil, are returned unchanged.
 func withBudgetError(err error, budget time.Duration) error {
 	if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*fault.BudgetError)) {
 		return err

@@ -36,8 +36,9 @@ func (e *execution) createBinding(
 // changeBinding completes a request with the function complete, then calls change within the budget of the command and
 // with the signal handling of Invocation.Interruptible, and returns its error. request is the request that complete
 // completes; changeBinding makes it report stored entries to the audit log. If complete returns an error, change is not
-// called and the error is returned. The begin and the result are written to the audit log in both cases. An environment
-// variable that the pak requires and that is missing is an error; see session.Session.Manager for further ones.
+// called and the error is returned. The begin and the result are written to the audit log in both cases; see
+// session.Session.Audited. Other errors, after which change is not called either, are those of session.Session.Manager,
+// such as a missing environment variable that the pak requires.
 func (e *execution) changeBinding(
 	ctx context.Context, request *binding.Request, complete func() error,
 	change func(context.Context, *binding.Binder) error,

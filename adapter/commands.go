@@ -68,8 +68,9 @@ func (e *execution) record(ctx context.Context, params serviceadapter.InputParam
 	}
 }
 
-// respond decodes the input, runs the command and returns its product, which is to be encoded as JSON. The product of
-// delete-binding is nil. See package input for the errors of decoding, and the method of each command for its errors.
+// respond decodes the input, runs the command of the session and returns its product, which is to be encoded as JSON. A
+// command that is none of the other four is treated as generate-plan-schemas. The product of delete-binding is nil. See
+// package input for the errors of decoding, and the method of each command for its errors.
 func (e *execution) respond(ctx context.Context, params serviceadapter.InputParams) (any, error) {
 	switch e.session.Command {
 	case input.GenerateManifest:
@@ -110,8 +111,9 @@ func plainManifest(product *serviceadapter.MarshalledGenerateManifest) ([]byte, 
 		"it passes its requests as arguments; set use_stdin of the broker's job to true", lost)
 }
 
-// implemented reports whether any service of the paks supports a command. It also reports true while a pak cannot be
-// read, because that pak may contain such a service.
+// implemented reports whether a service of the paks supports a command: a dashboard-url needs a service with a
+// dashboard_url, and the commands for bindings one with a bind section or a backup agent; every service supports the
+// other commands. It also reports true while a pak cannot be read, because that pak may contain such a service.
 func (e *execution) implemented(command string) bool {
 	if len(e.session.Catalog.Unreadable) > 0 {
 		return true
@@ -129,8 +131,8 @@ func (e *execution) implemented(command string) bool {
 	return service != nil
 }
 
-// missingFeature returns the reason for an error that says that a command is not implemented: that no service has the
-// part of a definition that the command needs.
+// missingFeature returns the reason for an error that says that a command is not implemented: that no service has a
+// dashboard_url, for the command dashboard-url, and that none has a bind section, for any other command.
 func missingFeature(command string) string {
 	if command == input.DashboardURL {
 		return "no service has a dashboard_url"
@@ -140,8 +142,8 @@ func missingFeature(command string) string {
 
 // dashboardURL executes the command dashboard-url and returns a serviceadapter.DashboardUrl. The error is
 // fault.ErrNotImplemented if the service has no dashboard, and an input.Error if the plan cannot be decoded. It is
-// another one if the record cannot be decoded, no service can be chosen, defaults of the operator are not valid, or the
-// URL cannot be evaluated.
+// another one if the manifest is not a YAML mapping or its record cannot be decoded, no service can be chosen, defaults
+// of the operator are not valid, or the URL cannot be evaluated.
 func (e *execution) dashboardURL(raw serviceadapter.DashboardUrlJSONParams) (any, error) {
 	plan, err := input.DecodePlan("service plan", raw.Plan)
 	if err != nil {

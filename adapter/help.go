@@ -37,7 +37,8 @@ EXIT STATUS
 %[4]s  1 any other error; standard output has the message for the user, if there is one
 `
 
-// A description contains the parts of a command's help that are particular to the command.
+// A description contains the parts of a command's help that are particular to the command: what the command does, as
+// after "to", and what it writes to standard output.
 type description struct {
 	purpose, product string
 	// exits are the lines of the exit codes other than 0 and 1.
@@ -71,8 +72,8 @@ func descriptions() map[string]description {
 // error in adapters that are built with the SDK of the on-demand broker, and therefore in this one.
 func wantsHelp(args []string) bool { return len(args) == 3 && args[2] == "--help" }
 
-// printHelp writes the help of a command of the protocol to standard output and returns the exit code, which is 1 if
-// the help cannot be written.
+// printHelp writes the help of a command of the protocol, which must be one of Commands, to standard output and returns
+// the exit code 0. If the help cannot be written, it writes the reason to standard error and returns 1.
 func printHelp(invocation Invocation, command string) int {
 	example, err := requests.ReadFile("requests/" + command + ".json")
 	if err == nil {

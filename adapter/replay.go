@@ -11,10 +11,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Replay executes a recorded request again without side effects, and returns the exit code of the command. Manifests,
-// dashboards and schemas are generated again. For a binding, it prints the variables of the template instead of
-// running OpenTofu. A request for a manifest that would apply a provision template fails. Replay returns an error if
-// the file is not a complete recording.
+// Replay executes a recorded request again without side effects, and returns the exit code of the command, as Run does.
+// Of the invocation, it uses Stdout, Stderr and Getenv; the input is that of the file. Manifests, dashboards and
+// schemas are generated again. For a binding, it prints the variables of the template instead of running OpenTofu. A
+// request for a manifest that would apply a provision template fails. Replay returns an error, and 0, if the file
+// cannot be read or is not a complete recording.
 func Replay(ctx context.Context, invocation Invocation, file string) (int, error) {
 	recorded, err := recording.Read(file)
 	if err != nil {
