@@ -81,7 +81,8 @@ type Directories struct {
 	CacheDir string `yaml:"cache_dir"`
 }
 
-// Limits bound the duration of work.
+// Limits bound the duration of work: that of commands, and that of work on an instance for which no request waits. Load
+// replaces a zero by the default.
 type Limits struct {
 	// Budget bounds the duration of one command; default 45s. Cloud Foundry waits 60 seconds for a bind.
 	Budget time.Duration `yaml:"budget"`
@@ -184,8 +185,9 @@ const MaxInput = 64 << 20
 // Load reads and validates the configuration. It uses the first of: the file named by SERVICE_ADAPTER_CONFIG, the file
 // DefaultPath, the file service-adapter.yml in the working directory. A file that SERVICE_ADAPTER_CONFIG names must
 // exist. If the variable is unset or empty and none of the two files exists, the environment alone is the
-// configuration. getenv looks up environment variables. Unset keys have their defaults in the result. The error lists
-// all faults without values, which may be secrets; the configuration must not be used then.
+// configuration. getenv looks up environment variables. Unset keys have their defaults in the result, except
+// MaxRequestKB; see Config.MaxRequest. The error lists all faults without values, which may be secrets; the
+// configuration must not be used then.
 //
 // The warning says that all users may read the secrets in the file. It is "" otherwise.
 func Load(getenv func(string) (string, bool)) (config Config, warning string, err error) {
@@ -204,8 +206,8 @@ func Load(getenv func(string) (string, bool)) (config Config, warning string, er
 	return config, warning, config.validate(path)
 }
 
-// publicSecrets returns a warning if all users may read the configuration file and it contains keys or passwords, else
-// "". It also returns "" if the file cannot be inspected, as without any file.
+// publicSecrets returns a warning if all users may read the configuration file at path and it contains keys or
+// passwords, else "". It also returns "" if the file cannot be inspected, as without any file.
 func (c *Config) publicSecrets(path string) string {
 	const everybody = 0o004
 	info, err := os.Stat(path)
@@ -222,7 +224,7 @@ func (c *Config) publicSecrets(path string) string {
 
 // findConfig returns the path and content of the configuration file, or environmentOnly and "" if there is none. It
 // returns an error if the file that SERVICE_ADAPTER_CONFIG names does not exist, or if the first file that exists
-// cannot be read.
+// cannot be read. See Load for the order of the files.
 func findConfig(getenv func(string) (string, bool)) (path, text string, err error) {
 	paths, which := []string{DefaultPath, localConfigPath}, ""
 	named, _ := getenv(Variable)
@@ -257,6 +259,7 @@ func Override(getenv func(string) (string, bool), variables map[string]string) f
 
 // applyEnvironment replaces the values of keys whose environment variables are set and not empty; see VariableOf. The
 // error lists all variables that cannot be decoded, without their values. Their keys keep their values.
+// SERVICE_ADAPTER_CONFIG is not such a variable.
 func (c *Config) applyEnvironment(getenv func(string) (string, bool)) error {
 	var failed []error
 	target := reflect.ValueOf(c).Elem()
@@ -304,7 +307,8 @@ func missingFileHint(path string) string {
 }
 
 // validate returns an error that lists all faults of the configuration, in which defaults have been set. It does not
-// contain values, because a value at the wrong key may be a secret. path is the file that the messages name.
+// contain values, because a value at the wrong key may be a secret. It is nil if there are none. path is the file that
+// the messages name. Files and directories are not accessed.
 func (c *Config) validate(path string) error {
 	var failed []error
 	check := func(holds bool, message string) {
@@ -369,8 +373,8 @@ func (c *Config) Backend() backend.Backend {
 // keySize is the length of an encryption key in bytes.
 const keySize = 32
 
-// Decode returns the decoded keys, or nil if e is nil, which means that states are not encrypted. The error lists all
-// keys that are not valid, without their text; the result must not be used then.
+// Decode returns the keys, decoded from base64, or nil if e is nil, which means that states are not encrypted. The
+// error lists all keys that are not valid, without their text; the result must not be used then.
 func (e *Encryption) Decode() (*statestore.Encryption, error) {
 	if e == nil {
 		return nil, nil //nolint:nilnil // encryption is optional

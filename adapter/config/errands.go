@@ -32,8 +32,9 @@ func deferred(item any) bool {
 
 // CheckErrands returns an error if the errands apply-instance and destroy-instance cannot work with properties, which
 // are the errand_properties, or if they would keep states where bindings do not find them, according to the state
-// backend of c. The error lists all faults. Deferred values are not checked. Unknown keys are not an error; see
-// UnknownErrandKeys.
+// backend of c: paks must be present and not an empty list; see checkErrandState and checkErrandLimit for the other
+// rules. The error lists all faults, and is nil if there are none. Deferred values are not checked. Unknown keys are
+// not an error; see UnknownErrandKeys.
 func (c *Config) CheckErrands(properties map[string]any) error {
 	failed := []error{c.checkErrandState(properties[errandStateKey]), c.checkErrandLimit(properties)}
 	if paks, isList := properties[ErrandPaksKey].([]any); properties[ErrandPaksKey] == nil || isList && len(paks) == 0 {
@@ -127,8 +128,9 @@ func errandDuration(properties map[string]any, key string, standard time.Duratio
 	return cmp.Or(duration, standard), nil // zero means the default, as in the configuration
 }
 
-// UnknownErrandKeys returns a message for each key that the jobs of the errands do not have as a property. BOSH ignores
-// such keys. It returns nil if all keys are allowed.
+// UnknownErrandKeys returns a message for each key that the jobs of the errands do not have as a property: keys of
+// properties, which are the errand_properties, sorted, then those of state and of state.encryption. BOSH ignores such
+// keys. It returns nil if all keys are allowed. The keys of state.config and config are not checked.
 func UnknownErrandKeys(properties map[string]any) (unknown []string) {
 	check := func(path string, item any, allowed ...string) {
 		mapping, _ := item.(map[string]any)
