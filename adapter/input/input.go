@@ -32,7 +32,7 @@ const (
 	GeneratePlanSchemas = "generate-plan-schemas"
 )
 
-// Commands returns the names of the protocol's commands, sorted.
+// Commands returns the names of the protocol's commands, sorted, as a new list.
 func Commands() []string {
 	return []string{CreateBinding, DashboardURL, DeleteBinding, GenerateManifest, GeneratePlanSchemas}
 }
@@ -73,8 +73,8 @@ func Read(args []string, stdin io.Reader, usage io.Writer) (serviceadapter.Input
 }
 
 // action returns the SDK's action of a command, for its parser; that of generate-plan-schemas for any unknown command.
-// Its Execute method is not used, because it drops keys of a manifest that the SDK's struct lacks. usage receives the
-// usage of generate-plan-schemas.
+// Its Execute method must not be used, because it drops keys of a manifest that the SDK's struct lacks, and because the
+// action has no implementation. usage receives the usage of generate-plan-schemas.
 func action(command string, usage io.Writer) serviceadapter.Action {
 	switch command {
 	case GenerateManifest:
@@ -244,7 +244,7 @@ func DecodeBody(what, text string, target *map[string]any) error {
 }
 
 // nestingDepth returns the maximum depth of nested lists and objects in a JSON text, up to its end or its first syntax
-// error. It is 0 for a scalar.
+// error. It is 0 for a scalar and 1 for an object of scalars.
 func nestingDepth(text string) int {
 	decoder, depth, deepest := json.NewDecoder(strings.NewReader(text)), 0, 0
 	for {
