@@ -70,7 +70,8 @@ func (s *Session) applyPlan(chosen *Selection, request *binding.Request) {
 // determined. The state of the binding contains all inputs of the deletion, so errors in the record, the configuration
 // and the paks are logged and do not prevent it. If no service can be chosen, the service of the request is nil, and
 // its pak is the first one; at least one pak must be readable. The secrets of the instance are registered for masking.
-// CompleteUnbind returns an error, which wraps record.ErrNoManifest, if the manifest is not a YAML mapping.
+// CompleteUnbind returns an error, which wraps record.ErrNoManifest, only if the manifest is not a YAML mapping.
+// Parameters of the body are neither read nor checked.
 func (s *Session) CompleteUnbind(request *binding.Request) error {
 	view := request.Instance
 	if err := s.readRecord(view); errors.Is(err, record.ErrNoManifest) {
@@ -105,9 +106,9 @@ func (s *Session) ForeignInstance(chosen *Selection) (instance.ForeignInstance, 
 }
 
 // readRecord sets the record of a view to the one in its manifest, or to nil if the manifest has none, and registers
-// its secrets and those of the broker for masking. The error wraps record.ErrNoManifest if the manifest is not a YAML
-// mapping, and is another one if the record cannot be decoded. On an error the record is nil, and the rest of the view
-// remains usable.
+// its secrets, and those that the broker sent with the view, for masking. The error wraps record.ErrNoManifest if the
+// manifest is not a YAML mapping, and is another one if the record cannot be decoded. On an error the record is nil,
+// and the rest of the view remains usable.
 func (s *Session) readRecord(view *instance.View) (err error) {
 	view.Record, err = record.FromManifest(string(view.Manifest))
 	s.AddSecrets(view.Secrets, view.Record)

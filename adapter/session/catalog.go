@@ -34,7 +34,7 @@ type Catalog struct {
 
 // newCatalog opens the configured paks. A pak that cannot be opened is left out of Paks, and its error is added to
 // Unreadable. The catalog keeps getenv, with which it looks up the operator's plans; see OperatorPlans. The caller must
-// close the catalog.
+// close the catalog. newCatalog never fails; see UnreadableError.
 func newCatalog(settings *config.Config, getenv func(string) (string, bool)) Catalog {
 	catalog := Catalog{defaultService: settings.Service, services: settings.Services, getenv: getenv}
 	for _, path := range settings.Paks {
@@ -64,8 +64,9 @@ func (c *Catalog) UnreadableError() error {
 	return fmt.Errorf("loading the paks: %w", errors.Join(c.Unreadable...))
 }
 
-// publicNames returns the names, ids and input names that the paks declare. They are never masked, because users and
-// the broker refer to services, plans and inputs by them.
+// publicNames returns the names and versions of the readable paks, the names and ids of their services and plans, and
+// the names of their inputs, with repetitions. They are never masked, because users and the broker refer to services,
+// plans and inputs by them.
 func (c *Catalog) publicNames() []string {
 	var names []string
 	for _, pak := range c.Paks {
@@ -92,7 +93,7 @@ type Hints struct {
 	Record *record.InstanceRecord
 }
 
-// A Selection is the chosen service and plan of a request.
+// A Selection is the service and plan that were chosen for a request, with the pak of the service.
 type Selection struct {
 	Pak     *brokerpak.Pak
 	Service *brokerpak.Service
@@ -192,9 +193,9 @@ func FindService(paks []*brokerpak.Pak, match func(*brokerpak.Service) bool) (*b
 	return nil, nil
 }
 
-// Owns reports whether an instance with this record belongs to a service of the readable paks. brokerServiceID is the
-// id of the service in the broker's catalog, which may be another one than that of the pak. A record without the id of
-// a service belongs to any service.
+// Owns reports whether an instance with this record, which must not be nil, belongs to a service of the readable paks:
+// the record has the id of one of these services or none, or brokerServiceID, the id of the service in the broker's
+// catalog, which may be another one than that of the pak. Owns returns false if the readable paks have no services.
 func (c *Catalog) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
 	_, service := FindService(c.Paks, func(service *brokerpak.Service) bool {
 		return slices.Contains([]string{"", brokerServiceID, service.ID}, stored.ServiceID)
@@ -279,9 +280,11 @@ func ChoosePlan(h Hints, service *brokerpak.Service) (brokerpak.Plan, error) {
 	return plan, nil
 }
 
-// requestedPlan returns the plan with the id in the request, or the recorded plan, or nil if neither is known. The id
-// may exist in the broker's catalog only, because a plan property named the plan when the record was written; a bind
-// request contains no plan properties. An id that differs from the recorded one never selects the recorded plan.
+// requestedPlan returns the plan of the service with the id, or else the name, that the request contains as plan_id. If
+// there is none, it returns the recorded plan, by id or else by name, unless the request contains an id other than the
+// recorded one: that never selects the recorded plan. An id may exist in the broker's catalog only, because a plan
+// property named the plan when the record was written; a bind request contains no plan properties. The result is nil if
+// no plan is found, and points into service.Plans otherwise.
 func requestedPlan(h Hints, service *brokerpak.Service) *brokerpak.Plan {
 	id := h.request("plan_id")
 	if plan := service.Plan(id); plan != nil || h.Record == nil {

@@ -117,8 +117,8 @@ func (s *Session) Provisioner(pak *brokerpak.Pak) (*provision.Provisioner, error
 	}, nil
 }
 
-// WithPak returns a copy of the entry with the name and version of the pak and the version of its default OpenTofu,
-// which is "" if the pak has none.
+// WithPak returns a copy of the audit entry with the name and version of the pak and the version of its default
+// OpenTofu, which is "" if the pak has none.
 func WithPak(pak *brokerpak.Pak, entry lifecycle.Entry) lifecycle.Entry {
 	entry.Pak, entry.PakVersion = pak.Manifest.Name, pak.Manifest.Version
 	entry.Tofu, _ = pak.Manifest.DefaultVersion() // "" for a pak without OpenTofu

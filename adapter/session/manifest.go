@@ -34,8 +34,8 @@ func (s *Session) GenerateManifest(
 	return s.Generator(request.Pak).Generate(ctx, *request)
 }
 
-// RenewedSecrets returns the names of the secrets that an upgrade of a deployed instance gives another value, and
-// nothing if there are none. It completes the request as CompleteManifest does, whose errors it returns. See
+// RenewedSecrets returns the names of the secrets that an upgrade of a deployed instance gives another value, sorted,
+// and nil if there are none. It completes the request as CompleteManifest does, whose errors it returns. See
 // manifestgen.Generator.RenewedSecrets for the other errors.
 func (s *Session) RenewedSecrets(request *manifestgen.Request) ([]string, error) {
 	if err := s.CompleteManifest(request, 0); err != nil {
@@ -46,10 +46,11 @@ func (s *Session) RenewedSecrets(request *manifestgen.Request) ([]string, error)
 
 // CompleteManifest chooses the service and plan of a generate-manifest and sets the fields of the request that the
 // broker does not send: record, parameters, pak, service, plan, previous plan properties and defaults. A request
-// without a previous plan has no previous plan properties. CompleteManifest registers the secrets of the request for
-// masking. size is the size of the body in bytes. CompleteManifest returns a fault.UserError if the body is too large
-// or its parameters are not an object, and another error if the record cannot be read, if no service or plan can be
-// chosen, or if defaults of the operator are not valid. The request must not be used after an error.
+// without a previous plan has no previous plan properties. CompleteManifest registers the secrets of the request, of
+// the record and of the operator's defaults for masking. size is the size of the body in bytes. CompleteManifest
+// returns a fault.UserError if the body is too large or its parameters are not an object, and another error if the
+// record cannot be read, if no service or plan can be chosen, or if defaults of the operator are not valid. The request
+// must not be used after an error.
 func (s *Session) CompleteManifest(request *manifestgen.Request, size int) (err error) {
 	if request.Record, err = record.FromManifest(request.PreviousManifest); err != nil {
 		return err
@@ -87,7 +88,8 @@ func (s *Session) CompleteManifest(request *manifestgen.Request, size int) (err 
 }
 
 // AddSecrets registers the secrets of an instance for masking: the values in sent, which the broker sent, and those in
-// the record, which contains the values of secrets if the broker does not manage them. A nil record contains none.
+// the record, which contains the values of secrets if the broker does not manage them. Of the record's parameters and
+// plan properties, only those that package redact recognises as secrets are registered. A nil record contains none.
 func (s *Session) AddSecrets(sent map[string]string, stored *record.InstanceRecord) {
 	for _, secret := range sent {
 		s.Secrets.Add(secret)

@@ -16,8 +16,8 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 	"schemas", "maintenance_info", "maximum_polling_duration", "service_properties",
 }
 
-// AddPlans adds the plans in the environment variables GSB_SERVICE_<NAME>_PLANS to the services of a pak. The error
-// lists all variables and plans that are not valid; the pak must not be used then.
+// AddPlans adds the plans in the environment variables GSB_SERVICE_<NAME>_PLANS to the services of a pak, after their
+// own plans. The error lists all variables and plans that are not valid; the pak must not be used then.
 func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 	var failed []error
 	for _, service := range pak.Services {

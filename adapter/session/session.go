@@ -159,8 +159,10 @@ func (s *Session) Values() OperatorValues {
 	return OperatorValues{configured: s.Config.Values, getenv: s.Getenv, secrets: s.Secrets}
 }
 
-// Audited calls change, which changes one binding or instance, returns its error, and writes its begin and its result
-// to the audit log. entry describes the binding or the instance according to the request; see audit.Log.Change.
+// Audited calls change, which changes one binding or instance, and returns its error. It writes the begin and the
+// result of the change to the log and, if it is configured, to the file of the audit log; an event that cannot be
+// written is only logged. entry describes the binding or the instance according to the request, and change may replace
+// it by calling reportStored with the stored entry. See audit.Log.Change.
 func (s *Session) Audited(
 	ctx context.Context, entry lifecycle.Entry, change func(reportStored func(lifecycle.Entry)) error,
 ) error {

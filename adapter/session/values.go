@@ -152,7 +152,8 @@ func (v OperatorValues) pakVariable(name string) (string, bool) {
 	return text, text != ""
 }
 
-// configVariable looks up a variable for OpenTofu in Config.Config. It returns "" if the key is not set or null.
+// configVariable looks up a variable for OpenTofu in Config.Config. It returns "" if the key is not set or null, and
+// the text of any other value. A dotted name is also looked up as a path.
 func (v OperatorValues) configVariable(name string) string {
 	item, ok := value.Lookup(value.NormaliseMap(v.configured.Config), name)
 	if !ok {
