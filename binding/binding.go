@@ -62,7 +62,8 @@ type Request struct {
 	recorded *lifecycle.StateRecord
 }
 
-// A Binding is the response to a create-binding request. Its JSON form is that of the broker.
+// A Binding is the response to a create-binding request. Its JSON form is that of the broker. Fields without a value
+// are zero and left out of the JSON.
 type Binding struct {
 	Credentials     map[string]any `json:"credentials,omitempty"`
 	SyslogDrainURL  string         `json:"syslog_drain_url,omitempty"`
@@ -88,7 +89,9 @@ var errNoID = errors.New("the request has no binding_id")
 // creates a binding with this id or one is complete, and fault.ErrAppGUIDMissing if the service requires an app. It is
 // a *fault.UserError if the user's parameters are not valid. If the template fails and bind.errors of the service
 // definition explains the error, the error is a *fault.UserError or wraps fault.ErrBindingExists or
-// fault.ErrBindingNotFound; see lifecycle.ExplainError. It is also an error if the request has no BindingID.
+// fault.ErrBindingNotFound; see lifecycle.ExplainError. It is also an error if the request has no BindingID, if an
+// input, an output of the instance or a check of bind.requires fails, if OpenTofu or its providers cannot be found, or
+// if the workspace cannot be opened or its state cannot be stored.
 //
 // After an error of the template, the resources were destroyed or stay recorded for the deletion. The error wraps a
 // *lifecycle.LostResourcesError if resources are in no state.
@@ -118,7 +121,8 @@ func (r *Request) Resolve() (*vars.Scope, error) {
 }
 
 // resolve checks the request, but not its BindingID, and resolves the inputs. It returns details, the outputs of the
-// instance, and the scope with the inputs; see Create for the errors. After an error both are nil.
+// instance, and the scope with the inputs. The errors are those of Create that precede a run of OpenTofu. After an
+// error both are nil.
 func (r *Request) resolve() (details map[string]any, scope *vars.Scope, err error) {
 	if !r.Service.Binds() {
 		return nil, nil, fmt.Errorf("service %q has no bind section: %w", r.Service.Name, fault.ErrNotImplemented)

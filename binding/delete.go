@@ -135,7 +135,7 @@ func (b *Binder) deleteStored(
 }
 
 // DeleteStored deletes a binding for an operator, with the recorded inputs, because no instance is available to
-// evaluate them again. See DeleteStoredWith.
+// evaluate them again. See DeleteStoredWith for the id, the allowed conditions and the errors.
 func (b *Binder) DeleteStored(ctx context.Context, id string, allowed ...lifecycle.Condition) error {
 	recorded := func(context.Context, *lifecycle.StateRecord) (*Request, error) { return &Request{}, nil }
 	return b.DeleteStoredWith(ctx, id, recorded, allowed...)

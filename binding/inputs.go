@@ -68,8 +68,9 @@ func (r *Request) constants(details map[string]any) map[string]any {
 	return constants
 }
 
-// newRecord returns the record of a binding that is to be created, with the inputs and generated values of the scope
-// and the versions of the installation.
+// newRecord returns the record of a binding that is to be created now, with the request, the inputs and generated
+// values of the scope, the template of the service, and the versions of the pak and the installation. Nothing is
+// stored.
 func newRecord(r *Request, scope *vars.Scope, installation opentofu.Installation) *lifecycle.StateRecord {
 	created := &lifecycle.StateRecord{
 		Subject: lifecycle.Subject{BindingID: r.BindingID, Instance: record.Instance{
