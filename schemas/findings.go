@@ -64,6 +64,7 @@ func (f *findings) collect(result *gojsonschema.Result) {
 const separator = "\x00"
 
 // pathOf returns the path of an error, without the root element. It is empty for an error about the whole document.
+// Elements are keys and the indexes of list items.
 func pathOf(context *gojsonschema.JsonContext) []string {
 	return strings.Split(context.String(separator), separator)[1:] // the first element is the root
 }
@@ -180,7 +181,7 @@ func expectedType(details gojsonschema.ErrorDetails) string {
 	return strings.Join(expected, " or ") + ", not " + article(actual)
 }
 
-// article returns the name of a JSON type with its article.
+// article returns the name of a JSON type with its indefinite article; null has none.
 func article(typeName string) string {
 	switch typeName {
 	case "null":
@@ -192,7 +193,7 @@ func article(typeName string) string {
 	}
 }
 
-// count returns a number with a noun, in the plural unless the number is 1.
+// count returns a number with a noun, to which it adds an "s" unless the number is 1.
 func count(number any, noun string) string {
 	if text := fmt.Sprint(number); text != "1" {
 		return text + " " + noun + "s"

@@ -76,7 +76,8 @@ func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	return schema, t.err
 }
 
-// title returns a heading for a name: max_disk_gb becomes "Max Disk GB".
+// title returns a heading for a name: max_disk_gb becomes "Max Disk GB". Words are separated by hyphens, underscores,
+// periods, semicolons and spaces; ID, URI, URL, GB and JDBC are in upper case.
 func title(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.;", r) })
 	for i, word := range words {

@@ -28,13 +28,13 @@ var manifestSchema = sync.OnceValues(func() (*gojsonschema.Schema, error) { //no
 })
 
 // PreloadManifestSchema starts to compile the schema of BOSH manifests in the background and returns at once. The first
-// check waits until the schema is compiled, and returns the error if that fails. Compiling while a manifest is
-// generated saves a tenth of the time of generate-manifest.
+// check waits until the schema is compiled, and returns the error if that fails. Further calls have no effect.
+// Compiling while a manifest is generated saves a tenth of the time of generate-manifest.
 func PreloadManifestSchema() { go func() { _, _ = manifestSchema() }() }
 
 // CheckManifest returns an error if a BOSH manifest violates the schema, or if the check itself fails. The error names
 // the path of each fault, such as /instance_groups/name=redis/instances, and contains no values. It lists up to nine
-// faults and counts the others.
+// faults and counts the others. The error is nil if there are none.
 func CheckManifest(tree map[string]any) error {
 	all, err := ManifestFaults(tree)
 	if err != nil {

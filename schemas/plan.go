@@ -129,7 +129,8 @@ func (s section) effective(input brokerpak.Variable) brokerpak.Variable {
 	return input
 }
 
-// userMustGive reports whether a required input gets a value only from the user.
+// userMustGive reports whether an input is required and gets a value only from the user: it has no supplied value and
+// no default, and neither an expression nor the plan sets it.
 func (s section) userMustGive(input brokerpak.Variable) bool {
 	_, supplied := s.supplied[input.Name]
 	computed := slices.Contains(brokerpak.Names(s.action.ComputedInputs), input.Name)
@@ -153,7 +154,8 @@ func addImports(schema map[string]any, imports []brokerpak.Variable) {
 	}
 }
 
-// object returns a schema of an object with some properties and no others.
+// object returns a draft-04 schema of an object with some properties and no others. The map of the properties is not
+// copied.
 func object(properties map[string]any) map[string]any {
 	return map[string]any{
 		"$schema":              draft04,

@@ -73,8 +73,8 @@ func suggestion(name string, known []string) string {
 // maxFaults is the number of faults that a message lists. It only counts the others.
 const maxFaults = 9
 
-// limit returns a list with at most maxFaults of the faults, followed by a text with the number of the others if there
-// are more.
+// limit returns a list with the first maxFaults of the faults, or all if there are not more, followed by a text with
+// the number of the others if there are more.
 func limit(faults []string) []string {
 	if len(faults) <= maxFaults {
 		return faults

@@ -15,7 +15,7 @@ import (
 // CheckValues checks the resolved variables against the declared inputs: required inputs must have a value, and each
 // value must have the type of its input, be one of its enum and satisfy its constraints. A null is a value like any
 // other, and fits every nullable input. Of several inputs with the same name, only the last counts. Variables that are
-// not inputs are not checked.
+// not inputs are not checked. Without inputs, CheckValues returns nil.
 //
 // If values do not fit and subject is nil, CheckValues returns a *fault.UserError, which calls inputs parameters. If
 // they do not fit and subject is not nil, it returns a *ValueError, in which subject names the inputs. Neither contains
