@@ -56,8 +56,8 @@ func (e *execution) handle(ctx context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// record writes the request, with its secrets masked, to the directory record_requests, if that is configured. An error
-// is only logged. A field that cannot be masked before ctx ends is left out.
+// record writes the request, whose input params contains, with its secrets masked, to the directory record_requests, if
+// that is configured. An error is only logged. A field that cannot be masked before ctx ends is left out.
 func (e *execution) record(ctx context.Context, params serviceadapter.InputParams) {
 	dir := e.session.Config.RecordRequests
 	if dir == "" {

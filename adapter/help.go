@@ -89,7 +89,7 @@ func printHelp(invocation Invocation, command string) int {
 	return 0
 }
 
-// indent returns a text with two spaces before each line.
+// indent returns a text with two spaces before each line and one line break at its end.
 func indent(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }

@@ -74,9 +74,10 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	return nil, lifecycle.ExplainError(err, r.Service.Bind.Errors, "apply")
 }
 
-// reserve reserves the workspace for this binding, with the encoded record. If the workspace contains a binding with
-// the same id that is not complete, such as an interrupted creation, reserve logs a warning and destroys that binding
-// first.
+// reserve reserves the open workspace for this binding, with the encoded record, by storing its first state. The
+// installation is the OpenTofu that accesses states which the adapter does not access itself. If the workspace contains
+// a binding with the same id that is not complete, such as an interrupted creation, reserve logs a warning and destroys
+// that binding first.
 //
 // The error wraps fault.ErrBindingExists if a complete binding with this id exists, or if another run creates one.
 // Other errors are those of reading and writing the state, of decoding the record of the incomplete binding, and of the

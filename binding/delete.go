@@ -108,9 +108,10 @@ func (b *Binder) delete(ctx context.Context, r Request) error {
 	return err
 }
 
-// deleteStored reads the state of the open workspace, calls Request.ReportStored and deletes the binding in the state.
-// The error wraps workspace.ErrTakenOver if another run changed the state meanwhile. See delete for a missing state. It
-// is also an error if the state or its record cannot be read. The other errors are those of destroy.
+// deleteStored reads the state of the open workspace using the installation where the adapter does not access states
+// itself, calls Request.ReportStored and deletes the binding in the state. The error wraps workspace.ErrTakenOver if
+// another run changed the state meanwhile. See delete for a missing state. It is also an error if the state or its
+// record cannot be read. The other errors are those of destroy.
 func (b *Binder) deleteStored(
 	ctx context.Context, r *Request, space *workspace.Workspace, installation opentofu.Installation,
 ) error {
@@ -149,8 +150,9 @@ func (b *Binder) DeleteStored(ctx context.Context, id string, allowed ...lifecyc
 // condition is allowed.
 //
 // The error wraps lifecycle.ErrNotStored if the state backend has no such binding, and a *lifecycle.LostResourcesError
-// if resources are in no state. It is also an error if the record cannot be read or the condition is not allowed. A
-// resource that no longer exists according to the service definition is not an error.
+// if resources are in no state. It wraps workspace.ErrTakenOver if other runs changed the state during each of
+// deleteAttempts attempts. It is also an error if the record cannot be read, if the condition is not allowed, or if the
+// resources cannot be destroyed. A resource that no longer exists according to the service definition is not an error.
 func (b *Binder) DeleteStoredWith(
 	ctx context.Context, id string, describe func(context.Context, *lifecycle.StateRecord) (*Request, error),
 	allowed ...lifecycle.Condition,
@@ -178,10 +180,10 @@ func (b *Binder) DeleteStoredWith(
 	return err
 }
 
-// destroy destroys all resources in the state, with the inputs that currentInputs returns for the request, and removes
-// the workspace. The errors are those of lifecycle.Manager.Destroy, explained by bind.errors of the service
-// definition. The error wraps fault.ErrBindingNotFound only if a resource no longer existed and all others are
-// destroyed. An error of currentInputs is returned before anything is changed.
+// destroy destroys all resources in the state of the open workspace, with the inputs that currentInputs returns for the
+// request, and removes the workspace. The errors are those of lifecycle.Manager.Destroy, explained by bind.errors of
+// the service definition. The error wraps fault.ErrBindingNotFound only if a resource no longer existed and all others
+// are destroyed. An error of currentInputs is returned before anything is changed.
 func (b *Binder) destroy(
 	ctx context.Context, r *Request, space *workspace.Workspace, state *statestore.State, record *lifecycle.StateRecord,
 ) error {

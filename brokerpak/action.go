@@ -11,11 +11,11 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// action returns the field, which describes and decodes the value of a key, of the section provision or bind. The
+// action returns the field of the section provision or bind; a field describes and decodes the value of a key. The
 // parameter name is the name of the section. Decoding the field sets the target only if the section is present and not
 // null. It also reads the section's OpenTofu files from the pak and, for bind, generates the template of a command; see
-// readTemplates and generateTemplate for the errors that they report. A section that is not a mapping is reported as an
-// error, and the target is then an action without content.
+// readTemplates and generateTemplate for the errors that they report. Unknown keys are only warnings. A section that is
+// not a mapping is reported as an error, and the target is then an action without content.
 func (d *definition) action(name string, target *Action) field {
 	action := &Action{Templates: map[string]string{}, TemplateSources: map[string]Document{}}
 	return d.section(name, false, func() fields { return d.actionKeys(name, action) }, func(mapping mappingNode) {

@@ -11,7 +11,7 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// bosh returns the field, which describes and decodes the value of a key, of the section provision.bosh. Unknown keys
+// bosh returns the field of the section provision.bosh; a field describes and decodes the value of a key. Unknown keys
 // in the section are errors, because only this adapter defines it. The target stays nil if the section is missing or
 // null. A section that is not a mapping is reported as an error, and the target is then a Bosh without content.
 func (d *definition) bosh(target **Bosh) field {

@@ -12,7 +12,7 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// text returns the field, which describes and decodes the value of a key, of a string. Any scalar is accepted and
+// text returns the field of a string; a field describes and decodes the value of a key. Any scalar is accepted and
 // decoded as it is written in the file, so that "version: 1.20" keeps its zero. Null leaves the target unchanged. A
 // list or mapping is reported as an error and also leaves it unchanged. The label names the value in errors, as it does
 // in all fields below.
@@ -48,13 +48,13 @@ var booleans = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
 }
 
-// booleanShape returns the schema of a boolean, with all words that are accepted for it.
+// booleanShape returns the schema of a boolean or null, with all words that are accepted for it.
 func booleanShape() schema {
 	return schema{"enum": append([]any{true, false, nil}, value.Texts(value.Keys(booleans))...)}
 }
 
 // boolean returns the field of a boolean. It accepts true, false and the words of the table booleans. Null leaves the
-// target unchanged. Any other value is reported as an error and not stored.
+// target unchanged. Any other value is reported as an error and not stored. The label names the value in errors.
 func (d *document) boolean(label string, target *bool) field {
 	return field{words: "boolean", newSchema: booleanShape, decode: func(node *yaml.Node) {
 		truth, isWord := booleans[node.Value]
@@ -71,7 +71,7 @@ func (d *document) boolean(label string, target *bool) field {
 }
 
 // integer returns the field of an integer of 32 bits. Null leaves the target unchanged. Any other value is reported as
-// an error and not stored.
+// an error and not stored. The label names the value in errors.
 func (d *document) integer(label string, target *int) field {
 	return field{words: "integer", newSchema: typed("integer"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {
@@ -127,7 +127,7 @@ func (d *document) scalar(node *yaml.Node) any {
 }
 
 // object returns the field of a mapping with arbitrary content, which replaces the content of the target. Null leaves
-// the target unchanged. Any other value is reported as an error and not stored.
+// the target unchanged. Any other value is reported as an error and not stored. The label names the value in errors.
 func (d *document) object(label string, target *map[string]any) field {
 	return field{words: "map", newSchema: typed("object"), decode: func(node *yaml.Node) {
 		d.pairs(node, label) // reports an error if the node is not a mapping
@@ -140,7 +140,7 @@ func (d *document) object(label string, target *map[string]any) field {
 // textMap returns the field of a mapping from strings to strings, which replaces the content of the target. The values
 // are decoded as in text; one that is null, or that is reported because it is not a scalar, is stored as "". Null
 // instead of the mapping leaves the target unchanged. Any other value is reported as an error, and the target becomes
-// empty.
+// empty. The label names the mapping in errors.
 func (d *document) textMap(label string, target *map[string]string) field {
 	shape := mapOf(typed("string", "number", "boolean"))
 	return field{words: "map of texts", newSchema: shape, decode: func(node *yaml.Node) {
@@ -158,7 +158,8 @@ func (d *document) textMap(label string, target *map[string]string) field {
 
 // expression returns the field of an expression, which is a string with ${...}. Scalars other than strings are parsed
 // as they are written in the file. Null leaves the target unchanged. A list, a mapping and a syntax error are reported
-// and leave the target unchanged, too; a syntax error has its position within the scalar.
+// and leave the target unchanged, too; a syntax error has its position within the scalar. The label names the value in
+// errors.
 func (d *document) expression(label string, target **expr.Template) field {
 	return field{words: "expression", newSchema: typed("string", "number", "boolean"), decode: func(node *yaml.Node) {
 		if yamltree.IsNull(node) {

@@ -34,8 +34,9 @@ func DefinitionSchema() map[string]any {
 		definitionExamples, d.serviceKeys(&Service{}))
 }
 
-// schemaDocument returns the JSON Schema of a file whose top-level mapping has the given keys. The examples are YAML
-// text with a value for each key.
+// schemaDocument returns the JSON Schema of a file whose top-level mapping has the given keys. The title and the
+// description become keywords of the schema. The examples are YAML text with a value for each key; a key without a
+// value there has no example.
 func schemaDocument(title, description, examples string, keys fields) schema {
 	document := keys.schema()
 	var example any

@@ -237,7 +237,7 @@ func (d *document) typeNames(variable *Variable) field {
 	}
 }
 
-// typesSchema returns the schema of a JSON type's name.
+// typesSchema returns the schema of a JSON type's name, which may also be "" or null for any type.
 func typesSchema() schema {
 	return oneOf(append([]any{nil}, value.Texts(types)...)...)
 }
@@ -327,8 +327,9 @@ func (d *definition) importMappings(label string, target *[]hclfile.Mapping) fie
 	return entries(d.document, label, false, target, keys, nil)
 }
 
-// inputs yields the names and positions of all declared inputs, including computed inputs and import inputs. Import
-// inputs without a name are left out. A name that is declared more than once is yielded more than once.
+// inputs yields the names and positions of all declared inputs, including computed inputs and import inputs, in the
+// order of the definition within each kind. Inputs without a name are left out, which only import inputs may lack. A
+// name that is declared more than once is yielded more than once.
 func (a *Action) inputs() iter.Seq2[string, diag.Pos] {
 	return func(yield func(string, diag.Pos) bool) {
 		for _, input := range slices.Concat(a.PlanInputs, a.UserInputs, a.ComputedInputs, a.ImportInputs) {

@@ -109,7 +109,7 @@ func (b *Bosh) AddonJobs() []string {
 
 // JobNames returns the names of all jobs that manifests of the service may contain: those of the instance groups and
 // addons of the manifest template, and those that ops files of both kinds add, whether or not their conditions are
-// true. A name may be contained several times.
+// true. The order is that of the addons, the groups and the ops files, and a name may be contained several times.
 func (b *Bosh) JobNames() []string {
 	names := b.AddonJobs()
 	for _, group := range b.InstanceGroups() {

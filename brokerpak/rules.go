@@ -54,7 +54,8 @@ func checkPrevious(service *Service, diags *diag.List) {
 }
 
 // Previous returns the variables and functions of an expression that read the current deployment: those whose names
-// begin with "previous." or "previous_plan.". The result is empty if there are none. The template must not be nil.
+// begin with "previous." or "previous_plan.". Variables come first, each kind in the order of the text and with
+// repetitions. The result is empty if there are none. The template must not be nil.
 func Previous(template *expr.Template) []expr.Reference {
 	calls := value.Convert(template.Calls(), func(call expr.Call) expr.Reference {
 		return expr.Reference{Name: call.Name, Pos: call.Pos}

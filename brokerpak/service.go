@@ -27,8 +27,9 @@ type definition struct {
 	pak *Pak
 }
 
-// parseService parses a service definition and reports its errors and warnings to diags. The name is the path of the
-// file in the pak. The result is never nil; it contains the values that could be decoded.
+// parseService parses a service definition and reports its errors and warnings, including violations of the rules for
+// provision.bosh, to diags. Rules that concern several services are not checked. The name is the path of the file in
+// the pak. The result is never nil; it contains the values that could be decoded.
 func parseService(pak *Pak, name, text string, diags *diag.List) *Service {
 	service := &Service{File: name, Pos: diag.Pos{File: pak.Display(name), Line: 1, Column: 1}}
 	doc, root := parseDocument(pak.Display(name), text, diags)

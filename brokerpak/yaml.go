@@ -97,9 +97,9 @@ func parseYAML(text, empty string, report func(line, column int, rule, message s
 	return root, second
 }
 
-// syntaxError locates a syntax error of the YAML library and returns its line and a message. The line is the last one
-// of the shortest prefix of the text that causes the same error, found by bisection. It is 0 if the error does not
-// come from the parser, or if the text is very long.
+// syntaxError locates err, an error of the YAML library for a text with these lines, and returns its line, counted from
+// 1, and a message. The line is the last one of the shortest prefix of the text that causes the same error, found by
+// bisection. It is 0 if the error does not come from the parser, or if the text is very long.
 func syntaxError(lines []string, err error) (line int, message string) {
 	prefix := libraryPrefix.FindString(err.Error())
 	const maxLines = 50_000 // each step of the bisection parses the text again
@@ -125,7 +125,8 @@ func (d *document) pos(node *yaml.Node) diag.Pos {
 	return diag.Pos{File: d.file, Line: node.Line, Column: node.Column}
 }
 
-// errorf adds an error at the position of a node. See failf for rule and for errors that are left out.
+// errorf adds an error at the position of a node to the diagnostics. See failf for rule, format and args, and for
+// errors that are left out.
 func (d *document) errorf(node *yaml.Node, rule, format string, args ...any) {
 	d.failf(d.pos(node), rule, format, args...)
 }

@@ -51,8 +51,8 @@ func definedCandidates(r *resolution, generated map[string]bool) candidateFunc {
 	}
 }
 
-// recordedCandidate returns the candidate for a secret that keeps its value. The value is available only if the record
-// contains it.
+// recordedCandidate returns the candidate for a secret that keeps its value. The value is available only if before, the
+// entry of the secret in the record of the deployed manifest, contains it.
 func recordedCandidate(before record.Secret) candidate {
 	return candidate{item: before.Value, available: before.Value != nil}
 }
@@ -60,7 +60,8 @@ func recordedCandidate(before record.Secret) candidate {
 // keepsSuppliedValue reports whether a secret with an expression, which this request does not set, keeps the value that
 // it got earlier. It does in two cases: its value was generated, which the generated argument says of the secret's
 // input, and the record contains the value or its place in CredHub; or its input is a secret parameter of an earlier
-// request. Only CredHub knows the value of such a parameter, so the input has no value in this call.
+// request. Only CredHub knows the value of such a parameter, so the input has no value in this call. before is the
+// entry of the secret in the record of the deployed manifest.
 func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Secret, generated bool) bool {
 	wasSet := before.Value != nil || before.Version > 0 || before.Reference != ""
 	if generated && wasSet {
@@ -73,7 +74,8 @@ func keepsSuppliedValue(r *resolution, secret brokerpak.Secret, before record.Se
 // suppliedCandidate returns the value of a secret's expression as its candidate. The requested argument says that this
 // request contains the value as a parameter. An input without a value gives an available candidate with the value nil.
 // For a field of the UAA client that the broker did not send, suppliedCandidate returns the recorded candidate, because
-// the broker sends the client's secret only once. It returns an error if the expression cannot be evaluated.
+// the broker sends the client's secret only once. It returns an error if the expression cannot be evaluated. before is
+// the entry of the secret in the record of the deployed manifest.
 func suppliedCandidate(
 	r *resolution, secret brokerpak.Secret, before record.Secret, requested bool,
 ) (candidate, error) {
@@ -100,7 +102,7 @@ func suppliedCandidate(
 // values of the secret's keepers have changed since it was generated. Without a recorded digest of the keepers, they do
 // not count as changed. If the record does not contain the value, the recorded candidate is not available, so
 // decideSecret keeps the stored password or generates the first one. generatedCandidate returns an error if a keeper
-// cannot be evaluated.
+// cannot be evaluated. before is the entry of the secret in the record of the deployed manifest.
 func generatedCandidate(r *resolution, secret brokerpak.Secret, before record.Secret) (candidate, error) {
 	recorded := recordedCandidate(before)
 	if len(secret.Keepers) == 0 {

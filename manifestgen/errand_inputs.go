@@ -55,9 +55,10 @@ func findErrandInputs(r *resolution) (errandInputs, error) {
 	return result, nil
 }
 
-// addDependencies adds to e the names and constants that the expression of an input of the errand reads. It returns an
-// error if the errand cannot evaluate the expression: because it calls a function about the plan or the releases, which
-// only the broker's request describes, or because it reads a constant that may hold secrets.
+// addDependencies adds to e the names that the expression of an input of the errand reads, with all their dotted
+// prefixes, and the constants among them. It returns an error if the errand cannot evaluate the expression: because it
+// calls a function about the plan or the releases, which only the broker's request describes, or because it reads a
+// constant that may hold secrets.
 func (e *errandInputs) addDependencies(r *resolution, template *expr.Template) error {
 	for _, call := range template.Calls() {
 		if _, needsRequest := functions(r.inputs)[call.Name]; needsRequest {

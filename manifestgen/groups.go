@@ -162,8 +162,9 @@ func defaultPurposes(network map[string]any) []any {
 	return purposes
 }
 
-// defaultsLeftToBosh reports whether the deployed group has exactly the planned networks and none of them is marked as
-// a default, as another adapter may have left it. Marking one would show up as a pending change.
+// defaultsLeftToBosh reports whether the networks of a deployed group are exactly the planned ones, in the same order,
+// and none of them is marked as a default, as another adapter may have left them. Marking one would show up as a
+// pending change. deployed is the list in the deployed manifest, or nil if the group is not deployed.
 func defaultsLeftToBosh(deployed any, planned []string) bool {
 	var names []string
 	for _, network := range value.Mappings(deployed) {

@@ -112,9 +112,9 @@ func previousNames(r *resolution) (map[string]any, map[string]expr.Function) {
 // defaultLabels is the name of the constant that holds the default labels of an instance.
 const defaultLabels = "request.default_labels"
 
-// instanceLabels returns the default labels of an instance: the global ones, and the GUIDs of its organization, space
-// and instance, which take precedence. In the GUIDs, characters that a label must not contain are replaced; see
-// labelText. The GUID of the instance is part of the name of its deployment.
+// instanceLabels returns the default labels of an instance: the global ones, and the GUIDs of its organization and
+// space, which owner contains, and of the instance itself. The GUIDs take precedence. In the GUIDs, characters that a
+// label must not contain are replaced; see labelText. The GUID of the instance is part of the name of its deployment.
 func instanceLabels(deployment string, owner record.Owner, global map[string]string) map[string]any {
 	labels := map[string]any{}
 	for name, text := range global {

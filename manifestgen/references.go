@@ -45,9 +45,10 @@ func declaredVariables(tree any) []string {
 }
 
 // checkReferences reports every ((reference)) of a rendered document that BOSH or the broker cannot resolve or must not
-// resolve. The config is the type of the BOSH config, or "" for the manifest. A BOSH config must not refer to secrets,
-// because the broker resolves its secrets only in the manifest. The error is a diag.Errors with all of these
-// references, or, if the manifest refers to a secret with a lostErr, that lostErr alone.
+// resolve. The variables are those of the template; messages suggest their names. The config is the type of the BOSH
+// config, or "" for the manifest. A BOSH config must not refer to secrets, because the broker resolves its secrets only
+// in the manifest. The error is a diag.Errors with all of these references, or, if the manifest refers to a secret with
+// a lostErr, that lostErr alone.
 func checkReferences(d *decisions, variables variables, result *renderedDocument, config string) error {
 	diags := &diag.List{}
 	declared := declaredVariables(result.tree)
@@ -71,8 +72,9 @@ func checkReferences(d *decisions, variables variables, result *renderedDocument
 }
 
 // referenceProblem explains why BOSH cannot or must not resolve a reference. The explanation is the end of a sentence
-// that begins with the reference. It returns "" if BOSH can resolve the reference: if the manifest declares its
-// variable, or if it is an absolute path that the operator allows.
+// that begins with the reference. The variables are those of the template, for suggestions, and declared contains the
+// names that the manifest declares. referenceProblem returns "" if BOSH can resolve the reference: if the manifest
+// declares its variable, or if it is an absolute path that the operator allows.
 func referenceProblem(d *decisions, variables variables, reference string, declared []string) string {
 	name := strings.TrimSpace(strings.TrimPrefix(strings.Trim(reference, "()"), "!"))
 	credential := vars.Credential(name)

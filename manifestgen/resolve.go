@@ -196,7 +196,7 @@ func unchangedParameters(earlier, imported, requested map[string]any) []string {
 
 // mergedClient returns the fields of the UAA client: recorded ones, those of another adapter's manifest, and those of
 // the request, in increasing precedence. The broker sends the client's secret only once and later sends an empty field,
-// so empty fields never replace recorded ones.
+// so empty fields never replace recorded ones. earlier are the recorded fields, which are not changed.
 func mergedClient(in *inputs, earlier map[string]any) map[string]any {
 	merged := value.Merge(earlier, in.previous.carried.UAAClient())
 	for name, item := range in.UAAClient {

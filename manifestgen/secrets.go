@@ -173,8 +173,9 @@ func (d *deployedInstance) secret(secret brokerpak.Secret) (record.Secret, error
 }
 
 // withValue returns the decision to give a secret the proposed value: literally if the broker stores no secrets or the
-// value is empty, otherwise as a new value for the broker to store, unless CredHub stores the same value already. It
-// returns an error if the manifest would contain a literal value that BOSH takes for a reference.
+// value is empty, otherwise as a new value for the broker to store, unless CredHub stores the same value already: that
+// is the unchanged decision. It returns an error if the manifest would contain a literal value that BOSH takes for a
+// reference.
 func withValue(
 	in *inputs, secret brokerpak.Secret, unchanged secretDecision, proposed candidate,
 ) (secretDecision, error) {
@@ -237,8 +238,8 @@ func lostValue(secret brokerpak.Secret) error {
 	return &fault.UserError{Message: fmt.Sprintf("parameter %q must be supplied again", secret.Input), Err: err}
 }
 
-// checkLiteral returns an error if BOSH would take the value for a reference. It is a *fault.UserError if the value is
-// a parameter of this request.
+// checkLiteral returns an error if BOSH would take the proposed value, or a part of it, for a reference. It is a
+// *fault.UserError if the value is a parameter of this request.
 func checkLiteral(secret brokerpak.Secret, proposed candidate) error {
 	switch {
 	case !vars.HasReference(proposed.item):

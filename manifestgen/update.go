@@ -16,9 +16,10 @@ import (
 // updateBlock returns the update block of the manifest. Each key is taken from the plan, otherwise from the
 // definition's expressions, otherwise from the template, otherwise from a default: one canary, one instance at a time
 // and watch times of 30000-240000. An empty text in the plan or from an expression counts as missing. The Director
-// requires all four keys, and the broker requires max_in_flight. The plan may be nil, and a template that is not a
-// mapping counts as missing. The block may change at any time, because the broker ignores it when it compares
-// manifests. An error means that an expression failed or that the plan could not be encoded.
+// requires all four keys, and the broker requires max_in_flight. The scope is that of the expressions. The plan may be
+// nil, and a template that is not a mapping counts as missing. The block may change at any time, because the broker
+// ignores it when it compares manifests. An error means that an expression failed or that the plan could not be
+// encoded.
 func updateBlock(
 	template any, expressions map[string]*expr.Template, plan *serviceadapter.Update, scope *vars.Scope,
 ) (map[string]any, error) {

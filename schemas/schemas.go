@@ -62,7 +62,7 @@ func supported(action *brokerpak.Action, plan map[string]any, update bool) []str
 	return slices.Compact(names)
 }
 
-// suggestion returns the supported name that is most similar to a name, as a remark in parentheses, or "" if none is.
+// suggestion returns the name in known that is most similar to a name, as a remark in parentheses, or "" if none is.
 func suggestion(name string, known []string) string {
 	if text := strings.TrimPrefix(string(diag.Suggest(name, known)), "; "); text != "" {
 		return " (" + text + ")"

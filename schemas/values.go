@@ -85,7 +85,8 @@ type ValueError struct {
 // Error returns all sentences, separated by semicolons.
 func (e *ValueError) Error() string { return strings.Join(e.Sentences, "; ") }
 
-// lastOfEachName returns the inputs without those that a later input of the same name replaces.
+// lastOfEachName returns the inputs, in their order, without those that a later input of the same name replaces. It
+// returns nil if there are no inputs.
 func lastOfEachName(inputs []brokerpak.Variable) []brokerpak.Variable {
 	var kept []brokerpak.Variable
 	for i, input := range inputs {

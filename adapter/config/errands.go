@@ -79,7 +79,8 @@ func (c *Config) checkErrandState(item any) error {
 }
 
 // checkErrandEncryption returns an error if only one of the adapter and the errands encrypts states. encryption is
-// state.encryption of the errands, or nil if they have none; their jobs encrypt states if it contains a key.
+// state.encryption of the errands, or nil if they have none. Their jobs encrypt states if it is a mapping with a key; a
+// value that is not a mapping, such as a deferred text, counts as encryption. The keys themselves are not compared.
 func (c *Config) checkErrandEncryption(encryption any) error {
 	if settings, ok := encryption.(map[string]any); ok {
 		encryption = settings["key"]
@@ -149,8 +150,8 @@ func UnknownErrandKeys(properties map[string]any) (unknown []string) {
 }
 
 // CheckErrandConfig returns an error if "config" of the errand_properties lacks some of the keys, which the errands of
-// a service read; the error names the service and all of them. An empty text counts as missing. A deferred "config" is
-// not checked. Nothing else of the adapter's environment and configuration reaches an errand.
+// a service read; the error names the service and all of them. An empty text and null count as missing. A deferred
+// "config" is not checked. Nothing else of the adapter's environment and configuration reaches an errand.
 func CheckErrandConfig(service string, properties map[string]any, keys []string) error {
 	if deferred(properties[errandConfigKey]) {
 		return nil

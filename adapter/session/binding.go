@@ -16,10 +16,10 @@ import (
 )
 
 // CompleteBind chooses the service and plan of a create-binding and sets the fields of the request that the broker does
-// not send: record, parameters, pak, service, plan, environment and defaults. If request.Instance, which must not be
-// nil, has a record, the recorded plan id and plan properties take precedence over those of the chosen plan.
-// CompleteBind registers the secrets of the request and of the instance for masking. size is the size of the body in
-// bytes.
+// not send: record, data of a foreign instance (see ForeignInstance), parameters, pak, service, plan, environment and
+// defaults. If request.Instance, which must not be nil, has a record, the recorded plan id and plan properties take
+// precedence over those of the chosen plan. CompleteBind registers the secrets of the request and of the instance for
+// masking. size is the size of the body in bytes.
 //
 // CompleteBind returns a fault.UserError if the body is too large or its parameters are not an object, and another
 // error if the record cannot be read, if no service or plan can be chosen, or if defaults of the operator are not
@@ -66,12 +66,13 @@ func (s *Session) applyPlan(chosen *Selection, request *binding.Request) {
 	request.Environment = s.Values().Environment(chosen.Pak)
 }
 
-// CompleteUnbind sets the record, service, plan, environment and defaults of a delete-binding as far as they can be
-// determined. The state of the binding contains all inputs of the deletion, so errors in the record, the configuration
-// and the paks are logged and do not prevent it. If no service can be chosen, the service of the request is nil, and
-// its pak is the first one; at least one pak must be readable. The secrets of the instance are registered for masking.
-// CompleteUnbind returns an error, which wraps record.ErrNoManifest, only if the manifest is not a YAML mapping.
-// Parameters of the body are neither read nor checked.
+// CompleteUnbind sets the record, data of a foreign instance (see ForeignInstance), pak, service, plan, environment and
+// defaults of a delete-binding as far as they can be determined. The state of the binding contains all inputs of the
+// deletion, so errors in the record, the configuration and the paks are logged and do not prevent it. If no service can
+// be chosen, the service of the request is nil, and its pak is the first one; at least one pak must be readable. The
+// secrets of the instance are registered for masking. CompleteUnbind returns an error, which wraps
+// record.ErrNoManifest, only if the manifest is not a YAML mapping. Parameters of the body are neither read nor
+// checked.
 func (s *Session) CompleteUnbind(request *binding.Request) error {
 	view := request.Instance
 	if err := s.readRecord(view); errors.Is(err, record.ErrNoManifest) {

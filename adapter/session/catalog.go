@@ -259,9 +259,9 @@ func (c *Catalog) ServiceNames() []string {
 
 // ChoosePlan returns a copy of the plan for a request: the plan of the service that PlanProperty names, or else that of
 // the request or of the record; see requestedPlan. The plan properties that the broker sends are merged over those of
-// the plan; PlanProperty itself is left out. service.Plans must include the plans of the operator. If PlanProperty
-// names no plan, and the service has none with the ids in the request and in the record, the result contains only the
-// properties of the broker, and no id and name.
+// the plan; PlanProperty itself is left out, and the result's Properties are never nil. service.Plans must include the
+// plans of the operator. If PlanProperty names no plan, and the service has none with the ids in the request and in the
+// record, the result contains only the properties of the broker, and no id and name.
 //
 // ChoosePlan returns an error only if PlanProperty names a plan that the service does not have.
 func ChoosePlan(h Hints, service *brokerpak.Service) (brokerpak.Plan, error) {

@@ -135,7 +135,8 @@ func (s *Session) Open() error {
 // Close closes all paks. Errors are ignored. Nothing else of the session must be closed.
 func (s *Session) Close() { s.Catalog.close() }
 
-// logLevel returns the level for the value of the configuration key log_level, which must be valid.
+// logLevel returns the level for the value of the configuration key log_level, which must be valid. For any other text
+// it returns the level info.
 func logLevel(name string) slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(name))

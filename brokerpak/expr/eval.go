@@ -209,8 +209,9 @@ func (e *FunctionError) Error() string { return e.Function + ": " + e.Err.Error(
 // Unwrap returns the reason.
 func (e *FunctionError) Unwrap() error { return e.Err }
 
-// compute reduces the operands and evaluates an operator. The function operator returns the node of the operation with
-// the reduced operands. compute returns an error if an operand cannot be evaluated, or if HIL rejects the operation.
+// compute reduces nodes, the operands of an operator, and evaluates the operator with them. The function operator
+// returns the node of the operation with the reduced operands. compute returns an error if an operand cannot be
+// evaluated, or if HIL rejects the operation.
 func (e *evaluation) compute(nodes []ast.Node, operator func(operands []ast.Node) ast.Node) (*ast.LiteralNode, error) {
 	reduced, err := e.reduceAll(nodes...)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A Type is the type of an argument or of the result of a function.
+// A Type is the type of an argument or of the result of a function. The type of an argument may also contain the flag
+// Optional or Repeated. The zero value is Any.
 type Type int
 
 // The types of arguments and results. HIL converts arguments between string, int and float, from string to bool and

@@ -70,7 +70,8 @@ func (s *Scope) get(name string) (value any, ok bool) {
 // ErrUnknownVariable means that an expression reads a variable that is not set.
 var ErrUnknownVariable = errors.New("unknown variable accessed")
 
-// missingKey returns the error for a key that a map variable does not have.
+// missingKey returns the error for a key that the map variable with the given name does not have. It quotes both, and
+// no values.
 func missingKey(key, name string) error {
 	return fmt.Errorf("key %q does not exist in map %s", key, name)
 }

@@ -61,7 +61,7 @@ func SourceOf(node *yaml.Node, file string, lines []string) Source {
 }
 
 // blockSource returns the Source of a literal or folded scalar, whose text starts on the line after its header. A
-// folded scalar of several lines is Folded.
+// folded scalar of several lines is Folded. See SourceOf for file and lines.
 func blockSource(node *yaml.Node, file string, lines []string) Source {
 	source := Source{Text: node.Value, Pos: diag.Pos{File: file, Line: node.Line + 1, Column: 1}}
 	text := strings.TrimRight(node.Value, "\n")
@@ -105,7 +105,7 @@ func quotedColumns(text string, column int) []int {
 	return nil
 }
 
-// line returns a line, counted from 1, or "" if it does not exist.
+// line returns a line, counted from 1, without a carriage return at its end, or "" if it does not exist.
 func line(lines []string, number int) string {
 	if number < 1 || number > len(lines) {
 		return ""

@@ -111,7 +111,8 @@ func Parse(source Source) (template *Template, err error) {
 	return t, nil
 }
 
-// syntaxError returns a diag.Errors with one diagnostic, for a text that cannot be parsed.
+// syntaxError returns a diag.Errors with one diagnostic of the rule "expression-syntax" at the position, for a text
+// that cannot be parsed.
 func syntaxError(pos diag.Pos, message string) error {
 	return diag.Errors{{Rule: "expression-syntax", Message: message, Pos: pos}}
 }

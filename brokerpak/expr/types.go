@@ -54,7 +54,7 @@ func literalType(n *ast.LiteralNode) Type {
 	return Any
 }
 
-// fail reports a type error at the position of a node.
+// fail adds a type error at the position of a node to the list. format and args are those of fmt.Sprintf.
 func (c *typeCheck) fail(node ast.Node, format string, args ...any) {
 	c.list.Errorf(c.template.source.at(node.Pos()), "expression-type", format, args...)
 }
@@ -207,7 +207,8 @@ func convertible(node ast.Node, from, to Type) bool {
 	return err == nil
 }
 
-// describe names a node for an error: a constant by its value in quotes, any other node by its type.
+// describe returns a description of a node for an error: of a constant text or integer, its value in quotes, and of any
+// other node and the empty text, the type t with its article.
 func describe(node ast.Node, t Type) string {
 	if text := constant(node); text != "" {
 		return strconv.Quote(text)
