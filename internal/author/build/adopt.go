@@ -127,7 +127,8 @@ func replaceScalar(node *yaml.Node, content any) {
 }
 
 // readAsBosh replaces a scalar that YAML parsers interpret differently, such as "yes", by the value that the BOSH CLI
-// reads, written so that all parsers agree, and adds a note.
+// reads, written so that all parsers agree, and adds a note. A scalar that the YAML library of the BOSH CLI cannot
+// parse becomes a string with the same text.
 func (a *adoption) readAsBosh(node *yaml.Node) {
 	var content any
 	if err := yaml2.Unmarshal([]byte(node.Value), &content); err != nil {
@@ -153,8 +154,8 @@ var planKeys = []string{ //nolint:gochecknoglobals // a constant table
 // top-level keys, the versions of stemcells, the sizes of instance groups, and the releases of jobs. It adds a note for
 // each top-level key, one for all stemcells and one for each instance group, and sets a.group.
 //
-// It adds an error, and removes nothing, if the manifest has no list of instance groups. Other errors are those of
-// convertGroup and removeReleases, and that all instance groups are errands.
+// It adds an error, and removes nothing, if the manifest has no list of instance groups or an empty one. Other errors
+// are those of convertGroup and removeReleases, and, if there are none of these, that all instance groups are errands.
 func (a *adoption) removeDeploymentKeys() {
 	groups := get(a.root, "instance_groups")
 	if groups == nil || groups.Kind != yaml.SequenceNode || len(groups.Content) == 0 {
@@ -191,7 +192,8 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // convertGroup removes from an instance group the keys that the broker's plan sets, and from its jobs the key release.
 // It adds a note with the removed values. The first group that is not an errand becomes a.group, with a note. If the
-// group has no plain name, convertGroup only adds an error. It also adds an error for each job without a name.
+// group is not a mapping with a name that plainName matches, convertGroup changes nothing and only adds an error. It
+// also adds an error for each job without a name.
 func (a *adoption) convertGroup(group *yaml.Node) {
 	name := get(group, "name")
 	if name == nil || !plainName.MatchString(name.Value) {

@@ -19,10 +19,11 @@ type carriedSecret struct{ Name, Path string }
 // numbers, or would have to be escaped.
 var addressable = regexp.MustCompile(`^[A-Za-z0-9_.-]*[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// carrySecrets fills a.carried with the generated secrets that are the whole value of a property with a path; see
-// visitPaths. The template has the same structure as the manifest, so the path of the first such property is also the
-// path of the value that the other adapter deployed. Each other secret gets a note, because instances of that adapter
-// would get a new value. declareUnknown must run first, because it completes a.secrets.
+// carrySecrets fills a.carried with the generated secrets that are the whole value of a property with a path, sorted by
+// name; see visitPaths. The template has the same structure as the manifest, so the path of the first such property is
+// also the path of the value that the other adapter deployed. Each other secret that the template refers to gets a
+// note, because instances of that adapter would get a new value. A secret without a reference is left out silently.
+// declareUnknown must run first, because it completes a.secrets.
 func (a *adoption) carrySecrets() {
 	paths, users := map[string]string{}, map[string]*yaml.Node{}
 	visitPaths("", true, a.root, func(path string, node *yaml.Node) {

@@ -44,7 +44,7 @@ func scalars(path []string, tree *yaml.Node, visit visitor) {
 // replaceSecrets is a visitor that replaces the secrets in a property by references to generated secrets of the
 // definition. It adds each new secret to a.secrets and a.literals, with a note; a text that was replaced before gets
 // the same reference. If the property is a private key, replaceSecrets only chooses the variable; copyReplacer replaces
-// the key later. It adds a note for a property that is an IP address.
+// the key later. It adds a note for a property that is an IP address. A scalar with a nil path is not changed.
 func (a *adoption) replaceSecrets(path []string, node, parent *yaml.Node) {
 	if path == nil {
 		return
@@ -77,7 +77,7 @@ func (a *adoption) replaceSecrets(path []string, node, parent *yaml.Node) {
 
 // maskSecrets returns the text of a scalar with the parts that package redact considers secrets replaced by
 // redact.Mask. path is that of the scalar and must not be empty. References, certificates, booleans and null are not
-// secrets.
+// secrets. If the text cannot be masked in time, the result is redact.Mask alone, as if the whole text were one secret.
 func maskSecrets(path []string, node *yaml.Node) string {
 	text := node.Value
 	literal := strings.TrimSpace(vars.Reference.ReplaceAllString(text, " "))

@@ -180,7 +180,9 @@ var generatedKinds = []struct{ key, kind string }{ //nolint:gochecknoglobals // 
 	{"password", "user"},
 }
 
-// generatedKind returns the type of a BOSH variable that has these keys, or "" if BOSH generates no such variable.
+// generatedKind returns the type of the BOSH variable to which references with these keys belong, such as "certificate"
+// for the key "ca". The first entry of generatedKinds whose key is among them decides. It returns "" if there is none,
+// because BOSH generates no such variable.
 func generatedKind(keys map[string]bool) string {
 	for _, candidate := range generatedKinds {
 		if keys[candidate.key] {

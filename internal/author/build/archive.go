@@ -43,8 +43,8 @@ const (
 	tarMagicAt = 257
 )
 
-// kindOf inspects the beginning of a file. It returns "tar", the kind of an entry of kinds, or "" for any other file,
-// also an empty one. It returns an error if the file cannot be read.
+// kindOf inspects the beginning of a file. It returns "tar", the kind of an entry of kinds, such as "zip" or "xz", or
+// "" for any other file, also an empty one. It returns an error if the file cannot be read.
 func kindOf(file io.ReaderAt) (string, error) {
 	head := make([]byte, tarMagicAt+len(tarMagic))
 	count, err := file.ReadAt(head, 0)
@@ -98,8 +98,9 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 	}
 }
 
-// archiveFinding converts an error of an archive reader into a *finding about a broken archive. It returns findings,
-// errors of the file system and the end of a context as they are, and nil for nil.
+// archiveFinding converts an error of an archive reader into a *finding that says that the archive is broken. It
+// returns a *finding, an error of the file system (*fs.PathError) and the end of a context as they are, and nil for
+// nil; it converts every other error.
 func archiveFinding(err error) error {
 	switch {
 	case err == nil, errors.As(err, new(*finding)), errors.As(err, new(*fs.PathError)),
@@ -284,8 +285,10 @@ func (t *tree) countEntry() error {
 
 // add writes a file with the name, mode and size that an archive states, and creates its directories. The file gets
 // mode 0755 if mode is executable for anyone, and else 0644. add returns a *finding if the name is not allowed or not
-// unique, or if the size, count, exceeds the limit. The error wraps io.ErrUnexpectedEOF if content does not have
-// exactly count bytes. After an error while content is read, or if ctx ends, an incomplete file remains.
+// unique, or if the size, count, exceeds what remains of the limit. It returns an error of the file system if the file
+// cannot be created or written, for example because the directory contained it before newTree. The error wraps
+// io.ErrUnexpectedEOF if content does not have exactly count bytes. After an error while content is read, or if ctx
+// ends, an incomplete file remains.
 func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int64, content io.Reader) (err error) {
 	clean, err := cleanName(name)
 	if err != nil {

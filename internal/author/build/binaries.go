@@ -20,9 +20,9 @@ import (
 // read paks accept no larger files.
 const maxBinary = 4 << 30
 
-// binaries fetches every entry of terraform_binaries for every platform and unpacks it below bin/OS/ARCH of the
-// stage. Findings are added to b.diags, so that one build reports all of them. It returns the first error that is not a
-// finding.
+// binaries fetches every entry of terraform_binaries for every platform of the build and unpacks it below bin/OS/ARCH
+// of the stage. Findings are added to b.diags, so that one build reports all of them. It returns the first error that
+// is not a finding; see binary.
 func (b *builder) binaries(ctx context.Context) error {
 	for _, platform := range b.platforms {
 		for _, entry := range b.pak.Manifest.Binaries {
@@ -159,7 +159,8 @@ func summarize(names []string) string {
 // bin/OS/ARCH/VERSION for OpenTofu. content contains the names and modes of the files; executables are the names of
 // those that are the entry's executables, which get mode 0755. A file such as LICENSE replaces that of an earlier
 // entry. A file that would replace the executable of another entry is a finding, and so is an executable for another
-// architecture. Files that were moved before an error remain. install records the owner of each executable in b.owners.
+// architecture. Any other error is one of the file system. Files that were moved before an error remain. install
+// records the owner of each executable in b.owners.
 func (b *builder) install(
 	entry brokerpak.Binary, platform brokerpak.Platform, unpacked string, content *tree, executables []string,
 ) error {
@@ -223,7 +224,7 @@ func checkMachine(file string, platform brokerpak.Platform) error {
 }
 
 // sources fetches the source code of the entries as src/NAME.zip of the stage, or src/NAME-VERSION.zip if several
-// entries have the name. Findings are added to b.diags. It returns the first error that is not a finding.
+// entries have the name. Findings are added to b.diags. It returns the first error that is not a finding; see source.
 func (b *builder) sources(ctx context.Context) error {
 	names := map[string]int{}
 	for _, entry := range b.pak.Manifest.Binaries {
@@ -242,8 +243,8 @@ func (b *builder) sources(ctx context.Context) error {
 }
 
 // source fetches the source code of an entry and writes it to target, a slash-separated path below the stage that must
-// not exist. For an entry without a source, it only writes a progress line. A source that is not a zip file or cannot
-// be located is a finding; see fetch for others.
+// not exist. For an entry without a source, it only writes a progress line. A source that is not a zip file is a
+// finding. See parseLocation, fetch and tree.add for other findings and errors.
 func (b *builder) source(ctx context.Context, entry brokerpak.Binary, target string) (err error) {
 	if entry.Source == "" {
 		b.progressf("%s: its entry has no source", label(entry))

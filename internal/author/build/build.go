@@ -69,7 +69,8 @@ type Options struct {
 }
 
 // ParsePlatform parses a platform of the form OS/ARCH, such as "linux/amd64". The text "current" is the platform of
-// this process. ParsePlatform returns an error for any other form. It does not check whether such a platform exists.
+// this process. ParsePlatform returns an error if any other text has no slash, or nothing before or after its first
+// slash. It does not check whether such a platform exists.
 func ParsePlatform(text string) (brokerpak.Platform, error) {
 	if text == "current" {
 		return brokerpak.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
@@ -89,8 +90,8 @@ func ParsePlatform(text string) (brokerpak.Platform, error) {
 //
 // The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
 // not only the first. Other errors are that Options.Dir is a pak file, that Options.Binaries contains an unknown name,
-// that the output cannot be written, that a download fails, and that ctx ends. Build removes its temporary files in any
-// case.
+// that the default of Options.Output is not a file name, that temporary files or the output cannot be written, that a
+// download fails, and that ctx ends. Build removes its temporary files in any case.
 func Build(ctx context.Context, options Options) (string, error) {
 	pak, err := brokerpak.Open(options.Dir)
 	if err != nil {
@@ -230,7 +231,8 @@ func outputName(pak *brokerpak.Pak, options Options) (string, error) {
 // writeZip packs the directory dir into a .brokerpak file at the path name, which may also be a stream. The same
 // content results in the same bytes: names are sorted, times are fixed, and modes are 0755 or 0644. The function check
 // inspects the complete file before it gets its name or is copied to a stream; if check returns an error, so does
-// writeZip, and the output is unchanged.
+// writeZip, and the output is unchanged. writeZip also returns an error if dir cannot be read, if the output cannot be
+// written, or if ctx ends.
 func writeZip(ctx context.Context, dir, name string, check func(file string) error) error {
 	output, err := outfile.Resolve(name)
 	if err != nil {

@@ -69,8 +69,10 @@ func pause(ctx context.Context, duration time.Duration) error {
 
 // fetch returns the path of the file at a location. A local file is used as it is. A URL is downloaded into the cache
 // directory, unless the cache contains a file of this URL with the right checksum. If the location has no checksum, the
-// cached file is used without a comparison, however old it is. subject identifies the file in progress messages. It is
-// a finding if the checksum of a local file or a download differs from that of the location. See download for retries.
+// cached file is used without a comparison, however old it is. subject identifies the file in progress messages. A
+// cached file with another checksum is downloaded again. fetch writes a progress line. It is a finding if the checksum
+// of a local file or a download differs from that of the location. See verify for other errors about a local file, and
+// download for those about a URL.
 func (b *builder) fetch(ctx context.Context, subject string, from location) (string, error) {
 	if from.url == nil {
 		b.progressf("%s: %s from %s", subject, fileSize(from.path), from)
@@ -93,8 +95,8 @@ func (b *builder) fetch(ctx context.Context, subject string, from location) (str
 
 // download downloads a location, which must have a URL, to the path file. The file is created or replaced only when the
 // download is complete and has the right checksum. After a temporary failure, download retries a few times, with
-// increasing pauses, and then returns the last error. It returns any other error, and the end of ctx, without a retry.
-// subject is that of fetch.
+// increasing pauses, and then returns the last error. Each retry has a progress line. download returns any other error,
+// and the end of ctx, without a retry; see attempt. subject is that of fetch.
 func (b *builder) download(ctx context.Context, subject string, from location, file string) error {
 	delay := firstPause
 	for attempt := 1; ; attempt++ {
@@ -111,7 +113,9 @@ func (b *builder) download(ctx context.Context, subject string, from location, f
 }
 
 // attempt downloads a location, which must have a URL, to the path file once. It creates or replaces the file only if
-// it returns nil. temporary means that another attempt may succeed. A wrong checksum is a finding; see get for others.
+// it returns nil. temporary means that another attempt may succeed. A wrong checksum is a finding; see get for other
+// findings. Other errors are those of get, the end of ctx or of attemptTime, and that the file cannot be written to the
+// cache directory or moved from there.
 func (b *builder) attempt(ctx context.Context, from location, file string) (temporary bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -132,7 +136,8 @@ func (b *builder) attempt(ctx context.Context, from location, file string) (temp
 
 // get requests a location, which must have a URL, and writes the body of the response to target. Its errors do not
 // contain the URL. temporary means that another request may succeed; it has no meaning without an error. A response
-// that is larger than Options.MaxBinary is a finding, and so is any status other than 200 that is not temporary. After
+// that is larger than Options.MaxBinary is a finding, and so is any status other than 200 that is not temporary. The
+// statuses 408, 429 and from 500 on are temporary, and so is a failed connection, unless this machine is offline. After
 // an error, target may contain a part of the body.
 func (b *builder) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
@@ -307,8 +312,9 @@ func locateFile(text string, dirs []string) (location, error) {
 }
 
 // applyParameters sets the fields checksum, plain and name of the location to the parameters checksum, archive and
-// filename of a query, as other brokers do. A query without a parameter keeps the field. It returns the query without
-// these parameters, for the server. An invalid parameter is a finding.
+// filename of a query, as other brokers do. A query without a parameter keeps the field. archive sets plain if it is
+// "false" or "0", and clears it for any other value. It returns the query without these parameters, for the server. An
+// invalid parameter is a finding.
 func (l *location) applyParameters(query string) (string, error) {
 	var rest []string
 	for _, part := range strings.Split(query, "&") {

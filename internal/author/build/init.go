@@ -82,8 +82,8 @@ const maxManifest = 4 << 20
 // InitFrom writes a pak that is generated from the BOSH manifest at a path into a directory. See Init for the
 // directory, the files and the errors of writing them. The notes describe how the manifest was converted, and the
 // decisions that are left to the author; they are sorted by position. The error is a diag.Errors if the manifest is
-// invalid or larger than 4 MB. It wraps the error of ctx if ctx ends while the manifest is read; ctx does not interrupt
-// the writing.
+// invalid or larger than 4 MB. Other errors are that the manifest cannot be read or its template cannot be written as
+// YAML. The error wraps that of ctx if ctx ends while the manifest is read; ctx does not interrupt the writing.
 func InitFrom(ctx context.Context, dir, manifest string) (files []string, notes []Note, err error) {
 	text, err := ctxio.Await(ctx, func() ([]byte, error) { return readAtMost(manifest, maxManifest+1) })
 	if err != nil {
@@ -156,8 +156,8 @@ func flow(item any) string {
 	return text.String()
 }
 
-// word returns a text as a YAML scalar, in quotes if YAML would read it as another type. It returns an error if the
-// YAML library cannot encode the text.
+// word returns a text as a YAML scalar, in quotes if YAML would read it as another type. A text with line breaks
+// results in several lines. word returns an error if the YAML library cannot encode the text.
 func word(text string) (string, error) {
 	scalar, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(scalar)), err
@@ -230,9 +230,9 @@ func schemaOf(file string) string {
 	return ""
 }
 
-// nameOf returns the name of a new pak: that of the directory in lower case, with each run of characters that are not
-// allowed replaced by a hyphen. If no usable name is left, it returns "my-service". The error is not nil only if the
-// working directory cannot be determined.
+// nameOf returns the name of a new pak: that of the directory in lower case, with each run of characters other than a-z
+// and 0-9 replaced by a hyphen, and without hyphens at its ends. The name is "my-service" if nothing is left, or if it
+// would be "manifest" or "null". The error is not nil only if the working directory cannot be determined.
 func nameOf(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {

@@ -77,7 +77,8 @@ func jobNames(r *release.Release) []string {
 	return value.Convert(r.Jobs, func(job release.Job) string { return job.Name })
 }
 
-// jobsOf returns a sentence with the jobs of each release.
+// jobsOf returns a part of a sentence for messages, which names the jobs of each release. It is "" if there are no
+// releases.
 func jobsOf(releases []*release.Release) string {
 	return strings.Join(value.Convert(releases, func(r *release.Release) string {
 		return fmt.Sprintf("the release %s has %s", r.Name, diag.Names(jobNames(r)))
@@ -90,7 +91,8 @@ type usedRelease struct {
 	Jobs          []string
 }
 
-// usedReleases returns the releases that have some of the jobs, with these jobs.
+// usedReleases returns the releases that have some of the jobs, each with these jobs, in the order of the arguments. It
+// returns nil if there is none.
 func usedReleases(releases []*release.Release, jobs []string) (used []usedRelease) {
 	for _, candidate := range releases {
 		entry := usedRelease{Name: candidate.Name, Version: candidate.Version}
@@ -106,7 +108,8 @@ func usedReleases(releases []*release.Release, jobs []string) (used []usedReleas
 	return used
 }
 
-// noteLinks adds a note for each link that a job requires and that no job of the pak provides.
+// noteLinks adds a note to m.notes for each link that one of the jobs consumes, that is not optional, and whose type
+// none of the jobs provides.
 func (m *jobManifest) noteLinks(jobs []*release.Job) {
 	provided := map[string]bool{} // by type
 	for _, job := range jobs {

@@ -66,8 +66,10 @@ func (m *jobManifest) line(level int, text string) {
 // jobLevel is the indentation of a job in the manifest, and propertyLevel that of its properties.
 const jobLevel, propertyLevel = 1, 3
 
-// addJob appends a job with its properties to the manifest. It adds a note for each property whose name cannot be
-// written, and for each secret that has a default.
+// addJob appends a job with its properties to the manifest, and adds the inputs, secrets and BOSH variables to which
+// they refer to m; jobManifest says which property becomes which of these. A property whose name contains a key that
+// plainName does not match is left out with a note. A secret with a default gets a note as well; see input and variable
+// for further notes.
 func (m *jobManifest) addJob(job *release.Job) {
 	m.line(jobLevel, "- name: "+job.Name)
 	root := &propertyNode{}
@@ -136,8 +138,9 @@ func mappingsOf(job *release.Job) map[string]bool {
 	return mappings
 }
 
-// requiredProperties returns the properties without which a template of the job fails, if all other properties have
-// their defaults.
+// requiredProperties returns whether a property is required, by its name: a template of the job fails without it if all
+// other properties have their defaults. Properties that templates read only under conditions which the defaults do not
+// satisfy are false. Properties that templates never read, or read with a default, are not in the map.
 func requiredProperties(job *release.Job) map[string]bool {
 	required := map[string]bool{}
 	for _, read := range job.Reads() {
@@ -150,8 +153,9 @@ func requiredProperties(job *release.Job) map[string]bool {
 	return required
 }
 
-// withNestedReads returns a copy of the job that also declares the required properties below a declared property, such
-// as tls.server.ca if the spec declares only tls.server. Such a property has neither a description nor a default.
+// withNestedReads returns a copy of the job that also declares each required property below a declared property without
+// a default, such as tls.server.ca if the spec declares only tls.server. Such a property has neither a description nor
+// a default. required is the result of requiredProperties. The job is not modified.
 func withNestedReads(job *release.Job, required map[string]bool) *release.Job {
 	extended := *job
 	extended.Properties = maps.Clone(job.Properties)
@@ -168,12 +172,14 @@ func withNestedReads(job *release.Job, required map[string]bool) *release.Job {
 	return &extended
 }
 
-// name returns a unique name of an input, a secret or a variable for a property.
+// name returns a unique name of an input, a secret or a variable for the property at a path of keys, and marks it as
+// taken. See choose for the characters of the name.
 func (m *jobManifest) name(path []string) string {
 	return m.names.choose([]string{strings.Trim(strings.Join(path, "_"), "_")})
 }
 
-// secret adds a generated secret of the definition and returns its reference.
+// secret adds a generated secret of the definition for the property at a path of keys to m.secrets, and returns its
+// reference, "((NAME))".
 func (m *jobManifest) secret(path []string) string {
 	name := m.name(path)
 	m.secrets = append(m.secrets, name)
@@ -183,8 +189,9 @@ func (m *jobManifest) secret(path []string) string {
 // changeMe is the value of an input that the author has to replace.
 const changeMe = "change-me"
 
-// input adds an input of plans for a property and returns its reference. The plan has a value only if it is required:
-// the example of the spec, or else a sample value of the type, or else changeMe.
+// input adds an input of plans for the property with a dotted name to m.inputs, and returns its reference, "((NAME))".
+// The plan has a value only if the property is required: the example of the spec, unless it contains a reference or an
+// expression, or else a sample value of the type, or else changeMe. A required input gets a note.
 func (m *jobManifest) input(job *release.Job, name string, property release.Property, required bool) string {
 	added := input{
 		Name: m.name(strings.Split(name, ".")), Type: inputType(property), Required: required,
@@ -209,8 +216,8 @@ func (m *jobManifest) input(job *release.Job, name string, property release.Prop
 	return "((" + added.Name + "))"
 }
 
-// inputType returns the type of the input for a property, or "" if any type is allowed because the spec has neither a
-// type nor an example.
+// inputType returns the type of the input for a property: that of its example, or else the type in the spec, with
+// "object" for "hash". It returns "", which allows any type, if neither of them is a type that inputs can have.
 func inputType(property release.Property) string {
 	types := []string{"string", "integer", "number", "boolean", "array", "object"}
 	if property.Example != nil {
@@ -229,8 +236,10 @@ func inputType(property release.Property) string {
 	return ""
 }
 
-// writeProperties appends the children of a node to the manifest. margin is the indentation, and comment is "" or "# "
-// with the indentation of a comment after it: a mapping without references is a comment as a whole.
+// writeProperties appends the children of a node to the manifest, sorted by key, each after its description as a
+// comment. margin is the indentation. comment is "" for lines that are set in the manifest. Otherwise it is "# " and
+// the indentation inside of the comment, and all children are parts of that comment: a mapping without references is a
+// comment as a whole. A property without a reference is a comment with its default.
 func (m *jobManifest) writeProperties(node *propertyNode, margin, comment string) {
 	for _, key := range value.Keys(node.children) {
 		child := node.children[key]
@@ -262,13 +271,14 @@ func (m *jobManifest) writeProperties(node *propertyNode, margin, comment string
 	}
 }
 
-// quotedKey returns a key as a YAML scalar.
+// quotedKey returns a key as a YAML scalar, in quotes only if it needs them.
 func quotedKey(key string) string {
 	text, _ := word(key) // a plain name can be encoded
 	return text
 }
 
-// defaultComment returns the default of a property for a comment, after a blank, or "" if it has none or is too long.
+// defaultComment returns the default of a property for a comment, after a blank: the value as JSON, or a remark on its
+// length if it has more than 200 bytes. It returns "" for a property without a default.
 func defaultComment(property release.Property) string {
 	const longest = 200
 	text := oneComment(string(value.MustJSON(property.Default)))
@@ -282,8 +292,9 @@ func defaultComment(property release.Property) string {
 	}
 }
 
-// oneComment returns a text on one line in which nothing is a reference, an expression or a line break to a parser of
-// YAML.
+// oneComment returns a text on one line, for a comment in a template. Runs of white space and of characters that are
+// not printable become one blank. "((" and "${" are torn apart by a blank, so that the comment contains no reference
+// and no expression.
 func oneComment(text string) string {
 	text = strings.Map(func(char rune) rune {
 		if unicode.IsGraphic(char) && char != unicode.ReplacementChar {

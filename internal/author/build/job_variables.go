@@ -21,7 +21,8 @@ var variableFields = []struct { //nolint:gochecknoglobals // a constant table
 	{"certificate", regexp.MustCompile(`(?i)^(.+_)?(cert|certificate|crt)$`)},
 }
 
-// variableField returns the field of a variable that a property takes according to its last key, or "".
+// variableField returns the field of a variable that BOSH generates, such as "private_key", which a property takes
+// according to the last key of its name. It returns "" if no entry of variableFields matches the key.
 func variableField(last string) string {
 	for _, candidate := range variableFields {
 		if candidate.keys.MatchString(last) {
@@ -31,19 +32,23 @@ func variableField(last string) string {
 	return ""
 }
 
-// isVariableType reports whether a type that a spec states is that of a variable that BOSH generates.
+// isVariableType reports whether typ, the type that a spec states for a property, is one that BOSH generates as a
+// variable: certificate, rsa or ssh.
 func isVariableType(typ string) bool {
 	return slices.Contains([]string{"certificate", "rsa", "ssh"}, typ)
 }
 
-// isKeyOrCertificate reports whether a property is a key or a certificate according to its type or its name.
+// isKeyOrCertificate reports whether a property is a key or a certificate according to its type or the last key of its
+// path, which must not be empty.
 func isKeyOrCertificate(path []string, property release.Property) bool {
 	return isVariableType(property.Type) || variableField(path[len(path)-1]) != ""
 }
 
-// generatedByBosh returns references to variables that BOSH generates by the names of the properties of a job that have
-// them: properties of the types certificate, rsa and ssh, and certificates and private keys that are properties of the
-// same mapping. Variables of which the templates of the job need no part are left out. The variables are added to m.
+// generatedByBosh chooses the properties of a job that become references to variables which BOSH generates. It adds
+// these variables to m, and returns the references by the names of the properties. They are properties of the types
+// certificate, rsa and ssh, and certificates, authorities and keys that are properties of the same mapping if one of
+// these is a private key. Properties with a default, mappings, and variables of which the templates of the job require
+// no part are left out. required is the result of requiredProperties.
 func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool) map[string]string {
 	references, mappings := map[string]string{}, mappingsOf(job)
 	properties := map[string]map[string]string{} // mapping → field of the variable → property
@@ -84,8 +89,9 @@ func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool
 	return references
 }
 
-// variable adds a variable that BOSH generates for properties of a job, and returns its name, which is built from those
-// of the job and of the property or mapping at a path. It adds a note for a certificate.
+// variable adds a variable of the type kind, which BOSH generates for properties of a job, to m.variables. It returns
+// the variable's name, which is built from the name of the job and the path of the property or mapping. A certificate
+// gets a note, because it is self-signed.
 func (m *jobManifest) variable(job *release.Job, path []string, kind string) string {
 	name := m.name(append([]string{job.Name}, path...))
 	m.variables = append(m.variables, boshVariable{name, kind})
