@@ -23,9 +23,9 @@ type templateDocument struct {
 	root *yaml.Node
 }
 
-// documents checks the BOSH templates without rendering them, adds the findings to c.diags, and adds the files to
-// c.files. It reports whether the templates can be rendered. They cannot if a text is missing or has errors. The
-// service must have a bosh section.
+// documents checks the BOSH templates without rendering them, adds the findings to c.diags and the files to c.files,
+// and sets c.documentTrees to the templates that are valid YAML. It reports whether the templates can be rendered: it
+// returns false if a text is missing or if a text has errors. The service must have a bosh section.
 func (c *serviceCheck) documents() bool {
 	missing, faults := false, &diag.List{}
 	var documents []templateDocument
@@ -108,7 +108,7 @@ func declaredVariables(documents []templateDocument, taken map[string]string, fa
 }
 
 // declarations yields the variables that the document declares under `variables:`, including those that an ops file
-// adds: the mapping of each, and its name.
+// adds: the mapping of each and the node of its name, in the order of the document.
 func (d templateDocument) declarations() iter.Seq2[*yaml.Node, *yaml.Node] {
 	var added []*yaml.Node
 	if _, list := yamltree.Get(d.root, "variables"); list != nil {
@@ -172,7 +172,7 @@ func (d templateDocument) eachReference(node *yaml.Node, visit func(node *yaml.N
 
 // variableTypes returns the variables that BOSH templates can use without declaring them: inputs, plan properties,
 // references, secrets and the outputs of the provision template. The value is the type of an input, or "" if the type
-// is not known. The service must have a bosh section.
+// is not known or if several declarations of an input differ. The service must have a bosh section.
 func (c *serviceCheck) variableTypes() map[string]string {
 	action := &c.service.Provision
 	names := typesOf(action, "", func(typ string, _ bool) string { return typ })
@@ -195,8 +195,8 @@ func (c *serviceCheck) variableTypes() map[string]string {
 	return names
 }
 
-// variables adds a fault for each invalid ((variable)) below a node of the document. See variableFault for types and
-// declared.
+// variables adds an error to faults for each invalid ((variable)) below a node of the document. See variableFault for
+// types and declared.
 func (d templateDocument) variables(node *yaml.Node, types map[string]string, declared []string, faults *diag.List) {
 	d.eachReference(node, func(node *yaml.Node, at int, reference string) {
 		if text, hint, names := variableFault(reference, reference == node.Value, types, declared); text != "" {
@@ -211,10 +211,10 @@ func (d templateDocument) position(node *yaml.Node, offset int) diag.Pos {
 	return d.At(at.Line, at.Column)
 }
 
-// variableFault returns the reason why a reference such as "((name))" is invalid, as the end of a sentence that
-// begins with the reference. text is "" if it is valid. hint and names complete the sentence and may be empty. whole
-// means that the value consists of the reference alone. types are the results of variableTypes, and declared the
-// declared BOSH variables.
+// variableFault returns the reason why a reference such as "((name))" is invalid, as the end of a sentence that begins
+// with the reference. text is "" if it is valid; an absolute CredHub path is always valid. hint and names complete the
+// sentence and may be empty. whole means that the value consists of the reference alone. types are the results of
+// variableTypes, and declared the declared BOSH variables.
 func variableFault(
 	reference string, whole bool, types map[string]string, declared []string,
 ) (text string, hint diag.Hint, names string) {

@@ -15,7 +15,7 @@ import (
 	"service-adapter/manifestgen"
 )
 
-// sites returns all expressions of the service.
+// sites returns all expressions of the service: those of provision, then those of bind.
 func (c *serviceCheck) sites() []brokerpak.Expression {
 	return slices.Concat(c.service.Provision.Expressions(), c.service.Bind.Expressions())
 }
@@ -130,8 +130,9 @@ func typesOf[T comparable](action *brokerpak.Action, unclear T, typeOf func(typ 
 	return types
 }
 
-// withPrevious returns known, extended by the names that concern the previous deployment. Expressions that must not
-// use them have already been rejected by the parser.
+// withPrevious returns known, extended by the names that concern the previous deployment. Expressions that must not use
+// them have already been rejected by the parser. known.Prefixes may be extended in place, so that the caller must not
+// use the argument any longer.
 func withPrevious(known expr.Names) expr.Names {
 	const prefix = "previous"
 	provision := manifestgen.ResolvingNames()
@@ -159,7 +160,8 @@ func withInstance(known expr.Names) expr.Names {
 	return known
 }
 
-// patterns reports constant arguments of functions that are not valid regular expressions.
+// patterns adds an error to c.diags for each constant argument in an expression that is not a valid regular expression:
+// the first argument of regexp.matches and regex, and the second one of replace if it is between slashes.
 func (c *serviceCheck) patterns(template *expr.Template) {
 	for _, call := range template.Calls() {
 		pattern := ""
@@ -178,7 +180,8 @@ func (c *serviceCheck) patterns(template *expr.Template) {
 	}
 }
 
-// details reports outputs of the instance that a bind expression reads but the provision action does not have.
+// details adds an error to c.diags for each output of the instance that an expression of the bind action reads by a
+// constant key, and that the instance does not have; see instanceOutputs.
 func (c *serviceCheck) details(template *expr.Template) {
 	outputs := c.instanceOutputs()
 	for _, reference := range template.References() {
@@ -204,7 +207,8 @@ func (c *serviceCheck) instanceOutputs() []string {
 	return slices.Compact(outputs)
 }
 
-// order warns about defaults of user inputs that read an input which is set later, such as a computed input.
+// order warns about defaults of user inputs that read an input of the same action which is set later: a plan input or a
+// computed input, unless overrides of a plan set it.
 func (c *serviceCheck) order(action *brokerpak.Action) {
 	earlier := brokerpak.Names(action.UserInputs)
 	for _, plan := range c.service.Plans {

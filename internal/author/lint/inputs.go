@@ -33,8 +33,8 @@ func (c *serviceCheck) inputs() {
 	}
 }
 
-// constraints adds the findings in err about invalid constraints, with the severity given. Any other error, and nil, is
-// ignored.
+// constraints adds the findings about invalid constraints that err contains to c.diags, with the severity given and at
+// the position of the constraints instead of their own. It ignores any other error, and nil.
 func (c *serviceCheck) constraints(err error, severity diag.Severity) {
 	var findings diag.Errors
 	if !errors.As(err, &findings) {
@@ -101,8 +101,8 @@ func violation(input brokerpak.Variable, item any, subject string) string {
 	return rejected.Error()
 }
 
-// plans checks the properties of the plans against the inputs that they set, and warns about required plan inputs
-// that a plan does not set.
+// plans checks the properties of the plans against the inputs that they set, see property, and warns about required
+// plan inputs that a plan does not set.
 func (c *serviceCheck) plans() {
 	for i := range c.service.Plans {
 		plan := &c.service.Plans[i]
@@ -151,7 +151,7 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 		name, plan.Name, diag.Suggest(name, action.InputNames()))
 }
 
-// reads reports whether an expression of the service may read a plan property.
+// reads reports whether an expression of the service reads the plan property with a name, or reads all plan properties.
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {
@@ -189,7 +189,9 @@ func (c *serviceCheck) outputTypes() {
 	}
 }
 
-// examples checks that a broker would accept the plans and parameters of the examples.
+// examples checks the examples of the service and adds the findings to c.diags: a warning for an example whose plan the
+// pak does not have, and the findings of parameters and missing for its parameters. An example without a known plan is
+// checked without plan properties.
 func (c *serviceCheck) examples() {
 	ids := value.Convert(c.service.Plans, func(plan brokerpak.Plan) string { return plan.ID })
 	for _, example := range c.service.Examples {
@@ -215,9 +217,10 @@ func (c *serviceCheck) examples() {
 	}
 }
 
-// missing reports required parameters that an example does not contain. key is the key of the example with the
-// parameters, and schema the JSON Schema of the request. unknownPlan means that the pak does not contain the plan of
-// the example: the operator may declare it with a value for the parameter, so that its absence is only a warning.
+// missing adds an error to c.diags for each required parameter that an example does not contain. key is the key of the
+// example with the parameters, and schema the JSON Schema of the request. If unknownPlan is true, the pak does not
+// contain the plan of the example. The finding is then only a warning, because the operator may declare the plan with a
+// value for the parameter.
 func (c *serviceCheck) missing(
 	example brokerpak.Example, unknownPlan bool, key string, schema, parameters map[string]any,
 ) {

@@ -42,8 +42,8 @@ type Report struct {
 	texts map[string]string // the content of the files with findings, by the path in their positions
 }
 
-// Source returns the text of a file, whose path is that of a finding's position. The second result is false if the
-// file could not be read or has no findings.
+// Source returns the text of a file with findings, whose path is that of a finding's position. The second result is
+// false for any other file, and for a file that could not be read.
 func (r *Report) Source(file string) (string, bool) {
 	text, ok := r.texts[file]
 	return text, ok
@@ -79,8 +79,8 @@ func Lint(ctx context.Context, path string, releases ...*release.Release) (*Repo
 	return report, errors.Join(err, pak.Close())
 }
 
-// lint adds the findings about the binaries, each service and unused files to l.diags. It returns an error if ctx ended
-// or if a file that was read before cannot be read again.
+// lint adds the findings about the binaries, the given releases, each service and unused files to l.diags. It returns
+// an error if ctx ended or if a file that was read before cannot be read again.
 func (l *linter) lint(ctx context.Context) error {
 	l.binaries()
 	l.checkReleases()
@@ -320,7 +320,8 @@ func (l *linter) hasBinaries() bool {
 // unused warns about files that the pak does not use: YAML files and OpenTofu templates in a directory that also
 // contains used files with the same extension. In the root of the pak, only service definitions are reported. All other
 // files, such as documentation, tests and sources, are not intended for brokers. The caller must have checked the
-// services, so that l.files is complete. A directory that cannot be read is skipped and is not an error.
+// services, so that l.files is complete. A directory that cannot be read is skipped and is not an error, so that unused
+// returns an error only if the walk itself fails.
 func (l *linter) unused() error {
 	kind := func(name string) string { return path.Dir(name) + "/*" + path.Ext(name) }
 	kinds := map[string]bool{}

@@ -16,12 +16,13 @@ type locator struct {
 	documents []templateDocument // the manifest template, and the ops files in their order
 }
 
-// A location is the place in a template that is nearest to a part of a manifest.
+// A location is the place in a template that is nearest to a part of a manifest. A depth of -1, with a zero pos and a
+// nil value, means that no template contains any part of the path.
 type location struct {
 	pos diag.Pos
 	// value is the node at the place: the value of the key, or the entry of the list.
 	value *yaml.Node
-	// depth is the number of steps of the path that lead to the place.
+	// depth is the number of steps of the path that lead to the place. It is 0 for the root of the manifest template.
 	depth int
 }
 
@@ -44,7 +45,8 @@ func (l *locator) locate(path []string) location {
 	return best
 }
 
-// groups returns the names of the instance groups in the templates.
+// groups returns the names of the instance groups in the manifest template, in its order. Those that ops files add are
+// not included.
 func (l *locator) groups() []string {
 	var names []string
 	for _, document := range l.documents {
@@ -61,7 +63,8 @@ func (l *locator) groups() []string {
 	return names
 }
 
-// exact returns the place of a path, as locate does, without looking for groups with other names.
+// exact returns the place of a path, as locate does, without looking for groups with other names. The depth of the
+// result is -1, and its position the zero value, if there is not even an ancestor.
 func (l *locator) exact(path []string) location {
 	best := location{depth: -1}
 	for _, document := range l.documents {
@@ -77,8 +80,8 @@ func (l *locator) exact(path []string) location {
 	return best
 }
 
-// descend follows a path from its step at depth on, below the node value, and returns the last node that exists, or
-// best if that is as deep. key is the node whose position stands for value.
+// descend follows a path from its step at depth on, below the node value, and returns the location of the last node
+// that exists. If best is at least as deep, it returns best instead. key is the node whose position stands for value.
 func (d templateDocument) descend(key, value *yaml.Node, path []string, depth int, best location) location {
 	for depth < len(path) {
 		next := child(value, path[depth])
@@ -97,9 +100,11 @@ func (d templateDocument) descend(key, value *yaml.Node, path []string, depth in
 	return location{d.At(key.Line, key.Column), value, depth}
 }
 
-// covers reports whether the operation sets the part of a manifest at a path or an ancestor of it, and the number of
-// steps of the path that lead to the value of the operation.
-func (o operation) covers(path []string) (int, bool) {
+// covers reports whether the operation sets the part of a manifest at a path or an ancestor of it, and returns the
+// number of steps of the path that lead to the value of the operation, or 0. A step of the operation that is a position
+// in a list covers each named entry at the end of its path only if the value has that name, and any entry before the
+// end.
+func (o operation) covers(path []string) (depth int, isCovered bool) {
 	steps := strings.Split(strings.TrimPrefix(o.path, "/"), "/")
 	if len(steps) > len(path) {
 		return 0, false

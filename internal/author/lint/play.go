@@ -51,7 +51,7 @@ type simulation struct {
 	forced bool
 }
 
-// newSimulation returns the simulation of a deployment with a manifest.
+// newSimulation returns the simulation of a deployment with a manifest, with the plan and the marks of the deployment.
 func newSimulation(attempt deployment, manifest string) simulation {
 	return simulation{
 		View: &instance.View{Manifest: []byte(manifest)}, plan: attempt.plan.Name,
@@ -228,7 +228,8 @@ func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 	}
 }
 
-// paths reports constant paths in calls of manifest.get that exist in none of the generated manifests.
+// paths adds an error to c.diags for each constant path in a call of manifest.get that exists in none of the generated
+// manifests. It does nothing if no manifest could be generated.
 func (c *player) paths() {
 	if len(c.manifests) == 0 {
 		return
@@ -251,8 +252,8 @@ func (c *player) paths() {
 	}
 }
 
-// requireName reports a name that is not one of the existing names of instance groups or jobs. kind is the word for
-// them in the message. existing is sorted in place if the name is missing.
+// requireName adds an error of a rule to c.diags, at pos, if a name is not one of the existing names of instance groups
+// or jobs. kind is the word for them in the message. existing is sorted in place if the name is missing.
 func (c *player) requireName(kind, rule string, existing []string, name string, pos diag.Pos) {
 	if !slices.Contains(existing, name) {
 		slices.Sort(existing)

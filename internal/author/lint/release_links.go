@@ -14,7 +14,7 @@ import (
 // blocked is the value by which a manifest refuses a consumed link. The broker cannot read it for a provided one.
 const blocked = "nil"
 
-// A provider is a link that a deployment offers.
+// A provider is a link that a deployment offers to the jobs and variables that consume links.
 type provider struct {
 	name string // the name by which the manifest refers to it
 	typ  string
@@ -35,9 +35,10 @@ type consumer struct {
 	key string
 }
 
-// links reports links that the Director cannot resolve within the deployment, by its rules. A consumer that the
+// links reports links that the Director cannot resolve within the deployment, by its rules: a consumer that the
 // manifest does not mention takes the only provider of its type; one that it mentions takes the only provider of its
-// type and its name. Links of other deployments and links that the manifest describes itself are not checked.
+// type and its name. Links of other deployments and links that the manifest describes itself are not checked. A job
+// without a spec has no links.
 func (m *manifestCheck) links(jobs []*deployedJob) {
 	providers := m.diskLinks()
 	var consumers []consumer
@@ -66,8 +67,9 @@ func (m *manifestCheck) diskLinks() []provider {
 	return all
 }
 
-// provided returns the links that a job provides under the names that the manifest gives them. It reports names under
-// provides that the job does not have, and custom providers that the Director rejects.
+// provided returns the links that a job provides, under the names that the manifest gives them. It reports errors:
+// names under provides that the job does not have, and custom providers with a name that the job has already or with
+// properties that it does not have. The job must have a spec.
 func (m *manifestCheck) provided(job *deployedJob) []provider {
 	settings, _ := job.manifest["provides"].(map[string]any)
 	links := slices.Clone(job.spec.Provides)
@@ -108,7 +110,8 @@ func declares(job *deployedJob, name string) bool {
 	return exists || settingOf(properties, split(name)) != missing
 }
 
-// unknownLinks reports the names under a key of a job, "provides" or "consumes", that are not names of its links.
+// unknownLinks reports an error for each key of settings, which is the mapping under a key of a job, "provides" or
+// "consumes", that is not the name of one of its links.
 func (m *manifestCheck) unknownLinks(job *deployedJob, key string, settings map[string]any, links []release.Link) {
 	names := value.Convert(links, func(link release.Link) string { return link.Name })
 	for _, name := range value.Keys(settings) {
@@ -120,8 +123,9 @@ func (m *manifestCheck) unknownLinks(job *deployedJob, key string, settings map[
 	}
 }
 
-// consumed returns the links that a job needs from its deployment. It reports names under consumes that the job does
-// not have, and links that are refused although they are not optional.
+// consumed returns the links that a job needs from its deployment, in the order of its spec, which it must have. Links
+// that the manifest refuses, describes itself or takes from another deployment are left out. consumed reports errors:
+// names under consumes that the job does not have, and links that are refused although they are not optional.
 func (m *manifestCheck) consumed(job *deployedJob) []consumer {
 	settings, _ := job.manifest["consumes"].(map[string]any)
 	m.unknownLinks(job, "consumes", settings, job.spec.Consumes)
@@ -153,7 +157,8 @@ func (m *manifestCheck) consumed(job *deployedJob) []consumer {
 	return all
 }
 
-// isManual reports whether the manifest describes the instances of a link itself.
+// isManual reports whether the manifest describes the instances of a link itself, by one of the keys instances,
+// properties and address. setting is the value of the link under consumes, or nil.
 func isManual(setting map[string]any) bool {
 	for _, key := range []string{"instances", "properties", "address"} {
 		if _, exists := setting[key]; exists {
@@ -163,16 +168,19 @@ func isManual(setting map[string]any) bool {
 	return false
 }
 
-// isForeign reports whether a link is that of another deployment.
+// isForeign reports whether a link is that of another deployment, which its key deployment names. setting is the value
+// of the link under consumes, or nil.
 func (m *manifestCheck) isForeign(setting map[string]any) bool {
 	deployment := setting["deployment"]
 	return deployment != nil && deployment != m.get("name")
 }
 
-// afterLastDot returns the part of a name that the Director compares.
+// afterLastDot returns the part of a name after its last dot, which is the part that the Director compares. A name
+// without a dot is returned as it is.
 func afterLastDot(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
-// consumedByVariables returns the links that certificates need, whose addresses become their names.
+// consumedByVariables returns the links that the variables of the manifest consume, whose addresses become names in
+// certificates. A link without a type has the type "address", and one without the key from has its key as its name.
 func (m *manifestCheck) consumedByVariables() []consumer {
 	var all []consumer
 	for _, variable := range value.Mappings(m.get("variables")) {
@@ -191,8 +199,9 @@ func (m *manifestCheck) consumedByVariables() []consumer {
 	return all
 }
 
-// match reports a consumer for which there is not exactly one provider. A missing provider is not reported if it may be
-// that of a job that no release has, if the link is optional and not mentioned, or if its name is a sample value.
+// match reports an error for a consumer for which there is not exactly one provider. It reports nothing if the name of
+// the link is a sample value. It tolerates a missing provider, but not several ones, if the provider may be that of a
+// job that no release has, or if the link is optional and the manifest does not mention it.
 func (m *manifestCheck) match(needed consumer, providers []provider) {
 	var ofType, matching []provider
 	for _, offered := range providers {
@@ -230,8 +239,9 @@ func (m *manifestCheck) match(needed consumer, providers []provider) {
 	}
 }
 
-// alternatives returns the end of a message about a provider that does not exist: the most similar name of the same
-// type, and providers with the name and another type.
+// alternatives returns the end of a message about a provider that does not exist: the most similar name of a provider
+// of the same type, providers with the name and another type, and the names of all providers of the type. ofType are
+// those of the providers that have the type of the consumer. The result is "" if there is nothing to suggest.
 func alternatives(needed consumer, ofType, providers []provider) diag.Hint {
 	names := value.Convert(ofType, func(p provider) string { return p.name })
 	hint := diag.Suggest(needed.name, names)

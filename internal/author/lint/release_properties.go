@@ -10,16 +10,18 @@ import (
 	"service-adapter/internal/value"
 )
 
-// declared reports the properties of a job that its spec does not declare. The properties of groups and of the whole
-// manifest are not judged, because they are for all jobs.
+// declared reports the properties of a job that its spec, which it must have, does not declare; see declaredBelow. The
+// properties of groups and of the whole manifest are not judged, because they are for all jobs.
 func (m *manifestCheck) declared(job *deployedJob) {
 	if properties, own := job.properties(); own {
 		m.declaredBelow(job, "", properties)
 	}
 }
 
-// declaredBelow reports the keys of a mapping that the job's spec does not declare. prefix is the dotted name of the
-// mapping, with a dot at its end unless it is empty.
+// declaredBelow reports errors about the keys of a mapping of properties, and of the mappings in it: keys that the
+// job's spec does not declare, keys with a dot, mappings where the default in the spec shows another type, and other
+// values where the spec declares properties below the key. prefix is the dotted name of the mapping, with a dot at its
+// end unless it is empty.
 func (m *manifestCheck) declaredBelow(job *deployedJob, prefix string, properties map[string]any) {
 	for _, key := range value.Keys(properties) {
 		name, item := prefix+key, properties[key]
@@ -91,7 +93,7 @@ func declaredNames(spec *release.Job, prefix string, keys int) []string {
 }
 
 // nearest returns the names of the declared properties below a prefix, or below the nearest ancestor that has some. The
-// names are cut to one key more than the prefix has.
+// names are cut to one key more than the prefix has. The result is nil if the spec declares no properties.
 func nearest(spec *release.Job, prefix string) []string {
 	names := declaredNames(spec, prefix, strings.Count(prefix, ".")+1)
 	for len(names) == 0 && prefix != "" {
@@ -105,7 +107,8 @@ func nearest(spec *release.Job, prefix string) []string {
 }
 
 // takesMapping reports whether the value of a property may be a mapping. The type of a property is not declared, so
-// that only a default shows that it is something else. The defaults "" and false often stand for "not set".
+// that only a default shows that it is something else. A property without a default, or with a mapping, null, "" or
+// false as its default, may be a mapping; "" and false often stand for "not set".
 func takesMapping(property release.Property) bool {
 	switch item := property.Default.(type) {
 	case bool:
@@ -129,8 +132,9 @@ const (
 	hidden                 // a variable, whose value is not known
 )
 
-// setting returns the value of a property of a job. A name that the spec does not declare, not even as a part of a
-// declared property, has the value hidden, because no manifest can set it.
+// setting returns the value of a property of a job: that in the manifest, or else the default in the spec. A mapping
+// that contains declared properties is on. A name that the spec does not declare, not even as a part of a declared
+// property, has the value hidden, because no manifest can set it.
 func (j *deployedJob) setting(name string) setting {
 	properties, _ := j.properties()
 	if result := settingOf(properties, split(name)); result != missing {
@@ -151,8 +155,9 @@ func (j *deployedJob) setting(name string) setting {
 	return hidden
 }
 
-// settingOf returns the value at a path of keys. It is missing if a key does not exist or its value is null, and hidden
-// if a variable is at the path or above it.
+// settingOf returns the value of item at a path of keys. It is missing if a key does not exist, if a value above it is
+// not a mapping, or if it is null; hidden if a variable is at the path or above it; off if it is false; and on for any
+// other value. Without keys, the value is item itself.
 func settingOf(item any, keys []string) setting {
 	switch {
 	case item == nil:
@@ -176,7 +181,8 @@ func isText(item any) bool {
 }
 
 // unset warns about properties of a job that have no value although a template of the job reads them without a default.
-// A call that depends on properties counts only if these certainly have the required values.
+// A read that depends on conditions counts only if they are certainly true. Each property is reported once. The reads
+// of the job's spec are kept in m.reads.
 func (m *manifestCheck) unset(job *deployedJob) {
 	if _, exists := m.reads[job.spec]; !exists {
 		m.reads[job.spec] = job.spec.Reads()

@@ -20,8 +20,9 @@ import (
 // It contains a blank, so that no real release and no template has the name.
 const unresolvedRelease = "no single release"
 
-// givenReleases returns the releases of a simulated deployment if the author gave releases. Each has those of the jobs
-// that only it has. All other jobs are those of unresolvedRelease.
+// givenReleases returns the releases of a simulated deployment with the given jobs: the releases that the author gave,
+// each with the jobs that only it has, and unresolvedRelease with all other jobs. Each also gets a job with an invented
+// name, because a release must have at least one.
 func (l *linter) givenReleases(jobs []string) serviceadapter.ServiceReleases {
 	all := make(serviceadapter.ServiceReleases, 0, len(l.releases)+1)
 	for _, given := range l.releases {
@@ -68,7 +69,8 @@ func (l *linter) owners(job string) []*release.Release {
 	return slices.DeleteFunc(slices.Clone(l.releases), func(r *release.Release) bool { return r.Job(job) == nil })
 }
 
-// checkReleases reports releases that the author gave twice under one name. The position is the manifest of the pak.
+// checkReleases adds an error to l.diags for each release whose name an earlier release has. The position is the
+// manifest of the pak.
 func (l *linter) checkReleases() {
 	names := map[string]bool{}
 	for _, given := range l.releases {
@@ -146,7 +148,8 @@ const maxOptionalGroups = 4
 
 // possibleManifests generates the manifests that the plans can have: with each combination of the optional instance
 // groups that the checks of the definition allow. For a plan without such a combination, because sample values do not
-// pass the checks, they are the manifests in c.manifests. The error is not nil only if ctx ended.
+// pass the checks, they are the manifests of the plan in c.manifests that were generated without forced ops files. The
+// error is not nil only if ctx ended.
 func (c *player) possibleManifests(ctx context.Context) ([]simulation, error) {
 	var all []simulation
 	allowed := map[string]bool{}
@@ -229,8 +232,9 @@ type manifestCheck struct {
 	complete bool
 }
 
-// report records a finding at the place of a path of the manifest, for the plan of the manifest unless conditional ops
-// files were forced. A hint among the arguments becomes the hint of the finding.
+// report records a finding at the location of a path of the manifest in the templates, for the plan of the manifest
+// unless conditional ops files were forced. A finding that was recorded before only gets another plan. A hint among the
+// arguments, which is also part of the message, becomes the hint of the finding.
 func (m *manifestCheck) report(severity diag.Severity, path []string, rule, format string, args ...any) {
 	found := finding{
 		severity: severity, pos: m.locator.locate(path).pos, rule: rule, message: fmt.Sprintf(format, args...),
@@ -271,7 +275,7 @@ func (c *comparison) compare(manifest simulation) {
 	m.links(append(jobs, m.colocated(addons)...))
 }
 
-// get returns the value at a key of the manifest, or nil.
+// get returns the value at a top-level key of the manifest, or nil if the manifest does not have the key.
 func (m *manifestCheck) get(key string) any {
 	item, err := m.GetRaw("/" + key)
 	if err != nil {
@@ -280,7 +284,8 @@ func (m *manifestCheck) get(key string) any {
 	return item
 }
 
-// jobsOf returns the jobs of the list at a key of the manifest, "instance_groups" or "addons".
+// jobsOf returns the jobs of the list at a key of the manifest, "instance_groups" or "addons", in its order. Their
+// specs are not set; see resolve.
 func (m *manifestCheck) jobsOf(key string) []*deployedJob {
 	var all []*deployedJob
 	global, _ := m.get("properties").(map[string]any)
@@ -316,8 +321,9 @@ func (m *manifestCheck) colocated(jobs []*deployedJob) []*deployedJob {
 	return all
 }
 
-// addonApplies reports whether the filters of an addon select an instance group. Filters of stemcells, networks and
-// availability zones, which the operator chooses, select every group when they include and none when they exclude.
+// addonApplies reports whether the filters of an addon select an instance group. An addon without a filter applies to
+// every group. Filters of stemcells, networks, deployments and availability zones, which the operator chooses, are
+// ignored: they select every group when they include and none when they exclude.
 func addonApplies(addon, group map[string]any) bool {
 	matches := func(filter map[string]any) (result, known bool) {
 		result = true
@@ -377,7 +383,7 @@ func (m *manifestCheck) resolve(job *deployedJob) {
 	}
 }
 
-// jobNames returns the names of the jobs of releases.
+// jobNames returns the names of the jobs of releases, in their order. A name may be contained several times.
 func jobNames(releases []*release.Release) []string {
 	var names []string
 	for _, given := range releases {

@@ -145,8 +145,9 @@ func (c *serviceCheck) modules(action *brokerpak.Action, module *hclfile.Module)
 	}
 }
 
-// provisionTemplate checks a provision template against the secrets and the inputs of the service. It adds a note if
-// plans cannot have the errand that applies the template.
+// provisionTemplate checks a provision template against the secrets and the inputs of the service: inputs with the
+// values of secrets that it uses, and outputs whose names are those of secrets or inputs or cannot be names of secrets.
+// It adds a note to c.notes if plans cannot have the errand that applies the template.
 func (c *serviceCheck) provisionTemplate(action *brokerpak.Action, module *hclfile.Module) {
 	var secrets []string
 	if action.Bosh != nil {
@@ -186,8 +187,9 @@ func isNumbered(name string) bool {
 	return base != name && strings.HasSuffix(base, "-")
 }
 
-// secretInTemplate reports a template that uses the input with the value of a secret. After the first request only
-// CredHub has that value, so that the adapter could not apply the template again.
+// secretInTemplate reports a template that uses the input with the value of a secret as an error. A secret that is not
+// the value of an input is not checked. After the first request only CredHub has that value, so that the adapter could
+// not apply the template again.
 func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfile.Module, secret brokerpak.Secret) {
 	if secret.Input == "" {
 		return

@@ -20,7 +20,9 @@ type usage struct {
 	templates []string        // the texts of OpenTofu templates
 }
 
-// usageOf returns what the expressions and the templates of an action use.
+// usageOf returns the names that expressions use, and the texts in which names of inputs may be used: the OpenTofu
+// templates of an action and the expressions of its import parameters. expressions are those of the action. The name ""
+// means that an expression reads all plan properties.
 func usageOf(action *brokerpak.Action, expressions []brokerpak.Expression) usage {
 	u := usage{names: map[string]bool{}}
 	for _, template := range expressions {
@@ -90,8 +92,9 @@ func checkUnused(c *serviceCheck) {
 	}
 }
 
-// checkUnusedInputs warns about inputs of an action, whose name is "provision" or "bind", that are not used. Inputs for
-// imports are used by the import.
+// checkUnusedInputs warns about inputs of an action, whose name is "provision" or "bind", that are not used by
+// expressions, OpenTofu templates or BOSH templates. Inputs for imports, inputs that call assert, and inputs that
+// isIgnored accepts are not reported. Each name is reported once.
 func checkUnusedInputs(c *serviceCheck, name string, action *brokerpak.Action, used usage) {
 	imports := map[string]bool{}
 	for _, input := range action.UserInputs {
@@ -153,7 +156,7 @@ func checkUnusedVariables(c *serviceCheck, bosh *brokerpak.Bosh, used usage) {
 	}
 }
 
-// countTexts counts the scalars below a node.
+// countTexts adds the number of times that each scalar occurs in a node and below it, keys included, to texts.
 func countTexts(node *yaml.Node, texts map[string]int) {
 	if node.Kind == yaml.ScalarNode {
 		texts[node.Value]++
@@ -164,7 +167,8 @@ func countTexts(node *yaml.Node, texts map[string]int) {
 }
 
 // checkCommands warns about secrets among the inputs of an action whose values become a part of a command line:
-// sensitive variables of the template, values of secrets, and inputs with names such as password.
+// sensitive variables of the template, values of secrets, and inputs with names such as password. module contains the
+// declarations of the action's templates.
 func checkCommands(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	for _, exposed := range hclfile.Exposures(action.Templates) {
 		isValue := action.Bosh != nil && action.Bosh.SecretOf(exposed.Variable) != nil
