@@ -25,7 +25,7 @@ import (
 
 // create performs the calls of the broker for a create request: the schemas of the plan, then the deployment. For a
 // service that has no instances, it requests the schemas only. It returns an error if the case already has an instance;
-// see deploy for other errors.
+// see planSchemas and deploy for other errors.
 func (r *run) create() error {
 	if r.instance.Manifest != "" {
 		return errors.New("there already is an instance; the step delete must come before another create")
@@ -38,7 +38,8 @@ func (r *run) create() error {
 
 // update performs the calls of the broker for an update request: the schemas of the plan, the check that the deployed
 // instance has no pending changes, then the deployment. It does nothing for a service that has no instances. It returns
-// an error if the case has no instance or if there are pending changes; see deploy for other errors.
+// an error if the case has no instance or if there are pending changes; see planSchemas, checkNoPendingChanges and
+// deploy for other errors.
 func (r *run) update() error {
 	if !r.service.HasInstances() {
 		return nil
@@ -112,9 +113,9 @@ func (r *run) generate(request map[string]any) (printed string, product map[stri
 // generate-manifest, and is modified. Finally deploy checks that the instance has no pending changes, because the
 // broker would reject every later update. That check is left out if Suite.Created is set.
 //
-// The error is a *rejection if the adapter rejects a call. It is another error if the errand fails, if outputs
-// contradict their declarations, or if there are pending changes. The new manifest stays deployed after an error of a
-// later call.
+// The error is a *rejection if the adapter rejects a call. It is another error if the output of the adapter cannot be
+// decoded, if the errand fails, if outputs contradict their declarations, or if there are pending changes. The new
+// manifest stays deployed after an error of a later call.
 func (r *run) deploy(request map[string]any) error {
 	printed, product, err := r.generate(request)
 	if err != nil {
@@ -199,7 +200,8 @@ func (r *run) requestDashboard() error {
 
 // checkNoPendingChanges generates the manifest of an instance again, without parameters. If it differs from the
 // deployed one, the error consists of message and one line for each difference in the manifest. The error is a
-// *rejection if the adapter rejects the call.
+// *rejection if the adapter rejects the call, and another one if a manifest cannot be decoded or the differences cannot
+// be listed.
 func (r *run) checkNoPendingChanges(target *odb.Instance, message string) error {
 	_, product, err := r.generate(target.Generate(map[string]any{}))
 	if err != nil {
@@ -348,8 +350,8 @@ func (r *run) bindingID() string { return cmp.Or(r.step.ID, "pak-test") }
 // binding to those that are deleted at the end of the case. It returns an error if the case has no instance, a
 // *rejection if the adapter rejects the call, and an error if credentials contradict the declared outputs. If the case
 // allows that the bind fails, an error of the call is ignored; the outcome is then empty, and the bindings of the case
-// so far are no longer deleted at its end. A new binding whose rejection the case expects is
-// added to the failed ones.
+// so far are no longer deleted at its end. A new binding whose rejection the case expects is added to the failed ones,
+// and a successful one is removed from them.
 func (r *run) bind() error {
 	if err := r.requireInstance(); err != nil {
 		return err

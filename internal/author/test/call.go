@@ -26,6 +26,7 @@ type rejection struct {
 	code    int
 }
 
+// Error returns the reason, the command and its exit code, and the message to the user, if there is one.
 func (r *rejection) Error() string {
 	text := fmt.Sprintf("%s\n%s ended with exit code %d", r.reason, r.command, r.code)
 	if r.user != "" {

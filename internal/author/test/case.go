@@ -221,7 +221,8 @@ func New(pak *brokerpak.Pak, name string, keys map[string]any) (Case, error) {
 	return (&reader{pak: pak}).fromKeys(name, keys)
 }
 
-// fromKeys returns the case without a file that consists of the defaults and these keys. See build for the errors.
+// fromKeys returns the case without a file that consists of the defaults and these keys. It returns an error if the
+// keys cannot be encoded as YAML, and the errors of build.
 func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
 	root := &yaml.Node{}
 	if err := root.Encode(keys); err != nil {

@@ -67,9 +67,9 @@ func (r *run) getenv(name string) (string, bool) {
 }
 
 // generatingEnv looks up environment variables for the commands that generate manifests. With errands, the adapter
-// requires that its own state equals the state in the errand properties, so SERVICE_ADAPTER_STATE is derived from
-// them. These commands do not access that state. The errands of a test store instances in the state directory of the
-// test.
+// requires that its own state equals the state in the errand properties, so SERVICE_ADAPTER_STATE is derived from them.
+// These commands do not access that state. The errands of a test store instances in the state directory of the test.
+// For every other variable, and in a step without errands, generatingEnv is getenv.
 func (r *run) generatingEnv(name string) (string, bool) {
 	if name != "SERVICE_ADAPTER_STATE" || !r.step.Errands {
 		return r.getenv(name)
@@ -87,7 +87,8 @@ func (r *run) generatingEnv(name string) (string, bool) {
 }
 
 // checkCommands returns an error that names the programs which the service requires and which its templates would not
-// find with the configuration of the current step. The positions are those in the pak that the author wrote.
+// find with the configuration of the current step. It returns nil if there are none. The positions are those in the pak
+// that the author wrote. Other errors are those of opening a session with the configuration.
 func (r *run) checkCommands() error {
 	if len(r.testCase.commands) == 0 {
 		return nil

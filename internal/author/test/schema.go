@@ -19,7 +19,8 @@ func Schema() map[string]any {
 }
 
 // schema returns the JSON Schema of the YAML form of a Go type. It admits null for every value, because an empty YAML
-// value is null.
+// value is null. A struct admits only the keys of its fields, whose tags doc become descriptions. Any type that is not
+// a pointer, struct, map, slice, bool, int or interface admits a text, a number or a boolean.
 func schema(typ reflect.Type) map[string]any {
 	switch typ.Kind() {
 	case reflect.Pointer:

@@ -130,8 +130,8 @@ func (s *server) stop() {
 var placeholder = regexp.MustCompile(`<(port|file) ([^<>]+)>`)
 
 // resolve returns a copy of a tree in which the placeholders are replaced. A value that consists of a port alone
-// becomes an integer. It adds each value that it inserts to the masks, replaced. It returns an error with all reasons
-// if ports or files do not exist.
+// becomes an integer. It adds each value that it inserts to the masks replaced, with the text of the placeholder as its
+// label. It returns an error with all reasons if ports or files do not exist.
 func (s *server) resolve(node *yaml.Node, replaced masks) (resolved *yaml.Node, err error) {
 	copied := *node
 	copied.Content = nil
