@@ -80,8 +80,10 @@ func newDeployment(service *brokerpak.Service, releases []*release.Release) *dep
 	return d
 }
 
-// unknownRelease returns the entry for the jobs that no release has. required are the version constraints of the
-// releases that the definition requires and that were not given. given reports whether there are other releases.
+// unknownRelease returns the entry of service_deployment.releases for the jobs that no release has. Its name is that of
+// the only release in required, or a placeholder; its version is a placeholder. required are the version constraints,
+// by name, of the releases that the definition requires and that were not given; each becomes a note. given means that
+// releases were given, which another note then says.
 func unknownRelease(jobs []string, required map[string]string, given bool) deployedRelease {
 	entry := deployedRelease{Name: placeholder + "release", Version: placeholder + "release_version", Jobs: jobs}
 	names := value.Keys(required)
@@ -103,7 +105,8 @@ func unknownRelease(jobs []string, required map[string]string, given bool) deplo
 	return entry
 }
 
-// requiredVersions returns the version constraints by the names of the releases.
+// requiredVersions returns the version constraints by the names of the releases. Of several constraints on a release,
+// it returns the last one.
 func requiredVersions(constraints []brokerpak.Constraint) map[string]string {
 	required := map[string]string{}
 	for _, constraint := range constraints {
@@ -132,7 +135,8 @@ func deployedStemcells(constraints []brokerpak.Constraint) []deployedStemcell {
 }
 
 // Computed returns the keys of an instance group that the definition computes, so that the value of a plan has no
-// effect. It returns nil if there are none.
+// effect. The key at_most, which only limits the value of the plan, is not among them. Computed returns nil if there
+// are none.
 func (c catalog) Computed(group string) (keys []string) {
 	size := c.Provision.Bosh.Group(group)
 	if size == nil {

@@ -72,7 +72,7 @@ var (
 
 // HTML returns the reference of a pak for its users as a self-contained HTML page: it loads no scripts, fonts or
 // images, and the images of services are embedded. Texts of the pak are escaped. The error is not nil if a template
-// fails.
+// fails; the text is then incomplete.
 func HTML(pak *brokerpak.Pak) (string, error) {
 	functions := htmltemplate.FuncMap{
 		"flat": oneLine, "image": dataImage, "json": literal, "remarks": remarks, "sets": setsAll,
@@ -158,7 +158,7 @@ func fence(block string) string {
 // codes returns texts as code spans, separated by commas.
 func codes(all []string) string { return strings.Join(value.Convert(all, codeSpan), ", ") }
 
-// spans returns a line as Markdown.
+// spans returns a line as Markdown, with its code as code spans and all other text as it is.
 func spans(l line) string {
 	var out strings.Builder
 	for _, s := range l {

@@ -94,8 +94,8 @@ func NewInfo(pak *brokerpak.Pak) (Info, error) {
 //go:embed info.txt.tmpl
 var infoText string
 
-// WriteText writes the summary as aligned tables of plain text. An empty cell is written as a hyphen. The error is
-// not nil if writing to w fails.
+// WriteText writes the summary as aligned tables of plain text. An empty cell is written as a hyphen. The error is not
+// nil if the template or writing to w fails; a part may be written then.
 func (i Info) WriteText(w io.Writer) error {
 	functions := template.FuncMap{
 		"join": strings.Join,

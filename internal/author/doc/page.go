@@ -128,7 +128,9 @@ func (s service) CommandNames() []string {
 	return value.Convert(s.RequiredCommands, func(command brokerpak.Command) string { return command.Name })
 }
 
-// remarks returns sentences about an instance group, each preceded by a blank. The result may be empty.
+// remarks returns sentences about an instance group, each preceded by a blank: whether it is an errand, whether the
+// service sizes it, whether a plan may leave it out, and whether only some instances have it. The result is "" if none
+// of these is true.
 func remarks(group brokerpak.InstanceGroup) (all string) {
 	if group.Lifecycle == "errand" {
 		all += " An errand."
@@ -249,7 +251,10 @@ func plausible(input brokerpak.Variable) any {
 	}
 }
 
-// OtherCommands returns cf commands for the rest of the life of an instance, each below a comment.
+// OtherCommands returns cf commands for the rest of the life of an instance, each below a comment and separated by
+// empty lines: its status, its update, a change of the plan, a service key, the unbinding and the deletion. Commands
+// that the service does not support are left out: an update needs a changeable parameter, a change of the plan a second
+// plan, and a service key a bind action that does not require an app.
 func (s service) OtherCommands() string {
 	instance := s.instanceName()
 	commands := []string{cf("see whether it is ready", nil, "service", instance)}
