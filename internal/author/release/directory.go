@@ -23,8 +23,10 @@ type directory struct {
 	files fs.FS
 }
 
-// openDirectory reads the source of a release. The jobs of the result are not sorted. It returns an error if
-// config/final.yml or a job's spec is missing or invalid, if a limit is exceeded, or if ctx ended.
+// openDirectory reads the source of a release. Its version is that of the latest final release, or "". The jobs of the
+// result are not sorted. It returns an error if path cannot be opened, if config/final.yml, the directory jobs or a
+// job's spec is missing or invalid, if the index of final releases or a template cannot be read, if a limit is
+// exceeded, or if ctx ended.
 func openDirectory(ctx context.Context, path string) (release *Release, err error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -121,8 +123,8 @@ func (d directory) releaseName() (string, error) {
 }
 
 // latestVersion returns the highest version of the final releases in the index of the release, or "" if there is no
-// index or it lists none. It returns an error if the index cannot be read. Versions that BOSH cannot compare are
-// ignored.
+// index or it lists none. It returns an error if the index cannot be read, is larger than maxText or is not a YAML
+// mapping. Versions that BOSH cannot compare are ignored. release is the name of the release.
 func (d directory) latestVersion(release string) (string, error) {
 	file := path.Join("releases", release, "index.yml")
 	if !fs.ValidPath(file) {

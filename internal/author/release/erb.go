@@ -69,7 +69,7 @@ func lexTemplate(template string) ([]token, bool) {
 	}
 }
 
-// emit appends a token.
+// emit appends a token at the current line.
 func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line})
 }
@@ -85,7 +85,7 @@ func (l *lexer) previous() token {
 	return l.tokens[len(l.tokens)-1]
 }
 
-// run reads all code and sets tokens and unclear.
+// run reads all code and sets tokens. It stops at the first construct that the lexer does not know, and sets unclear.
 func (l *lexer) run() {
 	for l.offset < len(l.code) && !l.unclear {
 		l.next()
@@ -98,7 +98,7 @@ var operators = []string{ //nolint:gochecknoglobals // a constant table
 	"&&", "||", "&.", "::", "->", "===", "==", "!=", "=~", "!~", "=>", "<=>", "<=", ">=", "<<", ">>", "...", "..", "**",
 }
 
-// next reads one token, a comment or white space.
+// next reads one token, a comment or white space, and appends the token, if there is one. There must be code left.
 func (l *lexer) next() {
 	c := l.code[l.offset]
 	switch {
@@ -139,8 +139,8 @@ func (l *lexer) skip(c byte) {
 	}
 }
 
-// endLine reads a line break or a semicolon. A line break does not end a statement if the line ends with an operator or
-// an open bracket, or if the next line begins with a call of a method.
+// endLine reads a line break or a semicolon, c, and appends a newline. It appends nothing for a line break that does
+// not end a statement: after an operator or an open bracket, or before a line that begins with a call of a method.
 func (l *lexer) endLine(c byte) {
 	l.offset++
 	last := l.previous()
@@ -177,7 +177,8 @@ var keywords = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"or": true, "not": true, "return": true, "then": true, "else": true, "elsif": true, "do": true, "raise": true,
 }
 
-// percent reads a literal such as %w(a b) or %{text} and reports whether there is one.
+// percent reads a literal such as %w(a b) or %{text} and reports whether there is one; if not, it reads nothing. The
+// token of the literal is a symbol "v", because it need not be a string, or an interpolated string with its tokens.
 func (l *lexer) percent() bool {
 	rest := l.rest()[1:]
 	kind := byte('Q')
@@ -201,8 +202,9 @@ func (l *lexer) percent() bool {
 	return true
 }
 
-// quoted reads a string up to its end character; the code must be at its first character. open is the character that
-// begins a nested pair, or 0. interpolates means that the string may contain code in #{}.
+// quoted reads a string up to its end character and appends it as a literal, or as an interpolated string with its
+// tokens; the code must be at its first character. open is the character that begins a nested pair, or 0. interpolates
+// means that the string may contain code in #{}. A string without an end makes the code unclear.
 func (l *lexer) quoted(open, end byte, interpolates bool) {
 	var text strings.Builder
 	line, depth := l.line, 0
@@ -238,7 +240,8 @@ func (l *lexer) quoted(open, end byte, interpolates bool) {
 	l.unclear = true // the string has no end in this tag
 }
 
-// interpolation reads the code in #{} and returns its tokens in parentheses.
+// interpolation reads the code in #{}, at which the code must be, and returns its tokens in parentheses. If it has no
+// end, the result is nil and the code is unclear.
 func (l *lexer) interpolation() []token {
 	start := l.offset + len("#{")
 	depth := 0
@@ -262,7 +265,9 @@ func (l *lexer) interpolation() []token {
 	return nil
 }
 
-// word reads an identifier, a keyword, a number, a variable or the key of a mapping such as `name:`.
+// word reads and appends an identifier, a keyword, a number or a variable. The key of a mapping, such as `name:`,
+// becomes a symbol ",". Keywords that end the code or define blocks for its beginning and end, such as __END__, make
+// the code unclear.
 func (l *lexer) word() {
 	start := l.offset
 	for l.offset < len(l.code) && strings.IndexByte("@$", l.code[l.offset]) >= 0 {
@@ -286,7 +291,7 @@ func (l *lexer) word() {
 	l.emit(word, text)
 }
 
-// operator reads an operator or a bracket. A here-document makes the code unclear.
+// operator reads and appends an operator or a bracket. A here-document makes the code unclear.
 func (l *lexer) operator() {
 	rest := l.rest()
 	for _, operator := range operators {

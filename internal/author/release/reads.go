@@ -85,7 +85,8 @@ func (r *reader) token(distance int) token {
 	return token{kind: newline}
 }
 
-// run sets reads. It returns false if the blocks of the template do not match, so that the reads must not be used.
+// run reads all tokens and sets reads. It returns false if the blocks of the template do not match, so that the reads
+// must not be used.
 func (r *reader) run() bool {
 	r.blocks = []block{{}}
 	for ; r.offset < len(r.tokens); r.offset++ {
@@ -113,13 +114,14 @@ func (r *reader) endStatement() {
 	}
 }
 
-// push opens a block.
+// push opens a block inside of the innermost one, at the current number of calls.
 func (r *reader) push(added block) {
 	added.statement = len(r.reads)
 	r.blocks = append(r.blocks, added)
 }
 
-// symbol handles an operator or bracket. It returns false if a bracket closes another block than that of its kind.
+// symbol handles an operator or a bracket: it opens and closes blocks, and marks the rest of a statement that an
+// operator such as `&&` may skip. It returns false if a bracket closes another block than that of its kind.
 func (r *reader) symbol(text string) bool {
 	switch text {
 	case "(", "[":
@@ -140,7 +142,9 @@ func (r *reader) symbol(text string) bool {
 	return true
 }
 
-// word handles a keyword or the name of a method. It returns false if `end` or `else` does not belong to a block.
+// word handles a keyword or the name of a method: it opens, branches and closes blocks and adds calls of p. Other words
+// have no effect. It returns false if `end` or the keyword of a branch, such as `else` or `rescue`, does not belong to
+// a block.
 func (r *reader) word(text string) bool {
 	last := r.token(-1)
 	if last.kind == symbol && (last.text == "." || last.text == "&." || last.text == "::") {
@@ -214,7 +218,8 @@ func (r *reader) startsStatement() bool {
 }
 
 // simpleCondition returns the condition behind the present keyword if it is the value of a property, such as
-// `p("tls.enabled")` or `!p("tls.enabled")`, and nil for any other condition.
+// `p("tls.enabled")` or `!p("tls.enabled")`, and nil for any other condition. negated means that the keyword itself
+// negates it, as `unless` does.
 func (r *reader) simpleCondition(negated bool) *Condition {
 	at := 1
 	if t := r.token(at); t.kind == symbol && t.text == "!" || t.kind == word && t.text == "not" {
@@ -269,8 +274,8 @@ func (r *reader) call() {
 	r.reads = append(r.reads, read)
 }
 
-// modify applies a condition behind a statement, such as `if p("tls.enabled")`, to the calls of the statement. A nil
-// condition removes them.
+// modify applies a condition behind a statement, such as `if p("tls.enabled")`, to the calls of the statement in
+// r.reads. If the condition is nil, because it is not simple, it removes these calls.
 func (r *reader) modify(condition *Condition) {
 	top := r.top()
 	if condition == nil {
@@ -282,7 +287,9 @@ func (r *reader) modify(condition *Condition) {
 	}
 }
 
-// branch begins another branch of a block. It returns false outside of one.
+// branch begins another branch of the innermost block. An `else` negates the condition of the block, if it has one; any
+// other branch makes the block uncertain. branch returns false if there is no block that can have branches, and true
+// for the `in` of a loop, which begins none.
 func (r *reader) branch(keyword string) bool {
 	top := r.top()
 	if keyword == "in" && top.head { // of a loop

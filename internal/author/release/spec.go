@@ -61,8 +61,8 @@ func requiredText(file string, node *yaml.Node, parent, key string) (string, err
 	return text, err
 }
 
-// optionalText returns the text of a key of a mapping, or "" if the key is missing or null. It returns an error if the
-// value is not a scalar. A number or boolean is returned as it is written.
+// optionalText returns the text of a key of a mapping, or "" if the key is missing or null or if the node is not a
+// mapping. It returns an error if the value is not a scalar. A number or boolean is returned as it is written.
 func optionalText(file string, node *yaml.Node, parent, key string) (string, error) {
 	_, item := yamltree.Get(node, key)
 	switch {
@@ -80,7 +80,7 @@ func join(parent, key string) string { return strings.TrimPrefix(parent+"."+key,
 
 // parseSpec parses the spec of a job, which is the file job.MF in a tarball. It also returns the paths of the job's
 // templates, without their texts, so that the Templates of the job are empty. file is the name of the spec in errors.
-// The error says which field a Director would reject.
+// It returns an error if the text is not a YAML mapping, and one that names the field if a Director would reject it.
 func parseSpec(file, text string) (Job, []string, error) {
 	job := Job{Properties: map[string]Property{}, Templates: map[string]string{}}
 	root, err := parseYAML(file, text)
@@ -156,7 +156,8 @@ func parseProperty(file, field string, definition *yaml.Node) (Property, error) 
 
 // decode returns the value of a key of a mapping, as package value defines values and as Ruby reads YAML: the plain
 // scalars yes, no, on and off are booleans, and dates are the texts that were written. It returns nil if the key is
-// missing, and an error if the value cannot be decoded. field is the path of the value in errors.
+// missing or null, and an error if the value cannot be decoded. It changes the tags of the nodes; see asRuby. field is
+// the path of the value in errors.
 func decode(file, field string, definition *yaml.Node, key string) (any, error) {
 	_, node := yamltree.Get(definition, key)
 	if node == nil {
@@ -170,7 +171,8 @@ func decode(file, field string, definition *yaml.Node, key string) (any, error) 
 	return value.Normalise(decoded), nil
 }
 
-// asRuby changes the tags of scalars at and below a node that Ruby's YAML library resolves differently.
+// asRuby changes the scalars at and below a node that Ruby's YAML library reads as another type: a date becomes a
+// string, and an unquoted yes, no, on or off, in upper or lower case, becomes a boolean.
 func asRuby(node *yaml.Node) {
 	for _, child := range node.Content {
 		asRuby(child)

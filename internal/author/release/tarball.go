@@ -26,7 +26,8 @@ const (
 	jobManifestName = "job.MF"
 )
 
-// openTarball reads the tarball of a release. See readTarball for the result and the errors.
+// openTarball reads the tarball of a release. It returns an error if the file cannot be opened; see readTarball for the
+// result and other errors.
 func openTarball(ctx context.Context, path string) (*Release, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator or author names the release
 	if err != nil {
@@ -36,11 +37,11 @@ func openTarball(ctx context.Context, path string) (*Release, error) {
 	return readTarball(ctx, path, file)
 }
 
-// readTarball reads release.MF and the archives of the jobs that it lists, and ignores all other entries. It stops at
-// the entry where all of these have been read, so that packages after them are not even decompressed. name is that of
-// the tarball in errors. The jobs of the result are not sorted. readTarball returns an error if the tarball has no
-// release.MF or lacks a job that release.MF lists, if one of these is invalid or is contained twice, if a limit is
-// exceeded, or if ctx ended.
+// readTarball reads release.MF and the archives of the jobs that it lists, and ignores all other entries; archives of
+// jobs in front of release.MF are always read. It stops at the entry where all of these have been read, so that
+// packages after them are not even decompressed. name is that of the tarball in errors. The jobs of the result are not
+// sorted. readTarball returns an error if the tarball has no release.MF or lacks a job that release.MF lists, if one of
+// these is invalid or is contained twice, if a limit is exceeded, or if ctx ended.
 func readTarball(ctx context.Context, name string, file io.Reader) (*Release, error) {
 	release := &Release{}
 	var listed []string // the jobs of release.MF; nil until it was read
@@ -163,9 +164,10 @@ func spend(budget *int, file, template string) error {
 }
 
 // readJob reads the archive of a job: its manifest and the templates that the manifest lists. file is the archive's
-// name in errors, and name the job's name in release.MF. The sizes of all templates are subtracted from the budget,
-// which is the number of bytes that the templates of the release may still have. readJob returns an error if the
-// archive is broken, exceeds a limit or has no manifest, and if the manifest is invalid or has another name.
+// name in errors, and name the job's name in release.MF. The sizes of all files below templates/, listed or not, are
+// subtracted from the budget, which is the number of bytes that the templates of the release may still have. readJob
+// returns an error if the archive is broken, exceeds a limit or has no manifest, and if the manifest is invalid or has
+// another name.
 func readJob(file, name string, content io.Reader, budget *int) (Job, error) {
 	manifest, hasManifest := "", false
 	templates := map[string]string{}
