@@ -92,9 +92,9 @@ func (c *comparison) compareExecutable(before brokerpak.Binary) {
 	}
 }
 
-// compareInputs adds a finding about an executable that is the command of a bind in both paks, if the new one has
-// inputs that the old one lacks: a binding of the old pak is deleted with the inputs that its record has. pos is the
-// position of the executable in the new pak.
+// compareInputs adds a finding about an executable that is the command of a bind in both paks, if it has inputs in the
+// new pak that it lacks in the old one: a binding of the old pak is deleted with the inputs that its record has. See
+// addMissing for the verdict. pos is the position of the executable in the new pak.
 func (c *comparison) compareInputs(executable string, pos diag.Pos) {
 	before, after := commandInputs(c.old, executable), commandInputs(c.new, executable)
 	added := slices.DeleteFunc(value.Keys(after), func(name string) bool { return before[name] })

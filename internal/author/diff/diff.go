@@ -231,7 +231,8 @@ func (t *takeover) selectCases(all []test.Case) (cases []test.Case, err error) {
 
 // compareInstance reports how an instance changes when the adapter has the new pak and the operator enables updates of
 // its templates and its version of OpenTofu. getenv is the environment with which the instance was created. That the
-// new pak rejects the instance, or that the comparison fails for another reason, is a finding too.
+// new pak rejects the instance, or that the comparison fails for another reason, is a finding too. The effect of the
+// upgrade is added to t.upgrade.
 func (t *takeover) compareInstance(
 	ctx context.Context, testCase test.Case, instance *odb.Instance, getenv func(string) (string, bool),
 ) {

@@ -40,7 +40,7 @@ func (e *upgradeEffect) add(deployed string, changes []manifestdiff.Change) {
 }
 
 // changesSeveralVMs reports whether BOSH changes more than one VM of an instance group at the same time, according to
-// the update blocks of a manifest.
+// the update blocks of a manifest. It returns true for a manifest that cannot be decoded or has no update block.
 func changesSeveralVMs(manifest string) bool {
 	var decoded bosh.BoshManifest
 	if yaml.Unmarshal([]byte(manifest), &decoded) != nil || decoded.Update == nil {
