@@ -75,11 +75,12 @@ func IsVariableName(name string) bool {
 }
 
 // Text returns the template in native syntax, for a file named CommandFile. Equal CommandTemplates have equal texts.
+// Text does not check the names in t.
 //
 // A resource is created first that creates nothing, and whose destruction runs "delete". A second resource depends on
 // it and runs "create". OpenTofu therefore runs "delete" even if the creation failed, because it drops a resource whose
-// creation failed without running its destroy-time commands. The second resource is replaced when an input changes;
-// the first one stays, so "create" runs again and "delete" does not.
+// creation failed without running its destroy-time commands. The second resource is replaced when an input changes; the
+// first one stays, so "create" runs again and "delete" does not.
 func (t CommandTemplate) Text() string {
 	var text strings.Builder
 	text.WriteString("# The adapter generated this file from the key `command` of the service definition.\n\n")

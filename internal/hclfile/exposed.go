@@ -18,9 +18,10 @@ type Exposure struct {
 }
 
 // Exposures returns the variables whose values become parts of the command lines in the resources and data sources of a
-// template, directly or by local values, in the order of the files. files maps the names of the template's files to
-// their texts. Conditions, comparisons and functions that do not show the value, such as sha256, do not count, and
-// neither does what a command reads from its environment. The result is nil if there are none.
+// template, directly or by local values, in the order of the names of the files. Each argument with a command line
+// lists a variable once. files maps the names of the template's files to their texts. Conditions, comparisons and
+// functions that do not show the value, such as sha256, do not count, and neither does what a command reads from its
+// environment. The result is nil if there are none.
 func Exposures(files map[string]string) []Exposure {
 	names := slices.Sorted(maps.Keys(files))
 	in := exposureSearch{locals: map[string]hclsyntax.Expression{}}

@@ -233,7 +233,7 @@ func (w *rewriter) attributeExpression(
 
 // nestedExpression returns the expression of an attribute with nested attributes: an object, or a tuple or map of
 // objects, depending on the nesting mode. The parameter v is the value in the state, which must not be null. The errors
-// are those of objects and arguments.
+// and the effects on warnings and mappings are those of objects and arguments.
 func (w *rewriter) nestedExpression(schema *tfjson.NestedAttributes, v, sensitive any, path string) (string, error) {
 	all, err := objects(schema.NestingMode, v, sensitive, path)
 	if err != nil {
@@ -280,7 +280,8 @@ func checkNumbers(v any, path string) error {
 	return nil
 }
 
-// literalText returns a value of the state as an HCL literal.
+// literalText returns a value of the state as an HCL literal: null, a boolean, a json.Number, a string, a tuple, or an
+// object with sorted keys. Numbers are not checked; see checkNumbers.
 func literalText(v any) string {
 	switch c := v.(type) {
 	case string:
