@@ -31,9 +31,10 @@ type Change struct {
 
 // DecodePlan returns the changes of managed resources in a plan, in the order of the document. Resources that stay as
 // they are, or that are only read or forgotten, are left out. planJSON is the output of "tofu show -json" for a plan
-// file. If drift is true, the plan must be one of "-refresh-only": DecodePlan then returns the resources that differ
-// from the state, followed by the outputs that differ, sorted by name. It returns nil if there are no changes. It
-// returns an error, which contains no values of the plan, if planJSON is not valid JSON or a field has another type.
+// file. If drift is true, the plan must be one of "-refresh-only": DecodePlan then returns the resources that were
+// changed or are gone compared with the state, followed by the outputs that differ, sorted by name. It returns nil if
+// there are no changes. It returns an error, which contains no values of the plan, if planJSON is not valid JSON or a
+// field has another type.
 func DecodePlan(planJSON []byte, drift bool) ([]Change, error) {
 	type change struct {
 		Address, Mode string
