@@ -62,7 +62,8 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 )
 
-// IsCommandName reports whether a name can be the Command of a CommandTemplate.
+// IsCommandName reports whether a name can be the Command of a CommandTemplate: it consists of ASCII letters, digits
+// and the characters _ . + -, and does not begin with one of the last three.
 func IsCommandName(name string) bool { return commandName.MatchString(name) }
 
 // IsVariableName reports whether a name can be the name of a variable or an output of a CommandTemplate: an identifier

@@ -50,7 +50,8 @@ type exposureSearch struct {
 	found  []Exposure
 }
 
-// block adds the exposures in a block and in the blocks within it.
+// block appends the exposures in a block and in the blocks within it to s.found. The block must be in a resource or
+// data source.
 func (s *exposureSearch) block(block *hclsyntax.Block) {
 	for _, name := range slices.Sorted(maps.Keys(block.Body.Attributes)) {
 		if block.Type != commandBlock && !slices.Contains(commandArguments, name) {
@@ -94,8 +95,9 @@ var concealing = []string{ //nolint:gochecknoglobals // a constant table
 	"can", "filemd5", "length", "md5", "sha1", "sha256", "sha512", "base64sha256", "base64sha512",
 }
 
-// shownTraversals returns the references whose values become a part of the value of an expression. Expressions of other
-// kinds than those in the switch, such as comparisons, have none.
+// shownTraversals returns the references whose values become a part of the value of an expression. They are references
+// themselves, and those in interpolations, parentheses, lists, values of objects, both results of a condition, and
+// arguments of functions that are not concealing. Expressions of other kinds, such as comparisons, have none.
 func shownTraversals(expression hclsyntax.Expression) []hcl.Traversal {
 	var parts []hclsyntax.Expression
 	switch e := expression.(type) {

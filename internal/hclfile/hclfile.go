@@ -224,7 +224,8 @@ func (in *inspector) checkReserved(name string, block *hclsyntax.Block) {
 	}
 }
 
-// isReserved reports whether a name is reserved for the adapter's own outputs and variables.
+// isReserved reports whether a name begins with "_binding" or "_complete". Such names are reserved for the adapter's
+// own outputs and variables.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, "_binding") || strings.HasPrefix(name, "_complete")
 }

@@ -73,7 +73,8 @@ func (c *checker) errorf(node *yaml.Node, format string, args ...any) {
 }
 
 // check compares a node with the type that it must have, and records faults in c.failed. key is the path of the node in
-// the document. A null fits every type, because it counts as a missing key.
+// the document. A struct or a map requires a mapping, a slice a list, and every other type a scalar that can be decoded
+// into it; an interface accepts every node. A null fits every type, because it counts as a missing key.
 func (c *checker) check(node *yaml.Node, wanted reflect.Type, key string) {
 	switch kind := wanted.Kind(); {
 	case yamltree.IsNull(node), kind == reflect.Interface: // a null counts as a missing key

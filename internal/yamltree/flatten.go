@@ -46,7 +46,7 @@ type flattener struct {
 	faults    []Fault
 }
 
-// faultf records a fault, unless a bound was exceeded before.
+// faultf records a fault, unless a bound was exceeded before. A fault of the rule Unbounded is therefore the last one.
 func (f *flattener) faultf(node *yaml.Node, rule, format string, args ...any) {
 	if !f.exhausted {
 		f.faults = append(f.faults, Fault{Node: node, Rule: rule, Message: fmt.Sprintf(format, args...)})

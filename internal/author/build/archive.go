@@ -232,8 +232,8 @@ func (r *tarReader) Read(buffer []byte) (int, error) {
 	return count, err
 }
 
-// modeName returns the type of an entry that is not allowed in an archive, for messages. An archive reader reports a
-// hard link as a regular file.
+// modeName returns the type of an entry that is not allowed in an archive, for messages: "a symbolic link", "a hard
+// link" for a regular file, because an archive reader reports a hard link as one, or else "a special file".
 func modeName(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:

@@ -101,7 +101,8 @@ func (b *builder) locate(
 
 // binary fetches an entry for a platform, unpacks it in a temporary directory, and moves its files into the stage; see
 // install. It returns a finding if the archive does not contain the executable or, for OpenTofu and providers, contains
-// several. See locate, fetch, unpack and install for other findings and errors.
+// several. See locate, fetch, unpack and install for other findings and errors; that of a failed download also names
+// the option --binary. The temporary directory is removed in any case.
 func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform brokerpak.Platform) (err error) {
 	from, err := b.locate(ctx, entry, platform)
 	if err != nil {

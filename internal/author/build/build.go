@@ -89,9 +89,9 @@ func ParsePlatform(text string) (brokerpak.Platform, error) {
 // directory instead of the file; it is an error if that directory exists.
 //
 // The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
-// not only the first. Other errors are that Options.Dir is a pak file, that Options.Binaries contains an unknown name,
-// that the default of Options.Output is not a file name, that temporary files or the output cannot be written, that a
-// download fails, and that ctx ends. Build removes its temporary files in any case.
+// not only the first. Other errors are that Options.Dir cannot be read or is a pak file, that Options.Binaries contains
+// an unknown name, that the default of Options.Output is not a file name, that temporary files or the output cannot be
+// written, that a download fails, and that ctx ends. Build removes its temporary files in any case.
 func Build(ctx context.Context, options Options) (string, error) {
 	pak, err := brokerpak.Open(options.Dir)
 	if err != nil {
@@ -155,6 +155,7 @@ func (b *builder) progressf(format string, args ...any) {
 // build assembles the content of the pak in the stage directory and writes the output from it. If Options.Unpacked is
 // set, the stage directory becomes the output. An existing output file is unchanged if build returns an error, unless
 // only the last sync of its directory failed. The error is, or wraps, a diag.Errors if the author must correct the pak.
+// See Build for other errors.
 func (b *builder) build(ctx context.Context, output string) error {
 	if err := writeTexts(b.pak, b.platforms, b.stage); err != nil {
 		return err

@@ -272,7 +272,7 @@ func removeKeys(mapping *yaml.Node, matches func(key string) bool) (removed []*y
 	return removed
 }
 
-// textNode returns a scalar node that is a string.
+// textNode returns a scalar node that is a string. A text with several lines gets the style of textStyle.
 func textNode(text string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	if strings.ContainsAny(text, "\n\r") {
@@ -292,8 +292,8 @@ func textStyle(text string) yaml.Style {
 	return yaml.LiteralStyle
 }
 
-// encode returns a tree without aliases as YAML text. It parses the text again and returns an error if the result
-// differs from the tree.
+// encode returns a tree without aliases as YAML text. It parses the text again and returns an error if the tree cannot
+// be encoded or if the result differs from it.
 func encode(root *yaml.Node) ([]byte, error) {
 	text, err := yamltree.Encode(root)
 	if err != nil {

@@ -190,7 +190,8 @@ func fileSize(file string) string {
 	return size(info.Size())
 }
 
-// size returns a number of bytes as text with a unit.
+// size returns a number of bytes as text with a unit: B below 1 kB, kB below 1 MB, and MB for all others. A unit has
+// 1024 of the next smaller one; kB and MB have one decimal place.
 func size(bytes int64) string {
 	const kilo, mega = 1 << 10, 1 << 20
 	switch {
@@ -239,7 +240,8 @@ func (l location) String() string {
 	return public.String()
 }
 
-// expand replaces the parameters of a url_template. An unknown parameter is a finding.
+// expand replaces the parameters of a url_template, ${name}, ${version}, ${os} and ${arch}, by the values of an entry
+// and a platform. An unknown parameter is a finding.
 func expand(template string, binary brokerpak.Binary, platform brokerpak.Platform) (string, error) {
 	parameters := strings.NewReplacer(
 		"${name}", binary.Name, "${version}", binary.FileVersion(), "${os}", platform.OS, "${arch}", platform.Arch,
@@ -342,8 +344,9 @@ func (l *location) applyParameters(query string) (string, error) {
 	return strings.Join(rest, "&"), nil
 }
 
-// parseChecksum parses a checksum and returns it as "sha256:HEX" or "sha512:HEX". If the text has no kind, its length
-// decides. An invalid checksum is a finding.
+// parseChecksum parses a checksum and returns it as "sha256:HEX" or "sha512:HEX", with the digits in lower case. If the
+// text has no kind, its length decides: 64 digits are SHA-256, and 128 digits SHA-512. An invalid checksum, and any
+// other kind, is a finding.
 func parseChecksum(text string) (string, error) {
 	kind, sum, ok := strings.Cut(text, ":")
 	if !ok {

@@ -122,7 +122,7 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 
 // fillIn writes the files of a skeleton, a directory of skeletons, into dir. They are templates, which are executed
 // with the given fields and with Name, ServiceID and PlanID. fillIn adds these to the map, which must not be nil. See
-// Init for the directory, the result and the errors.
+// Init for the directory, the result and the errors; fillIn also returns that of a template that fails.
 func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	fields["ServiceID"], fields["PlanID"] = newID(), newID()
 	functions := template.FuncMap{
@@ -142,8 +142,8 @@ func fillIn(skeleton, dir string, fields map[string]any) ([]string, error) {
 	})
 }
 
-// flow returns a value on one line, in the flow style of YAML. The result is JSON in which characters that YAML does not
-// allow are escaped. See value.MustJSON for values that cannot be encoded.
+// flow returns a value on one line, in the flow style of YAML. The result is JSON in which characters that YAML does
+// not allow are escaped. See value.MustJSON for values that cannot be encoded.
 func flow(item any) string {
 	var text strings.Builder
 	for _, char := range string(value.MustJSON(item)) {
@@ -166,8 +166,8 @@ func word(text string) (string, error) {
 // copyPak writes the files of the directory from in paks into dir, and returns their sorted paths. A file service.yml
 // is renamed after the new pak. change returns the text to write for each file, given the name of the new pak, the path
 // of the file in from and its embedded text. YAML files get a comment with the path of their JSON Schema for editors.
-// copyPak returns an error if dir exists and is not empty, if from does not exist, if change fails, or if a file cannot
-// be written. After an error, the files that were written before remain.
+// copyPak returns an error if dir is not empty or cannot be read, if from does not exist, if change fails, or if a file
+// cannot be written. After an error, the files that were written before remain.
 func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err

@@ -26,8 +26,8 @@ const unpackPrefix = ".service-adapter-unpack-"
 // killed or the machine loses power. If platform is not nil, the binaries of all other platforms are left out. All
 // users may read the files, so that one user can install a pak for another. Unpack also removes temporary directories
 // that killed calls left in the parent directory. It returns an error if name is not a valid pak file, if dir is not
-// empty or cannot be written, if the pak contains anything but regular files and directories, or if it has no binaries
-// for the platform.
+// empty or cannot be written, if the pak contains anything but regular files and directories or is larger than maxPak,
+// if it has no binaries for the platform, or if ctx ends.
 func Unpack(ctx context.Context, name, dir string, platform *brokerpak.Platform) (err error) {
 	pak, err := brokerpak.Open(name)
 	if err != nil {
@@ -90,8 +90,8 @@ func checkVacant(dir string) error {
 
 // unpackPak writes the files of a pak into an existing directory. If platform is not nil, it leaves out the binaries of
 // all other platforms, and returns an error if the pak has none for it. All files below bin/ become executable. It also
-// returns an error if an entry is neither a regular file nor a directory, if a file cannot be copied, or if ctx ends.
-// The files that were written before the error remain.
+// returns an error if an entry is neither a regular file nor a directory, if the files are larger than maxPak, if a
+// file cannot be copied, or if ctx ends. The files that were written before the error remain.
 func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *brokerpak.Platform) (err error) {
 	into, err := newTree(dir, maxPak)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *comparison) compareInputs(executable string, pos diag.Pos) {
 }
 
 // commandInputs returns the names of the inputs that an executable gets as the command of the binds of a pak. The
-// result is nil if no bind has this command.
+// variables of outputs, which the command does not get, are left out. The result is nil if no bind has this command.
 func commandInputs(pak *brokerpak.Pak, executable string) map[string]bool {
 	var names map[string]bool
 	for _, service := range pak.Services {

@@ -58,7 +58,8 @@ func changesSeveralVMs(manifest string) bool {
 	return false
 }
 
-// description returns the effect of the upgrade for users, as the description of maintenance_info.
+// description returns the effect of the upgrade for users, such as "restarts no server", as the description of
+// maintenance_info. It is derived from e.worst and e.several.
 func (e *upgradeEffect) description() string {
 	pace := "one at a time"
 	if e.several {
@@ -80,8 +81,9 @@ func (e *upgradeEffect) description() string {
 
 // proposeMaintenance adds a finding about the maintenance_info of the broker's service_catalog: that it needs a new
 // version, with the effect of the upgrade as its description, if the manifest of an instance changes; or that the
-// version must stay, if none of them changes although the pak has a new version. It adds nothing if no instance could
-// be compared. pos is the position of the service in the new pak.
+// version must stay, if none of them changes although the pak has a new version. If no manifest changes, it adds
+// nothing when the version is the same, when no instance was compared, or when one could not be compared. pos is the
+// position of the service in the new pak.
 func (c *comparison) proposeMaintenance(pos diag.Pos, effect *upgradeEffect) {
 	before, after := c.old.Manifest.Version, c.new.Manifest.Version
 	proposed := doc.NewMaintenanceInfo(&c.new.Manifest)

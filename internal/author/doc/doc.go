@@ -87,7 +87,8 @@ func HTML(pak *brokerpak.Pak) (string, error) {
 }
 
 // dataImage returns a data URL as a trusted URL, because html/template would reject it. It returns "" unless the URL
-// contains, in base64, an image of a type that browsers show without running code.
+// begins as one of a PNG, JPEG, GIF, WebP or SVG image in base64, which browsers show without running code. The data
+// itself is not checked.
 func dataImage(url string) htmltemplate.URL {
 	for _, kind := range []string{"png", "jpeg", "gif", "webp", "svg+xml"} {
 		if strings.HasPrefix(url, "data:image/"+kind+";base64,") {

@@ -97,7 +97,8 @@ func constant(v brokerpak.Variable) any {
 // literal returns a value as JSON on one line.
 func literal(v any) string { return string(value.MustJSON(v)) }
 
-// Imports returns the parameters by which a user imports existing resources into a new instance.
+// Imports returns the parameters by which a user imports existing resources into a new instance. They are neither
+// required nor have defaults.
 func (s service) Imports() []parameter {
 	var described []parameter
 	for _, input := range s.Provision.ImportInputs {
@@ -223,8 +224,9 @@ func plain(v any) string {
 	return literal(v)
 }
 
-// limits returns a minimum and a maximum in words. nil means that there is no such limit. unit is the noun of the
-// things that are counted, in the singular, or "" for limits of a number itself.
+// limits returns a minimum and a maximum in words, as one line. An argument that is nil means that there is no such
+// limit; the result is nil if both are nil. unit is the noun of the things that are counted, in the singular, or "" for
+// limits of a number itself. Equal limits of a count become "Exactly N".
 func limits(least, most any, unit string) []line {
 	words := func(limit any) string {
 		switch {

@@ -212,9 +212,10 @@ func (d templateDocument) position(node *yaml.Node, offset int) diag.Pos {
 }
 
 // variableFault returns the reason why a reference such as "((name))" is invalid, as the end of a sentence that begins
-// with the reference. text is "" if it is valid; an absolute CredHub path is always valid. hint and names complete the
-// sentence and may be empty. whole means that the value consists of the reference alone. types are the results of
-// variableTypes, and declared the declared BOSH variables.
+// with the reference. It is invalid if BOSH cannot interpolate it, if neither types nor declared contains its name, or
+// if an input that is a boolean, an object or an array is only a part of a text. text is "" if it is valid; an absolute
+// CredHub path is always valid. hint and names complete the sentence and may be empty. whole means that the value
+// consists of the reference alone. types are the results of variableTypes, and declared the declared BOSH variables.
 func variableFault(
 	reference string, whole bool, types map[string]string, declared []string,
 ) (text string, hint diag.Hint, names string) {

@@ -162,7 +162,8 @@ func (c *player) simulatedService(unconditional func(index int) bool) *brokerpak
 // deploy generates the manifest of a simulated deployment and returns the violations of the schema of BOSH manifests.
 // If generation fails with the instance groups of the template, it is repeated with those that ops files may add. A
 // successful manifest is added to c.manifests. If generation fails, there are no violations. The error is nil if
-// generation failed for a reason that a sample value may have caused; a diag.Errors is returned in any case.
+// generation failed for a reason that a sample value may have caused; a diag.Errors is returned in any case. The end of
+// ctx may therefore result in a nil error, so that the caller must check ctx.
 func (c *player) deploy(ctx context.Context, attempt deployment) ([]schemas.ManifestFault, error) {
 	var faults []schemas.ManifestFault
 	generator := c.generator(&attempt)
@@ -205,9 +206,9 @@ func (c *player) generator(attempt *deployment) *manifestgen.Generator {
 	}
 }
 
-// manifestFaults reports violations of the schema of BOSH manifests. The position of each finding is the node of the
-// manifest template that is nearest to the invalid value, which may come from an ops file or the plan. If the template
-// is not valid YAML, which is another finding, manifestFaults reports nothing.
+// manifestFaults adds an error to c.diags for each of the violations of the schema of BOSH manifests. The position of
+// each finding is the node of the manifest template that is nearest to the invalid value, which may come from an ops
+// file or the plan. If the template is not valid YAML, which is another finding, manifestFaults reports nothing.
 func (c *player) manifestFaults(faults []schemas.ManifestFault) {
 	document := c.service.Provision.Bosh.Manifest
 	root, _ := document.Tree()
@@ -262,8 +263,9 @@ func (c *player) requireName(kind, rule string, existing []string, name string, 
 	}
 }
 
-// groups checks every name of an instance group in the definition and its expressions. A group exists if the template
-// or one of the generated manifests contains it.
+// groups reports an error for every name in the definition and in constant arguments of its expressions that is not the
+// name of an instance group; see requireName. A group exists if the template or one of the generated manifests contains
+// it.
 func (c *player) groups() {
 	bosh := c.service.Provision.Bosh
 	existing := value.Convert(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) string { return group.Name })
@@ -300,8 +302,8 @@ func (c *player) groups() {
 	}
 }
 
-// jobs checks the names of jobs in the section requires. A job exists if the template contains it or an ops file adds
-// it.
+// jobs reports an error for every name in the section requires that is not the name of a job; see requireName. A job
+// exists if the template contains it or an ops file adds it.
 func (c *player) jobs() {
 	bosh := c.service.Provision.Bosh
 	existing := bosh.JobNames()

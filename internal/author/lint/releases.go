@@ -349,9 +349,9 @@ func addonApplies(addon, group map[string]any) bool {
 	return included && (!known || !excluded)
 }
 
-// resolve sets the spec of a job. It reports a job that none or several of the releases have, and one whose release the
-// template names although it was not given or does not have the job. After such a report, the spec of the job is nil
-// and m.complete is false.
+// resolve sets the spec of a job. It reports errors: a job that none or several of the releases have, and one whose
+// release the template names although it was not given or does not have the job. After such a report, the spec of the
+// job is nil and m.complete is false.
 func (m *manifestCheck) resolve(job *deployedJob) {
 	name := value.Text(job.manifest["release"])
 	names := value.Convert(m.releases, func(given *release.Release) string { return given.Name })

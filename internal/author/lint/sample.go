@@ -119,7 +119,8 @@ func (c *player) requests(attempt deployment) []manifestgen.Request {
 	return requests
 }
 
-// context returns the context object of a request from Cloud Foundry, with every key that an expression reads.
+// context returns the context object of a request from Cloud Foundry, with the usual keys and every key that an
+// expression of the provision action reads. The platform is "cloudfoundry", and every other value is "example".
 func (c *player) context() map[string]any {
 	context := map[string]any{}
 	keys, _ := c.service.Provision.KeysRead("request.context")

@@ -168,8 +168,9 @@ const (
 	maxVcapServices = 131_072   // the size of an environment variable on Linux
 )
 
-// credentials warns about credentials that Cloud Foundry cannot pass to apps: those with invalid names, and constant
-// outputs that are too large together.
+// credentials warns about credentials that Cloud Foundry cannot pass to apps: outputs of the bind action and of
+// provision.bosh whose names Cloud Foundry cannot use as file names, and constant outputs of provision.bosh that are
+// too large together.
 func (c *serviceCheck) credentials() {
 	checkName := func(pos diag.Pos, name string) {
 		if name != "" && (len(name) > maxFileName || !fileName.MatchString(name)) {

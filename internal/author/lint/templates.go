@@ -58,8 +58,8 @@ func templatePosition(action *brokerpak.Action, pos diag.Pos) diag.Pos {
 	return source.At(max(pos.Line, 1), max(pos.Column, 1))
 }
 
-// hclVariables reports variables that a template declares or uses although the action has no such input. name is that
-// of the action in messages.
+// hclVariables reports as errors variables that a template declares or uses although the action has no such input. name
+// is that of the action in messages.
 func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, module *hclfile.Module) {
 	inputs := action.InputNames()
 	for _, variable := range value.Keys(module.Variables) {
@@ -78,8 +78,8 @@ func (c *serviceCheck) hclVariables(name string, action *brokerpak.Action, modul
 	}
 }
 
-// hclOutputs reports outputs that only the definition or only the template declares, and a declaration of the status
-// output. An output of provision.bosh may be declared as well. name is that of the action in messages.
+// hclOutputs reports as errors outputs that only the definition or only the template declares, and a declaration of the
+// status output. An output of provision.bosh may be declared as well. name is that of the action in messages.
 func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module *hclfile.Module) {
 	var declared []string
 	for _, output := range action.Outputs {
@@ -107,8 +107,8 @@ func (c *serviceCheck) hclOutputs(name string, action *brokerpak.Action, module 
 	}
 }
 
-// providers reports providers that a template uses although the pak does not contain them. Those that are built into
-// OpenTofu are not reported.
+// providers reports as errors providers that a template uses although the pak does not contain them. Those that are
+// built into OpenTofu are not reported.
 func (c *serviceCheck) providers(action *brokerpak.Action, module *hclfile.Module) {
 	addresses := map[string]bool{}
 	for _, binary := range c.pak.Manifest.Binaries {
@@ -214,7 +214,10 @@ func (c *player) provisioned(_ context.Context, request provision.Request, _ boo
 }
 
 // checkImports checks that the resources, attributes and inputs to which the import keys of a provision action refer
-// exist. If the action has no import inputs, it checks only the inputs in tf_attribute_skip.
+// exist, and adds the findings to c.diags: the errors of importedResources and checkImportParameter, an error for a
+// mapping to something else than the bare name of an attribute, and a warning for a tf_attribute of a resource that the
+// template does not have. The checks of checkImportedTemplate are only performed if all resources to import exist. If
+// the action has no import inputs, only checkImportSkips is performed.
 func checkImports(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) {
 	checkImportSkips(c, action)
 	if len(action.ImportInputs) == 0 {
@@ -245,7 +248,7 @@ func checkImports(c *serviceCheck, action *brokerpak.Action, module *hclfile.Mod
 }
 
 // importedResources returns the addresses of the resources to import that the template contains. It reports the others,
-// and import inputs without a name.
+// and import inputs without a name, as errors.
 func importedResources(c *serviceCheck, action *brokerpak.Action, module *hclfile.Module) []string {
 	var addresses []string
 	for _, input := range action.ImportInputs {
@@ -292,8 +295,8 @@ func checkImportPath(c *serviceCheck, path, list string, addresses []string, pos
 	}
 }
 
-// checkImportParameter reports an entry of a mapping or addition that is not a valid expression or uses a variable that
-// is not an input.
+// checkImportParameter reports as an error an entry of a mapping or addition whose parameter_name is not a valid
+// expression or uses a variable that is not an input.
 func checkImportParameter(c *serviceCheck, action *brokerpak.Action, entry hclfile.Mapping) {
 	pos := c.positions.value(entry.Pos, "parameter_name")
 	names, err := hclfile.ParameterVariables(entry)

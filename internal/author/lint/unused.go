@@ -53,8 +53,8 @@ func usageOf(action *brokerpak.Action, expressions []brokerpak.Expression) usage
 	return u
 }
 
-// inTemplates reports whether a template contains the name as a word. A template that reads the file with all inputs
-// uses every name.
+// inTemplates reports whether a template or the expression of an import parameter contains the name as a word. A text
+// that contains "terraform.tfvars", which is the file with all inputs, uses every name.
 func (u usage) inTemplates(name string) bool {
 	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
 	return slices.ContainsFunc(u.templates, func(text string) bool {
@@ -118,8 +118,8 @@ func checkUnusedInputs(c *serviceCheck, name string, action *brokerpak.Action, u
 	}
 }
 
-// isIgnored reports whether the details of an input say that it changes nothing: it is accepted because another adapter
-// had it.
+// isIgnored reports whether the details of an input contain "changes nothing", in upper or lower case. Such an input is
+// only accepted because another adapter had it.
 func isIgnored(input brokerpak.Variable) bool {
 	return strings.Contains(strings.ToLower(input.Details), "changes nothing")
 }

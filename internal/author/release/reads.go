@@ -181,8 +181,9 @@ func (r *reader) word(text string) bool {
 	return true
 }
 
-// conditional handles a keyword that begins a block or modifies the statement before it. It returns false if `rescue`
-// does not belong to a block.
+// conditional handles the keywords if, unless, while, until and rescue. A keyword that begins a statement or a value
+// opens a block, or another branch for `rescue`. Any other keyword modifies the statement before it; see modify.
+// conditional returns false if `rescue` does not belong to a block.
 func (r *reader) conditional(keyword string) bool {
 	var condition *Condition
 	if keyword == "if" || keyword == "unless" {
@@ -316,7 +317,8 @@ func (r *reader) end() bool {
 	return true
 }
 
-// leave handles a statement that leaves a block, a method or the template. What follows in it may be skipped.
+// leave handles a statement that leaves a block, a method or the template. The rest of all blocks up to the innermost
+// loop, method or code block may be skipped, and becomes uncertain.
 func (r *reader) leave() {
 	for i := len(r.blocks) - 1; i >= 0; i-- {
 		r.blocks[i].uncertain, r.blocks[i].condition = true, nil

@@ -142,8 +142,8 @@ func (r *run) deploy(request map[string]any) error {
 }
 
 // collectManifests sets the sections "manifest", "labels" and "configs" of the outcome. product is the decoded output
-// of generate-manifest. The adapter's record is removed from the manifest. It returns an error if the manifest or a
-// BOSH config is not valid YAML; some sections may then be missing.
+// of generate-manifest. The adapter's record is removed from the manifest, and the masks are applied to all sections.
+// It returns an error if the manifest or a BOSH config is not valid YAML; some sections may then be missing.
 func (r *run) collectManifests(product map[string]any) error {
 	var manifest any
 	if err := yaml.Unmarshal([]byte(r.instance.Manifest), &manifest); err != nil {
@@ -381,7 +381,7 @@ func (r *run) bind() error {
 }
 
 // unbind performs the call of the broker for an unbind request. The error is a *rejection if the adapter rejects it,
-// for example with the exit code notFound if the binding does not exist.
+// for example with the exit code notFound if the binding does not exist. See call for other errors.
 func (r *run) unbind() error {
 	_, _, err := r.call("delete-binding", r.instance.Bind(r.bindingID(), map[string]any{
 		"service_id": r.instance.ServiceID, "plan_id": r.instance.PlanID,

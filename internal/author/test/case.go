@@ -161,7 +161,8 @@ func (r *reader) defaultsFile() string { return filepath.Join(r.dir, "defaults.y
 // If tests/defaults.yml is invalid or cannot be read, Cases returns no cases and a *fault.UserError. If case files are
 // invalid, it returns the errors of all of them, joined; each is a *fault.UserError that names the file and, where
 // possible, the line. The defaults may also make an example invalid, whose error is joined to the others but is not a
-// *fault.UserError. The cases must not be used after an error.
+// *fault.UserError. If the path of the pak is not a valid pattern of filepath.Glob, Cases returns that error. The cases
+// must not be used after an error.
 func Cases(pak *brokerpak.Pak, errands bool) (cases []Case, err error) {
 	r, err := newReader(pak)
 	if err != nil {
@@ -233,8 +234,9 @@ func (r *reader) fromKeys(name string, keys map[string]any) (Case, error) {
 
 // parseFile returns the content of a YAML file with its aliases and merge keys resolved. It decodes the file into
 // target, a pointer to a struct, and returns an error if the file has a key that the struct does not declare, or a
-// value of the wrong type. An empty file is a mapping without keys. A file that does not exist is fs.ErrNotExist,
-// along with an empty mapping.
+// value of the wrong type. An empty file is a mapping without keys. If the file cannot be read, parseFile returns an
+// empty mapping along with the error, which is fs.ErrNotExist for a file that does not exist. For an invalid file, the
+// node is nil.
 func parseFile(file string, target any) (*yaml.Node, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // a file of the pak
 	if err != nil {

@@ -107,7 +107,8 @@ func Generate(
 	return manifest, s.Secrets.CleanError(err)
 }
 
-// sampleServer returns a server that does not run, with a sample value for each of its ports. It has no files.
+// sampleServer returns a server that does not run, with a sample value for each of its ports: 10000, 10001 and so on in
+// their order. It has no files.
 func sampleServer(config Server) *server {
 	const firstPort = 10000
 	s := &server{ports: map[string]int{}}

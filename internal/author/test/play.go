@@ -139,7 +139,8 @@ func (s Suite) playOne(ctx context.Context, result *Result, dir string) {
 // continues after a step with an unexpected outcome, so that the error lists the differences of all steps. It ends
 // after the first step that fails, unless the step expects this, and after the first step if Suite.Created is set. If
 // only the case expects a rejection, the case ends with that step, and the outcome until then is compared. The error
-// also says if the server did not start or r.ctx ended. The case must have a step.
+// also says if the server did not start, if the previous manifest cannot be read or decoded, or if r.ctx ended. play
+// sets r.server, which remains nil if it did not start, and r.missingCommands. The case must have a step.
 func (r *run) play() (outcomes []map[string]any, err error) {
 	first := r.testCase.Steps[0]
 	testsDir, err := filepath.Abs(r.testCase.Dir)
@@ -244,8 +245,8 @@ func (r *run) planOf(name string) *brokerpak.Plan {
 
 // arrange prepares the run for a step: it sets the step and its configuration, with the placeholders for values of the
 // server replaced, configures the instance, and writes the configuration file of the adapter. It returns an error if a
-// placeholder refers to a port or a file that does not exist, if a replaced value has the wrong type, or if the file
-// cannot be written.
+// placeholder refers to a port or a file that does not exist, if a replaced value has the wrong type, if the deployed
+// manifest cannot be decoded, or if the file cannot be written.
 func (r *run) arrange(step Step) error {
 	node, err := r.server.resolve(step.node, r.masks)
 	if err != nil {
@@ -273,8 +274,8 @@ func (r *run) arrange(step Step) error {
 	return os.WriteFile(r.configFile(), value.MustJSON(r.configuration()), 0o600)
 }
 
-// setVariables sets the values of BOSH variables and secrets, to which the deployed manifest refers, to those that
-// the step declares. The values of secrets are masked in outcomes.
+// setVariables sets the values of BOSH variables and secrets, to which the deployed manifest refers, to those that the
+// step declares. The secrets are those that the broker stores below /odb/; their values are masked in outcomes.
 func (r *run) setVariables() {
 	if r.instance.Secrets == nil {
 		r.instance.Secrets = map[string]string{}
@@ -334,7 +335,8 @@ func checkOutputs(action string, declared []brokerpak.Variable, outputs map[stri
 	return errors.Join(failed...)
 }
 
-// hasType reports whether a value has a type of the definition format. Every value has the type "".
+// hasType reports whether a value has a type of the definition format. Every value has the type "", and an integer also
+// has the type "number".
 func hasType(item any, typ string) bool {
 	kind := value.Kind(item)
 	return typ == "" || strings.HasSuffix(kind, " "+typ) || typ == "number" && kind == "an integer"

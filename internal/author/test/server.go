@@ -38,9 +38,9 @@ const (
 
 // startServer creates dir, starts the program there and waits until it is ready. If the case has no program, it only
 // creates the directory. The environment consists of a few variables of the author, of the program's ports, and of
-// TESTS, which is the directory that contains the file of the case. It returns an error if the program cannot be
-// started, ends, or is not ready in time; the program does not run then. The caller must stop the server unless there
-// is an error.
+// TESTS, which is the directory that contains the file of the case. It returns an error if dir cannot be created, if
+// there is no free port, if the program cannot be started, ends, or is not ready in time, or if r.ctx ends; the program
+// does not run then. The caller must stop the server unless there is an error.
 func (r *run) startServer(config Server, dir, testsDir string) (*server, error) {
 	s := &server{Runner: shell.Runner{Dir: dir, Env: []string{"TESTS=" + testsDir}}, ports: map[string]int{}}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "USER"} {
