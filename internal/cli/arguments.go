@@ -13,16 +13,16 @@ import (
 	"service-adapter/internal/diag"
 )
 
-// usageError is the error for an invalid command line. It makes a command exit with exitUsage, and the message refers
-// to the command's help.
+// A usageError is the error for an invalid command line. It makes a command exit with exitUsage, and the message that
+// is written for it refers to the command's help. The embedded error describes the mistake.
 type usageError struct{ error }
 
-// Unwrap returns the error that describes the mistake.
+// Unwrap returns the embedded error, so that errors.Is and errors.As inspect it.
 func (e usageError) Unwrap() error { return e.error }
 
-// exitStatus returns the section EXIT STATUS, with which the help of every command ends, after an empty line. Each
-// meaning starts with the digit of its exit status, and they are sorted. The meanings of 2 and 3 that all commands
-// share are added unless the caller passes its own.
+// exitStatus returns the section EXIT STATUS, with which the help text of every command ends, including the empty line
+// before it. Each meaning must start with the digit of its exit status; they are sorted by it. The meanings of 2 and 3
+// that all commands share are added unless the caller passes its own.
 func exitStatus(meanings ...string) string {
 	for _, shared := range []string{"2 wrong usage", "3 any other error"} {
 		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == shared[0] }) {
@@ -33,9 +33,10 @@ func exitStatus(meanings ...string) string {
 	return "\n\nEXIT STATUS\n  " + strings.Join(meanings, "\n  ")
 }
 
-// newGroup turns parent into a command that contains the other commands, and returns it. Without an argument, parent
-// prints its help and succeeds. An argument that is not the name of one of the commands is a usage error. newGroup adds
-// the exit statuses to parent's help, and replaces its examples by the last example of each command.
+// newGroup changes parent into a command that contains the other commands, and returns it. Without an argument, parent
+// prints its help and succeeds. An argument that is not the name of one of the commands is a usage error. The help of
+// parent becomes its Long, or its Short if Long is "", followed by the exit statuses. Its examples are replaced by the
+// last line of the examples of each command.
 func newGroup(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	parent.Args = rejectUnknownCommand
 	parent.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
@@ -51,8 +52,9 @@ func newGroup(parent *cobra.Command, commands ...*cobra.Command) *cobra.Command 
 }
 
 // setArgumentChecks changes Args of a command and of all commands below it, so that every error of their argument
-// checks is a usage error. A command without a check, whose Args is nil, gets one: it requires one argument for each
-// word in capitals that follows the command's name in Use, up to the first word in other letters.
+// checks is a usage error. A command without a check, whose Args is nil, gets one: it requires exactly one argument for
+// each word in capitals that follows the command's name in Use, up to the first word that is not in capitals, and no
+// argument if there is no such word.
 func setArgumentChecks(command *cobra.Command) {
 	check := command.Args
 	if check == nil {
@@ -89,8 +91,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// checkOneOf returns a usage error, which lists the allowed values, if the value of a flag is not one of them, and nil
-// otherwise. flag is the flag's name without the dashes.
+// checkOneOf returns a usage error, which lists the allowed values and suggests a similar one, if the value of a flag
+// is not one of them. It returns nil if it is. flag is the flag's name without the dashes.
 func checkOneOf(flag, value string, allowed []string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -100,8 +102,9 @@ func checkOneOf(flag, value string, allowed []string) error {
 	}
 }
 
-// rejectUnknownCommand is the argument check of a group. cobra calls it only if the first argument is not the name of
-// one of the group's commands, so any argument is an error, which names similar commands or else all of them.
+// rejectUnknownCommand is the argument check of a group. It returns nil without arguments. cobra calls it only if the
+// first argument is not the name of one of the group's commands, so any argument is an error. The error suggests a
+// command with a similar name, or else lists all commands of the group.
 func rejectUnknownCommand(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -66,8 +66,9 @@ const (
 	resultUpgraded  = "upgraded"
 )
 
-// text returns the result as a line of text that begins with the kind and the id. The line has no line break at its
-// end.
+// text returns the result as one line of text without a line break at its end. The line begins with the kind and the id
+// of the item, and continues with the result in words and with its details: the versions of an upgrade, the reason of a
+// failure, the bindings that were deleted first, the changes, or the addresses of the resources that are left.
 func (r *result) text() string {
 	name := fmt.Sprintf("%s %s: ", r.Kind, r.ID)
 	switch r.Result {
@@ -117,7 +118,8 @@ func (r *result) text() string {
 	}
 }
 
-// label returns the words under which the summary counts the result, such as "deleted" or "would be deleted".
+// label returns the words under which the summary counts the result, such as "deleted", or "would be deleted" for a dry
+// run. A result without other words is its own label.
 func (r *result) label() string {
 	switch r.Result {
 	case resultChosen:
@@ -132,8 +134,9 @@ func (r *result) label() string {
 }
 
 // resultOf returns the result of work that returned err: success if err is nil, and otherwise "failed" with the error.
-// If err wraps lifecycle.ErrNotStored and success is the result of removing or unlocking an item, the result is
-// "absent", which is not a failure. Kind and ID of the result are not set.
+// If err wraps lifecycle.ErrNotStored and success is "deleted", "destroyed", "forgotten" or "unlocked", the result is
+// "absent", which is not a failure, because the item is as the command has to leave it. Kind and ID of the result are
+// not set.
 func resultOf(err error, success string) result {
 	absenceSucceeds := slices.Contains(
 		[]string{resultDeleted, resultDestroyed, resultForgotten, resultUnlocked}, success)
@@ -176,8 +179,10 @@ type itemSelector func(
 	ctx context.Context, streams Streams, operator *states.Operator, args []string,
 ) ([]lifecycle.Stored, error)
 
-// attach adds the flag --json to a command, sets its RunE to the batch, and returns the command. Text contains the
-// items that are up to date only if the arguments of the command name the items.
+// attach adds the flag --json to a command, sets its RunE to run the batch, and returns the command. RunE opens the
+// operator with b.options, selects the items and calls run; it returns the errors of withOperator, of selectItems and
+// of run. Text contains the items that are up to date or that remain only if the command has arguments, which name the
+// items.
 func (b *batch) attach(command *cobra.Command) *cobra.Command {
 	jsonFlag(command, &b.asJSON)
 	work := func(ctx context.Context, operator *states.Operator, args []string) error {
@@ -191,13 +196,14 @@ func (b *batch) attach(command *cobra.Command) *cobra.Command {
 	return withOperator(command, b.streams, &b.options, work)
 }
 
-// run works on each item and continues after failures. At most one item is worked on at a time unless b.activity is
-// set. When ctx is done, the remaining items fail without being started. run writes the results to standard output:
+// run works on each item and continues after failures. If b.activity is "", the items are processed one after the
+// other. When ctx is done, the remaining items fail without being started. run writes the results to standard output:
 // each in a line as soon as it is available, with failures on standard error, or with asJSON all in one document at the
-// end. A summary follows on standard error.
+// end, in the order of the items. Standard error also gets the number of items and of parallel runs before the first
+// item if parallel is set, and a summary at the end.
 //
 // run returns errFindings if an item failed or has drifted, and another error if a result could not be written or, with
-// parallel, if an item failed.
+// parallel, if an item failed. Without items it returns nil.
 func (b *batch) run(ctx context.Context, operator *states.Operator, items []lifecycle.Stored) error {
 	results := make([]result, len(items))
 	if b.parallel > 0 && len(items) > 0 {
@@ -226,8 +232,9 @@ func (b *batch) run(ctx context.Context, operator *states.Operator, items []life
 }
 
 // runParallel calls work for the indexes from 0 to count-1, at most limit of them at the same time, and returns when
-// all calls have returned. After each call it calls afterEach with the same index and reports the progress; these calls
-// do not overlap. afterEach must call progress.end before it writes to the terminal. limit must be at least 1.
+// all calls have returned. After each call of work it calls afterEach with the same index and with the progress, and
+// reports the progress; these calls do not overlap. At the end the progress is erased from the terminal. afterEach must
+// call progress.end before it writes to the terminal. limit must be at least 1.
 func runParallel(progress *progress, limit, count int, work func(i int), afterEach func(i int, progress *progress)) {
 	var lock sync.Mutex
 	var group errgroup.Group
@@ -249,8 +256,9 @@ func runParallel(progress *progress, limit, count int, work func(i int), afterEa
 }
 
 // printResult writes a result as a line of text to standard output, or to standard error if the item failed. It erases
-// the progress before it writes. It writes nothing if the results are written as JSON, or if the item is up to date or
-// remaining and omitCurrent is set. It returns the error of writing to standard output.
+// the progress before it writes. It writes nothing if the results are written as JSON, or if omitCurrent is set and the
+// item is up to date or remains for a later run. It returns the error of writing to standard output; a failed write to
+// standard error is ignored.
 func (b *batch) printResult(one *result, progress *progress) error {
 	switch {
 	case b.asJSON, b.omitCurrent && (one.Result == resultCurrent || one.Result == resultRemaining):

@@ -46,9 +46,9 @@ func newInstance(streams Streams) *cobra.Command {
 	)
 }
 
-// storedGroup returns the command group for bindings or service instances, which contains the commands, and adds
-// completion to the commands. short is the group's description in one line. subject is the object of the sentence with
-// which the group's help begins, "Inspect, repair and remove …".
+// storedGroup returns the command group for bindings or service instances, depending on kind, which contains the
+// commands. It sets the completion of the commands; see completeStored. short is the group's description in one line.
+// subject is the object of the sentence with which the group's help begins, "Inspect, repair and remove …".
 func storedGroup(
 	streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command,
 ) *cobra.Command {
@@ -93,8 +93,9 @@ func unreadableMessage(e *lifecycle.Entry) string {
 type operatorWork func(ctx context.Context, operator *states.Operator, args []string) error
 
 // withOperator sets the RunE of a command and returns the command. RunE opens an operator for the configuration, calls
-// work with it and closes it. The options are read when the command runs, so that flags may set them. RunE returns the
-// error of states.Open, for example if the configuration is invalid or no pak can be read, or that of work.
+// work with it and with the arguments of the command, and closes it. The options are read when the command runs, so
+// that flags may set them. RunE returns the error of states.Open, for example if the configuration is invalid or no pak
+// can be read, or that of work.
 func withOperator(
 	command *cobra.Command, streams Streams, options *states.Options, work operatorWork,
 ) *cobra.Command {

@@ -16,7 +16,9 @@ import (
 	"service-adapter/internal/outfile"
 )
 
-// newExport returns the command `bindings export FILE`, which writes a backup of all states.
+// newExport returns the command `bindings export FILE`, which writes a backup of all states and keeps the previous file
+// as FILE.1. If states are unreadable, or if the state backend is empty and FILE is not, the command writes
+// FILE.partial instead and exits with exitFindings.
 func newExport(streams Streams) *cobra.Command {
 	var requireEncryption bool
 	command := &cobra.Command{
@@ -165,7 +167,8 @@ func (e *export) report() {
 	}
 }
 
-// newImport returns the command `bindings import FILE`, which stores the states of a backup.
+// newImport returns the command `bindings import FILE`, which stores the states of a backup that the state backend does
+// not contain. It never changes a stored state.
 func newImport(streams Streams) *cobra.Command {
 	var dryRun bool
 	run := batch{

@@ -22,9 +22,10 @@ func (r *removal) addSecretsFlag(command *cobra.Command) {
 		"with --director, a YAML or JSON file with the values of the references in deployed manifests")
 }
 
-// runningInstances returns the data about running instances that --director and --secrets supply. It returns nil if
-// --director is not set, and with --gone, which selects instances without a deployment. It returns an error if one of
-// the files cannot be used. The Director is not asked yet.
+// runningInstances returns the source of the data about running instances that --director and --secrets describe. It
+// returns nil if --director is not set, and with --gone, which selects instances without a deployment. It returns the
+// errors of ReadDirectorConfig and ReadSecrets, and an error if the file of --director lacks the address or the
+// credentials of the Director. The Director is not asked yet.
 func (r *removal) runningInstances(ctx context.Context) (*states.Running, error) {
 	if r.platform.directorFile == "" || r.platform.gone {
 		return nil, nil //nolint:nilnil // nil means that the recorded inputs are used
@@ -44,9 +45,10 @@ func (r *removal) runningInstances(ctx context.Context) (*states.Running, error)
 	return running, err
 }
 
-// deploymentReader returns a function that reads a deployment from the Director. It asks for each deployment only once,
-// because many bindings can belong to one instance, and again after an error. The error of the function is that of the
-// Director, such as for a deployment that does not exist. The function is not safe for concurrent use.
+// deploymentReader returns a function that reads the manifest, the VMs and the DNS addresses of the deployment with a
+// name from the Director. It asks for each deployment only once, because many bindings can belong to one instance, and
+// again after an error. The function returns the error of the Director, for example if the deployment does not exist.
+// The function is not safe for concurrent use.
 func deploymentReader(client *director.Client) func(context.Context, string) (*states.Deployment, error) {
 	deployments := map[string]*states.Deployment{}
 	return func(ctx context.Context, name string) (*states.Deployment, error) {
@@ -73,7 +75,8 @@ func deploymentReader(client *director.Client) func(context.Context, string) (*s
 // ReadSecrets reads the values of references from a YAML or JSON file: a mapping of the names of references to texts,
 // or to mappings of keys to texts. A name may include the parentheses of the reference, which the result does not
 // contain. Scalars become the text that is written in the file. ReadSecrets returns an error if the file cannot be
-// read, is accessible to all users, or has another form. Errors contain no values.
+// read, is accessible to users other than its owner and group, is not one YAML document, or has another form. Errors
+// contain no values.
 func ReadSecrets(ctx context.Context, path string) (map[string]any, error) {
 	if err := checkSecretFile("the file of --secrets", path); err != nil {
 		return nil, err
@@ -108,8 +111,8 @@ func ReadSecrets(ctx context.Context, path string) (map[string]any, error) {
 	return secrets, nil
 }
 
-// secretTexts returns the text of a scalar, and a map of the texts and maps in a mapping. It returns an error that
-// begins with the line if a value is null or a list.
+// secretTexts returns the text of a scalar as it is written, or a map[string]any of such texts and maps for a mapping.
+// It returns an error, which begins with the line number and a colon, if a value is null or a list.
 func secretTexts(node *yaml.Node) (any, error) {
 	if node.Kind == yaml.ScalarNode && !yamltree.IsNull(node) {
 		return node.Value, nil
@@ -128,7 +131,8 @@ func secretTexts(node *yaml.Node) (any, error) {
 	return texts, nil
 }
 
-// checkSecretFile returns an error if a file does not exist or if all users can access it. what describes the file.
+// checkSecretFile returns an error if a file does not exist, cannot be inspected, or if its mode lets users other than
+// its owner and group access it. what describes the file in the error for a missing one.
 func checkSecretFile(what, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

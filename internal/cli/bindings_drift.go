@@ -15,7 +15,9 @@ import (
 // processor and the memory of its providers on a machine where the broker may be at work.
 const driftsAtOnce = 4
 
-// newDrift returns the command `bindings drift` or `instance drift`, which compares resources with their states.
+// newDrift returns the command `bindings drift` or `instance drift`, depending on kind. It compares the real resources
+// of the selected bindings or service instances with their states, without changing either. An item whose last
+// creation, change or deletion is not complete is not compared, and its result is that condition.
 func newDrift(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	selected := &selection{kind: kind}
 	command := &cobra.Command{
@@ -43,8 +45,9 @@ If a creation, change or deletion is not complete, only that condition is report
 	return run.attach(command)
 }
 
-// resultOfChanges returns the result of a comparison that returned changes and err. The result is success if there are
-// changes, "current" if there are none, and "failed" if err is not nil. Kind and ID of the result are not set.
+// resultOfChanges returns the result of a comparison that returned changes and err. The result is success, with the
+// changes, if there are any, "current" if there are none, and otherwise, if err is not nil, the result of resultOf.
+// Kind and ID of the result are not set.
 func resultOfChanges(changes []tfjson.Change, err error, success string) result {
 	done := resultOf(err, success)
 	if done.Changes = changes; err == nil && len(changes) == 0 {

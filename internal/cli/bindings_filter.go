@@ -34,7 +34,7 @@ func conditions() []string {
 }
 
 // addFlags adds the flags of the filter to a command, with the completion of --condition, and sets the command's
-// PreRunE to check.
+// PreRunE to check. It replaces a PreRunE that the command already has.
 func (f *itemFilter) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
 	command.Flags().StringVar(&f.plan, "plan", "", "only those of this plan, by its name")
@@ -86,14 +86,14 @@ func (f *itemFilter) isSet() bool {
 }
 
 // allowedConditions returns the conditions of --condition, for methods that take the allowed conditions as arguments.
-// It returns none if every condition is allowed.
+// An empty result means that every condition is allowed.
 func (f *itemFilter) allowedConditions() []lifecycle.Condition {
 	typed := func(condition string) lifecycle.Condition { return lifecycle.Condition(condition) }
 	return value.Convert(f.conditions, typed)
 }
 
-// matches reports whether an item passes the filter. An item of unknown age never passes --older-than. check must have
-// been called before.
+// matches reports whether an item passes all filters. Filters that are not set match every item. An item of unknown age
+// never passes --older-than. check must have been called before.
 func (f *itemFilter) matches(stored *lifecycle.Stored) bool {
 	return (len(f.conditions) == 0 || slices.Contains(f.conditions, string(stored.Condition))) &&
 		f.matchesInAnyCondition(stored)

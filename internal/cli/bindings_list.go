@@ -18,7 +18,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newList returns the command `bindings list` or `instance list`, which lists what the state backend contains.
+// newList returns the command `bindings list` or `instance list`, depending on kind. It lists the bindings or the
+// service instances in the state backend that its filters select, as a table or as JSON, and exits with exitFindings if
+// one of them is unreadable.
 func newList(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	listed := selection{kind: kind, all: true}
 	var order string
@@ -90,8 +92,8 @@ func sortKeys() map[string]func(lifecycle.Entry) string {
 }
 
 // reportProblems writes to standard error why entries are unreadable and why their last applies failed, for the first
-// few of each, and the number of all entries. kind is that of the entries. It returns errFindings if an entry is
-// unreadable.
+// five of each, and then the number of all entries. kind is that of the entries, and appears in the texts. It returns
+// errFindings if an entry is unreadable, and nil otherwise, also after failed applies.
 func reportProblems(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry) error {
 	const maxReasons = 5
 	unreadable, failed := 0, 0

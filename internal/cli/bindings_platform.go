@@ -55,7 +55,8 @@ type platformFilter struct {
 	createdBefore string
 }
 
-// addFlags adds the flags that compare the items with a list in a file to a command.
+// addFlags adds --existing and --allow-all, which compare the items with a list in a file, to a command. The other
+// flags of the filter are added by the commands that have them.
 func (p *platformFilter) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&p.existingFile, "existing", "",
 		"only those whose id and deployment are missing from this file, which has one name per line")
@@ -65,8 +66,9 @@ func (p *platformFilter) addFlags(command *cobra.Command) {
 // isSet reports whether the flags select the items that the platform does not have.
 func (p *platformFilter) isSet() bool { return p.gone || p.existingFile != "" }
 
-// check parses the time of --asked-at into askedAt. It returns an error, which is not yet a usage error, if flags of
-// the filter contradict each other, if a flag lacks one that it requires, or if a value is not valid.
+// check parses the time of --asked-at into askedAt if that flag is set. It returns an error, which is not yet a usage
+// error, if flags of the filter contradict each other, if a flag lacks one that it requires, if a flag that names a
+// file is set to "", if --wait is negative, or if --asked-at is not a time or is in the future.
 func (p *platformFilter) check(command *cobra.Command) error {
 	switch {
 	case command.Flags().Changed("existing") && p.existingFile == "":
@@ -89,7 +91,7 @@ func (p *platformFilter) check(command *cobra.Command) error {
 }
 
 // parseAskedAt parses the value of --asked-at into askedAt. It returns an error if the value is not a time in RFC 3339
-// format or is in the future.
+// format, or if the time is in the future.
 func (p *platformFilter) parseAskedAt() (err error) {
 	p.askedAt, err = time.Parse(time.RFC3339, p.askedAtFlag)
 	switch {
@@ -132,9 +134,10 @@ func (p *platformFilter) inventory() (inventory, error) {
 	}
 }
 
-// fileInventory returns an inventory that reads the file of --existing, which contains one name per line. It returns
-// the errors of listTime. The inventory returns an error if the file cannot be read, contains no name, or has no line
-// break at its end, because the command that wrote the file has probably failed.
+// fileInventory returns an inventory that reads the file of --existing, which contains one name per line; spaces around
+// a name and empty lines are ignored. It returns the errors of listTime. The inventory returns an error if the file
+// cannot be read, contains no name, or has no line break at its end, because the command that wrote the file has
+// probably failed.
 func (p *platformFilter) fileInventory() (inventory, error) {
 	askedAt, err := p.listTime()
 	if err != nil {
@@ -188,7 +191,8 @@ func (p *platformFilter) listTime() (askedAt time.Time, err error) {
 
 // directorInventory returns an inventory that asks the Director for its deployments and running tasks. file describes
 // how to reach the Director. directorInventory returns the errors of ReadDirectorConfig, and an error if the file lacks
-// the address or the credentials.
+// the address or the credentials. The inventory returns an error if the Director does not answer one of the two
+// requests.
 func directorInventory(file string) (inventory, error) {
 	config, err := ReadDirectorConfig(file)
 	if err != nil {
@@ -226,10 +230,11 @@ func directorInventory(file string) (inventory, error) {
 }
 
 // missing asks the platform and returns those candidates that the platform does not have, that pass the filters, and
-// that removable does not leave out. all are the stored items; candidates are some of them, and are not changed. If the
-// platform has none of the stored items, missing returns an error, unless --allow-all is set: the list is probably
-// wrong. It also returns the error of asking the platform. If the command removes items, missing sets
-// platform.createdBefore; with --existing it sets platform.notStored.
+// that removable does not leave out, in the same order. all are the stored items; candidates are some of them, and are
+// not changed. If the platform has none of the stored items, missing returns an error, unless --allow-all is set: the
+// list is probably wrong. It also returns the error of asking the platform. If the command removes items, missing sets
+// platform.createdBefore; with --existing it sets platform.notStored. It writes the names that are not stored, and the
+// reasons for the items that are left alone, to standard error.
 func (s *selection) missing(
 	ctx context.Context, streams Streams, askPlatform inventory, all, candidates []lifecycle.Stored,
 ) ([]lifecycle.Stored, error) {
@@ -254,9 +259,9 @@ func (s *selection) missing(
 const maxNotStored = 20
 
 // reportNotStored sets platform.notStored to the names of a report that are neither the id nor the deployment of a
-// stored item, and writes the first of them to standard error, with their number. After the restore of an older backup,
-// these are the items that exist and that the adapter has lost. It does nothing for the Director, which also has the
-// deployments of other services. all are the stored items.
+// stored item, and writes the first maxNotStored of them to standard error, with their number. It writes nothing if
+// there are none. After the restore of an older backup, these are the items that exist and that the adapter has lost.
+// It does nothing for the Director, which also has the deployments of other services. all are the stored items.
 func (s *selection) reportNotStored(streams Streams, reported *platformReport, all []lifecycle.Stored) {
 	if s.platform.existingFile == "" {
 		return

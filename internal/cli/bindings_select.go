@@ -29,7 +29,8 @@ type selection struct {
 	platform platformFilter
 }
 
-// flags adds --all and the flags of the filter to a command, and sets the command's Args to checkArgs.
+// flags adds --all and the flags of the filter to a command, and sets the command's Args to checkArgs. It sets
+// s.selectors to "--all" if it is "". It does not add the flags of the platform filter, which not all commands have.
 func (s *selection) flags(command *cobra.Command) {
 	command.Args, s.selectors = s.checkArgs, cmp.Or(s.selectors, "--all")
 	command.Flags().BoolVar(&s.all, "all", false, "all of them, or those that the other flags select")
@@ -37,9 +38,10 @@ func (s *selection) flags(command *cobra.Command) {
 }
 
 // checkArgs is the check of a command's arguments, which are ids. It returns an error, which setArgumentChecks turns
-// into a usage error, unless the command line selects items in exactly one way: by ids, by --all with optional filters,
-// or by --gone. If it selects the items that the platform does not have, checkArgs sets platform.removes, and sets the
-// default of --condition.
+// into a usage error, unless the command line selects items in exactly one way: by ids without any filter, by --all
+// with optional filters, or by --gone. It also returns the errors of checkPlatform, and parses the time of --asked-at.
+// If the command line selects the items that the platform does not have, checkArgs sets platform.removes, and restricts
+// the conditions to complete and deleting unless --condition is set.
 func (s *selection) checkArgs(command *cobra.Command, ids []string) error {
 	if err := s.checkPlatform(command, ids); err != nil {
 		return err
@@ -62,8 +64,9 @@ func (s *selection) checkArgs(command *cobra.Command, ids []string) error {
 	return nil
 }
 
-// checkPlatform checks the flags of the platform filter. ids are the arguments of the command. It returns an error if
-// --gone is set together with ids, --all or --existing, and the errors of platformFilter.check.
+// checkPlatform checks the flags of the platform filter and parses the time of --asked-at. ids are the arguments of the
+// command. It returns an error if --gone is set together with ids, --all or --existing, and the errors of
+// platformFilter.check.
 func (s *selection) checkPlatform(command *cobra.Command, ids []string) error {
 	if s.platform.gone && (len(ids) > 0 || s.all || s.platform.existingFile != "") {
 		return errors.New("--gone excludes ids, --all and --existing")
@@ -75,13 +78,15 @@ func (s *selection) checkPlatform(command *cobra.Command, ids []string) error {
 // command.
 //
 // If ids select the items, they are returned in order and without duplicates, and nothing is read: only Kind and ID of
-// their entries are set, and an item may not exist. With --all or --gone, the items are read from the state backend, in
-// the order of their workspaces. There may be none, which is not an error.
+// their entries are set, and an item may not exist. With --all or --gone, the items are read from the state backend.
+// The result is those that pass the filters, in the order of their workspaces. With --existing or --gone it is only
+// those that the platform does not have either; see missing. There may be none, which is not an error.
 //
 // If --gone selects items, selectItems waits for the time of --wait, unless that is 0, and asks the Director again.
 //
-// selectItems returns an error if the state backend or the platform cannot be read, or if ctx ends; see also listStored
-// and missing. It writes progress and warnings to standard error, and sorts ids.
+// selectItems returns an error if the state backend or the platform cannot be read, or if ctx ends; see also inventory,
+// listStored and missing. If the state backend has no items of the kind, errors of the list of --existing are only
+// warnings. selectItems writes progress and warnings to standard error, and sorts ids.
 func (s *selection) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -126,10 +131,10 @@ func (s *selection) selectItems(
 	return s.missing(ctx, streams, askPlatform, all, missing)
 }
 
-// listStored returns all items of the kind in the state backend, without applying the filters. It writes a warning to
-// standard error if the state backend is empty, because the states may be lost, and a line if no item belongs to the
-// instance of the filter. See checkNames for its usage errors. It also returns an error if the state backend cannot be
-// read.
+// listStored returns all items of the kind in the state backend, in the order of their workspaces and without applying
+// the filters. It writes its progress to standard error, a warning if the state backend is empty, because the states
+// may be lost, and a line if no item belongs to the instance of the filter. It returns the usage errors of checkNames,
+// and another error if the state backend cannot be read.
 func (s *selection) listStored(
 	ctx context.Context, streams Streams, operator *states.Operator,
 ) ([]lifecycle.Stored, error) {

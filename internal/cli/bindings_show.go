@@ -19,7 +19,10 @@ type showFlags struct {
 	inputs, outputs bool
 }
 
-// newShow returns the command `bindings show` or `instance show`, which shows the stored data of one item.
+// newShow returns the command `bindings show` or `instance show`, depending on kind. It shows the stored data of the
+// binding or service instance with the id that is its argument. Its flags add the inputs and outputs of the template
+// with their secrets; the audit log then gets an entry. It exits with exitFindings if the id does not exist or is
+// unreadable.
 func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	outputs := "outputs"
 	if kind == lifecycle.Binding {
@@ -59,9 +62,9 @@ the variables that the template received, --%s the values that it returned.`, wi
 	return withOperator(command, streams, &states.Options{}, work)
 }
 
-// audited returns a function that calls read, which reads the secrets of an item to show them, and writes to the audit
-// log that they were read, with the result. The function returns the item and the error that read returns. id is the id
-// of the item, and kind is its kind.
+// audited returns a function that calls read, which reads the secrets of a binding or service instance to show them,
+// and that writes to the audit log that they were read, with the result. kind and id are those of the item. The
+// function returns the item and the error that read returns. An event that cannot be written is only logged.
 func audited(
 	operator *states.Operator, kind lifecycle.Kind, id string, read func(context.Context) (*lifecycle.Stored, error),
 ) func(context.Context) (*lifecycle.Stored, error) {

@@ -15,7 +15,9 @@ import (
 	"service-adapter/internal/outfile"
 )
 
-// newRecover returns the command `bindings recover`, which stores the states that are kept in a cache directory.
+// newRecover returns the command `bindings recover`, which stores the states that are kept in a cache directory because
+// the state backend was not available. It writes the names of the saved workspaces to standard output, and exits with
+// exitFindings if a state cannot be saved.
 func newRecover(streams Streams) *cobra.Command {
 	var options states.Options
 	command := &cobra.Command{
@@ -71,11 +73,13 @@ func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	)
 }
 
-// newStateCommand returns a command of the group `state`, whose first argument is the id of an item. details follow the
-// sentence short in its help. example is a command line without the names of the program and the groups.
+// newStateCommand returns a command of the group `state`, whose first argument is the id of a binding or a service
+// instance, depending on kind. use and short are its Use and Short. details follow short in its help. example is a
+// command line without the names of the program and the groups. The command has the completion of ids.
 //
-// work returns the path of a copy of the previous state, or "" if it made none. The command writes the path to standard
-// error, with the command that restores the copy, also if work returns an error.
+// work does the work of the command with its arguments. It returns the path of a copy of the previous state, or "" if
+// it made none. The command writes the path to standard error, with the command that restores the copy, also if work
+// returns an error, which becomes that of the command.
 func newStateCommand(
 	streams Streams, kind lifecycle.Kind, use, short, details, example string,
 	work func(ctx context.Context, operator *states.Operator, args []string) (backupFile string, err error),
@@ -98,7 +102,8 @@ func newStateCommand(
 	})
 }
 
-// newStateExec returns the command `state exec`, which runs a command of OpenTofu in the workspace of an item.
+// newStateExec returns the command `state exec`, which runs a command of OpenTofu in the workspace of a binding or a
+// service instance, depending on kind. OpenTofu uses the standard streams of this process.
 func newStateExec(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := newStateCommand(streams, kind, "exec ID -- COMMAND…",
 		"Run a command of OpenTofu with its template, inputs, providers and backend",
@@ -115,7 +120,8 @@ not that of OpenTofu.`,
 	return command
 }
 
-// newStatePull returns the command `state pull`, which writes the state of an item in clear text.
+// newStatePull returns the command `state pull`, which writes the state of a binding or a service instance, depending
+// on kind, in clear text to the file of --output.
 func newStatePull(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var output string
 	command := newStateCommand(streams, kind, "pull ID --output FILE",
@@ -131,7 +137,8 @@ progress. "state push" stores the file after it was edited. Delete the file when
 	return command
 }
 
-// newStatePush returns the command `state push`, which replaces the state of an item by the content of a file.
+// newStatePush returns the command `state push`, which replaces the state of a binding or a service instance, depending
+// on kind, by the content of a file.
 func newStatePush(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var force bool
 	command := newStateCommand(streams, kind, "push ID FILE",
@@ -153,7 +160,7 @@ kept, and standard error names the file. Resources are not changed.`,
 }
 
 // newStateSetAside returns the command `state set-aside`, which renames the workspace of a binding or an instance,
-// depending on kind, whose state cannot be read.
+// depending on kind, whose state cannot be read. A state that can be read is an error.
 func newStateSetAside(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	return newStateCommand(streams, kind, "set-aside ID",
 		"Rename a state that cannot be read, so that it is kept but no longer used",
@@ -173,7 +180,8 @@ state that can be read is an error.`,
 		})
 }
 
-// checkIDAndCommand is a check of arguments that requires one id, "--", and at least one word of a command.
+// checkIDAndCommand is a check of arguments. It returns an error unless the arguments are one id, "--", and at least
+// one word of a command.
 func checkIDAndCommand(command *cobra.Command, args []string) error {
 	if command.ArgsLenAtDash() != 1 || len(args) == 1 {
 		return errors.New("one ID is required, followed by -- and a command of OpenTofu")

@@ -11,7 +11,9 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newUnlock returns the command `bindings unlock` or `instance unlock`, which releases the lock of one state.
+// newUnlock returns the command `bindings unlock` or `instance unlock`, depending on kind. It releases the lock that a
+// killed run left on the state of one binding or service instance; with --lock only if the lock has that id. A state
+// that is not locked, or that does not exist, is not an error.
 func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var lock string
 	command := &cobra.Command{

@@ -12,7 +12,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newUpgrade returns the command `bindings upgrade` or `instance upgrade`, which upgrades states to a newer OpenTofu.
+// newUpgrade returns the command `bindings upgrade` or `instance upgrade`, depending on kind. It upgrades the states of
+// the selected bindings or service instances to the OpenTofu of the installed pak. See upgrade.work for the results.
 func newUpgrade(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	upgraded := &upgrade{selection: selection{kind: kind}}
 	command := &cobra.Command{
@@ -64,9 +65,10 @@ type upgrade struct {
 	remaining map[string]bool
 }
 
-// selectItems returns the items to upgrade; see selection.selectItems. With a limit, the items that are named by their
-// ids are read, the items whose last upgrade failed follow all others, and those beyond the limit are added to
-// u.remaining. An item that needs no upgrade, or cannot be upgraded, does not count.
+// selectItems returns the items to upgrade; see selection.selectItems for the selection and the errors. With a limit,
+// the items that are named by their ids are read, the items whose last upgrade failed follow all others, and the ids of
+// those beyond the limit are added to u.remaining; all are returned. An item that needs no upgrade, or cannot be
+// upgraded, does not count towards the limit.
 func (u *upgrade) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -98,8 +100,9 @@ func (u *upgrade) selectItems(
 	return items, nil
 }
 
-// read returns an item with its content. An item that is named by its id has not been read by selection.selectItems. If
-// it cannot be read now, read returns it unchanged: upgrading it reports the error.
+// read returns an item with its stored data. An item that was selected by its id is read from the state backend,
+// because selection.selectItems has not read it; any other item is returned unchanged. If the item cannot be read or
+// does not exist, read returns it unchanged too: upgrading it reports the error.
 func read(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) *lifecycle.Stored {
 	if stored.Condition == "" {
 		if found, err := operator.Lookup(ctx, stored.Kind, stored.ID); err == nil {
@@ -183,8 +186,9 @@ first time.` +
 }
 
 // allWorkspaces is an itemSelector that returns an entry for every binding and service instance in the state backend,
-// for `bindings reencrypt`. Their states are not read: only Workspace, Kind and ID are set. allWorkspaces returns an
-// error if the configuration has no key to encrypt with, or if the workspaces cannot be listed.
+// for `bindings reencrypt`, in the order of their workspaces. Their states are not read: only Workspace, Kind and ID
+// are set. allWorkspaces returns an error if the configuration has no key to encrypt with, or if the workspaces cannot
+// be listed.
 func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ []string) ([]lifecycle.Stored, error) {
 	if !operator.Encrypts() {
 		return nil, errors.New("state.encryption is not set: " +
@@ -200,8 +204,8 @@ func allWorkspaces(ctx context.Context, _ Streams, operator *states.Operator, _ 
 	return items, err
 }
 
-// reencrypt encrypts the state of a workspace with the current key. The result is "encrypted", "current" if the state
-// was already encrypted with that key, or "failed".
+// reencrypt encrypts the state of the workspace of stored with the current key. The result is "encrypted", "current" if
+// the state was already encrypted with that key, or "failed" with the error. Kind and ID of the result are not set.
 func reencrypt(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 	changed, err := operator.Reencrypt(ctx, stored.Workspace)
 	if err == nil && !changed {

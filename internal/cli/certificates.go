@@ -32,7 +32,8 @@ type certificateFlags struct {
 	asJSON     bool
 }
 
-// newCertificates returns the command `certificates`, which lists the certificates of service instances and bindings.
+// newCertificates returns the command `certificates`, which lists the certificates of service instances and their
+// bindings, those that expire soon, and the bindings that must be created again because of their authorities.
 func newCertificates(streams Streams) *cobra.Command {
 	var flags certificateFlags
 	command := &cobra.Command{
@@ -95,8 +96,9 @@ func (f *certificateFlags) check(ids []string) error {
 }
 
 // run surveys the selected instances and writes the report; see reportCertificates for the output and its errors. It
-// also returns an error if a flag or a file is invalid, if the server of --server cannot be asked, if the state backend
-// cannot be read, or if ctx ends.
+// also returns a usage error if --expires-within is not an age or if --service or --plan names nothing that exists, and
+// another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state backend
+// cannot be read, or if ctx ends. Progress is written to standard error.
 func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *states.Operator, ids []string) error {
 	within, err := parseAge("expires-within", f.expiresWithin)
 	if err != nil {
@@ -133,8 +135,9 @@ func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *s
 	return f.report(streams, survey, reference)
 }
 
-// addStored adds the bindings and instances in the state backend to a survey. It returns a usage error if no pak and no
-// stored item has the service or the plan of the flags, and another error if the state backend cannot be read.
+// addStored adds the bindings and instances in the state backend to a survey, with progress on standard error. It
+// returns a usage error if neither a pak, nor the operator's configuration, nor a stored item has the service or the
+// plan of the flags, and another error if the state backend cannot be read or ctx ends.
 func (f *certificateFlags) addStored(
 	ctx context.Context, streams Streams, operator *states.Operator, survey *certificates.Survey,
 ) error {
@@ -155,8 +158,10 @@ func (f *certificateFlags) addStored(
 	return cmp.Or(checkName("service", f.service, services), checkName("plan", f.plan, plans))
 }
 
-// brokerFleet returns the Director and the service of a broker. It returns nil for the path "". It returns an error if
-// the configuration of the broker cannot be used. The Director is not asked yet.
+// brokerFleet returns the Director of a broker, and the function that recognises the instances of the broker's service.
+// brokerConfig is the path of the broker's configuration file; for "" the result is nil. It returns an error if that
+// file cannot be read or is invalid, or if it lacks the address or the credentials of the Director. The Director is not
+// asked yet.
 func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.Fleet, error) {
 	if brokerConfig == "" {
 		return nil, nil //nolint:nilnil // nil means that no Director is asked
@@ -187,8 +192,9 @@ func (f *certificateFlags) reference(ctx context.Context) (*certificates.Referen
 }
 
 // report writes the report of a survey to standard output, and a summary to standard error. It returns an error if
-// certificates are unknown or the output cannot be written, and otherwise errFindings if a certificate is due, or if a
-// binding has another authority than the newest one or is not trusted. reference is nil without a comparison.
+// certificates of an instance or a binding could not be read or asked for, or if the output cannot be written, and
+// otherwise errFindings if a certificate is due, or if a binding has another authority than the newest one or is not
+// trusted. reference is nil without a comparison.
 func (f *certificateFlags) report(
 	streams Streams, survey *certificates.Survey, reference *certificates.Reference,
 ) error {
@@ -226,7 +232,8 @@ func (f *certificateFlags) report(
 	return findingsError(due+rebind > 0)
 }
 
-// otherAuthorities returns the ids of the bindings that have another authority than the newest one.
+// otherAuthorities returns the ids of the bindings that have another authority than the newest one, in the order of
+// bindings, and nil if there are none. See certificates.Binding.OtherAuthority.
 func otherAuthorities(bindings []certificates.Binding) (ids []string) {
 	for _, binding := range bindings {
 		if binding.OtherAuthority {
@@ -236,7 +243,8 @@ func otherAuthorities(bindings []certificates.Binding) (ids []string) {
 	return ids
 }
 
-// untrusted returns the ids of the bindings that a comparison does not trust.
+// untrusted returns the ids of the bindings for which a comparison with a real server or authority failed, in the order
+// of bindings, and nil if there are none. A binding that was not compared is not one of them.
 func untrusted(bindings []certificates.Binding) (ids []string) {
 	for _, binding := range bindings {
 		if binding.Trusted != nil && !*binding.Trusted {

@@ -55,7 +55,8 @@ func writeCertificates(text *strings.Builder, instance *certificates.Instance, r
 	}
 }
 
-// certificateStatus returns the cell of the column STATUS.
+// certificateStatus returns the cell of the column STATUS: "due", or "superseded" if the certificate is not due, or "-"
+// if it is neither.
 func certificateStatus(due, superseded bool) string {
 	switch {
 	case due:
@@ -78,7 +79,10 @@ func printable(char rune) rune {
 // shortFingerprint is the number of digits of a fingerprint in the table. JSON contains all 64.
 const shortFingerprint = 16
 
-// certificateTable returns the table of the certificates of an instance, or "" without any. An empty cell is "-".
+// certificateTable returns the table of the certificates of an instance, or "" without any: first those that the
+// Director reports, then those of the server of a comparison, of outputs and of bindings. A certificate that several
+// bindings contain has one line. Characters that are not printable are replaced by question marks. An empty cell is
+// "-". reference must not be nil if the instance has certificates of a server.
 func certificateTable(instance *certificates.Instance, reference *certificates.Reference) string {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

@@ -68,9 +68,9 @@ func findingsError(reported bool) error {
 }
 
 // Handles reports whether Run handles a command line with this first argument. That is so for the name of a command of
-// this package, for the requests of completion scripts, and for a likely misspelling of a command, which Run reports.
-// Package adapter handles all other command lines, because the protocol of the on-demand broker prescribes the error
-// for an unknown command.
+// this package, for the flags -h, --help and --version, for the requests of completion scripts, and for a likely
+// misspelling of a command, which Run reports. Package adapter handles all other command lines, because the protocol of
+// the on-demand broker prescribes the error for an unknown command.
 func Handles(argument string) bool {
 	commands := []string{
 		"bindings", "certificates", "completion", "help", "--help", "instance", "metrics", "pak", "pending-changes",
@@ -82,8 +82,9 @@ func Handles(argument string) bool {
 }
 
 // Run executes a command and returns its exit code (see the package comment). args are the arguments without the
-// program's name, and are not changed. Run writes errors to standard error. Canceling ctx interrupts the command.
-// Without args, Run prints the help and returns 0.
+// program's name, and are not changed; the first argument may be the name of a command, or --version, which is the
+// command `version`. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
+// prints the help and returns 0.
 func Run(ctx context.Context, streams Streams, args []string) int {
 	if len(args) > 0 && args[0] == "--version" {
 		args = append([]string{"version"}, args[1:]...)
@@ -132,10 +133,16 @@ func newRoot(streams Streams) *cobra.Command {
 	return root
 }
 
-// finish writes the error of a command to standard error and returns the exit code for it. A nil error gives exitClean.
-// finish writes nothing for errFindings. An error in a pak or in a request, which is a diag.Errors or a
-// *fault.UserError, counts as a finding for the commands of the group `pak` only; for all other commands the pak is
-// part of the configuration, and the exit code is exitInternal.
+// finish writes the error of a command to standard error and returns the exit code for it:
+//
+//   - exitClean for nil, for which nothing is written.
+//   - exitFindings for errFindings, for which nothing is written, because the command has reported its findings.
+//   - exitFindings for an error in a pak or in a request, which is a diag.Errors or a *fault.UserError, of a command of
+//     the group `pak`. For all other commands the pak is part of the configuration.
+//   - exitUsage for a usageError. The message also refers to the help of the command.
+//   - exitInternal for any other error.
+//
+// An error may be wrapped. If it is of several of these kinds, the first one in this list counts.
 func finish(streams Streams, command *cobra.Command, err error) int {
 	var usage usageError
 	var user *fault.UserError

@@ -14,7 +14,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newCompletion returns the command `completion bash|zsh|fish`, which prints a completion script for a shell.
+// newCompletion returns the command `completion bash|zsh|fish`, which prints a completion script for one of these
+// shells to standard output.
 func newCompletion(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
@@ -80,8 +81,9 @@ func completePaks(streams Streams, commands []*cobra.Command) {
 }
 
 // completeStored sets the completion of a command that works on bindings or service instances. Its arguments are
-// completed with the stored ids of this kind if its Use contains "ID", and not at all otherwise. The flag --instance is
-// completed with the ids of service instances, and the flag --service with the services of the configured paks.
+// completed with the stored ids of this kind if its Use contains "ID", and not at all otherwise. If the command has
+// them, the flag --instance is completed with the ids of service instances, and the flag --service with the services of
+// the configured paks.
 func completeStored(streams Streams, command *cobra.Command, kind lifecycle.Kind) {
 	ids := func(kind lifecycle.Kind) cobra.CompletionFunc {
 		return completeFromBackend(streams, func(ctx context.Context, operator *states.Operator) (all []string) {

@@ -12,7 +12,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newApply returns the command `instance apply`, which applies the provision templates of service instances again.
+// newApply returns the command `instance apply`, which applies the provision templates of service instances again: with
+// their recorded inputs, or with --intent those of the file of the errand apply-instance. With --dry-run it only plans.
 func newApply(streams Streams) *cobra.Command {
 	selected := &selection{kind: lifecycle.Instance}
 	var dryRun bool
@@ -76,8 +77,8 @@ stored with the instance.` +
 }
 
 // readIntent reads the desired state of an instance from the file of the job apply-instance. It returns an error if the
-// file cannot be read or is invalid, or if the state backend is local, because BOSH deletes the errand's VM together
-// with the states on it.
+// file cannot be read or is invalid, or if the adapter's state backend is local, because BOSH deletes the errand's VM
+// together with the states on it.
 func readIntent(operator *states.Operator, file string) (*states.Intent, error) {
 	if operator.IsLocal() {
 		return nil, errors.New("the state backend is local, so its states are deleted with the errand's VM: " +

@@ -8,7 +8,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newMetrics returns the command `metrics`, which prints metrics of bindings, instances and commands.
+// newMetrics returns the command `metrics`, which prints metrics of bindings, instances, locks, paks, certificates and
+// commands to standard output, in the text format of OpenMetrics.
 func newMetrics(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "metrics",

@@ -13,7 +13,8 @@ import (
 const documentFormat = "1.0"
 
 // say writes a line to standard error. It is for everything that is not the product of a command, such as progress,
-// warnings and summaries. A failed write is ignored.
+// warnings and summaries. text has no line break at its end, and may consist of several lines. A failed write is
+// ignored.
 func say(streams Streams, text string) {
 	_, _ = fmt.Fprintln(streams.Stderr, text) // an error could only be reported to the same stream
 }
@@ -44,7 +45,8 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 }
 
 // writeEither writes the product of a command that has the flag --json to standard output: the document as JSON if
-// asJSON is set, and otherwise the text, which is written unchanged. It returns the error of encoding or writing.
+// asJSON is set, and otherwise the text, which is written unchanged. It returns an error if the document cannot be
+// encoded or the output cannot be written.
 func writeEither(streams Streams, asJSON bool, document any, text string) error {
 	if asJSON {
 		return writeJSON(streams.Stdout, document)
@@ -92,7 +94,8 @@ func newProgress(streams Streams, activity string) *progress {
 }
 
 // report reports that done of total items have been processed; total must not be 0. It must be called after each item,
-// and not concurrently.
+// and not concurrently. See progress for the conditions under which it writes to standard error. A failed write is
+// ignored.
 func (p *progress) report(done, total int) {
 	const whole = 100
 	text, percent := fmt.Sprintf("%s: %d of %d", p.activity, done, total), done*whole/total

@@ -31,7 +31,8 @@ func newPak(streams Streams) *cobra.Command {
 	return pak
 }
 
-// isPakCommand reports whether a command belongs to the group `pak`, so that an error in a pak is a finding of it.
+// isPakCommand reports whether a command belongs directly to the group `pak`, so that finish treats an error in a pak
+// as a finding.
 func isPakCommand(command *cobra.Command) bool {
 	return command.HasParent() && command.Parent().Name() == "pak"
 }
@@ -52,7 +53,9 @@ func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) erro
 	return work(pak)
 }
 
-// withPaks opens paks as withPak does, and calls work with all of them. Without paths, it calls work with nil.
+// withPaks opens the paks at paths as withPak does, and calls work with all of them, in the order of paths. Without
+// paths, it calls work with nil. It closes the paks afterwards. It returns the first error of opening a pak, for which
+// work is not called, or the error of work.
 func withPaks(streams Streams, paths []string, work func([]*brokerpak.Pak) error) error {
 	if len(paths) == 0 {
 		return work(nil)
@@ -64,7 +67,8 @@ func withPaks(streams Streams, paths []string, work func([]*brokerpak.Pak) error
 	})
 }
 
-// runOnPak returns the RunE of a command whose first argument is the path of a pak. It calls work as withPak does.
+// runOnPak returns the RunE of a command whose first argument is the path of a pak. RunE calls work with the open pak;
+// see withPak for the errors.
 func runOnPak(streams Streams, work func(*brokerpak.Pak) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error { return withPak(streams, args[0], work) }
 }

@@ -28,7 +28,8 @@ type buildFlags struct {
 	includeSource bool
 }
 
-// newBuild returns the command `pak build DIR`, which writes a .brokerpak file.
+// newBuild returns the command `pak build DIR`, which builds the pak in a directory, unless `pak validate` finds an
+// error in it, and prints the path of the .brokerpak file.
 func newBuild(streams Streams) *cobra.Command {
 	var flags buildFlags
 	command := &cobra.Command{
@@ -90,8 +91,9 @@ func (f buildFlags) build(command *cobra.Command, streams Streams, dir string) e
 	return write(streams.Stdout, file+"\n")
 }
 
-// rejectInvalidPak validates a pak as `pak validate` does. If it finds errors, it writes them to standard error and
-// returns errFindings; it ignores warnings. It returns another error if the pak cannot be validated.
+// rejectInvalidPak validates the pak in a directory as `pak validate` does. If it finds errors, it writes the first
+// maxFindings of them and their number to standard error and returns errFindings. It ignores warnings, and returns nil
+// if there are no errors. It returns another error if the pak cannot be validated or the errors cannot be written.
 func rejectInvalidPak(ctx context.Context, streams Streams, dir string) error {
 	report, err := lint.Lint(ctx, dir)
 	if err != nil {
@@ -108,8 +110,8 @@ func rejectInvalidPak(ctx context.Context, streams Streams, dir string) error {
 	return errFindings
 }
 
-// options returns the options for building the pak of a directory, with the progress on standard error. It returns an
-// error, which is not yet a usageError, if a flag has an invalid value.
+// options returns the options for building the pak in dir, with the progress on standard error. It returns an error,
+// which is not yet a usageError, if --binary or --target has an invalid value.
 func (f buildFlags) options(streams Streams, dir string) (build.Options, error) {
 	options := build.Options{
 		Dir: dir, Output: f.output, IncludeSource: f.includeSource, CacheDir: f.cache,

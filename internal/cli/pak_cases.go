@@ -21,7 +21,8 @@ import (
 	"service-adapter/internal/fault"
 )
 
-// newTest returns the command `pak test PATH`, which runs the examples and the test cases of a pak.
+// newTest returns the command `pak test PATH`, which runs the examples and the test cases of a pak, once or with
+// --watch again after each change of a file, and prints a line for each.
 func newTest(streams Streams) *cobra.Command {
 	var filter string
 	var watchFiles bool
@@ -80,8 +81,8 @@ type testOptions struct {
 }
 
 // watch calls play, and calls it again whenever a file below path has changed, until ctx is done. It writes errors of
-// play to standard error. It returns the error of the last call if ctx ended during that call, and otherwise that error
-// joined with the error of ctx.
+// play to standard error, except errFindings, and a line whenever it waits for a change. It returns the error of the
+// last call if ctx ended during that call, and otherwise that error, which may be nil, joined with the error of ctx.
 func watch(ctx context.Context, streams Streams, path string, play func() error) error {
 	for {
 		seen := fileStamps(path)
@@ -119,9 +120,10 @@ func fileStamps(path string) string {
 }
 
 // testPak runs the examples and the test cases of the pak at path and writes the results; see playCases. If the pak is
-// a source directory without binaries, testPak first builds it for the current platform in a temporary directory, which
-// it removes. It returns errFindings if a case fails, a *fault.UserError if the pak has no cases, a usageError if no
-// case matches the pattern, and another error if the pak cannot be opened or built.
+// a directory without the directory bin, testPak first builds it for the current platform in a temporary directory,
+// which it removes. It returns errFindings if a case fails, a *fault.UserError if the pak has no cases, a usageError if
+// no case matches the pattern or --binary is invalid, and another error if the pak cannot be opened or built, or if its
+// cases cannot be read; see also playCases and withPak.
 func (o testOptions) testPak(ctx context.Context, path string) error {
 	return withPak(o.streams, path, func(pak *brokerpak.Pak) (err error) {
 		cases, err := test.Cases(pak, o.errands)
@@ -161,8 +163,8 @@ func (o testOptions) testPak(ctx context.Context, path string) error {
 }
 
 // installedTofu returns the path of an OpenTofu of the version of an entry: the one on the user's PATH, or the one that
-// `make opentofu` made in build/tofu of the working directory or next to the directory of this program. It returns ""
-// if there is none, and for an entry that is not OpenTofu.
+// `make opentofu` made in build/tofu of the working directory or next to the directory of this program. If several
+// exist, the first in this order is returned. It returns "" if there is none, and for an entry that is not OpenTofu.
 func (o testOptions) installedTofu(ctx context.Context, entry brokerpak.Binary) string {
 	if entry.Kind() != brokerpak.Tofu {
 		return ""
@@ -198,9 +200,10 @@ func matchingCases(cases []test.Case, pattern *regexp.Regexp) ([]test.Case, erro
 }
 
 // playCases runs cases with a pak that has binaries. It writes a line for each case to standard output, which for an
-// unplayable case says why it was not played, and a summary to standard error. With update it writes the actual results
-// into the files of the cases where that is possible, and such a case does not count as failed. It returns errFindings
-// if a case fails, and another error if the cases cannot be run or a file cannot be updated.
+// unplayable case says why it was not played, and warnings and a summary to standard error. A warning that several
+// cases have is written once. With update it writes the actual results into the files of the cases where that is
+// possible, and such a case does not count as failed. It returns errFindings if a case fails, and another error if the
+// cases cannot be run or a file cannot be updated.
 func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []test.Case) error {
 	failed, unplayable := 0, 0
 	var failure error

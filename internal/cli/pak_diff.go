@@ -7,7 +7,8 @@ import (
 	"service-adapter/internal/author/diff"
 )
 
-// newDiff returns the command `pak diff OLD NEW`, which prints the effects of a new version of a pak.
+// newDiff returns the command `pak diff OLD NEW`, which prints the effects of a new version of a pak on the bindings
+// and instances that the old version created.
 func newDiff(streams Streams) *cobra.Command {
 	var options validateOptions
 	var installed []string

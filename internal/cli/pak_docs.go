@@ -53,7 +53,8 @@ type docsOptions struct {
 	output, check string
 }
 
-// newDocs returns the command `pak docs PAK`, which writes or checks the reference of a pak.
+// newDocs returns the command `pak docs PAK`, which writes the reference of a pak to standard output or a file, or with
+// --check compares it with a file.
 func newDocs(streams Streams) *cobra.Command {
 	var options docsOptions
 	command := &cobra.Command{
@@ -139,7 +140,8 @@ func (o docsOptions) checkUpToDate(pak, current string) error {
 	return &fault.UserError{Message: message}
 }
 
-// newCatalog returns the command `pak catalog PAK`, which prints a part of the on-demand broker's manifest.
+// newCatalog returns the command `pak catalog PAK`, which prints the part of the on-demand broker's manifest that
+// describes the service of a pak.
 func newCatalog(streams Streams) *cobra.Command {
 	var name string
 	var errands bool

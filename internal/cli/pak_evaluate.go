@@ -16,7 +16,8 @@ import (
 	"service-adapter/internal/operate/evaluate"
 )
 
-// newEvaluate returns the command `pak evaluate PATH`, which prints the variables of a template for a request.
+// newEvaluate returns the command `pak evaluate PATH`, which prints the variables that a template would receive for a
+// request, as JSON. It runs neither OpenTofu nor BOSH.
 func newEvaluate(streams Streams) *cobra.Command {
 	var question evaluate.Request
 	var request, instance string
@@ -73,8 +74,9 @@ GSB_PROVISION_DEFAULTS.` +
 	return command
 }
 
-// readRequest returns the body of a request from a file, which readFile reads. It returns a *fault.UserError that names
-// the file if the content is not a JSON object. The result is nil for an empty name, which means no request.
+// readRequest returns the body of a request from a file, or from standard input for the name "-". It returns a
+// *fault.UserError that names the file if the content is not a JSON object, and the errors of readFile. The result is
+// nil for an empty name, which means no request.
 func readRequest(ctx context.Context, streams Streams, name string) (map[string]any, error) {
 	text, err := readFile(ctx, streams, name)
 	if err != nil || name == "" {

@@ -20,7 +20,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newInit returns the command `pak init [DIR]`, which writes a new pak into a directory.
+// newInit returns the command `pak init [DIR]`, which writes a new pak into a directory: a small one, or one that is
+// created from a BOSH manifest, from jobs of BOSH releases, or as a copy of an example.
 func newInit(streams Streams) *cobra.Command {
 	var source initSource
 	command := &cobra.Command{
@@ -74,7 +75,8 @@ Without DIR the pak is named after the manifest or the example.`, strings.Join(b
 	return command
 }
 
-// An initSource holds the flags of `pak init`: what a new pak is created from.
+// An initSource holds the flags of `pak init` that choose what a new pak is created from. At most one of from, like and
+// releases may be set. If none is set, the pak is the small one of build.Init.
 type initSource struct {
 	// from is the path of a BOSH manifest, and like the name of an example.
 	from, like string
@@ -85,9 +87,9 @@ type initSource struct {
 
 // writePak writes a new pak into a directory and the paths of its files to standard output. The pak is created from the
 // manifest, the example or the jobs that the flags name; without any, it is a small one. The notes of a conversion and
-// the next command are written to standard error. writePak returns a usage error if the flags exclude each other or the
-// example is unknown, and another error if the directory is not empty, if the manifest or the releases cannot be used,
-// or if a file cannot be written.
+// the next command are written to standard error. writePak returns a usage error if more than one source is set, if
+// --job is set without --release, or if the example is unknown. It returns another error if the directory is not empty,
+// if the manifest, the releases or the jobs cannot be used, or if a file or the output cannot be written.
 func (s initSource) writePak(ctx context.Context, streams Streams, dir string) error {
 	sources := 0
 	for _, isSet := range []bool{s.from != "", s.like != "", len(s.releases.paths) > 0} {
@@ -118,8 +120,9 @@ func (s initSource) writePak(ctx context.Context, streams Streams, dir string) e
 	return nil
 }
 
-// createPak writes a new pak into a directory and returns the paths of its files and notes about it for the author. See
-// writePak for the errors.
+// createPak writes a new pak into a directory and returns the paths of its files, relative to the directory, and notes
+// about it for the author. See writePak for the source of the pak and for the errors; the flags must not exclude each
+// other.
 func (s initSource) createPak(ctx context.Context, dir string) (files, notes []string, err error) {
 	switch {
 	case s.from != "":
@@ -144,9 +147,9 @@ func (s initSource) createPak(ctx context.Context, dir string) (files, notes []s
 	return files, nil, err
 }
 
-// addSchemas writes the JSON Schemas to which the files of a new pak refer into its directory. files are the files of
-// the pak, relative to dir. It returns the sorted paths of all files, including those of the schemas; each path begins
-// with dir. It returns an error if a schema cannot be written.
+// addSchemas writes the JSON Schemas to which the files of a new pak refer into its directory dir. files are the files
+// of the pak, relative to dir. It returns the sorted paths of these files and of the schemas; each path begins with
+// dir. It returns an error if a schema cannot be written. It may change files.
 func addSchemas(ctx context.Context, dir string, files []string) ([]string, error) {
 	for kind, schema := range schemas() {
 		file := filepath.Join(dir, build.SchemaFile(kind))

@@ -71,8 +71,10 @@ that an update of the instance to the other plan has. Both plans have the same i
 	return command
 }
 
-// read returns the request that the flags describe. It returns a usage error if the flags do not select a service and
-// plans of the pak, and another error if a file cannot be read.
+// read returns the request that the flags describe. It returns a usage error if the flags do not select one service and
+// the plans of it, a *fault.UserError if the request is not a JSON object or the previous manifest is not valid YAML,
+// and another error if a file cannot be read. Without --plan, the plan of the request is "", which means the only plan
+// of the service. pak is the pak to which the flags refer.
 func (f *manifestFlags) read(
 	ctx context.Context, streams Streams, pak *brokerpak.Pak,
 ) (request test.ManifestRequest, err error) {
@@ -107,9 +109,9 @@ func (f *manifestFlags) read(
 	return request, err
 }
 
-// printManifest writes the manifest of the plan to standard output. To standard error it writes which values in it are
-// invented or masked, and which configs belong to it. It returns an error if the flags or files are not valid, or if
-// the manifest cannot be generated.
+// printManifest writes the manifest of the plan to standard output. To standard error it writes the names of invented
+// outputs of the provision template, the paths of masked values, and the types of configs that the Director gets with
+// the manifest. It returns the errors of read, and an error if the manifest cannot be generated or written.
 func (f *manifestFlags) printManifest(ctx context.Context, streams Streams, pak *brokerpak.Pak) error {
 	request, err := f.read(ctx, streams, pak)
 	if err != nil {
@@ -138,8 +140,10 @@ func (f *manifestFlags) printManifest(ctx context.Context, streams Streams, pak 
 	return nil
 }
 
-// comparePlans writes the differences between the manifests of the two plans to standard output, and their number to
-// standard error. See printManifest for the errors.
+// comparePlans writes the differences between the manifests of the two plans to standard output, with secrets masked,
+// and their number to standard error. Values that differ whenever a manifest is generated are not differences. It
+// returns the errors of read, and an error if a manifest cannot be generated, which names the plan, or the output
+// cannot be written.
 func (f *manifestFlags) comparePlans(ctx context.Context, streams Streams, pak *brokerpak.Pak) error {
 	request, err := f.read(ctx, streams, pak)
 	if err != nil {

@@ -29,7 +29,8 @@ type validateOptions struct {
 	releases releaseFlags
 }
 
-// newValidate returns the command `pak validate PATH`, which prints the errors and warnings of a pak.
+// newValidate returns the command `pak validate PATH`, which prints the errors and warnings of a pak, or with --rules
+// the list of all rules.
 func newValidate(streams Streams) *cobra.Command {
 	var options validateOptions
 	command := &cobra.Command{
@@ -77,7 +78,7 @@ every release of the deployment. A release is a tarball, compiled or not, or a d
 }
 
 // flags adds --format and --strict to a command that prints findings, and sets the command's PreRunE, which returns a
-// usage error for an unknown format.
+// usage error unless the format is text, json or github.
 func (o *validateOptions) flags(command *cobra.Command) {
 	command.Flags().StringVar(&o.format, "format", "text",
 		"text, json (in the format of terraform validate) or github (annotations)")
@@ -97,9 +98,10 @@ func writeRules(out io.Writer) error {
 }
 
 // printReport writes the findings of a report to standard output, in the format that the flags choose, and its notes
-// and a summary to standard error. verdict is the result of a comparison of two paks, and "" for a check of one. With
-// strict, printReport changes the warnings in the report to errors. It returns errFindings if the report then contains
-// errors, and another error if the findings cannot be written.
+// and a summary to standard error. The formats text and github contain only the maxFindings most severe findings.
+// verdict is the result of a comparison of two paks, and "" for a check of one. With strict, printReport changes the
+// warnings in the report to errors. It returns errFindings if the report then contains errors, and another error if the
+// findings cannot be written.
 func (o validateOptions) printReport(streams Streams, report *lint.Report, verdict string) (err error) {
 	all := report.Diagnostics
 	for i := range all {

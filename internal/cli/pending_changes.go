@@ -34,7 +34,8 @@ type pendingFlags struct {
 	asJSON                  bool
 }
 
-// newPending returns the command `pending-changes`, which previews the changes of one service instance or of all.
+// newPending returns the command `pending-changes`, which previews the changes that the next update or upgrade would
+// make, of one service instance or of all. It changes nothing.
 func newPending(streams Streams) *cobra.Command {
 	var p pendingFlags
 	command := &cobra.Command{
@@ -80,9 +81,10 @@ The command uses the adapter's configuration: run it on the broker's VM, or set 
 	return command
 }
 
-// checkOne checks a single service instance and writes its pending changes to standard output, and their number to
-// standard error. It returns errFindings if there are any, and another error if a file cannot be read or the instance
-// cannot be checked.
+// checkOne checks the service instance of --manifest and --plan, and writes its pending changes to standard output, as
+// text or as a JSON list, and their number to standard error. It returns errFindings if there are any, and another
+// error if a file cannot be read, if the output cannot be written, or if the instance cannot be checked; see
+// preview.Changes.
 func (p *pendingFlags) checkOne(ctx context.Context, streams Streams) error {
 	deployed, err := ctxio.ReadFile(ctx, p.manifest)
 	if err != nil {
@@ -111,7 +113,8 @@ type valueNames struct{ deployed, generated string }
 var deployedAndGenerated = valueNames{"deployed", "generated"} //nolint:gochecknoglobals // a constant
 
 // changesText returns changes as text of several lines each, or "" if there are none. Every line starts with indent.
-// names are the names of the two values. A change without a reason has no line for it.
+// names are the names of the two values. Instead of the values, a change of a secret or of OpenTofu's resources has one
+// line that describes it. A change without a reason has no line for it.
 func changesText(indent string, names valueNames, changes []manifestdiff.Change) string {
 	width := max(len("generated"), len(names.deployed), len(names.generated)) + len(":")
 	var out strings.Builder
@@ -178,8 +181,10 @@ type manifestSource struct {
 	read func(ctx context.Context, name string) (string, error)
 }
 
-// manifestSource returns the source that the flags choose. Without --manifests, it returns an error if the broker's
-// configuration lacks the address or the credentials of the Director. It reads neither the directory nor the Director.
+// manifestSource returns the source that the flags choose. It is a directory with --manifests, and otherwise the
+// Director, of whose deployments only those of service instances are listed. Without --manifests, it returns an error
+// if the broker's configuration lacks the address or the credentials of the Director. It reads neither the directory
+// nor the Director.
 func (p *pendingFlags) manifestSource(broker *odb.BrokerConfig) (*manifestSource, error) {
 	if p.manifests != "" {
 		return directorySource(p.manifests), nil
@@ -229,9 +234,10 @@ func directorySource(dir string) *manifestSource {
 	return &manifestSource{list: list, read: read}
 }
 
-// checkAll checks all service instances and reports the results; see report for the output and the errors. It also
-// returns an error if the configuration of the broker or that of the adapter cannot be used, if the names of the
-// instances cannot be read, or if ctx ends. An instance that cannot be checked does not prevent the check of others.
+// checkAll checks all service instances and reports the results; see report for the output and the errors. Progress is
+// written to standard error. checkAll also returns an error if the configuration of the broker or that of the adapter
+// cannot be used, if the names of the instances cannot be read, or if ctx ends. An instance that cannot be checked does
+// not prevent the check of others.
 func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 	broker, err := odb.ReadBrokerConfig(p.brokerConfig)
 	if err != nil {
@@ -326,7 +332,9 @@ func (p *pendingFlags) report(streams Streams, results []pendingInstance) error 
 var guidPattern = regexp.MustCompile(`service-instance_[\w-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // summarizeChanges returns the number of instances with each effect, and all changes and errors with the number of
-// instances that have them, sorted by their effects, worst first, and then by that number, largest first.
+// instances that have them, sorted by their effects, worst first, and then by that number, largest first. In the texts
+// of changes, "GUID" replaces the ids and the deployments of instances, so that changes that differ only in these are
+// the same one.
 func summarizeChanges(results []pendingInstance) (effects map[manifestdiff.Effect]int, changes []commonChange) {
 	effects, changes = map[manifestdiff.Effect]int{}, []commonChange{}
 	indexes := map[commonChange]int{} // of changes; in the keys, Instances is 0
@@ -353,8 +361,8 @@ func summarizeChanges(results []pendingInstance) (effects map[manifestdiff.Effec
 	return effects, changes
 }
 
-// pendingText returns the counts of summarizeChanges as text, followed by the changes of each instance that has any
-// and the error of each that could not be checked.
+// pendingText returns the counts of summarizeChanges as text, the worst effect first, followed by the changes of each
+// instance that has any, and the error of each that could not be checked, in the order of results.
 func pendingText(results []pendingInstance, effects map[manifestdiff.Effect]int, changes []commonChange) string {
 	var text strings.Builder
 	for _, effect := range slices.Backward(slices.Sorted(maps.Keys(effects))) {

@@ -15,7 +15,8 @@ import (
 	"service-adapter/internal/operate/prepare"
 )
 
-// newPrepare returns the command `prepare`, which initialises OpenTofu for the templates of all paks.
+// newPrepare returns the command `prepare`, which checks the configuration and all paks, and initialises OpenTofu for
+// the templates of the paks in a directory.
 func newPrepare(streams Streams) *cobra.Command {
 	var dir string
 	command := &cobra.Command{

@@ -8,7 +8,7 @@ import (
 	"service-adapter/internal/author/release"
 )
 
-// releaseFlags holds the flags that name BOSH releases.
+// releaseFlags holds the flags that name BOSH releases. paths are tarballs or directories.
 type releaseFlags struct {
 	paths []string
 	// version is the version of the releases that have none themselves.

@@ -9,7 +9,8 @@ import (
 	"service-adapter/adapter"
 )
 
-// newReplay returns the command `replay FILE`, which executes a recorded request again.
+// newReplay returns the command `replay FILE`, which executes a request again that the adapter recorded, without side
+// effects. It exits with exitFindings if the replayed command fails.
 func newReplay(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay FILE",

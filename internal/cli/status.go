@@ -9,7 +9,8 @@ import (
 	"service-adapter/internal/operate/status"
 )
 
-// newStatus returns the command `status`, which prints the condition of all bindings and instances on one page.
+// newStatus returns the command `status`, which prints the condition of all bindings, instances and paks on one page.
+// It exits with exitFindings if one of these is unreadable.
 func newStatus(streams Streams) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{

@@ -29,7 +29,8 @@ type version struct {
 	Formats map[string]int `json:"formats"`
 }
 
-// text returns the version as text, with one line for each value. An unknown commit is left out.
+// text returns the version as text, with one line for each value. An unknown commit is left out. The formats are sorted
+// by name.
 func (v version) text() string {
 	text := "service-adapter " + v.Program + "\n"
 	if v.Commit != "" {
