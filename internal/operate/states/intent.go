@@ -18,7 +18,7 @@ import (
 )
 
 // An Intent is the input of the errand apply-instance: the desired state of an instance, and the values of its secret
-// inputs.
+// inputs, by the names of the inputs. Secrets may be empty.
 type Intent struct {
 	*record.Intent
 	Secrets map[string]any
@@ -52,7 +52,8 @@ func ReadIntent(text []byte) (*Intent, error) {
 //
 // ApplyIntent returns an error if no pak has the service, if a pak cannot be read and the recorded one is not among the
 // readable ones, if the template of the intent is neither that of the pak nor that of the instance, if a secret or a
-// default does not fit its input, or if OpenTofu fails.
+// default does not fit its input, if OpenTofu fails, or if ctx ends; see provision.Provisioner.Apply for further
+// errors.
 func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	entry := lifecycle.Entry{
 		Identity: lifecycle.Identity{
@@ -108,9 +109,9 @@ func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	return nil
 }
 
-// checkTemplate returns an error unless the instance was created with the template of the intent. The caller must have
-// found that the template of the installed pak, which the error names, is another one. An instance that is not stored
-// or whose record is not readable is an error too.
+// checkTemplate returns an error unless the stored instance was created with the template of the intent. The caller
+// must have found that the template of the installed pak, which the error names, is another one. An instance that is
+// not stored or whose record is not readable is an error too, and so is a state backend that cannot be read.
 func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent *Intent) error {
 	stored, err := o.Lookup(ctx, lifecycle.Instance, intent.InstanceID)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotStored) {

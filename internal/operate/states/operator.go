@@ -113,19 +113,20 @@ func (o *Operator) Owns(stored *record.InstanceRecord, brokerServiceID string) b
 	return o.session.Catalog.Owns(stored, brokerServiceID)
 }
 
-// Close closes the paks.
+// Close closes the paks and releases what Open opened. The operator must not be used afterwards.
 func (o *Operator) Close() { o.session.Close() }
 
 // Encrypts reports whether the configuration has a key for the encryption of states.
 func (o *Operator) Encrypts() bool { return o.session.Config.State.Encryption != nil }
 
-// BackendType returns the type of the state backend, such as "pg".
+// BackendType returns the type of the state backend in the configuration, such as "pg" or "local".
 func (o *Operator) BackendType() string { return o.session.Config.State.Type }
 
 // AuditLog returns the path of the audit log, and "" if none is configured.
 func (o *Operator) AuditLog() string { return o.session.Config.AuditLog }
 
-// UnreadablePaks returns an error for each pak of the configuration that cannot be read.
+// UnreadablePaks returns an error for each pak of the configuration that cannot be read, in the order of the
+// configuration, and nil if all can be read.
 func (o *Operator) UnreadablePaks() []error { return o.session.Catalog.Unreadable }
 
 // IsLocal reports whether states are stored on this machine, in the backend local.
@@ -143,8 +144,8 @@ func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 	return len(names) == 0, err
 }
 
-// Metrics returns the metrics for monitoring. fleet, which may be nil, is asked for the certificates of instances. See
-// metrics.Text for the content and the errors.
+// Metrics returns the metrics for monitoring in the text format of OpenMetrics. The Director of fleet is asked for the
+// certificates of instances; a nil fleet asks no Director. See metrics.Text for the content and the errors.
 func (o *Operator) Metrics(ctx context.Context, fleet *certificates.Fleet) (string, error) {
 	return metrics.Text(ctx, o.Manager, metrics.Sources{
 		UnreadablePaks: len(o.session.Catalog.Unreadable), AuditLog: o.session.Config.AuditLog, Fleet: fleet,

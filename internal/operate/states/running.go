@@ -44,7 +44,7 @@ type Running struct {
 //
 // only lists the conditions that the binding may have; an empty only permits every condition. The error wraps
 // lifecycle.ErrNotStored if there is no such binding. It is another one if the condition of the binding is not
-// permitted, or if OpenTofu fails.
+// permitted, if its state or record cannot be read, if OpenTofu fails, or if ctx ends.
 func (o *Operator) DeleteBinding(
 	ctx context.Context, id string, running *Running, only ...lifecycle.Condition,
 ) error {
@@ -169,8 +169,9 @@ func directorName(full, deployment string) string {
 }
 
 // errandSecrets returns the secret inputs that the manifest contains for the errand apply-instance, by name and with
-// their references resolved. The result is nil if the manifest has no job of that errand. It returns an error if the
-// manifest is not valid YAML or a reference has no value.
+// their references resolved. They are those of the first job of that errand which has the properties intent and
+// secrets; the result is nil if there is no such job. errandSecrets returns an error if the manifest is not valid YAML
+// or a reference has no value.
 func errandSecrets(view *instance.View) (map[string]any, error) {
 	root, err := view.GetRaw("/instance_groups?")
 	if err != nil {
