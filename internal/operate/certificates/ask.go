@@ -14,7 +14,7 @@ import (
 	"service-adapter/internal/record"
 )
 
-// A Fleet is a Director with the service instances of an on-demand broker.
+// A Fleet is the Director of an on-demand broker, with a function that recognises the broker's service instances.
 type Fleet struct {
 	Director *director.Client
 	// Owns reports whether an instance with this record belongs to a service of the broker.
@@ -92,7 +92,9 @@ func (s *Survey) listDeployments(ctx context.Context, fleet Fleet) []string {
 
 // ask asks the Director for the certificates of an instance, and sets Reported or Error of the instance. If the state
 // backend does not contain the instance and the options do not name it, ask reads its manifest first, and sets Service
-// and Plan. ask reports whether the instance belongs to the survey. It does not change the survey.
+// and Plan. ask reports whether the instance belongs to the survey. It returns false for a manifest without a record,
+// or with one that the fleet does not own or the options exclude, and true after an error. It does not change the
+// survey.
 func (s *Survey) ask(ctx context.Context, fleet Fleet, instance *Instance) bool {
 	if !instance.stored && len(s.options.IDs) == 0 {
 		manifest, err := fleet.Director.Manifest(ctx, instance.Deployment)
@@ -122,7 +124,7 @@ func (s *Survey) ask(ctx context.Context, fleet Fleet, instance *Instance) bool 
 	return true
 }
 
-// textError returns an error with a text, or nil for "".
+// textError returns an error with a text, or nil for "". It is the inverse of errorText.
 func textError(text string) error {
 	if text == "" {
 		return nil

@@ -34,7 +34,9 @@ func (b *Binding) authorities() (trusted, signedBy []string) {
 }
 
 // group sorts the bindings by the time of their creation, sets Groups of the instance, sets OtherAuthority of each
-// binding, and marks superseded certificates. Bindings without certificates are in no group.
+// binding with certificates, and marks superseded certificates. Bindings without certificates are in no group. The
+// groups are sorted by their newest bindings, the newest first, and the ids in a group by the time of creation, the
+// oldest first.
 func (i *Instance) group() {
 	slices.SortFunc(i.Bindings, func(a, b Binding) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -66,7 +68,8 @@ func (i *Instance) group() {
 	}
 }
 
-// supersede marks the certificates of authorities that the newest bindings do not contain as superseded and not due.
+// supersede marks the certificates of authorities that newest, the group of the newest binding, does not contain as
+// superseded and not due. Certificates that are not those of authorities are not changed.
 func (b *Binding) supersede(newest *Group) {
 	for at := range b.Certificates {
 		certificate := &b.Certificates[at]
@@ -76,12 +79,13 @@ func (b *Binding) supersede(newest *Group) {
 	}
 }
 
-// containsAll reports whether a list contains all wanted texts.
+// containsAll reports whether a list contains all wanted texts, in any order. It returns true if none is wanted.
 func containsAll(list, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(text string) bool { return !slices.Contains(list, text) })
 }
 
-// A Reference is the real server or authority with which bindings are compared.
+// A Reference is the real server, or the real authorities, with which bindings are compared. Dial and ReadAuthorities
+// return one.
 type Reference struct {
 	// Name is the address of the server or the path of the file.
 	Name string
@@ -192,8 +196,8 @@ func presented(ctx context.Context, address string, request func(net.Conn) error
 	return chain, nil
 }
 
-// requestPostgresTLS sends the request for TLS of PostgreSQL's protocol. It returns an error if the server does not
-// accept it.
+// requestPostgresTLS sends the request for TLS of PostgreSQL's protocol and reads the answer. It returns an error if
+// the server does not accept it, or if the connection ends or its deadline passes before the answer.
 func requestPostgresTLS(connection net.Conn) error {
 	answer := make([]byte, 1)
 	_, err := connection.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}) // the length, and the code 80877103
@@ -207,7 +211,8 @@ func requestPostgresTLS(connection net.Conn) error {
 }
 
 // requestMySQLTLS reads the greeting of MySQL's protocol and sends the request for TLS, as an SSLRequest packet of
-// protocol 4.1. It returns an error if the server sends another greeting, or one that does not offer TLS.
+// protocol 4.1. It returns an error if the server sends another greeting, or one that does not offer TLS, or if the
+// connection ends or its deadline passes.
 func requestMySQLTLS(connection net.Conn) error {
 	const (
 		protocol           = 10 // the first byte of every greeting since MySQL 3.21
@@ -238,8 +243,9 @@ func requestMySQLTLS(connection net.Conn) error {
 	return err
 }
 
-// Compare sets Trusted of all bindings in the survey that contain the certificate of an authority. If the reference is
-// a server, it also sets Server of each instance.
+// Compare compares all bindings in the survey with a reference and sets their Trusted. A binding that does not contain
+// the certificate of an authority keeps a Trusted of nil. If the reference is a server, Compare also sets Server of
+// each instance.
 func (s *Survey) Compare(reference *Reference) {
 	var server []Certificate
 	for _, certificate := range reference.chain {
@@ -261,8 +267,8 @@ func (s *Survey) Compare(reference *Reference) {
 	}
 }
 
-// trustedBy reports whether the authorities among the certificates verify the certificate of the server, or contain all
-// authorities of the file.
+// trustedBy reports, for a server, whether the authorities among the certificates verify the certificate that the
+// server presented, and for a file whether the certificates contain all authorities of the file.
 func (r *Reference) trustedBy(certificates []Certificate) bool {
 	if !r.IsServer() {
 		return !slices.ContainsFunc(r.authorities, func(wanted *x509.Certificate) bool {

@@ -110,7 +110,7 @@ type Group struct {
 // Add adds a binding or an instance of the state backend, with its state, as Manager.Walk of package lifecycle passes
 // it. It ignores those that the options exclude; if the service and the plan are unknown, because the item cannot be
 // read, only Options.IDs exclude it. A binding whose instance is unknown as well is added to Unreadable, whatever the
-// options are.
+// options are. Certificates of the state that cannot be read become the Error of the binding or the instance.
 func (s *Survey) Add(stored *lifecycle.Stored) {
 	id := stored.InstanceID
 	if stored.Kind == lifecycle.Instance {
@@ -151,12 +151,13 @@ func errorText(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// selects reports whether the options permit an instance with this id.
+// selects reports whether the options permit an instance with this id. Without Options.IDs they permit every id.
 func (s *Survey) selects(id string) bool {
 	return len(s.options.IDs) == 0 || slices.Contains(s.options.IDs, id)
 }
 
-// matches reports whether the options permit an instance with this service and plan.
+// matches reports whether the options permit an instance with this service and plan. An option of "" permits every
+// name.
 func (s *Survey) matches(service, plan string) bool {
 	return (s.options.Service == "" || s.options.Service == service) &&
 		(s.options.Plan == "" || s.options.Plan == plan)
@@ -165,7 +166,8 @@ func (s *Survey) matches(service, plan string) bool {
 // deploymentPrefix begins the names of the deployments of service instances, before their ids.
 const deploymentPrefix = "service-instance_"
 
-// instance returns the instance with an id, which it adds if the survey does not contain it.
+// instance returns the instance with an id. If the survey does not contain it, instance adds it with the usual name of
+// its deployment.
 func (s *Survey) instance(id string) *Instance {
 	if s.instances[id] == nil {
 		s.instances[id] = &Instance{ID: id, Deployment: deploymentPrefix + id}
@@ -173,8 +175,8 @@ func (s *Survey) instance(id string) *Instance {
 	return s.instances[id]
 }
 
-// AddSelected adds the instances of Options.IDs that the survey does not contain, so that they can be asked about. If
-// the Director will not be asked, each of them gets an error.
+// AddSelected adds the instances of Options.IDs that the survey does not contain, so that they can be asked about.
+// askDirector says that Ask will be called; otherwise each instance that the state backend does not know gets an error.
 func (s *Survey) AddSelected(askDirector bool) {
 	for _, id := range s.options.IDs {
 		if instance := s.instance(id); !instance.stored && !askDirector {
@@ -183,7 +185,9 @@ func (s *Survey) AddSelected(askDirector bool) {
 	}
 }
 
-// Instances returns the instances sorted by id, with their bindings grouped by authority. The result is not nil.
+// Instances returns the instances sorted by id, with their bindings grouped by authority: it sets Groups,
+// OtherAuthority and Superseded. The result is not nil. It must be called after Add, Ask and Compare, and before
+// Instance.Due and Instance.Expiries.
 func (s *Survey) Instances() []*Instance {
 	all := []*Instance{}
 	for _, instance := range s.instances {
@@ -194,8 +198,8 @@ func (s *Survey) Instances() []*Instance {
 	return all
 }
 
-// sources returns the certificates in stored data and of the server of a comparison, by their source: "binding",
-// "instance" for outputs, or "server".
+// sources returns the certificates in stored data and of the server of a comparison, with their source: first
+// "instance" for the outputs, then "server", then "binding" once for each binding. A list may be empty.
 func (i *Instance) sources() iter.Seq2[string, []Certificate] {
 	return func(yield func(string, []Certificate) bool) {
 		if !yield("instance", i.Outputs) || !yield("server", i.Server) {
@@ -251,7 +255,7 @@ func (i *Instance) Expiries() map[string]time.Time {
 	return earliest
 }
 
-// Failed reports whether certificates of the instance or of one of its bindings are unknown.
+// Failed reports whether certificates of the instance or of one of its bindings could not be read or asked for.
 func (i *Instance) Failed() bool {
 	return i.Error != "" || slices.ContainsFunc(i.Bindings, func(binding Binding) bool { return binding.Error != "" })
 }

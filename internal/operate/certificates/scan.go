@@ -16,7 +16,7 @@ import (
 )
 
 // A Certificate is a certificate in the credentials of a binding, in the outputs of an instance or in the chain of a
-// server.
+// server, with what is known about it there.
 type Certificate struct {
 	// Key is the path of the text that contains the certificate, such as "ca_cert" or "tls/ca". It is "" for a
 	// certificate that a server presented or that a file contains.
@@ -34,7 +34,7 @@ type Certificate struct {
 	Superseded bool `json:"superseded,omitempty"`
 }
 
-// A Content is what a certificate says.
+// A Content contains the fields of a certificate. Certificates with the same bytes share one Content in a survey.
 type Content struct {
 	// Subject and Issuer are distinguished names in the form of RFC 2253.
 	Subject string `json:"subject"`
@@ -68,8 +68,8 @@ func newScanner(now time.Time, within time.Duration) *scanner {
 }
 
 // scan returns the certificates in all texts of a value, in the order of value.Walk and of their places in each text.
-// The value must be normalised. The error names the keys of the texts that contain a
-// certificate that cannot be read; the others are returned with it.
+// The value must be normalised. The error names the keys of the texts that contain a certificate that cannot be read;
+// the others are returned with it. The result is nil if there are none.
 func (s *scanner) scan(v any) ([]Certificate, error) {
 	var found []Certificate
 	var failed []error
@@ -128,7 +128,8 @@ func certificateBlocks(text string) (blocks [][]byte, err error) {
 	}
 }
 
-// content returns the content of a certificate in DER. It returns an error if the certificate cannot be parsed.
+// content returns the content of a certificate in DER. It returns the same pointer for the same bytes. It returns an
+// error if the certificate cannot be parsed.
 func (s *scanner) content(der []byte) (*Content, error) {
 	digest := sha256.Sum256(der)
 	if content := s.contents[digest]; content != nil {
@@ -147,7 +148,8 @@ func (s *scanner) content(der []byte) (*Content, error) {
 	return content, nil
 }
 
-// isDue reports whether a certificate that expires at this time is due.
+// isDue reports whether a certificate with this expiry has expired or expires within the time that the survey looks
+// ahead.
 func (s *scanner) isDue(expiry time.Time) bool { return expiry.Before(s.now.Add(s.within)) }
 
 // daysUntil returns the number of whole days from now until the expiry, rounded down as the Director does it, so that
@@ -157,7 +159,8 @@ func daysUntil(expiry, now time.Time) int {
 	return int(math.Floor(float64(expiry.Sub(now)) / float64(day)))
 }
 
-// setAuthorities sets Authority of certificates that are stored or presented together.
+// setAuthorities sets Authority of each element of certificates, which are stored or presented together: only these are
+// searched for the certificate of the authority that signed another one. See Certificate.Authority for the values.
 func (s *scanner) setAuthorities(certificates []Certificate) {
 	for i := range certificates {
 		one := &certificates[i]
