@@ -32,7 +32,7 @@ const (
 	actionUnbind    = "unbind"
 )
 
-// Actions returns the actions whose variables the package returns.
+// Actions returns the actions whose variables the package returns: "provision", "update", "bind" and "unbind".
 func Actions() []string { return []string{actionProvision, actionUpdate, actionBind, actionUnbind} }
 
 // A Request selects the request for which Variables resolves the variables of a template.
@@ -183,9 +183,9 @@ func setOutputs(request *binding.Request, outputs map[string]any) {
 	request.Service = &service
 }
 
-// selectVariables returns the variables that the template receives: those that its OpenTofu files declare or use, or
-// all variables of the scope if the action has no files. A declared variable with a default is left out unless the
-// scope has a value for it.
+// selectVariables returns the variables that the template receives: those that its OpenTofu files declare, and the
+// inputs of the action that the files use without declaring them. A declared variable with a default is left out unless
+// the scope has a value for it. If the action has no files, all variables of the scope are returned.
 func selectVariables(action *brokerpak.Action, scope *vars.Scope) map[string]Variable {
 	variables := map[string]Variable{}
 	if len(action.Templates) == 0 {
@@ -208,8 +208,8 @@ func selectVariables(action *brokerpak.Action, scope *vars.Scope) map[string]Var
 	return variables
 }
 
-// variable returns the value of a variable of the scope and its origin. A variable without a value has the origin
-// "unset".
+// variable returns the value of the variable name of the scope and its origin. A variable without a value has the
+// origin "unset". At and Expression are "" if the origin has no position or expression.
 func variable(scope *vars.Scope, name string) Variable {
 	item, set := scope.Values[name]
 	if !set {
