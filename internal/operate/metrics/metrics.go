@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Sources are what the metrics are computed from besides the states.
+// Sources are the data, besides the states, from which the metrics are computed.
 type Sources struct {
 	// UnreadablePaks is the number of paks of the configuration that cannot be read.
 	UnreadablePaks int
@@ -107,8 +107,9 @@ func addStates(
 	return nil
 }
 
-// addCertificates adds the metrics of a survey: the earliest expiry of the certificates of each service and plan, and
-// the number of instances and bindings whose certificates are unknown.
+// addCertificates adds the metrics of a survey: the earliest expiry of the certificates of each service, plan and
+// source, and the number of instances and bindings whose certificates are unknown. An entry of survey.Errors counts as
+// one of the latter.
 func addCertificates(survey *certificates.Survey, text *metrics) {
 	expiries := map[string]float64{}
 	unknown := len(survey.Unreadable) + len(survey.Errors)
