@@ -35,7 +35,8 @@ const (
 	failed      = "failed"
 )
 
-// Results returns all results that a change can have.
+// Results returns all results that a change can have, in a fixed order: done, absent, exists, interrupted, timeout,
+// refused and failed.
 func Results() []string {
 	return []string{done, absent, exists, interrupted, timeout, refused, failed}
 }

@@ -29,7 +29,7 @@ const (
 // errDamaged reports that a file does not contain counts.
 var errDamaged = errors.New("the file does not contain counts of results")
 
-// resultCounts contains, by command and result, how many commands ended with that result.
+// A resultCounts contains, by command and then by result, how many commands ended with that result.
 type resultCounts map[string]map[string]uint64
 
 // Counts returns how many commands ended with each result since the audit log at a path was first written. Rotating

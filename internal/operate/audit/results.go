@@ -157,8 +157,9 @@ func (p *parser) line(line []byte) {
 	}
 }
 
-// completeFields returns the text fields of a JSON object that is cut off, without the field that contains the cut. The
-// values of the object must be scalars, as those of an event.
+// completeFields returns the text fields of a JSON object that is cut off, without the field that contains the cut.
+// Fields with other values are left out. The values of the object must be scalars, as those of an event. The result is
+// not nil.
 func completeFields(object []byte) map[string]string {
 	fields := map[string]string{}
 	decoder := json.NewDecoder(bytes.NewReader(object))
