@@ -27,8 +27,8 @@ type credentials struct {
 	recorded []string
 }
 
-// newCredentials returns the credentials for the changes to a generated manifest. stored is the record of the deployed
-// manifest, or nil.
+// newCredentials returns the credentials for the changes to a generated manifest, a normalised tree. stored is the
+// record of the deployed manifest; nil means that there are no recorded secrets.
 func newCredentials(generated any, stored *record.InstanceRecord) credentials {
 	c := credentials{generated: textsIn(generated)}
 	if stored == nil {
@@ -62,14 +62,14 @@ func (c credentials) lostBy(change *Change) bool {
 	})
 }
 
-// contains reports whether a text is a secret or a reference, or contains it. A short secret could be a part of any
-// text.
+// contains reports whether a text is a secret or a reference, or contains it. A secret shorter than shortestEmbedded
+// must be the whole text, because it could be a part of any text by chance.
 func contains(text, secret string) bool {
 	embeddable := len(secret) >= shortestEmbedded || strings.HasPrefix(secret, "((")
 	return text == secret || embeddable && strings.Contains(text, secret)
 }
 
-// textsIn returns the scalars of a value as texts.
+// textsIn returns the scalars of a value as texts. The keys of mappings are not among them.
 func textsIn(tree any) []string {
 	var texts []string
 	_, _ = value.Map(tree, func(leaf any) (any, error) {

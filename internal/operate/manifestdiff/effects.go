@@ -34,7 +34,8 @@ func (e Effect) String() string {
 // MarshalText encodes the effect as its name. The error is always nil.
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// An EffectRule assigns an effect to a kind of change. The first rule that matches a change applies.
+// An EffectRule assigns an effect to a kind of change. Of the rules in the order of EffectRules, the first one that
+// matches a change applies.
 type EffectRule struct {
 	// Changes describes the changes that the rule matches.
 	Changes string
@@ -118,7 +119,8 @@ type subject struct {
 	migrated bool
 }
 
-// isIn reports whether the change is at or below one of the keys of an instance group.
+// isIn reports whether the change is at or below one of these keys of an instance group. It returns false for a change
+// outside of instance groups or of a whole group.
 func (s subject) isIn(keys ...string) bool { return slices.Contains(keys, s.key) }
 
 // removesAZ reports whether the generated group lacks an AZ of the deployed one. A group that does not exist has no

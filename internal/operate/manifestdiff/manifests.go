@@ -81,7 +81,8 @@ func Between(first, again, second string) ([]Change, error) {
 	return changes, nil
 }
 
-// withoutPaths returns the changes whose paths none of the others has. It changes the slice of changes.
+// withoutPaths returns the changes whose paths none of the others has, in the same order. It overwrites the slice
+// changes.
 func withoutPaths(changes, others []Change) []Change {
 	return slices.DeleteFunc(changes, func(change Change) bool {
 		return slices.ContainsFunc(others, func(other Change) bool { return other.Path == change.Path })
@@ -141,8 +142,8 @@ func comparedTree(text string) (any, error) {
 	return tree, nil
 }
 
-// decodeIntents replaces, in the tree of a manifest, the JSON text of the property "intent" of apply-instance by its
-// decoded value, so that Diff compares its parts. A text that is not a JSON object is kept.
+// decodeIntents replaces, in the tree of a manifest, the JSON text of the property "intent" of the jobs apply-instance
+// by its decoded value, so that Diff compares its parts. It changes the tree. A text that is not a JSON object is kept.
 func decodeIntents(tree any) {
 	manifest, _ := tree.(map[string]any)
 	for _, group := range value.Mappings(manifest["instance_groups"]) {
@@ -169,9 +170,10 @@ const (
 	deploymentPath = `^/(releases|stemcells)(/.*)?$`
 )
 
-// reasonOf returns the probable reason for a difference at a path. unstable says that the generated value differs in
-// each call. stored and current are the records of the deployed and the generated manifest; nil means that the manifest
-// has none.
+// reasonOf returns the probable reason for a difference at a path, according to the path and the records alone; it is
+// never "". unstable says that the generated value differs in each call. stored and current are the records of the
+// deployed and the generated manifest; nil means that the manifest has none. If nothing else applies, the reason is
+// that the template or the plan changed.
 func reasonOf(path string, unstable bool, stored, current *record.InstanceRecord) string {
 	switch {
 	case unstable:
