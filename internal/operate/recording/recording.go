@@ -68,8 +68,8 @@ func Write(
 }
 
 // maskInput returns a copy of the input with its secrets masked, and the names of the fields that it had to withhold,
-// which are "" in the copy. The structure of the documents is kept, so that they can be replayed. It returns an error
-// if the input is larger than maxRecording.
+// which are "" in the copy; withheld is nil if there are none. The structure of the documents is kept, so that they can
+// be replayed. It returns an error if the input is larger than maxRecording bytes as JSON.
 func maskInput(
 	ctx context.Context, secrets *redact.Secrets, params serviceadapter.InputParams,
 ) (clean serviceadapter.InputParams, withheld []string, err error) {
@@ -96,7 +96,8 @@ func maskInput(
 	return clean, withheld, json.Unmarshal(value.MustJSON(commands), &clean)
 }
 
-// maskField masks a field of the input: an id, a manifest or JSON. name is that of the field. Of a JSON field, the
+// maskField masks a field of the input: an id, a manifest or JSON. name is that of the field. In the fields secrets and
+// previous_secrets, all values are masked, and elsewhere those that are recognised as secrets. Of a JSON field, the
 // texts "" and "null" are returned unchanged. maskField returns an error if the text cannot be parsed, if it is a JSON
 // string, or if ctx ends; the field must be withheld then.
 func maskField(ctx context.Context, secrets *redact.Secrets, name, text string) (string, error) {
