@@ -22,7 +22,7 @@ type checker struct {
 	warnings []string
 }
 
-// warnf adds a warning.
+// warnf adds a warning, formatted as by fmt.Sprintf, to c.warnings.
 func (c *checker) warnf(format string, args ...any) {
 	c.warnings = append(c.warnings, fmt.Sprintf(format, args...))
 }

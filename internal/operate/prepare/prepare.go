@@ -117,14 +117,15 @@ func (p *preparer) repairExecutables(ctx context.Context, pak *brokerpak.Pak) er
 	return nil
 }
 
-// warnf adds a warning to the result.
+// warnf adds a warning, formatted as by fmt.Sprintf, to the result.
 func (p *preparer) warnf(format string, args ...any) {
 	p.result.Warnings = append(p.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-// preparePak prepares the templates of a pak, and the empty directory in which commands read states. A pak without
-// templates needs neither. It returns an error if a binary was changed, or if OpenTofu cannot initialise a template;
-// see initialise.
+// preparePak checks the binaries of a pak, initialises the empty directory in which commands read states, and prepares
+// the templates of the pak. A pak without templates needs none of these and is left out. It returns an error if a
+// binary was changed or cannot be read, or if OpenTofu cannot initialise a template; see initialise. The prepared
+// templates are added to the actions of the result.
 func (p *preparer) preparePak(ctx context.Context, pak *brokerpak.Pak) error {
 	usesTofu := func(service *brokerpak.Service) bool {
 		return len(service.Provision.Templates)+len(service.Bind.Templates) > 0
