@@ -32,7 +32,8 @@ func newSurvey() *certificates.Survey {
 	return certificates.New(certificates.Options{ExpiresWithin: lookAheadDays * day, Now: time.Now()})
 }
 
-// dueCertificates counts the certificates of a survey that are due. Certificates that cannot be read are not counted.
+// dueCertificates counts the certificates of a survey that are due, and determines the one that expires first.
+// Certificates that cannot be read are not counted. It groups the bindings of the survey; see Survey.Instances.
 func dueCertificates(survey *certificates.Survey) Certificates {
 	counts := Certificates{WithinDays: lookAheadDays}
 	var first time.Time
@@ -52,7 +53,8 @@ func dueCertificates(survey *certificates.Survey) Certificates {
 	return counts
 }
 
-// text returns the number of certificates that are due, and the first of them.
+// text returns the number of certificates that are due and of their instances, and the first of these with the time, in
+// one line without a line break. Without any it says that none is due.
 func (c Certificates) text() string {
 	if c.Due == 0 {
 		return fmt.Sprintf("none due within %d days", c.WithinDays)

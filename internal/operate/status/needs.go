@@ -81,8 +81,8 @@ func newRequirements() *requirements {
 	}
 }
 
-// add adds the requirements of a stored item, and returns the identification of its template, which is "" if the record
-// cannot be read.
+// add counts a stored item in the requirements, and returns the identification of its template; see Group.Template. For
+// an item whose record cannot be read it returns "" and counts the item in r.unreadable.
 func (r *requirements) add(stored *lifecycle.Stored) (template string) {
 	if stored.Record == nil {
 		countItem(&r.unreadable.Bindings, &r.unreadable.Instances, stored.Kind)
@@ -109,7 +109,7 @@ func (r *requirements) add(stored *lifecycle.Stored) (template string) {
 	return digest[:templateDigits]
 }
 
-// countItem adds one to the number for the kind.
+// countItem adds one to *bindings if the kind is that of bindings, and otherwise to *instances.
 func countItem(bindings, instances *int, kind lifecycle.Kind) {
 	if kind == lifecycle.Binding {
 		*bindings++
@@ -119,7 +119,8 @@ func countItem(bindings, instances *int, kind lifecycle.Kind) {
 }
 
 // providersOf returns the short addresses of the providers that a template uses, without those that are built into
-// OpenTofu. Defects of the template are ignored.
+// OpenTofu, in no particular order. files are the contents of the template's files by name. Defects of the template are
+// ignored.
 func providersOf(files map[string]string) []string {
 	module, _ := hclfile.Inspect(files) // the template was applied with OpenTofu
 	var addresses []string
@@ -164,7 +165,7 @@ func needsOfPaks(paks []*brokerpak.Pak, all *requirements) []Pak {
 // reasons are added up.
 type collectedNeeds map[Need]Need
 
-// add adds a need.
+// add adds a need. If an equal need is present, the numbers of bindings and instances are added to it.
 func (c collectedNeeds) add(need Need) {
 	key := Need{What: need.What, Name: need.Name, Version: need.Version}
 	sum := c[key]
@@ -243,7 +244,8 @@ func bestOf[R any](paks []*brokerpak.Pak, required R, matchOf func(*brokerpak.Pa
 }
 
 // providerMatch returns how well a pak provides a recorded provider. The recorded version and a compatible newer one
-// are suitable, as for `pak diff`. Any other version is uncertain.
+// are suitable, as for `pak diff`. Any other version is uncertain. The match is absent if the pak does not have the
+// provider.
 func providerMatch(pak *brokerpak.Pak, recorded opentofu.Provider) match {
 	best := absent
 	for _, binary := range bundled.Providers(pak, recorded.FQN) {

@@ -204,11 +204,13 @@ func hasOtherTemplate(pak *brokerpak.Pak, stored *lifecycle.Stored, template str
 // templateDigits is the number of digits of a digest that identify a template on the page.
 const templateDigits = 12
 
-// identify returns the first characters of the digest of a template.
+// identify returns the first templateDigits characters of the digest of a template. files are the contents of the
+// template's files by name.
 func identify(files map[string]string) string { return brokerpak.Digest(files)[:templateDigits] }
 
-// noteUnfinished sets r.OldestUnfinished to an item if that is unfinished and older. An item without a time is the
-// oldest one, because an older release recorded it.
+// noteUnfinished replaces r.OldestUnfinished by an item if the item is neither complete nor unreadable, and if its last
+// change is older than that of the present one. An item without a time is the oldest one, because an older release
+// recorded it. Of items with equal times, the first one stays.
 func (r *Report) noteUnfinished(stored *lifecycle.Stored) {
 	finished := stored.Condition == lifecycle.Complete || stored.Condition == lifecycle.Unreadable
 	if finished || r.OldestUnfinished != nil && r.OldestUnfinished.UpdatedAt <= stored.UpdatedAt {
@@ -219,7 +221,8 @@ func (r *Report) noteUnfinished(stored *lifecycle.Stored) {
 	}
 }
 
-// addLocks adds the locks that are held, if the backend lists them. It returns an error if they cannot be listed.
+// addLocks adds the locks that are held to r.Locks, which stays nil if the backend does not list locks. It returns an
+// error if they cannot be listed.
 func (r *Report) addLocks(ctx context.Context, manager *lifecycle.Manager) error {
 	locks, listed, err := manager.Engine.Locks(ctx)
 	if err != nil {

@@ -39,13 +39,14 @@ func (r *Report) Text() string {
 	return page.String()
 }
 
-// writeLine writes a line with a label, whose column has a fixed width.
+// writeLine writes a line that consists of a label, padded to a fixed width, and a text.
 func writeLine(page *strings.Builder, label, text string) {
 	const width = 19
 	_, _ = fmt.Fprintf(page, "%-*s%s\n", width, label, text) // a strings.Builder returns no errors
 }
 
-// conditions returns the number of items of a kind, and of those with each condition.
+// conditions returns the number of items of a kind, and the numbers of those with each condition, sorted by condition.
+// It returns "none" if there are no items.
 func (r *Report) conditions(kind lifecycle.Kind) string {
 	counts, sum := map[lifecycle.Condition]int{}, 0
 	for _, group := range r.Groups {
@@ -113,7 +114,8 @@ func (u *Unfinished) text() string {
 	return fmt.Sprintf("%s %s, %s since %s", u.Kind, u.ID, u.Condition, cmp.Or(u.UpdatedAt, "an unknown time"))
 }
 
-// writeLocks writes a line for each lock that is held, up to rowsShown.
+// writeLocks writes a line for each lock that is held, up to rowsShown, and then one with the number of the others. If
+// no lock is held, or if the backend does not list locks, it writes one line that says so.
 func (r *Report) writeLocks(page *strings.Builder) {
 	switch {
 	case r.Locks == nil:
@@ -138,7 +140,8 @@ func (r *Report) writeLocks(page *strings.Builder) {
 	}
 }
 
-// writeFailures writes a line for each of the last failures, the latest first.
+// writeFailures writes a line for each of the last failures, the latest first. If there are none, or if no audit log is
+// configured, it writes one line that says so.
 func (r *Report) writeFailures(page *strings.Builder) {
 	switch {
 	case r.Failures == nil:
@@ -162,7 +165,8 @@ func (r *Report) writeFailures(page *strings.Builder) {
 	}
 }
 
-// writeGroups writes the table of the stored items, up to rowsShown rows.
+// writeGroups writes the table of the stored items, up to rowsShown rows, and then a line with the number of the
+// others. It writes nothing if no items are stored.
 func (r *Report) writeGroups(page *strings.Builder) {
 	rows := [][]string{{"KIND", "SERVICE", "PLAN", "PAK", "OPENTOFU", "TEMPLATE", "CONDITION", "COUNT"}}
 	for _, group := range r.Groups[:min(len(r.Groups), rowsShown)] {
@@ -177,7 +181,7 @@ func (r *Report) writeGroups(page *strings.Builder) {
 	}
 }
 
-// writePaks writes the table of the paks, with a line for each reason.
+// writePaks writes the table of the paks, with a line for each reason to keep one. It writes nothing without paks.
 func (r *Report) writePaks(page *strings.Builder) {
 	rows := [][]string{{"INSTALLED PAK", "OPENTOFU", "NEEDED", "FOR"}}
 	for i := range r.Paks {
@@ -196,7 +200,7 @@ func (r *Report) writePaks(page *strings.Builder) {
 	writeTable(page, rows)
 }
 
-// text returns a reason in words, with the numbers of items.
+// text returns a reason in words, with the numbers of items. Any other What than the known ones counts as NeedUnknown.
 func (n Need) text() string {
 	items := listed("", "", countedUnlessZero(n.Bindings, "binding"), countedUnlessZero(n.Instances, "instance"))
 	switch n.What {
@@ -213,7 +217,7 @@ func (n Need) text() string {
 	}
 }
 
-// countedUnlessZero is counted, and returns "" for 0.
+// countedUnlessZero returns a number with its noun as counted does, but "" for 0.
 func countedUnlessZero(count int, noun string) string {
 	if count == 0 {
 		return ""
@@ -221,8 +225,8 @@ func countedUnlessZero(count int, noun string) string {
 	return counted(count, noun)
 }
 
-// writeTable writes an empty line and the rows in columns. An empty cell is "-". The first row is the heading; without
-// another row, writeTable writes nothing.
+// writeTable writes an empty line and the rows in aligned columns. An empty cell is written as "-", and is replaced in
+// rows as well. The first row is the heading; without another row, writeTable writes nothing.
 func writeTable(page *strings.Builder, rows [][]string) {
 	if len(rows) == 1 {
 		return
