@@ -100,8 +100,8 @@ func deployedValue(change manifestdiff.Change, current any) any {
 func isScalar(item any) bool { return item != nil && value.Depth(item) == 0 }
 
 // pathsExplained returns the paths of the differences that are gone if the input name has an earlier value. It returns
-// none if the manifest cannot be generated with that value. It stores the result in f.explained, so that each value is
-// tried once.
+// none if the manifest cannot be generated with that value. Each value is tried once: the result is stored in
+// f.explained.
 func (f *inputFinder) pathsExplained(ctx context.Context, name string, earlier any) []string {
 	key := name + "=" + string(value.MustJSON(earlier))
 	if paths, exists := f.explained[key]; exists {

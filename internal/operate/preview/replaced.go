@@ -59,7 +59,8 @@ func secretsOwner(manifest, deployment string) string {
 	return match[1]
 }
 
-// sharesRelease reports whether a manifest and the broker's configuration have a release of the same name.
+// sharesRelease reports whether a manifest and the broker's configuration have a release of the same name; versions are
+// not compared.
 func sharesRelease(manifest *bosh.BoshManifest, deployment *serviceadapter.ServiceDeployment) bool {
 	return slices.ContainsFunc(manifest.Releases, func(release bosh.Release) bool {
 		return slices.ContainsFunc(deployment.Releases, func(configured serviceadapter.ServiceRelease) bool {
@@ -68,8 +69,8 @@ func sharesRelease(manifest *bosh.BoshManifest, deployment *serviceadapter.Servi
 	})
 }
 
-// sharesGroup reports whether a plan has an instance group of a manifest, under its name or under a new one with
-// migrated_from.
+// sharesGroup reports whether a plan of the broker has one of the instance groups of a manifest, under its name or
+// under a new one that names it in migrated_from.
 func sharesGroup(manifest *bosh.BoshManifest, plan *odb.BrokerPlan) bool {
 	return slices.ContainsFunc(manifest.InstanceGroups, func(deployed bosh.InstanceGroup) bool {
 		return slices.ContainsFunc(plan.InstanceGroups, func(group serviceadapter.InstanceGroup) bool {
