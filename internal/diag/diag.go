@@ -29,7 +29,8 @@ func (p Pos) String() string {
 	}
 }
 
-// A PositionError is an error that occurred at a position in a file. Err must not be nil.
+// A PositionError is an error that occurred at a position in a file. Err is the error without its position, and must
+// not be nil.
 type PositionError struct {
 	Pos Pos
 	Err error
@@ -109,7 +110,7 @@ func (l *List) Warnf(pos Pos, rule, format string, args ...any) {
 	l.items = append(l.items, newDiagnostic(Warning, pos, rule, format, args))
 }
 
-// Add adds a diagnostic as it is.
+// Add adds a diagnostic as it is, with any severity.
 func (l *List) Add(d Diagnostic) { l.items = append(l.items, d) }
 
 // Append adds all diagnostics of another list, which may be nil and is not changed.
@@ -138,7 +139,7 @@ func Compare(a, b Diagnostic) int {
 	)
 }
 
-// HasErrors reports whether at least one diagnostic is an error.
+// HasErrors reports whether at least one diagnostic of the list has the severity Error.
 func (l *List) HasErrors() bool {
 	return slices.ContainsFunc(l.items, func(d Diagnostic) bool { return d.Severity == Error })
 }
@@ -157,7 +158,8 @@ func (l *List) Err() error {
 // Compare, without repetitions, and at least one.
 type Errors []Diagnostic
 
-// Error returns the diagnostics, one per line, as Diagnostic.String returns them.
+// Error returns the diagnostics in their order, one per line, as Diagnostic.String returns them. It returns "" for
+// none.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, d := range e {

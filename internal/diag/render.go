@@ -19,7 +19,8 @@ const (
 // WriteText writes each diagnostic in the form of Diagnostic.String, in the order of the parameter. If source provides
 // the line of the file, that line follows, with the affected part underlined. At most 160 characters of the line are
 // shown, and characters that cannot be printed are replaced. source may be nil. colours enables escape sequences for
-// terminals. The error is that of the writer.
+// terminals: the position is bold, and the underline red for an error and yellow otherwise. The error is that of the
+// writer.
 func WriteText(w io.Writer, diagnostics []Diagnostic, source Source, colours bool) error {
 	var out strings.Builder
 	for _, d := range diagnostics {
@@ -97,7 +98,8 @@ type jsonPosition struct {
 }
 
 // A jsonSnippet is the line of a file that a diagnostic concerns, or the part of a long line around the affected part.
-// The offsets are in bytes of Code. Context is always null and Values is always empty; the format requires them.
+// The offsets are in bytes of Code, from the beginning of the affected part up to its end. Context is always null and
+// Values is always empty; the format requires them.
 type jsonSnippet struct {
 	Context              *string  `json:"context"`
 	Code                 string   `json:"code"`
@@ -157,8 +159,8 @@ func newJSONRecord(d Diagnostic, source Source) jsonRecord {
 	return out
 }
 
-// WriteGitHub writes each diagnostic as a workflow command, which GitHub shows as an annotation of the line. The error
-// is that of the writer.
+// WriteGitHub writes each diagnostic as a workflow command, which GitHub shows as an annotation of the line. Special
+// characters are encoded, and a line or column that is 0 is left out. The error is that of the writer.
 func WriteGitHub(w io.Writer, diagnostics []Diagnostic) error {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -191,9 +193,9 @@ type snippet struct {
 // maxSnippet is the number of characters of a line that are shown. Definitions can contain images in a single line.
 const maxSnippet = 160
 
-// excerpt returns the snippet for a position. The affected part is the word at the column, or the first word of the
-// line if the column is 0. It is empty if the line has no character at the column. excerpt returns false if the
-// position denotes a whole file, or if the source is nil or does not provide the line.
+// excerpt returns the snippet for a position. The affected part is the word, as wordLength defines it, that begins at
+// the column, or at the beginning of the line if the column is 0. It is empty if the line has no character there.
+// excerpt returns false if the position denotes a whole file, or if the source is nil or does not provide the line.
 func (s Source) excerpt(pos Pos) (snippet, bool) {
 	if s == nil || pos.Line < 1 {
 		return snippet{}, false
