@@ -84,7 +84,7 @@ func (x index) find(text string, expired func() bool) (spans []span) {
 	return spans
 }
 
-// isBase64 reports whether a character occurs in standard or URL-safe base64, including the padding.
+// isBase64 reports whether a character occurs in standard or URL-safe base64, including the padding "=".
 func isBase64(char rune) bool {
 	return char < utf8.RuneSelf &&
 		(unicode.IsLetter(char) || unicode.IsDigit(char) || strings.ContainsRune("+/-_=", char))
@@ -132,7 +132,8 @@ func forms(secret string) (all []pattern) {
 	return all
 }
 
-// quoted returns the ways in which JSON and Go quote a text, without the surrounding quotation marks.
+// quoted returns the ways in which JSON, with and without HTML escapes, and Go, with and without non-ASCII characters,
+// quote a text, without the surrounding quotation marks. The result may contain duplicates and the text itself.
 func quoted(text string) []string {
 	withHTML, _ := json.Marshal(text) // encoding a string cannot fail
 	all := []string{

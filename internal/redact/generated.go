@@ -67,8 +67,9 @@ var (
 )
 
 // irregular reports whether a text of at least 16 bytes consists of more words and numbers than a name of its length
-// would. The threshold is lower for a text that is not divided into parts by hyphens, dots and the like, because such a
-// text is less likely to be a name.
+// would. It divides the text into parts at hyphens, dots and other separators, and counts the words and numbers in each
+// part after the first one. The count must be at least one for every seven bytes, and at least three for a text of one
+// part and four for a text of several, because the latter is more likely to be a name.
 func irregular(text string) bool {
 	const shortestGenerated, share = 16, 7
 	shape := strings.Map(shapeOf, text)

@@ -40,10 +40,10 @@ const (
 )
 
 // certaintyOf returns the certainty of the value at a key. parent is the certainty of the document that contains the
-// key, and words is secretWords or maskedWords. parent alone decides if it is declared or if the key is "". Otherwise a
-// key of an id makes the value plain, a key of another harmless value makes it unknown, even in a document that is
-// named, and a key that matches words makes it named. Any other key leaves the certainty of parent, except that plain
-// becomes unknown.
+// key, and words is secretWords or maskedWords, the pattern that keys of secrets match. parent alone decides if it is
+// declared or if the key is "". Otherwise a key of an id makes the value plain, a key of another harmless value makes
+// it unknown, even in a document that is named, and a key that matches words makes it named. Any other key leaves the
+// certainty of parent, except that plain becomes unknown.
 func certaintyOf(key string, parent certainty, words *regexp.Regexp) certainty {
 	switch {
 	case parent == declared || key == "":

@@ -77,7 +77,7 @@ func (s *Secrets) AddValues(values map[string]any, named ...string) {
 // password=WORD, is masked all the same. The set must not be nil.
 func (s *Secrets) NeverMask(words ...string) { s.add(nil, words) }
 
-// add appends to the secrets and to the words that are never masked.
+// add appends to the secrets of the set and to the words that are never masked. Both may be nil.
 func (s *Secrets) add(secrets, words []string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -122,7 +122,7 @@ type maskedError struct {
 // Error returns the masked text.
 func (e *maskedError) Error() string { return e.text }
 
-// Unwrap returns the error whose text is masked.
+// Unwrap returns the original error, whose own text is not masked.
 func (e *maskedError) Unwrap() error { return e.error }
 
 // CleanError returns an error that wraps err and whose text is that of err as Clean returns it. It returns nil if err
