@@ -51,7 +51,8 @@ func encoded(name string, item any) (string, error) {
 	return string(text), nil
 }
 
-// An Instance is a service instance with the data that the broker, BOSH and CredHub store about it.
+// An Instance is a service instance with the data that the broker, BOSH and CredHub store about it. ID, ServiceID and
+// PlanID must be set for the methods; all other fields may be empty.
 type Instance struct {
 	ID        string
 	ServiceID string
@@ -71,7 +72,7 @@ type Instance struct {
 	DNS map[string]string
 }
 
-// DeploymentName returns the name of the instance's deployment.
+// DeploymentName returns the name of the instance's deployment, "service-instance_" and the id.
 func (i *Instance) DeploymentName() string { return "service-instance_" + i.ID }
 
 // Reference returns the reference, with its parentheses, with which the broker replaces that to the secret name.
@@ -81,7 +82,7 @@ func (i *Instance) Reference(name string) string {
 
 // Generate returns the parameters of a generate-manifest call, for Input. The call creates the instance if i.Manifest
 // is "", and updates it otherwise; the previous plan of an update is the current one. body is the body of the user's
-// request.
+// request; nil is sent as null.
 func (i *Instance) Generate(body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"service_deployment": i.Deployment, "plan": i.Plan, "request_parameters": body,
@@ -171,8 +172,8 @@ func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	return parameters
 }
 
-// SameManifests reports whether two manifests are equal under the comparison that the broker makes before an update;
-// see Compared. It returns an error if one of them cannot be decoded.
+// SameManifests reports whether two manifests, as YAML, are equal under the comparison that the broker makes before an
+// update; see Compared. If one of them cannot be decoded, it returns an error, and the result must not be used.
 func SameManifests(deployed, generated string) (bool, error) {
 	before, err := Compared(deployed)
 	if err != nil {

@@ -48,8 +48,9 @@ func Sample(service *brokerpak.Service, plan *brokerpak.Plan, id string) *Instan
 	return instance
 }
 
-// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters. A nil plan
-// has no properties.
+// groupsOf returns the instance groups that the manifest of an instance of the plan has without parameters of the user.
+// A nil plan means a plan without properties. A group whose condition fails, or depends on values that only a request
+// has, is left out.
 func groupsOf(service *brokerpak.Service, plan *brokerpak.Plan) []brokerpak.InstanceGroup {
 	if plan == nil {
 		plan = &brokerpak.Plan{}
