@@ -101,7 +101,7 @@ type Client struct {
 	session chan session
 }
 
-// A session is the result of a login. Its zero value has expired.
+// A session is the result of a login. Its zero value has expired, so that the next request logs in.
 type session struct {
 	authorize func(*http.Request) // adds the credentials of the login to a request
 	began     time.Time

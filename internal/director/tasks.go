@@ -16,7 +16,7 @@ type Task struct {
 // RunningTasks returns the tasks that the Director has accepted and not finished: they are queued, processing or
 // cancelling. For a client that administers teams, the Director lists only the tasks of these teams. The result is
 // empty and not nil if there are none. RunningTasks returns an error, one sentence without secrets, if the client may
-// not list tasks or a request fails.
+// not list tasks, if a request fails, or if the answer is not a list.
 func (c *Client) RunningTasks(ctx context.Context) ([]Task, error) {
 	var listed []Task
 	// verbose=2 includes the tasks that `bosh tasks` hides, such as those that read the state of VMs.
