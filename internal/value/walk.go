@@ -52,7 +52,7 @@ func CloneMap(m map[string]any) map[string]any {
 }
 
 // Merge returns a new map, which is never nil, with the entries of all layers. An entry of a later layer replaces an
-// earlier one with the same key. Values are neither merged nor copied.
+// earlier one with the same key. Values are neither merged with each other nor copied. A layer may be nil.
 func Merge[V any](layers ...map[string]V) map[string]V {
 	all := map[string]V{}
 	for _, layer := range layers {
@@ -121,7 +121,7 @@ func Walk(v any, visit func(path string, leaf any) bool) bool {
 	return walk(nil, v, visit)
 }
 
-// walk is Walk for a value at a path.
+// walk is Walk for a value whose path, as a list of keys and indexes, is path. It may overwrite the array behind path.
 func walk(path []string, v any, visit func(string, any) bool) bool {
 	switch c := v.(type) {
 	case map[string]any:
@@ -159,8 +159,9 @@ func CheckNumbers(v any) error {
 	return failed
 }
 
-// AnyKeys returns a copy of a value in which maps are map[any]any, as the BOSH and ops libraries expect them. change is
-// applied to every string and key; nil changes none. If two keys of a map become equal, one of the values is lost.
+// AnyKeys returns a copy of a value in which all maps are map[any]any, as the BOSH and ops libraries expect them.
+// change is applied to every string and to every key of a map; nil changes none. Other scalars stay as they are. If two
+// keys of a map become equal, one of the values is lost.
 func AnyKeys(v any, change func(string) string) any {
 	if change == nil {
 		change = func(text string) string { return text }
