@@ -123,7 +123,8 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(temp, path)
 }
 
-// Remove removes a file or an empty directory. A missing one is not an error.
+// Remove removes a file or an empty directory. It returns nil if there is none at the path, and otherwise the error of
+// os.Remove, for example for a directory that is not empty.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
