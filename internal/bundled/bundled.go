@@ -15,8 +15,9 @@ import (
 	"service-adapter/internal/hclfile"
 )
 
-// Providers returns the binaries of a pak that are versions of a provider. The registries of OpenTofu and Terraform
-// count as one host. The result is empty if the pak lacks the provider.
+// Providers returns the binaries of a pak that are versions of a provider, in the order of the manifest. fqn is the
+// full address of the provider, HOST/NAMESPACE/TYPE. The registries of OpenTofu and Terraform count as one host. The
+// result is empty if the pak lacks the provider.
 func Providers(pak *brokerpak.Pak, fqn string) []brokerpak.Binary {
 	return slices.DeleteFunc(slices.Clone(pak.Manifest.Binaries), func(binary brokerpak.Binary) bool {
 		wanted := opentofu.Provider{FQN: fqn}
@@ -36,8 +37,8 @@ func Executable(pak *brokerpak.Pak, name string) (binary brokerpak.Binary, ok bo
 	return pak.Manifest.Binaries[index], true
 }
 
-// PakCommands returns the command lines in the templates of a pak that run an executable; see Commands. A line that
-// several templates contain is repeated. The result is nil if there are none.
+// PakCommands returns the command lines in the templates of a pak that run the executable of this name, in the order of
+// the services; see Commands. A line that several templates contain is repeated. The result is nil if there are none.
 func PakCommands(pak *brokerpak.Pak, name string) []string {
 	var all []string
 	for _, service := range pak.Services {
@@ -48,8 +49,9 @@ func PakCommands(pak *brokerpak.Pak, name string) []string {
 	return all
 }
 
-// Commands returns the command lines in a template that contain the name of an executable as a word. files maps the
-// names of the template's files to their texts. The result is nil if there are none.
+// Commands returns the command lines in a template, as hclfile.Commands returns them, that contain the name of an
+// executable as a word. files maps the names of the template's files to their texts. The result is nil if there are
+// none.
 func Commands(files map[string]string, name string) []string {
 	const notInNames = `[^\w.-]`
 	word := regexp.MustCompile(`(^|` + notInNames + `)` + regexp.QuoteMeta(name) + `(` + notInNames + `|$)`)
@@ -78,8 +80,9 @@ func Compatible(older, newer string) bool {
 	return slices.Equal(from.Segments()[:significant], to.Segments()[:significant])
 }
 
-// SourceOf returns the short address of a provider that a template uses under a local name; see ShortAddress. It
-// returns "" for a provider that is built into OpenTofu, which no pak bundles.
+// SourceOf returns the short address of a provider that a template uses under a local name; see ShortAddress. Without a
+// source in required_providers, the local name is that of a provider of hashicorp. SourceOf returns "" for a provider
+// that is built into OpenTofu, which no pak bundles.
 func SourceOf(module *hclfile.Module, localName string) string {
 	source := module.RequiredProviders[localName]
 	if source == "" {
