@@ -23,6 +23,7 @@ const gcPercent = 400
 // its sources, "" if unknown.
 var release, commit string //nolint:gochecknoglobals // the linker sets them
 
+// main runs the program and ends the process with the exit code of its command.
 func main() {
 	debug.SetGCPercent(gcPercent)
 	os.Exit(run())
