@@ -33,8 +33,10 @@ func newBindings(streams Streams) *cobra.Command {
 // provision templates created for service instances.
 func newInstance(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Instance,
-		"List, show, destroy, apply, unlock and upgrade the resources of provision templates",
-		"the resources that provision templates created for service instances",
+		"List, show, destroy, apply, unlock and upgrade the OpenTofu resources of service instances",
+		`the resources that provision templates created for service instances. A provision
+template is the OpenTofu template of a pak that is applied when an instance is created or updated. Instances of a
+service without one are not listed`,
 		newApply(streams),
 		newDestroy(streams),
 		newDrift(streams, lifecycle.Instance),
@@ -48,7 +50,8 @@ func newInstance(streams Streams) *cobra.Command {
 
 // storedGroup returns the command group for bindings or service instances, depending on kind, which contains the
 // commands. It sets the completion of the commands; see completeStored. short is the group's description in one line.
-// subject is the object of the sentence with which the group's help begins, "Inspect, repair and remove …".
+// subject is the object of the sentence with which the group's help begins, "Inspect, repair and remove …", without the
+// final period; more sentences may follow in it.
 func storedGroup(
 	streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command,
 ) *cobra.Command {

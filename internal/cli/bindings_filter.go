@@ -36,9 +36,9 @@ func conditions() []string {
 // addFlags adds the flags of the filter to a command, with the completion of --condition, and sets the command's
 // PreRunE to check. It replaces a PreRunE that the command already has.
 func (f *itemFilter) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&f.service, "service", "", "only those of this service, by its name")
-	command.Flags().StringVar(&f.plan, "plan", "", "only those of this plan, by its name")
-	command.Flags().StringVar(&f.instance, "instance", "", "only those of this instance, by its id")
+	command.Flags().StringVar(&f.service, "service", "", "only those of the service with this name")
+	command.Flags().StringVar(&f.plan, "plan", "", "only those of the plan with this name")
+	command.Flags().StringVar(&f.instance, "instance", "", "only those of the service instance with this id")
 	command.Flags().StringSliceVar(&f.conditions, "condition", nil,
 		"only those in these conditions: "+strings.Join(conditions(), ", "))
 	command.Flags().StringVar(&f.olderThan, "older-than", "",

@@ -106,9 +106,11 @@ func newStateCommand(
 // service instance, depending on kind. OpenTofu uses the standard streams of this process.
 func newStateExec(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := newStateCommand(streams, kind, "exec ID -- COMMAND…",
-		"Run a command of OpenTofu with its template, inputs, providers and backend",
-		`COMMAND is a command of OpenTofu and its
-arguments, such as "state list" or "state rm ADDRESS". It reads from and writes to this terminal, and may show secrets.
+		fmt.Sprintf("Run a command of OpenTofu on the state of %s, with the recorded template and inputs",
+			withArticle(kind)),
+		`COMMAND is a command
+of OpenTofu and its arguments, such as "state list" or "state rm ADDRESS". OpenTofu gets the providers and the backend
+that the adapter uses. It reads from and writes to this terminal, and may show secrets.
 If it changes the state, a copy of the previous state is kept, and standard error names the file. The exit status is
 not that of OpenTofu.`,
 		"exec ID -- state list",

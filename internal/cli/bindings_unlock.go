@@ -19,10 +19,12 @@ func newUnlock(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "unlock ID",
 		Short: "Release the lock that a killed run left on the state of " + withArticle(kind),
-		Long: fmt.Sprintf(`Release the lock on the state of %s that a killed run left behind. The adapter itself
-releases a lock once it is older than twice the budget; use this command if you cannot wait. First make sure that the
-lock holder is not running: look for an OpenTofu process on the host that the error about the lock names. Otherwise two
-runs change the state at the same time.
+		Long: fmt.Sprintf(`Release the lock on the state of %s that a killed run of OpenTofu left behind. The adapter
+releases such a lock itself. The next command with the same cache directory does so at once; any other command once the
+lock is older than about twice the time limit of a command (budget, or errand_limit for an instance), and on another
+machine after at least ten minutes. Use this command if you cannot wait. First make sure that the lock holder is not
+running: look for an OpenTofu process on the host that the error about the lock names. Otherwise two runs change the
+state at the same time.
 
 With --lock only the lock with this id is released. A state that is not locked is not an error. Locks of the backends
 pg and consul end with the connection of the lock holder.`, withArticle(kind)) +
@@ -35,7 +37,7 @@ pg and consul end with the connection of the lock holder.`, withArticle(kind)) +
 			return nil
 		},
 	}
-	command.Flags().StringVar(&lock, "lock", "", "release only the lock of this id")
+	command.Flags().StringVar(&lock, "lock", "", "release the lock only if it has this id")
 	run := batch{streams: streams, selectItems: (&selection{kind: kind}).selectItems}
 	run.work = func(ctx context.Context, operator *states.Operator, stored *lifecycle.Stored) result {
 		err := operator.Unlock(ctx, kind, stored.ID, lock)

@@ -38,7 +38,7 @@ func newCertificates(streams Streams) *cobra.Command {
 	var flags certificateFlags
 	command := &cobra.Command{
 		Use:   "certificates ID… | --all",
-		Short: "List the certificates of instances and bindings that expire, and the bindings to make again",
+		Short: "List certificates of instances and bindings, those that expire soon, and bindings to create again",
 		Long: `List the certificates of service instances, by their ids, and of their bindings: those that the Director
 of --broker-config reports for the last successful deployment, and those in the stored credentials of bindings and in
 the outputs of provision templates, wherever they contain a PEM certificate. Private keys are not read. A certificate is
@@ -56,10 +56,10 @@ docs/operations/rotate-a-certificate-authority.md has the procedure.` +
 		Args: func(_ *cobra.Command, ids []string) error { return flags.check(ids) },
 	}
 	command.Flags().BoolVar(&flags.all, "all", false, "all instances, or those that the other flags select")
-	command.Flags().StringVar(&flags.service, "service", "", "only those of this service, by its name")
-	command.Flags().StringVar(&flags.plan, "plan", "", "only those of this plan, by its name")
+	command.Flags().StringVar(&flags.service, "service", "", "only instances of the service with this name")
+	command.Flags().StringVar(&flags.plan, "plan", "", "only instances of the plan with this name")
 	command.Flags().StringVar(&flags.expiresWithin, "expires-within", "60d",
-		"the time in which a certificate that expires is due, such as 720h or 30d")
+		"report certificates as due that expire within this time, such as 720h or 30d")
 	command.Flags().StringVar(&flags.brokerConfig, "broker-config", "",
 		"the configuration of the broker, broker.yml of its job, whose Director is asked")
 	command.Flags().StringVar(&flags.server, "server", "",

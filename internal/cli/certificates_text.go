@@ -13,7 +13,7 @@ import (
 )
 
 // writeCertificates appends an instance to the text: a table of its certificates, in which a certificate that several
-// bindings contain has one line, followed by the bindings to make again and the errors. reference is nil without a
+// bindings contain has one line, followed by the bindings to create again and the errors. reference is nil without a
 // comparison.
 func writeCertificates(text *strings.Builder, instance *certificates.Instance, reference *certificates.Reference) {
 	if text.Len() > 0 {

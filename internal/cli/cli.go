@@ -95,12 +95,13 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	return finish(streams, command, err)
 }
 
-const rootHelp = `A service adapter for the on-demand broker that is generated from a brokerpak. These commands are for
-pak authors and for operators.
+const rootHelp = `Offer the services of brokerpaks through BOSH's on-demand broker. A brokerpak, or pak, is a directory or a
+file that describes services: their plans, the BOSH manifests of their instances, and the OpenTofu templates that create
+resources and credentials. The commands below are for pak authors and for operators.
 
-The broker itself calls %s; they
+The broker itself calls %s, which
 read the broker's request from standard input. "service-adapter create-binding --help" and the help of the other four
-have an example of a request.`
+contain an example of a request.`
 
 // newRoot returns the command service-adapter, which contains all commands of this package. They read from and write to
 // the streams.
@@ -108,7 +109,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root := newGroup(
 		&cobra.Command{
 			Use:           "service-adapter",
-			Short:         "A service adapter for the on-demand broker that is generated from a brokerpak",
+			Short:         "Offer the services of brokerpaks through BOSH's on-demand broker",
 			Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
 			SilenceErrors: true,
 			SilenceUsage:  true,

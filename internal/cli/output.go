@@ -41,7 +41,7 @@ func writeJSON(to io.Writer, document any) error {
 
 // jsonFlag adds the flag --json to a command and stores its value in asJSON.
 func jsonFlag(command *cobra.Command, asJSON *bool) {
-	command.Flags().BoolVar(asJSON, "json", false, "write JSON")
+	command.Flags().BoolVar(asJSON, "json", false, "write JSON instead of text")
 }
 
 // writeEither writes the product of a command that has the flag --json to standard output: the document as JSON if

@@ -40,8 +40,8 @@ A case is a small YAML file with the parameters of requests and the expected man
 init" writes one case of each kind, docs/testing.md lists all keys, and "pak schema case" prints a schema for editors.
 --update writes the actual results into the files of the cases.
 
-An example of a plan that the operator declares cannot be played without that plan: set GSB_SERVICE_<NAME>_PLANS as the
-operator does. Without it, a warning names the example, which does not count as failed.` +
+An example of a plan that only the operator declares cannot be run unless GSB_SERVICE_<NAME>_PLANS is set, as the
+operator does. Without it, a warning names the example, which is not played and does not count as failed.` +
 			exitStatus("0 no case failed", "1 a case failed or there are no cases"),
 		Example: "  service-adapter pak test redis --run small",
 		RunE: func(command *cobra.Command, args []string) (err error) {

@@ -66,8 +66,9 @@ GSB_PROVISION_DEFAULTS.` +
 		},
 	}
 	command.Flags().StringVar(&question.Service, "service", "", "the service; not required if the pak has only one")
-	command.Flags().StringVar(&question.Plan, "plan", "", "the plan")
-	command.Flags().StringVar(&question.Action, "action", "", strings.Join(evaluate.Actions(), ", "))
+	command.Flags().StringVar(&question.Plan, "plan", "", "the name of the plan")
+	command.Flags().StringVar(&question.Action, "action", "",
+		"the action whose template is meant: "+strings.Join(evaluate.Actions(), ", "))
 	command.Flags().StringVar(&request, "request", "", "a file with the request's JSON body, or - for standard input")
 	command.Flags().StringVar(&instance, "instance", "", "a YAML file that describes the deployed instance")
 	command.Flags().BoolVar(&explain, "explain", false, "add the source of each value")

@@ -72,7 +72,7 @@ every release of the deployment. A release is a tarball, compiled or not, or a d
 		},
 	}
 	options.flags(command)
-	command.Flags().BoolVar(&options.rules, "rules", false, "list the rules")
+	command.Flags().BoolVar(&options.rules, "rules", false, "list all rules instead of checking a pak")
 	options.releases.add(command, "compare manifests with")
 	return command
 }
