@@ -84,8 +84,14 @@ func Handles(argument string) bool {
 // Run executes a command and returns its exit code (see the package comment). args are the arguments without the
 // program's name, and are not changed; the first argument may be the name of a command, or --version, which is the
 // command `version`. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
-// prints the help and returns 0.
+// prints the help and returns 0. The arguments "help NAME", with a command that the on-demand broker calls, print the
+// help of that command, which is in package adapter; the exit code is then that of adapter.Run.
 func Run(ctx context.Context, streams Streams, args []string) int {
+	if len(args) == 2 && args[0] == "help" && slices.Contains(adapter.Commands(), args[1]) {
+		invocation := streams.Invocation
+		invocation.Args = []string{"service-adapter", args[1], "--help"}
+		return adapter.Run(ctx, invocation)
+	}
 	if len(args) > 0 && args[0] == "--version" {
 		args = append([]string{"version"}, args[1:]...)
 	}
@@ -100,7 +106,7 @@ file that describes services: their plans, the BOSH manifests of their instances
 resources and credentials. The commands below are for pak authors and for operators.
 
 The broker itself calls %s, which
-read the broker's request from standard input. "service-adapter create-binding --help" and the help of the other four
+read the broker's request from standard input. "service-adapter help create-binding" and the help of the other four
 contain an example of a request.`
 
 // newRoot returns the command service-adapter, which contains all commands of this package. They read from and write to
