@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -224,6 +225,26 @@ format-version: "2"
 		Entry("with a job that unpacks to too much", "it unpacks to more than 256 MB",
 			file{"release.MF", manifest}, file{"jobs/agent.tgz", archive(file{"a", strings.Repeat("a", 257<<20)})}),
 	)
+
+	It("limits the size of all templates and monit files of a release", func(ctx SpecContext) {
+		const jobs = 17 // with files of 4 MB each
+		list, large := "name: large\njobs:\n", strings.Repeat("a", 4<<20)
+		for _, name := range []string{"templates/a", "monit"} {
+			files, tree := []file{{"release.MF", ""}}, []file{{"config/final.yml", "name: large\n"}}
+			for job := range jobs {
+				id := "j" + strconv.Itoa(job)
+				spec := "name: " + id + "\ntemplates: {a: b}\n"
+				files[0].content += "- name: " + id + "\n"
+				files = append(files, file{"jobs/" + id + ".tgz", archive(file{"job.MF", spec}, file{name, large})})
+				tree = append(tree, file{"jobs/" + id + "/spec", spec}, file{"jobs/" + id + "/" + name, large})
+			}
+			files[0].content = list + files[0].content
+			_, err := release.Open(ctx, tarball(files...), "")
+			Expect(err).To(MatchError(ContainSubstring("the templates of the release are larger than 64 MB")), name)
+			_, err = release.Open(ctx, write(tree...), "")
+			Expect(err).To(MatchError(ContainSubstring("the templates of the release are larger than 64 MB")), name)
+		}
+	})
 
 	It("rejects a file that is not an archive", func(ctx SpecContext) {
 		dir := write(file{"a.tgz", "text"})

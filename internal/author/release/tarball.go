@@ -164,10 +164,10 @@ func spend(budget *int, file, template string) error {
 }
 
 // readJob reads the archive of a job: its manifest and the templates that the manifest lists. file is the archive's
-// name in errors, and name the job's name in release.MF. The sizes of all files below templates/, listed or not, are
-// subtracted from the budget, which is the number of bytes that the templates of the release may still have. readJob
-// returns an error if the archive is broken, exceeds a limit or has no manifest, and if the manifest is invalid or has
-// another name.
+// name in errors, and name the job's name in release.MF. The sizes of all files below templates/, listed or not, and of
+// the monit file are subtracted from the budget, which is the number of bytes that these files of the release may still
+// have. readJob returns an error if the archive is broken, exceeds a limit or has no manifest, and if the manifest is
+// invalid or has another name.
 func readJob(file, name string, content io.Reader, budget *int) (Job, error) {
 	manifest, hasManifest := "", false
 	templates := map[string]string{}
@@ -177,9 +177,10 @@ func readJob(file, name string, content io.Reader, budget *int) (Job, error) {
 		case entry == jobManifestName:
 			hasManifest = true
 			manifest, err = readText(file+"!/"+entry, content)
-		case entry == monitName:
-			templates[monitName], err = readText(file+"!/"+entry, content)
-		case isTemplate:
+		case entry == monitName || isTemplate:
+			if !isTemplate {
+				template = monitName
+			}
 			var text string
 			if text, err = readText(file+"!/"+entry, content); err == nil {
 				templates[path.Clean(template)], err = text, spend(budget, file, text)
