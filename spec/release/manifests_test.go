@@ -28,18 +28,35 @@ func interpolated(ops ...string) map[string]any {
 	return interpolatedWith(nil, ops...)
 }
 
+// operations returns the operations of the text of an ops file.
+func operations(text string) patch.Ops {
+	GinkgoHelper()
+	var definitions []patch.OpDefinition
+	Expect(yamlv2.Unmarshal([]byte(text), &definitions)).To(Succeed())
+	ops, err := patch.NewOpsFromDefinitions(definitions)
+	Expect(err).NotTo(HaveOccurred())
+	return ops
+}
+
+// opsFile returns the operations of a file in manifests/operations.
+func opsFile(name string) patch.Ops {
+	GinkgoHelper()
+	return operations(readFile(kit.Path("manifests", "operations", name)))
+}
+
 // interpolatedWith returns the example manifest with ops files, as `bosh interpolate` evaluates it with more variables.
 func interpolatedWith(variables map[string]any, ops ...string) map[string]any {
 	GinkgoHelper()
 	var all patch.Ops
 	for _, name := range ops {
-		var definitions []patch.OpDefinition
-		Expect(yamlv2.Unmarshal([]byte(readFile(kit.Path("manifests", "operations", name))),
-			&definitions)).To(Succeed())
-		made, err := patch.NewOpsFromDefinitions(definitions)
-		Expect(err).NotTo(HaveOccurred())
-		all = append(all, made)
+		all = append(all, opsFile(name))
 	}
+	return evaluated(variables, all)
+}
+
+// evaluated returns the example manifest after operations, as `bosh interpolate` evaluates it with more variables.
+func evaluated(variables map[string]any, ops patch.Ops) map[string]any {
+	GinkgoHelper()
 	static := template.StaticVariables{
 		"pak_name": "redis", "instances_to_destroy": []any{"i1"}, "service_adapter_state_key": "old",
 		"new_service_adapter_state_key":  "new",
@@ -47,7 +64,7 @@ func interpolatedWith(variables map[string]any, ops ...string) map[string]any {
 	}
 	maps.Copy(static, variables)
 	text, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
-		static, all, template.EvaluateOpts{})
+		static, ops, template.EvaluateOpts{})
 	Expect(err).NotTo(HaveOccurred())
 	var manifest map[string]any
 	Expect(yaml.Unmarshal(text, &manifest)).To(Succeed())
@@ -61,6 +78,51 @@ func anotherPak() string {
 	Expect(found).To(BeTrue())
 	section, _, _ = strings.Cut(section, "\n### ")
 	return section
+}
+
+// errandExample returns the errand_properties of docs/deploying.md, as yaml.v2 decodes them.
+func errandExample() any {
+	GinkgoHelper()
+	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(
+		readFile(kit.Path("docs", "deploying.md")), -1) {
+		var example struct {
+			Properties map[string]any `yaml:"properties"`
+		}
+		Expect(yamlv2.Unmarshal([]byte(block[1]), &example)).To(Succeed())
+		if properties := example.Properties["errand_properties"]; properties != nil {
+			return properties
+		}
+	}
+	Fail("docs/deploying.md has no example of errand_properties")
+	return nil
+}
+
+// expectDeclared asserts that a manifest sets only properties that the jobs of on-demand-service-broker declare.
+func expectDeclared(manifest map[string]any) {
+	GinkgoHelper()
+	var declared map[string][]string
+	Expect(yaml.Unmarshal([]byte(readFile("testdata", "odb-properties.yml")), &declared)).To(Succeed())
+	for job, given := range propertiesOf(manifest, "on-demand-service-broker") {
+		Expect(undeclared("", given, declared[job])).To(BeEmpty(), job)
+	}
+}
+
+// undeclared returns the paths of the values, below the path of properties, for which neither the path nor a parent of
+// it is among the declared names, such as "tls.certificate".
+func undeclared(path string, properties map[string]any, declared []string) []string {
+	var found []string
+	for name, item := range properties {
+		name = strings.TrimPrefix(path+"."+name, ".")
+		tree, isTree := item.(map[string]any)
+		switch {
+		case slices.Contains(declared, name):
+		case isTree:
+			found = append(found, undeclared(name, tree, declared)...)
+		default:
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // propertiesOf are those of the jobs that a release provides, by the jobs' names.
@@ -96,6 +158,41 @@ var _ = Describe("The example manifest", func() {
 		Expect(config.State.Type).To(Equal("pg"))
 	})
 
+	It("sets only properties that the jobs of the broker's release declare", func() {
+		expectDeclared(interpolated("service-adapter.yml"))
+	})
+
+	It("replaces the key of the adapter's states, and that of its errands", func() {
+		const credhub = "/director/redis-broker/"
+		job := func(ops ...patch.Ops) properties {
+			all := append(opsFile("service-adapter.yml"), patch.ReplaceOp{
+				Path: patch.MustNewPointerFromString(
+					"/instance_groups/name=broker/jobs/name=service-adapter/properties/errand_properties?"),
+				Value: errandExample(),
+			})
+			for _, op := range ops {
+				all = append(all, op)
+			}
+			variables := map[string]any{"director_name": "director", "broker_deployment": "redis-broker"}
+			return propertiesOf(evaluated(variables, all), "service-adapter")["service-adapter"]
+		}
+		encryption := func(given properties) any {
+			return given["errand_properties"].(properties)["state"].(properties)["encryption"]
+		}
+		rotated := job(opsFile("rotate-encryption-key.yml"), opsFile("rotate-encryption-key-of-errands.yml"))
+		Expect(rotated["state"]).To(HaveKeyWithValue("encryption",
+			properties{"key": "new", "old_keys": []any{"old"}}))
+		Expect(encryption(rotated)).To(Equal(properties{
+			"key":      `${credhub("` + credhub + `new_service_adapter_state_key")}`,
+			"old_keys": []any{`${credhub("` + credhub + `service_adapter_state_key")}`},
+		}))
+		By("changing nothing else")
+		before := job()
+		before["state"].(properties)["encryption"] = rotated["state"].(properties)["encryption"]
+		before["errand_properties"].(properties)["state"].(properties)["encryption"] = encryption(rotated)
+		Expect(rotated).To(Equal(before))
+	})
+
 	DescribeTable("has the service of another pak with what pak catalog prints",
 		func(ctx context.Context, pak string) {
 			printed := run(ctx, kit.Path(), adapterBinary, "pak", "catalog", kit.Path("examples", pak))
@@ -113,6 +210,7 @@ var _ = Describe("The example manifest", func() {
 			manifest := interpolatedWith(catalog, ops...)
 			Expect(schemas.CheckManifest(manifest)).To(Succeed())
 			Expect(value.MustJSON(manifest)).NotTo(ContainSubstring("redis_"), "variables of the redis service")
+			expectDeclared(manifest)
 			jobs := propertiesOf(manifest, "on-demand-service-broker")
 			Expect(jobs["register-broker"]).To(HaveKeyWithValue("broker_name", pak))
 			var properties map[string]any
@@ -212,15 +310,7 @@ var _ = Describe("docs/deploying.md", func() {
 	It("has an ops file for the properties of the broker that few paks need", func() {
 		block := regexp.MustCompile("(?ms)^```yaml broker-properties.yml\n(.*?)^```$").FindStringSubmatch(anotherPak())
 		Expect(block).To(HaveLen(2))
-		var definitions []patch.OpDefinition
-		Expect(yamlv2.Unmarshal([]byte(block[1]), &definitions)).To(Succeed())
-		ops, err := patch.NewOpsFromDefinitions(definitions)
-		Expect(err).NotTo(HaveOccurred())
-		changed, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
-			template.StaticVariables{}, ops, template.EvaluateOpts{})
-		Expect(err).NotTo(HaveOccurred())
-		var manifest map[string]any
-		Expect(yaml.Unmarshal(changed, &manifest)).To(Succeed())
+		manifest := evaluated(nil, operations(block[1]))
 		Expect(propertiesOf(manifest, "on-demand-service-broker")["broker"]).To(
 			HaveKeyWithValue("disable_bosh_configs", false))
 	})
@@ -232,12 +322,7 @@ var _ = Describe("docs/deploying.md", func() {
 			"broker_password": "x", "service_adapter_state_key": "x", "service_adapter_state_database": "x",
 		}
 		Expect(yamlv2.Unmarshal([]byte(labelledBlock(text, "broker-vars.yml")), &variables)).To(Succeed())
-		operations := readFile(kit.Path("manifests", "operations", "service-adapter.yml")) +
-			labelledBlock(text, "access.yml")
-		var definitions []patch.OpDefinition
-		Expect(yamlv2.Unmarshal([]byte(operations), &definitions)).To(Succeed())
-		ops, err := patch.NewOpsFromDefinitions(definitions)
-		Expect(err).NotTo(HaveOccurred())
+		ops := append(opsFile("service-adapter.yml"), operations(labelledBlock(text, "access.yml"))...)
 		result, err := template.NewTemplate([]byte(readFile(kit.Path("manifests", "broker.yml")))).Evaluate(
 			variables, ops, template.EvaluateOpts{ExpectAllKeys: true, ExpectAllVarsUsed: true})
 		Expect(err).NotTo(HaveOccurred())
