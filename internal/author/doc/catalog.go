@@ -2,7 +2,6 @@ package doc
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -196,28 +195,6 @@ func yamlEntry(indent int, key string, item any) (string, error) {
 	text, err := yamltree.Encode(map[string]*yaml.Node{key: &node})
 	margin := strings.Repeat(" ", indent)
 	return margin + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n"+margin), err
-}
-
-// addresses returns the sorted names that binding_with_dns must contain because bind expressions use them: those of
-// bosh.address("NAME") and bosh.dns["NAME"]. A computed name is a placeholder. all is true if an expression uses all
-// addresses in bosh.dns, so that the operator may add more.
-func addresses(service *brokerpak.Service) (names []string, all bool) {
-	for _, template := range service.BindExpressions() {
-		for _, call := range template.Calls() {
-			if call.Name == "bosh.address" {
-				names = append(names, cmp.Or(call.Arg(0), placeholder+"name"))
-			}
-		}
-		for _, reference := range template.References() {
-			if name, ok := reference.KeyOf("bosh.dns"); ok && name != "" {
-				names = append(names, name)
-			} else if ok {
-				all = true
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), all
 }
 
 // readsBoshVariables reports whether bind expressions read a value of the manifest that is a BOSH variable or a CredHub

@@ -265,6 +265,69 @@ var _ = Describe("the catalog", func() {
 		Expect(text).To(ContainSubstring("jobs: [cluster-7, form-cluster]"))
 	})
 
+	Describe("what instances need", func() {
+		// entries returns binding_with_dns of each plan, by its name.
+		entries := func(service *brokerpak.Service) map[string]any {
+			GinkgoHelper()
+			text, err := doc.Catalog(&brokerpak.Manifest{}, service)
+			Expect(err).NotTo(HaveOccurred())
+			var decoded catalogs
+			Expect(yaml.Unmarshal([]byte(text), &decoded)).To(Succeed())
+			found := map[string]any{}
+			for _, plan := range decoded.Catalog.Plans {
+				found[plan["name"].(string)] = plan["binding_with_dns"]
+			}
+			return found
+		}
+		entry := func(link, group string) []any {
+			return []any{map[string]any{"name": "mysql", "link_provider": link, "instance_group": group}}
+		}
+
+		It("includes the link that each plan's manifest shares", func() {
+			Expect(entries(openPak(example("mysql")).Services[0])).To(Equal(map[string]any{
+				"single": entry("mysql-address", "mysql"), "cluster": entry("proxy-address", "proxy"),
+			}))
+		})
+
+		It("names a link by the name that the manifest gives it", func() {
+			service := openPak(example("mysql")).Services[0]
+			text := &service.Provision.Bosh.Manifest.Text
+			*text = strings.Replace(*text, "{shared: true}", "{as: server, shared: true}", 1)
+			Expect(entries(service)).To(HaveKeyWithValue("single", entry("server", "mysql")))
+		})
+
+		It("leaves the choice between several links to the operator, and names them", func() {
+			service := openPak(example("mysql")).Services[0]
+			cluster := &service.Provision.Bosh.Ops[0].Document.Text
+			*cluster = strings.Replace(*cluster, "- type: remove\n  path: /instance_groups/name=mysql/jobs/"+
+				"name=pxc-mysql/provides\n", "", 1)
+			Expect(entries(service)).To(HaveKeyWithValue("cluster",
+				entry("REPLACE_ME_link_provider", "REPLACE_ME_instance_group")))
+			text, err := doc.Catalog(&brokerpak.Manifest{}, service)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(text).To(ContainSubstring("binding_with_dns:\n" +
+				"        # The manifest shares mysql-address of mysql, proxy-address of proxy.\n"))
+		})
+
+		It("includes a disk for the groups whose disk the pak checks, and for no other", func() {
+			service := openPak(example("mysql")).Services[0]
+			disks := func() map[string]string {
+				GinkgoHelper()
+				text, err := doc.Catalog(&brokerpak.Manifest{}, service)
+				Expect(err).NotTo(HaveOccurred())
+				found := map[string]string{}
+				for _, group := range planned(filled(text).Catalog.Plans[1]).InstanceGroups {
+					found[group.Name] = group.PersistentDiskType
+				}
+				return found
+			}
+			Expect(disks()).To(Equal(map[string]string{"mysql": "filled", "proxy": ""}))
+			By("suggesting one for every group if no check says which need it")
+			service.Provision.Bosh.Checks = nil
+			Expect(disks()).To(Equal(map[string]string{"mysql": "filled", "proxy": "filled"}))
+		})
+	})
+
 	It("contains the name under which the release is built", func() {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "final.yml"))
 		Expect(err).NotTo(HaveOccurred())
