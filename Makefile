@@ -25,7 +25,8 @@ PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server maria
 FUZZTIME              ?= 5s
 
 GO_BUILD := go build -buildvcs=false -ldflags
-COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)
+# Go records the commit only in a clone, and not in a worktree, so that the program would depend on the kind of checkout.
+COMMIT   := $(shell git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null)
 BINARY   := build/bin/service-adapter
 LINTER   := build/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 # The race detector needs a C compiler. It is for the packages that do things side by side; the others would only take longer.

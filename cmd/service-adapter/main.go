@@ -20,7 +20,7 @@ import (
 const gcPercent = 400
 
 // release is the version of the release that contains this program, "" for a development build. commit is the commit of
-// its sources, "" if unknown.
+// its sources, which ends with "-dirty" if they had other changes, and "" if it is unknown.
 var release, commit string //nolint:gochecknoglobals // the linker sets them
 
 // main runs the program and ends the process with the exit code of its command.

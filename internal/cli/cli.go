@@ -51,7 +51,8 @@ type Streams struct {
 	// Terminal reports whether Stdout is a terminal, so that output may be coloured. ErrTerminal reports the same of
 	// Stderr, so that progress is shown by overwriting one line.
 	Terminal, ErrTerminal bool
-	// Release is the program's version, "" for a development build. Commit is the commit of its sources, "" if unknown.
+	// Release is the program's version, "" for a development build. Commit is the commit of its sources, "" if unknown;
+	// it ends with "-dirty" if the sources had changes that are in no commit.
 	Release, Commit string
 }
 
@@ -82,8 +83,8 @@ func Handles(argument string) bool {
 }
 
 // Run executes a command and returns its exit code (see the package comment). args are the arguments without the
-// program's name, and are not changed; the first argument may be the name of a command, or --version, which is the
-// command `version`. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
+// program's name, and are not changed; the first argument may be the name of a command, or --version, which prints
+// one line. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
 // prints the help and returns 0. The arguments "help NAME", with a command that the on-demand broker calls, print the
 // help of that command, which is in package adapter; the exit code is then that of adapter.Run.
 func Run(ctx context.Context, streams Streams, args []string) int {
@@ -91,9 +92,6 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 		invocation := streams.Invocation
 		invocation.Args = []string{"service-adapter", args[1], "--help"}
 		return adapter.Run(ctx, invocation)
-	}
-	if len(args) > 0 && args[0] == "--version" {
-		args = append([]string{"version"}, args[1:]...)
 	}
 	root := newRoot(streams) //nolint:contextcheck // the commands receive the context from ExecuteContextC
 	root.SetArgs(args)
@@ -117,6 +115,7 @@ func newRoot(streams Streams) *cobra.Command {
 			Use:           "service-adapter",
 			Short:         "Offer the services of brokerpaks through BOSH's on-demand broker",
 			Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
+			Version:       programVersion(streams),
 			SilenceErrors: true,
 			SilenceUsage:  true,
 		},
@@ -136,6 +135,8 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetOut(streams.Stdout)
 	root.SetErr(streams.Stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "print the version of the program") // cobra's own would also be called -v
+	root.SetVersionTemplate("service-adapter {{.Version}}\n")
 	setArgumentChecks(root)
 	return root
 }

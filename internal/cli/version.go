@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,8 @@ type version struct {
 	Commit string `json:"commit,omitempty"`
 	// Go is the version of Go that compiled the program.
 	Go string `json:"go"`
+	// Build are the settings with which Go built the program; see buildSettings.
+	Build map[string]string `json:"build"`
 	// OpenTofu lists the tested versions of OpenTofu.
 	OpenTofu []string `json:"opentofu_tested"`
 	// Formats are the versions of the formats that the program reads and writes, by name.
@@ -36,11 +40,35 @@ func (v version) text() string {
 	if v.Commit != "" {
 		text += "commit: " + v.Commit + "\n"
 	}
-	text += "Go: " + v.Go + "\nOpenTofu tested: " + strings.Join(v.OpenTofu, ", ") + "\n"
+	text += "Go: " + v.Go + "\n"
+	for _, name := range value.Keys(v.Build) {
+		text += "build: " + name + "=" + v.Build[name] + "\n"
+	}
+	text += "OpenTofu tested: " + strings.Join(v.OpenTofu, ", ") + "\n"
 	for _, name := range value.Keys(v.Formats) {
 		text += fmt.Sprintf("format of %s: %d\n", strings.ReplaceAll(name, "_", " "), v.Formats[name])
 	}
 	return text
+}
+
+// programVersion returns the version of the program, which is "development" for a program that is not of a release.
+func programVersion(streams Streams) string { return cmp.Or(streams.Release, "development") }
+
+// buildSettings returns the settings with which Go built the program, by the names of `go version -m`, such as GOOS,
+// CGO_ENABLED and -trimpath. Go leaves out a setting that has its default; GOFIPS140, whose default is "off", is always
+// in the result. commit is that of Streams. If it is not "", it is the source of vcs.revision and vcs.modified, which
+// Go records only in a program that it builds in a Git repository. info is nil if the program has no build information.
+func buildSettings(info *debug.BuildInfo, commit string) map[string]string {
+	settings := map[string]string{"GOFIPS140": "off"}
+	if info != nil {
+		for _, setting := range info.Settings {
+			settings[setting.Key] = setting.Value
+		}
+	}
+	if revision, modified := strings.CutSuffix(commit, "-dirty"); commit != "" {
+		settings["vcs.revision"], settings["vcs.modified"] = revision, strconv.FormatBool(modified)
+	}
+	return settings
 }
 
 // newVersion returns the command `version`, which prints the versions of the program and of its formats.
@@ -49,15 +77,18 @@ func newVersion(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program and of its formats",
-		Long: `Print the version of this program, the commit it was built from if that is known, the version of Go, the
-versions of OpenTofu with which the program is tested, and the versions of its formats: brokerpaks, the record in
-manifests, and the record in states.` +
+		Long: `Print the version of this program, the commit it was built from if that is known, the version of Go with
+its build settings, the versions of OpenTofu with which the program is tested, and the versions of its formats:
+brokerpaks, the record in manifests, and the record in states. "service-adapter --version" prints the first line
+only.` +
 			exitStatus("0 the versions were written"),
 		Example: "  service-adapter version --json",
 		RunE: func(*cobra.Command, []string) error {
+			info, _ := debug.ReadBuildInfo() // nil if the program has none
+			build := buildSettings(info, streams.Commit)
 			versions := version{
-				Program: cmp.Or(streams.Release, "development"), Commit: streams.Commit,
-				Go: runtime.Version(), OpenTofu: opentofu.Tested(),
+				Program: programVersion(streams), Commit: build["vcs.revision"],
+				Go: runtime.Version(), Build: build, OpenTofu: opentofu.Tested(),
 				Formats: map[string]int{
 					"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format,
 					"state_record": lifecycle.RecordFormat,
