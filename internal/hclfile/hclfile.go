@@ -50,6 +50,8 @@ type Module struct {
 	// UsesWorkspaceName reports whether a file uses the name of the workspace, as terraform.workspace or
 	// tofu.workspace.
 	UsesWorkspaceName bool
+	// ProvidersRead are the ephemeral variables whose values provider blocks may read.
+	ProvidersRead []string
 }
 
 // A Call is a module block.
@@ -60,12 +62,13 @@ type Call struct {
 	Pos diag.Pos
 }
 
-// A Variable is a variable block. HasDefault reports whether it has a default, which may be null, and Sensitive whether
-// it sets sensitive = true. If several blocks have the name of the variable, as in override files, the Variable
-// describes all of them together, and Pos is the position of the last one.
+// A Variable is a variable block. HasDefault reports whether it has a default, which may be null, Sensitive whether it
+// sets sensitive = true, and Ephemeral whether it sets ephemeral = true. If several blocks have the name of the
+// variable, as in override files, the Variable describes all of them together, and Pos is the position of the last one.
 type Variable struct {
 	HasDefault bool
 	Sensitive  bool
+	Ephemeral  bool
 	Pos        diag.Pos
 }
 
@@ -94,6 +97,7 @@ func Inspect(files map[string]string) (*Module, *diag.List) {
 		diags:    &diag.List{},
 		used:     map[string]diag.Pos{},
 		declared: map[string]diag.Pos{},
+		flow:     map[string][]hcl.Traversal{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		in.readFile(name, files[name])
@@ -110,6 +114,8 @@ type inspector struct {
 	// declared holds the position of the first declaration of each name. Blocks of override files are not in it,
 	// because they change other blocks and declare nothing.
 	declared map[string]diag.Pos
+	// flow holds the references that providersRead follows, by node; see recordFlow.
+	flow map[string][]hcl.Traversal
 }
 
 // readFile adds the declarations and uses in one file to the module and to in.declared and in.used, and its errors to
@@ -169,6 +175,7 @@ func (in *inspector) recordBlock(block *hclsyntax.Block) {
 	if len(block.Labels) != len(labels[block.Type]) {
 		return
 	}
+	in.recordFlow(block)
 	m, address := in.module, strings.Join(block.Labels, ".")
 	switch block.Type {
 	case "variable":
@@ -248,6 +255,7 @@ func variable(other Variable, block *hclsyntax.Block) Variable {
 		Pos:        position(block.DefRange().Ptr(), ""),
 		HasDefault: hasDefault || other.HasDefault,
 		Sensitive:  isSensitive(block) || other.Sensitive,
+		Ephemeral:  isEphemeral(block) || other.Ephemeral,
 	}
 }
 
@@ -352,7 +360,7 @@ func precedes(a, b diag.Pos) bool {
 	return a.File == b.File && (a.Line < b.Line || a.Line == b.Line && a.Column < b.Column)
 }
 
-// finish sorts the lists of the module and determines the undeclared variables. It is called after the last file.
+// finish sorts the lists of the module, and determines the undeclared variables and ProvidersRead. It is called after the last file.
 func (in *inspector) finish() {
 	m := in.module
 	for _, list := range []*[]string{&m.Outputs, &m.SensitiveOutputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
@@ -364,6 +372,7 @@ func (in *inspector) finish() {
 			m.Undeclared[name] = pos
 		}
 	}
+	m.ProvidersRead = in.providersRead()
 }
 
 // position returns the start of a range. For a nil range it returns the position of the whole file; the parameter file
