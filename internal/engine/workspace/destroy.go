@@ -131,8 +131,9 @@ func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 	return err
 }
 
-// remove is Remove without the steps of perform: it saves no unsaved state, and its errors do not name the workspace.
-// It keeps what is known of the guard.
+// remove deletes the workspace with its record unless it contains resources or another run owns it; see Remove for the
+// errors. Unlike Remove, it saves no unsaved state, its errors do not name the workspace, and it keeps what is known of
+// the guard. It forgets the state that was read last.
 func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
 	stored, err := w.lastRead, error(nil)
 	if stored.text == nil {

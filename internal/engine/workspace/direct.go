@@ -131,9 +131,10 @@ func (d *direct) reserveDirectly(
 	return false, nil
 }
 
-// keepCopy makes a durable copy of the state of the local backend, in place of the previous copy. The error wraps
-// statestore.ErrIncomplete if the state is not complete, and is any other error if the copy cannot be written. For a
-// workspace that does not exist and for other backends, keepCopy does nothing.
+// keepCopy makes a durable copy of the state of the local backend, in place of the previous copy, and removes a mark
+// that the workspace is empty. The error wraps statestore.ErrIncomplete if the state is not complete, and is any other
+// error if the copy cannot be written. For a workspace that does not exist and for other backends, keepCopy does
+// nothing.
 //
 // Operations call it before every run that may write the state, because OpenTofu truncates the file even if it makes no
 // changes, and after an operation that completed. OpenTofu's own backup does not suffice: it is only made if something
@@ -148,9 +149,10 @@ func (d *direct) keepCopy(ctx context.Context) error {
 	return nil
 }
 
-// keepCopyOrMarkEmpty is keepCopy for a workspace that may not exist. It creates a missing workspace with a mark that
-// it is empty, so that repair can distinguish it from a workspace that lost its state. For backends other than local it
-// does nothing. The errors are those of keepCopy, and a plain error if the mark cannot be written.
+// keepCopyOrMarkEmpty makes a durable copy of the state of the local backend as keepCopy does. If the workspace does
+// not exist, it creates the workspace with a mark that it is empty, so that repair can distinguish it from a workspace
+// that lost its state. For backends other than local it does nothing. The errors are those of keepCopy, and a plain
+// error if the mark cannot be written.
 func (d *direct) keepCopyOrMarkEmpty(ctx context.Context) error {
 	absent, err := d.absentLocally(ctx)
 	switch {

@@ -73,8 +73,9 @@ func (w *Workspace) Reencrypt(
 	return changed, err
 }
 
-// reencrypt is Reencrypt with the id of the current key and a storing that must not be nil. It does not save an unsaved
-// state first, and its errors do not name the workspace.
+// reencrypt stores the state encrypted with the current key unless it already is, and reports whether it stored it; see
+// Reencrypt for storing, the side effects and the errors. current is the id of the current key, and storing must not be
+// nil. Unlike Reencrypt, it does not save an unsaved state first, and its errors do not name the workspace.
 func (w *Workspace) reencrypt(
 	ctx context.Context, i opentofu.Installation, current string,
 	storing func(state *statestore.State, store func() error) error,

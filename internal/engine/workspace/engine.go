@@ -167,8 +167,9 @@ func (e *Engine) Prepare(
 	return e.templates.Prepare(ctx, i, t)
 }
 
-// VerifyBinaries compares OpenTofu and the providers of an installation with the records of earlier calls. See
-// templates.Cache.VerifyBinaries for the errors.
+// VerifyBinaries returns an error if OpenTofu, a provider or another executable of an installation has another content
+// than in the records of earlier calls, but the same modification time. It records all other contents. See
+// templates.Cache.VerifyBinaries for the other errors.
 func (e *Engine) VerifyBinaries(ctx context.Context, i opentofu.Installation) error {
 	return e.templates.VerifyBinaries(ctx, i)
 }

@@ -56,7 +56,7 @@ func (d *direct) missingFrom(stored *statestore.State, addresses []string) []str
 }
 
 // graceContext returns a context for the work that must follow a run even if the context of that run has ended. It has
-// the values of that context and ends after the grace period of the engine. The caller must call the function.
+// the values of that context and ends after the grace period of the engine. The caller must call the returned function.
 func (d *direct) graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d.engine.options.Grace)
 }

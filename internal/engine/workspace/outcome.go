@@ -32,9 +32,9 @@ func (e *LostError) Error() string {
 
 // checkStored reads the state after a run has ended, and compares it with the progress of the run and with before, the
 // addresses of the instances that the state contained before the run. The state that it reads becomes w.lastRead. The
-// error is a *LostError if resources that exist or may exist are in no state, ErrTakenOver if another run owns the
-// workspace, and any other error if the state cannot be read. With the first two, the stored state, which may be nil,
-// is returned as well.
+// error is a *LostError if resources that exist or may exist are in no state, not even in one that waits to be saved,
+// ErrTakenOver if another run owns the workspace, and any other error if the state cannot be read. With the first two,
+// the stored state, which may be nil, is returned as well.
 //
 // A nil error does not mean that this run owns the workspace: the caller must compare the nonce. The state is nil if
 // the workspace is empty or does not exist any longer. After ErrTakenOver, or after a *LostError that is not Owned, the

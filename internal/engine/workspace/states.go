@@ -152,7 +152,8 @@ func (s *states) compareAndSwap(
 //
 // If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change. If
 // the snapshot contains no state and OpenTofu finds that the workspace is no longer empty, the error is an
-// *opentofu.Error. It is a *statelock.Error if another run holds the lock of the state for too long.
+// *opentofu.Error. It is a *statelock.Error if another run holds the lock of the state for too long, and any other
+// error if the state cannot be read or changed.
 func (s *states) deleteIfUnchanged(ctx context.Context, i opentofu.Installation, before snapshot) error {
 	switch {
 	case before.absent && s.engine.files == nil:

@@ -89,8 +89,9 @@ func (w *Workspace) ReplaceProviders(
 	return nil
 }
 
-// replacement returns the address that finally replaces that of a provider, or the address itself if there is none. It
-// stops before an address would be repeated, and at an address that is not of the form host/namespace/type.
+// replacement returns the address that finally replaces that of a provider, or the address itself if there is none. The
+// replacements map old addresses to new ones; those of a provider in the two public registries are equivalent. It stops
+// before an address would be repeated, and at an address that is not of the form host/namespace/type.
 func replacement(provider string, replacements map[string]string) string {
 	seen := []string{provider}
 	for {

@@ -96,8 +96,9 @@ func (e *Engine) Peek(ctx context.Context, i opentofu.Installation, name string)
 	return e.peek(ctx, i, name, nil)
 }
 
-// peek is Peek. prefetched are contents of the backend that have already been read, by workspace, and may be nil; the
-// state of a workspace that it does not contain is read.
+// peek reads the state of a workspace without its lease; see Peek for the result, the side effects and the errors.
+// prefetched are contents of the backend that have already been read, by workspace, and may be nil; the state of a
+// workspace that it does not contain is read.
 func (e *Engine) peek(
 	ctx context.Context, i opentofu.Installation, name string, prefetched map[string][]byte,
 ) (*statestore.State, error) {
