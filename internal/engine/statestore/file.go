@@ -22,7 +22,8 @@ type stateFile struct {
 	deleted bool
 }
 
-// lockInfo is the content of the file in which OpenTofu describes the holder of a state's lock.
+// lockInfo is the content of the file in which OpenTofu and this package describe the holder of the lock of a local
+// state.
 type lockInfo struct {
 	HeldError
 	Info, Version, Path string

@@ -120,8 +120,8 @@ func connectionConfig(connString string) (pq.Config, error) {
 	return config, nil
 }
 
-// environmentAffectsDriver reports whether this process has environment variables that the driver reads. OpenTofu's
-// processes do not have them.
+// environmentAffectsDriver reports whether this process has environment variables that the driver may read: those whose
+// names begin with PG or PQGO. OpenTofu's processes do not have them.
 func environmentAffectsDriver() bool {
 	return slices.ContainsFunc(os.Environ(), func(variable string) bool { //nolint:forbidigo // the driver reads it
 		return strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "PQGO")

@@ -26,7 +26,7 @@ const (
 )
 
 // State is the content of a workspace's state. An apply is complete when OpenTofu has created or changed all resources
-// of the template.
+// of the template. A nil field means that the state has none.
 type State struct {
 	// TofuVersion is the version of the OpenTofu that reserved the workspace or, since then, last applied to it. It is
 	// "" without a guard. Destroying and importing do not change it.
