@@ -40,13 +40,15 @@ type Destruction struct {
 // resources can then add a resource to the state whose creation was never stored. If an import was not finished,
 // Destroy drops the imported resources from the state instead, because they existed before the instance. Before the
 // destroy, provider addresses in the state are replaced according to the pak's terraform_state_provider_replacements.
-// For an instance, the state records that a destroy has begun.
+// For an instance, the state records that a destroy has begun. Resources that no longer exist are dropped from the
+// state; see Destruction.ReportsMissing.
 //
-// After an error, the workspace and its record remain, and Destroy can be called again with the state that is then
-// stored. The error is a *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run
-// owns the workspace. The errors of OpenTofu, and those of reading, changing and locking the state, are returned as
-// they are; see ExplainError and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the
-// record or its template cannot be prepared.
+// After an error, the workspace and its record remain unless the state was lost or the error occurred while the
+// workspace was removed, and Destroy can be called again with the state that is then stored. The error is a
+// *LostResourcesError if resources are in no state, and workspace.ErrTakenOver if another run owns the workspace. The
+// errors of OpenTofu, and those of reading, changing and locking the state, are returned as they are; see ExplainError
+// and workspace.Workspace.Destroy. It is also an error if no OpenTofu can be found for the record or its template
+// cannot be prepared.
 func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 	if err := d.Record.CheckLost(); err != nil {
 		return err

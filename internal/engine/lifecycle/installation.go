@@ -129,7 +129,7 @@ func (m *Manager) findPak(name, version string) *brokerpak.Pak { return FindPak(
 
 // FindPak returns the pak with this name and version. If no pak has that version, or the version is "", it returns the
 // pak with that name that has the newest OpenTofu, and the newest of several paks with that OpenTofu. Paks without a
-// default OpenTofu are ignored. FindPak returns nil if no other pak has that name.
+// default OpenTofu are ignored. FindPak returns nil if no remaining pak has that name.
 func FindPak(paks []*brokerpak.Pak, name, version string) *brokerpak.Pak {
 	named := slices.DeleteFunc(slices.Clone(paks), func(pak *brokerpak.Pak) bool {
 		_, err := pak.Manifest.DefaultVersion()
@@ -205,8 +205,8 @@ func compareTofu(a, b *brokerpak.Pak) int {
 //
 // state is the stored state of the workspace, and must not be nil. If there is nothing to upgrade, ApplyUpgrade applies
 // nothing and returns nil. If a step fails, its error is returned with the versions, and the next ApplyUpgrade begins
-// with that step. The errors are those of ApplyRecord, of preparing the template, and an error if the upgrade path does
-// not lead to the default version.
+// with that step. The errors are those of Manager.Installation, of preparing the template and of ApplyNewRecord, and an
+// error if the pak has no default version or the upgrade path does not lead to it.
 func (m *Manager) ApplyUpgrade(
 	ctx context.Context, space *workspace.Workspace, state *statestore.State, pak *brokerpak.Pak, record *StateRecord,
 ) error {

@@ -74,7 +74,7 @@ const ErrandGrace = 8 * time.Second
 // StaleLock returns a function that returns, for a workspace, the age after which a lock taken on this host is stale,
 // because the command that took it cannot be running any longer. The age is twice the longest time of a command with
 // its grace, because OpenTofu continues to run after its adapter was killed. The lock of an instance may be held by an
-// errand, so its age also depends on instanceLimit; 0 stands for the budget. For any other workspace name, the age is
+// errand, so its age is computed from the larger of budget and instanceLimit. For any other workspace name, the age is
 // the same as for a binding.
 //
 // Other hosts may have other budgets. The engine therefore expects a greater age of their locks.
@@ -111,8 +111,8 @@ func WithBudget(ctx context.Context, budget time.Duration) (context.Context, con
 }
 
 // Deadlines divides the budget of a command that creates a binding or an instance. The work must use workCtx, which
-// ends early enough for a rollback. The rollback must use fullCtx, which ends with the budget. The cause of both ends
-// is a *fault.BudgetError. The caller must call cancel.
+// leaves a third of the budget and the grace of Grace for a rollback. The rollback must use fullCtx, which ends with
+// the budget. The cause of both ends is a *fault.BudgetError. The caller must call cancel.
 func (m *Manager) Deadlines(ctx context.Context) (workCtx, fullCtx context.Context, cancel context.CancelFunc) {
 	began := time.Now()
 	work := m.Budget - m.Budget/rollbackShare - Grace(m.Budget, 0)
@@ -142,8 +142,8 @@ var (
 )
 
 // Workspace returns the name of the workspace of a binding or an instance, "b-" or "i-" and the id. The kind must be
-// Binding or Instance. An id that is longer than 100 bytes or contains special characters is replaced by its hash; the
-// record contains the id itself.
+// Binding or Instance. An id that is empty, is longer than 100 bytes, or contains other characters than letters,
+// digits, "_" and "-" is replaced by its hash, after "bh-" or "ih-"; the record contains the id itself.
 func Workspace(kind Kind, id string) string {
 	if len(id) <= 100 && plainID.MatchString(id) {
 		return string(kind[:1]) + "-" + id

@@ -268,8 +268,10 @@ func (m *Manager) AppliedOutputs(ctx context.Context, instanceID string) (map[st
 	}
 }
 
-// notReady returns the *fault.UserError for an instance without any complete apply. err is the detail for operators,
-// and failure, which may be nil, is that of the last errand.
+// notReady returns the *fault.UserError for an instance without any complete apply. failure, which may be nil, is that
+// of the last errand: the message for the user contains its User text, or asks to contact the operator if that is "",
+// and the error for operators contains its Operator text. Without a failure, the message asks the user to try again
+// later. err is wrapped for operators.
 func notReady(failure *Failure, err error) error {
 	message := "The service instance is not ready: its resources have not been created yet"
 	if failure == nil {

@@ -26,8 +26,8 @@ const (
 // because these handle resources that are in no state: they log and record them, and return a *LostResourcesError.
 //
 // If the record already names such resources, ApplyRecord returns that error and applies nothing. The error wraps
-// workspace.ErrTakenOver if another run owns the workspace. Other errors are those of OpenTofu, after which the state
-// contains the resources that were created.
+// workspace.ErrTakenOver if another run owns the workspace. Other errors are those of Workspace.Apply, in particular of
+// OpenTofu, after which the state contains the resources that were created.
 func (m *Manager) ApplyRecord(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
 ) error {

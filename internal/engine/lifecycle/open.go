@@ -129,9 +129,10 @@ func (m *Manager) ChangeRecorded(
 	})
 }
 
-// changeWithTemplate is ChangeRecorded in any condition, with the prepared recorded template. It also returns an error
-// if no OpenTofu can be found for the record or the template cannot be prepared. A recorded provider that no pak has is
-// an error only if the template needs it.
+// changeWithTemplate calls change with the open workspace of a binding or an instance in any condition, the prepared
+// recorded template, and the content of the workspace. See ChangeRecorded for the accepted ids, the Audit, the time
+// limit and the errors. It also returns an error if no OpenTofu can be found for the record or the template cannot be
+// prepared. A recorded provider that no pak has is an error only if the template needs it.
 func (m *Manager) changeWithTemplate(
 	ctx context.Context, kind Kind, id string,
 	change func(

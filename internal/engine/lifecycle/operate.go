@@ -274,7 +274,8 @@ func (m *Manager) ApplyStored(
 // means that the resources equal the state.
 //
 // The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
-// read, the recorded template cannot be prepared, or OpenTofu fails.
+// read or the recorded template cannot be prepared. Other errors are those of opening the workspace and of
+// workspace.Workspace.Plan.
 func (m *Manager) Drift(
 	ctx context.Context, kind Kind, id string,
 ) (changes []tfjson.Change, condition Condition, err error) {
@@ -346,8 +347,8 @@ func (m *Manager) PushState(
 // It returns the path of a copy of the previous state if the command changed the state, even if the command failed, and
 // "" otherwise. The copy stays until the caller removes it. The error wraps ErrNotStored if the state backend has no
 // such workspace, and an *opentofu.Error if the command failed. It is also an error if the record or, after the
-// command, the state cannot be read, or if the previous state cannot be copied; in the last case the command is not
-// run.
+// command, the state cannot be read, if its template cannot be prepared, or if the previous state cannot be copied; in
+// the last two cases the command is not run. Other errors are those of opening the workspace and of the Audit.
 func (m *Manager) ExecState(
 	ctx context.Context, kind Kind, id string, terminal opentofu.Terminal, args ...string,
 ) (backup string, err error) {

@@ -56,8 +56,8 @@ func UpgradeTarget(m *Manager, stored *Stored) (string, error) {
 //
 // It does nothing if the workspace does not exist or its state is complete, which means that the upgrade changed
 // nothing; if OpenTofu was killed or ctx was canceled, so that the state may lack resources; and if another run owns
-// the workspace or resources are in no state. It returns an error if the state cannot be read or stored, or if the pak
-// does not contain the OpenTofu version that wrote the state.
+// the workspace or resources are in no state. It returns an error if no pak has a usable OpenTofu, if the state or its
+// record cannot be read or stored, or if the pak does not contain the OpenTofu version that wrote the state.
 func recordUpgradeFailure(
 	ctx context.Context, m *Manager, space *workspace.Workspace, pak *brokerpak.Pak, failure error,
 ) error {
