@@ -157,7 +157,8 @@ func FoundChanges(err error) bool {
 	return errors.As(err, &run) && run.ExitCode == 2
 }
 
-// interruption returns the reason why the run was interrupted. It may be called only if there was an interrupt.
+// interruption returns the reason why the run was interrupted: the text of the context's error, or "its time was over"
+// if that is context.DeadlineExceeded itself. It may be called only if there was an interrupt.
 func (e *Error) interruption() string {
 	if e.cause == context.DeadlineExceeded { //nolint:errorlint // an error that wraps it has a text of its own
 		return "its time was over"
@@ -192,7 +193,8 @@ func (e *Error) explain(stdout, stderr []byte, mask *redact.Secrets) {
 }
 
 // Mask sets Summary, Detail, Address, File and Line again from OpenTofu's diagnostic. The first three are masked with
-// these secrets and shortened to one line. It is called once more when the caller has learnt more secrets, such as the
+// these secrets, none if mask is nil, and Summary and Detail are shortened to one line. File and Line stay as they are
+// if the diagnostic has no position. It is called once more when the caller has learnt more secrets, such as the
 // sensitive values in the state. It undoes ReplaceText.
 func (e *Error) Mask(mask *redact.Secrets) {
 	e.Summary, e.Address = oneLine(mask.Clean(e.unmasked.Summary)), mask.Clean(e.unmasked.Address)
@@ -211,9 +213,10 @@ func (e *Error) ReplaceText(why string) { e.Summary, e.Detail = why, "" }
 // output.
 const commandFailed = `(?s)^Error running command '.*': ([^']*?)\. Output: (.*)$`
 
-// causeFirst rewrites the detail of a diagnostic about a failed local-exec command. The result starts with the end of
-// the command's output, which usually contains the cause, and omits the script, which the template contains. Any other
-// detail is returned unchanged.
+// causeFirst rewrites the detail of a diagnostic about a failed local-exec command. The result is the end of the
+// command's output, which usually contains the cause and is shortened to half of longestMessage, followed by the exit
+// status. If the command wrote nothing, the result says so. The script, which the template contains, is omitted. Any
+// other detail is returned unchanged.
 func causeFirst(detail string) string {
 	parts := regexp.MustCompile(commandFailed).FindStringSubmatch(detail)
 	if parts == nil {
@@ -329,8 +332,9 @@ const (
 )
 
 // explainLock sets HeldLock and SetupRace according to the diagnostic, and NotReleased according to the whole output.
-// HeldLock stays nil if NotReleased is set, or if the time in the description of the holder has an unknown form. It is
-// empty, but not nil, if another run took or released the lock before OpenTofu could read its holder.
+// HeldLock stays nil if no lock of another run caused the failure, if NotReleased is set, or if the time in the
+// description of the holder has an unknown form. It is empty, but not nil, if another run took or released the lock
+// before OpenTofu could read its holder.
 func (e *Error) explainLock(stdout, stderr []byte) {
 	text := strings.Join(strings.Fields(e.unmasked.Summary+" "+e.unmasked.Detail), " ")
 	e.NotReleased = regexp.MustCompile(notReleased).Match(stdout) || regexp.MustCompile(notReleased).Match(stderr)

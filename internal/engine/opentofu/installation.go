@@ -162,8 +162,8 @@ type Executable struct {
 }
 
 // InspectExecutable returns the identity of an executable file. It returns an error if the path is not absolute, or if
-// the file is missing, is not a regular file, or cannot be executed by this process. The error starts with what, the
-// name of the program.
+// the file is missing, is not a regular file, or cannot be executed by this process. The error contains what, the name
+// of the program.
 func InspectExecutable(what, path string) (Executable, error) {
 	const execute = 0x1
 	info, err := os.Stat(path)

@@ -97,12 +97,13 @@ const longestSetupPause = 50 * time.Millisecond
 
 // Run starts OpenTofu and waits until it ends. It returns the content of stdout. If OpenTofu ends with an exit status
 // other than 0 or by a signal, the error is an *Error. It is another error if the files for the output cannot be
-// created or OpenTofu cannot be started. A command that fails because another machine creates the tables of the backend
-// at the same moment is started again, at most four times.
+// created or read, or if OpenTofu cannot be started. A command that fails because another machine creates the tables of
+// the backend at the same moment is started again, at most four times.
 //
 // When the context ends, Run sends one interrupt to OpenTofu, which then has Runner.Grace to stop and save its state.
-// After that, Run kills OpenTofu's process group. A run that succeeds in spite of the interrupt returns no error. If
-// the context ended before the start, Run returns the error of ctxio.Err.
+// After that, Run kills OpenTofu. If a signal ended OpenTofu, Run also kills the remaining processes of its group, such
+// as providers. A run that succeeds in spite of the interrupt returns no error. If the context ended before the start,
+// Run returns the error of ctxio.Err.
 func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
 		output, err := r.runOnce(ctx, i, c)
@@ -118,7 +119,8 @@ func (r Runner) Run(ctx context.Context, i Installation, c Command) ([]byte, err
 	}
 }
 
-// runOnce is Run with a single attempt. It truncates the files for the output.
+// runOnce starts OpenTofu once and waits until it ends; see Run for the result, the end of the context and the errors.
+// It truncates the files for the output, and logs the end of the run and an error of Command.Started.
 func (r Runner) runOnce(ctx context.Context, i Installation, c Command) ([]byte, error) {
 	if err := ctxio.Err(ctx); err != nil {
 		return nil, err
