@@ -129,10 +129,10 @@ func (op *operation) adoptValues(shown []byte, written *hclfile.Regenerated) err
 	return op.resolveWithImported(nil)
 }
 
-// resolveWithImported sets the Inputs and Generated of the request by resolving them again, with the imported
-// parameters of the desired record as additional parameters. So are the recorded inputs that Request.KeepRecorded
-// names; recordedInputs are all inputs of the stored record, and may be nil. If there are no such values,
-// resolveWithImported changes nothing. It returns the error of Request.Resolve.
+// resolveWithImported sets the Inputs and Generated of the request by resolving them again with additional parameters:
+// the imported parameters of the desired record, and the values in recordedInputs of the inputs that
+// Request.KeepRecorded names, which take precedence. recordedInputs are the inputs of the stored record, and may be
+// nil. If there are no such values, resolveWithImported changes nothing. It returns the error of Request.Resolve.
 func (op *operation) resolveWithImported(recordedInputs map[string]any) error {
 	parameters := maps.Clone(op.desired.ImportedParameters)
 	for _, name := range op.KeepRecorded {

@@ -27,10 +27,11 @@ type Planned struct {
 // and has no other time limit. Until then it waits for other runs of the workspace on this machine. See
 // workspace.Workspace.State for the side effects of reading the state.
 //
-// The error wraps ErrStateMissing if the instance must exist and has no state; an instance that does not exist
-// otherwise has a reason. Plan also returns an error if the deletion of the instance was begun, if resources are in no
-// state (*lifecycle.LostResourcesError), if the template cannot be prepared, if OpenTofu fails, and for the errors of
-// reasons.
+// The error wraps ErrStateMissing if the instance must exist (Request.MustExist) and has no state. If it need not exist
+// and has no state, the only reason is that it has not been created yet, and Resources is nil. Plan also returns an
+// error if the workspace cannot be opened or its state cannot be read, if the deletion of the instance was begun, if
+// resources are in no state (*lifecycle.LostResourcesError), if the template cannot be prepared, if OpenTofu fails, and
+// for the errors of reasons.
 func (p *Provisioner) Plan(ctx context.Context, r Request, resources bool) (planned Planned, err error) {
 	op, err := p.open(ctx, r)
 	if err != nil {

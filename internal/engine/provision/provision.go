@@ -259,8 +259,8 @@ func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 	return op.finish(workCtx, fullCtx, prepared, true, err)
 }
 
-// finish returns the result of an apply that ended with applyErr, which is nil after a success. It then reads the
-// outputs.
+// finish returns the result of an apply. applyErr is the error with which the apply ended, or nil after a success;
+// finish then reads the outputs.
 //
 // If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure. In an errand, so is
 // the error of any apply. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
