@@ -106,7 +106,7 @@ func (d *Directory) Unlock(ctx context.Context, i opentofu.Installation, id stri
 
 // ReleaseLeftLock releases the lock of a run under this lease that died before it stored anything, so that its
 // workspace does not exist. No later run would encounter that lock. ReleaseLeftLock does nothing if the directory is
-// temporary, if every run under the lease ended in order, or if the lock is not stale. The errors are those of
+// temporary, if every run under the lease ended in order, or if the lock is free or not stale. The errors are those of
 // ProbeLock and Unlock.
 func (d *Directory) ReleaseLeftLock(ctx context.Context, i opentofu.Installation) error {
 	if !d.recordsRuns || !d.lease.MayHaveLeftLock() {

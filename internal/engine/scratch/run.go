@@ -30,9 +30,10 @@ func (d *Directory) Run(
 	return d.run(ctx, p, wd, vars, nil, args)
 }
 
-// RunInTerminal is Run in the working directory Apply, connected to the user's terminal, and returns no output. It does
-// not wait for the lock of the state, because the output of OpenTofu is not read, and secrets in the output are not
-// masked. The error is an *opentofu.Error without a diagnostic if the command fails, and otherwise that of Run.
+// RunInTerminal runs an OpenTofu command, args, as Run does, in the working directory Apply and connected to the user's
+// terminal. It returns no output. It does not wait for the lock of the state, because the output of OpenTofu is not
+// read, and secrets in the output are not masked. The error is an *opentofu.Error without a diagnostic if the command
+// fails, and otherwise that of Run.
 func (d *Directory) RunInTerminal(
 	ctx context.Context, p *templates.Prepared, vars map[string]any, terminal opentofu.Terminal, args ...string,
 ) error {
@@ -40,8 +41,9 @@ func (d *Directory) RunInTerminal(
 	return err
 }
 
-// RunBase is Run with the prepared directory that declares only the guard, and without providers. It builds that
-// directory if it is missing. The errors are those of Run and templates.Cache.Prepare.
+// RunBase runs an OpenTofu command, args, as Run does, with the prepared directory that declares only the guard, and
+// without providers. It returns the standard output of the command. It builds that directory if it is missing. The
+// errors are those of Run and templates.Cache.Prepare.
 func (d *Directory) RunBase(
 	ctx context.Context, i opentofu.Installation, wd WorkingDir, vars map[string]any, args ...string,
 ) ([]byte, error) {
@@ -52,8 +54,8 @@ func (d *Directory) RunBase(
 	return d.Run(ctx, base, wd, vars, args...)
 }
 
-// run is Run with a terminal to which OpenTofu is connected; a nil terminal means that there is none. With a terminal
-// it returns no output.
+// run runs an OpenTofu command as Run does, connected to a terminal unless that is nil. With a terminal it returns no
+// output, and OpenTofu may ask the user for input. The errors are those of Run.
 func (d *Directory) run(
 	ctx context.Context, p *templates.Prepared, wd WorkingDir, vars map[string]any, terminal *opentofu.Terminal,
 	args []string,
@@ -100,8 +102,8 @@ func (d *Directory) run(
 }
 
 // command returns the description of an OpenTofu run in the directory dir, usually a working directory, with these
-// environment variables. It adds to env, which must not be nil, the variable that "show" needs. args must not be empty;
-// the output of the run goes to files that are named after the first one.
+// environment variables. If the subcommand is "show", it adds to env, which must not be nil, the variable that "show"
+// needs. args must not be empty; the output of the run goes to files that are named after the first one.
 func (d *Directory) command(dir string, env map[string]string, args []string) opentofu.Command {
 	if args[0] == "show" {
 		// OpenTofu before 1.10 would otherwise look for providers of registry.terraform.io under registry.opentofu.org,

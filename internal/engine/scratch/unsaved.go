@@ -19,7 +19,7 @@ const erroredState = "errored.tfstate"
 // UnsavedState returns the path of a state of a workspace that OpenTofu could not save in the backend. It returns "" if
 // there is none, or if the directories cannot be read. If several working directories contain such a state, the first
 // of these directories by name counts. The scratch directory of the workspace does not have to be open. An error means
-// that the name of the workspace is malformed.
+// that the name of the workspace or the path of the cache directory is not a valid pattern of filepath.Glob.
 func (r *Root) UnsavedState(workspace string) (string, error) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, workspace, "*", erroredState))
 	if err != nil || len(paths) == 0 {
