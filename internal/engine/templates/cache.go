@@ -53,8 +53,8 @@ type Cache struct {
 const preparedName = "prepared"
 
 // New returns a new cache and creates its directory. It returns an error if another user may write ReadOnlyDir or the
-// prepared directories in it, because the adapter executes programs in them, or if the directory cannot be created. A
-// ReadOnlyDir that does not exist is not an error.
+// prepared directories in it, because the adapter executes programs in them, if these cannot be checked, or if the
+// directory cannot be created. A ReadOnlyDir that does not exist is not an error.
 func New(o Options) (*Cache, error) {
 	if o.ReadOnlyDir != "" {
 		var err error

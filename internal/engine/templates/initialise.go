@@ -74,8 +74,8 @@ func (c *Cache) initialise(ctx context.Context, i opentofu.Installation, dir str
 }
 
 // checkSessions returns an error if connections to the database of the backend do not keep their sessions, as behind
-// some connection poolers, because the locks depend on them, or if that cannot be determined. Backends that are not
-// databases are not checked.
+// some connection poolers, because the locks depend on them. It returns nil if that cannot be determined, for a backend
+// that is not a database, and without Options.Store.
 func (c *Cache) checkSessions(ctx context.Context) error {
 	database, ok := c.options.Store.(interface{ CheckSessions(context.Context) error })
 	if !ok {
@@ -110,7 +110,8 @@ func relink(data, dir string) error {
 // dropHashes removes the checksums from a dependency lock file and makes the file private. With the checksums, OpenTofu
 // would read every provider completely in every run, and some providers have hundreds of megabytes. A changed provider
 // is detected without them, because the key of the prepared directory contains the path, size and modification time of
-// each provider. A missing lock file is not an error, because a template without providers has none.
+// each provider. A missing lock file is not an error, because a template without providers has none. It returns an
+// error if the file cannot be read or written.
 func dropHashes(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -108,8 +108,8 @@ const templateInfoFile = "template.json"
 
 // load reads the prepared directory at the path dir. The result has the installation i, which load does not compare
 // with the directory. The error wraps fs.ErrNotExist if the directory does not exist, and errDamaged if the directory
-// differs from its digest. It is another error if the directory cannot be inspected or the result of the inspection in
-// it cannot be decoded.
+// differs from its digest or has none, in which case it may wrap fs.ErrNotExist as well. It is another error if the
+// directory cannot be accessed or the templateInfo in it cannot be decoded.
 func load(dir string, i opentofu.Installation) (*Prepared, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
