@@ -15,7 +15,8 @@ import (
 
 // discardAbandonedLock removes the lock file if the only processes that hold the lock were started by a template,
 // because these may never end, and logs a warning. The next attempt creates a new file. It does nothing if the adapter,
-// the OpenTofu or the providers of the holder may be alive. Errors are only logged.
+// the OpenTofu or the providers of the holder may be alive, or if the directory of the lease cannot be opened or
+// locked. Other errors are only logged.
 //
 // Processes that wait call it concurrently. A lock on the directory makes them act one at a time, and the first one
 // records itself as the holder, which makes the others stop.
