@@ -57,9 +57,9 @@ type Options struct {
 }
 
 // Start starts providers in the background and returns without waiting for them; Reattach waits. A provider that fails
-// to start, or does not report its address before the context ends, is logged and omitted from the group, so that
-// OpenTofu starts it. A provider that has reported its address runs until Stop, also if the context ends. Start returns
-// an error only if it cannot create a pipe.
+// to start, or does not report its address within handshakeTimeout and before the context ends, is logged and omitted
+// from the group, so that OpenTofu starts it. A provider that has reported its address runs until Stop, also if the
+// context ends. Start returns an error only if it cannot create a pipe.
 func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 	supervised, lifeline, err := os.Pipe()
 	if err != nil {
@@ -86,9 +86,10 @@ func Start(ctx context.Context, providers []Shared, o Options) (*Group, error) {
 }
 
 // Reattach waits until all providers have started or failed to. It returns the value of ReattachVariable and the
-// leaders of the providers' process groups. Providers that cannot be reached are stopped, logged and removed from the
-// group; OpenTofu then starts them itself. The value is "" and the leaders are nil if no provider runs. Reattach may be
-// called again before each run. It returns an error only if the addresses cannot be encoded.
+// leaders of the providers' process groups, in no particular order. Providers that cannot be reached are stopped,
+// logged and removed from the group; OpenTofu then starts them itself. The value is "" and the leaders are nil if no
+// provider runs. Reattach may be called again before each run. It returns an error only if the addresses cannot be
+// encoded.
 func (g *Group) Reattach() (value string, leaders []opentofu.Process, err error) {
 	g.starting.Wait()
 	addresses := map[string]reattachConfig{}

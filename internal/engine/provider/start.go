@@ -64,8 +64,9 @@ type server struct {
 
 // serve starts a provider and waits until it reports its address. The file at the path output receives its stderr. The
 // provider is killed when all writers of the lifeline, of which this is the reading end, have closed it. serve returns
-// an error if the provider does not start, does not report its address within handshakeTimeout or before the context
-// ends, or uses an unsupported protocol. After an error the provider does not run.
+// an error if the file cannot be created, if the provider does not start, does not report its address within
+// handshakeTimeout or before the context ends, or uses an unsupported protocol. After an error the provider does not
+// run.
 //
 // The provider's socket has no authentication: each process that can open it can use the provider. The directory of the
 // socket must therefore be private.
