@@ -41,8 +41,8 @@ const supervised = `(trap '' TERM INT HUP; read -r _ <&3; kill -KILL 0) & exec 3
 
 // Start starts a shell command with this standard input, which may be nil, and returns without waiting for it. The
 // command's stdout and stderr go to the file named output in Dir, which is created or truncated. The caller must call
-// Process.Stop. Start returns an error if the file cannot be created or the shell cannot be started; it does not find
-// out whether the command succeeds.
+// Process.Stop. Start returns an error if the file or a pipe cannot be created or the shell cannot be started; it does
+// not find out whether the command succeeds.
 func (r Runner) Start(command string, stdin []byte, output string) (*Process, error) {
 	started := &Process{Ended: make(chan struct{}), log: filepath.Join(r.Dir, output)}
 	log, err := os.OpenFile(started.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
