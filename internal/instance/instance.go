@@ -150,9 +150,9 @@ func (v *View) hosts(group string) ([]string, error) {
 }
 
 // Details returns the outputs of the service's provision action, which are instance.details in bind expressions: the
-// outputs of the provision template, and those of provision.bosh. Of the latter, recorded values are used except for
-// Deferred outputs, which are evaluated with the current addresses. Texts are converted to the declared types; see
-// castOutputs. The caller may modify the map, which is never nil.
+// outputs of the provision template, and those of provision.bosh. Of the latter, recorded values are used, except that
+// Deferred outputs and those without a recorded value are evaluated with the current addresses. Texts are converted to
+// the declared types; see castOutputs. The caller may modify the map, which is never nil.
 //
 // Details returns an error if an output cannot be evaluated, if the value of a secret is missing (see TemplateOutputs),
 // or if scope returns one.
@@ -204,10 +204,10 @@ func castOutputs(service *brokerpak.Service, details map[string]any) {
 	}
 }
 
-// TemplateOutputs returns the outputs of the provision template, as of its last application. The values of sensitive
-// outputs are read from the secrets that the broker sent; see Get for the error if such a value is missing. A sensitive
-// output whose reference cannot be found in the manifest is null, and is left out unless Applied contains it. The
-// caller may modify the map, which is never nil.
+// TemplateOutputs returns the outputs of the provision template, as of its last application. The value of a sensitive
+// output is read from the record if the broker does not manage secrets, and otherwise from the secrets that the broker
+// sent; see Get for the error if such a value is missing. A sensitive output whose reference cannot be found in the
+// manifest is null, and is left out unless Applied contains it. The caller may modify the map, which is never nil.
 func (v *View) TemplateOutputs() (map[string]any, error) {
 	outputs := v.openOutputs()
 	for _, name := range v.template().Sensitive {
