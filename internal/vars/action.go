@@ -253,9 +253,9 @@ func (b Bind) Resolve(s *Scope) error {
 
 // MergeParameters returns the parameters of an instance after a request: those of earlier requests, overlaid with the
 // requested ones. A null removes a parameter, which resets it to its default; a null for a nullable input is kept. The
-// entries of the additional input are merged in the same way. inputs are the user inputs of the action; parameters that
-// are not among them are treated as inputs that are not nullable. The arguments are not modified, and the result is
-// never nil.
+// entries of the additional input are merged in the same way; it is removed if no entry remains. inputs are the user
+// inputs of the action; parameters that are not among them are treated as inputs that are not nullable. The arguments
+// are not modified, and the result is never nil.
 func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]any) map[string]any {
 	merged := value.CloneMap(earlier)
 	if merged == nil {

@@ -313,7 +313,8 @@ func (s *Scope) With(constants map[string]any, functions map[string]expr.Functio
 	return &extended
 }
 
-// scope returns the scope for evaluating an expression of the owner.
+// scope returns the scope for evaluating an expression of the owner; see Eval for the owner. Such an evaluation adds
+// generated values to s.Generated, and each call of counter.next advances the counter.
 func (s *Scope) scope(owner string) *expr.Scope {
 	return &expr.Scope{
 		Variables: s.Values,
