@@ -44,8 +44,8 @@ func New(out io.Writer, secrets *redact.Secrets) *Journal {
 
 // Write writes one log line with its secrets masked, or holds it back after Hold. A line without a line break at its
 // end gets one, and a line that cannot be masked in time is replaced by redact.Withheld. Write returns the length of
-// the line before masking, as io.Writer requires. The error is that of the underlying writer; a line that is held back
-// never causes one.
+// the line before masking, as io.Writer requires, and 0 with an error. The error is that of the underlying writer; a
+// line that is held back never causes one.
 func (j *Journal) Write(line []byte) (int, error) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
