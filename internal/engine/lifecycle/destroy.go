@@ -110,9 +110,9 @@ func (d Destruction) mayBeInterrupted() bool {
 	return !d.State.Complete && !d.State.Destroying && !d.Record.Importing(d.State) && d.Record.Failure == nil
 }
 
-// dropImported drops the imported resources from the state without destroying them. It returns the state that remains,
-// or d.State if the workspace has none. The errors are those of Workspace.Forget and Workspace.State; the returned
-// state is meaningless then.
+// dropImported drops the imported resources from the state without destroying them, using the OpenTofu of the
+// installation. It returns the state that remains, or d.State if the workspace has none. The errors are those of
+// Workspace.Forget and Workspace.State; the returned state is meaningless then.
 func dropImported(
 	ctx context.Context, d Destruction, installation opentofu.Installation,
 ) (*statestore.State, error) {
@@ -123,9 +123,10 @@ func dropImported(
 	return cmp.Or(state, d.State), err
 }
 
-// destroyResources destroys all resources in the state. The addresses are those of the resources in the state. When
-// OpenTofu fails because a resource no longer exists, as reported by d.ReportsMissing, destroyResources logs a warning,
-// drops that resource from the state and tries again, at most once per address. It returns every other error.
+// destroyResources destroys all resources in the state of d.Space, with the prepared recorded template. The addresses
+// are those of the resources in the state. When OpenTofu fails because a resource no longer exists, as reported by
+// d.ReportsMissing, destroyResources logs a warning, drops that resource from the state and tries again, at most once
+// per address. It returns every other error.
 func destroyResources(
 	ctx context.Context, logger *slog.Logger, d Destruction, addresses []string, prepared *templates.Prepared,
 ) error {
@@ -145,14 +146,15 @@ func destroyResources(
 	return destroyRecord(ctx, logger, d.Space, prepared, d.Record, d.Inputs)
 }
 
-// finishInterrupted applies the template of an interrupted creation or change once more, so that providers can adopt
-// existing resources. It may use only a share of the time limit, because the destruction needs the rest.
+// finishInterrupted applies the prepared template of d.Record, whose creation or change was interrupted, once more with
+// d.Inputs, so that providers can adopt existing resources. It may use only a share of the time limit, because the
+// destruction needs the rest.
 //
 // If the template itself fails, finishInterrupted logs the reason and returns nil, because the state contains
-// everything that this apply created. It returns an error if the state may lack a resource of the interrupted run:
-// when ctx has ended, when OpenTofu or a provider was killed, when a provider cannot be reached or cannot log in,
-// when the state cannot be reached or belongs to another run, and when resources are in no state. The caller must
-// then keep the record.
+// everything that this apply created. It returns an error if the state may lack a resource of the interrupted run: when
+// ctx has ended, when OpenTofu or a provider was killed, when a provider cannot be reached or cannot log in, when the
+// state cannot be reached or belongs to another run, and when resources are in no state. The caller must then keep the
+// record.
 func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared *templates.Prepared) error {
 	kind, id := d.Record.KindAndID()
 	applyCtx, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)

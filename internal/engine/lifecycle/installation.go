@@ -124,7 +124,8 @@ func addExecutables(ctx context.Context, m *Manager, installation *opentofu.Inst
 	}
 }
 
-// findPak returns the installed pak with this name and version, or another one of that name; see FindPak.
+// findPak returns the installed pak with this name and version, another one of that name, or nil; see FindPak for the
+// choice.
 func (m *Manager) findPak(name, version string) *brokerpak.Pak { return FindPak(m.Paks, name, version) }
 
 // FindPak returns the pak with this name and version. If no pak has that version, or the version is "", it returns the
@@ -201,12 +202,13 @@ func compareTofu(a, b *brokerpak.Pak) int {
 
 // ApplyUpgrade applies the template of a record with each OpenTofu of the pak's terraform_upgrade_path that is newer
 // than the one that wrote the state, up to the pak's default version. The record must describe the binding or the
-// instance after the upgrade; ApplyUpgrade does not change it. The stored record names the versions of each step.
+// instance after the upgrade; ApplyUpgrade does not change it. The stored record names the versions of the last step
+// that began, and has no Failure.
 //
-// state is the stored state of the workspace, and must not be nil. If there is nothing to upgrade, ApplyUpgrade applies
-// nothing and returns nil. If a step fails, its error is returned with the versions, and the next ApplyUpgrade begins
-// with that step. The errors are those of Manager.Installation, of preparing the template and of ApplyNewRecord, and an
-// error if the pak has no default version or the upgrade path does not lead to it.
+// space is the open workspace, and state its stored state, which must not be nil. If there is nothing to upgrade,
+// ApplyUpgrade applies nothing and returns nil. If a step fails, its error is returned with the versions, and the next
+// ApplyUpgrade begins with that step. The errors are those of Manager.Installation, of preparing the template and of
+// ApplyNewRecord, and an error if the pak has no default version or the upgrade path does not lead to it.
 func (m *Manager) ApplyUpgrade(
 	ctx context.Context, space *workspace.Workspace, state *statestore.State, pak *brokerpak.Pak, record *StateRecord,
 ) error {
@@ -222,9 +224,10 @@ func (m *Manager) ApplyUpgrade(
 	return nil
 }
 
-// upgradeTo applies the template of a record with one OpenTofu version of a pak. The stored record names that version;
-// the caller's record does not change. The errors are those of Installation, of preparing the template, and of
-// ApplyNewRecord. An error of preparing the template also names the recorded providers that no pak has.
+// upgradeTo applies the template of a record with one OpenTofu version of a pak. The stored record names that version
+// and the providers, and has no Failure; the caller's record does not change. The errors are those of Installation, of
+// preparing the template, and of ApplyNewRecord. An error of preparing the template also names the recorded providers
+// that no pak has.
 func (m *Manager) upgradeTo(
 	ctx context.Context, space *workspace.Workspace, pak *brokerpak.Pak, record StateRecord, version string,
 ) error {
@@ -246,9 +249,10 @@ func (m *Manager) upgradeTo(
 }
 
 // ApplyNewRecord replaces provider addresses in the state according to the pak's terraform_state_provider_replacements,
-// stores a record, and applies its template as ApplyRecord does with a record that is already stored. If the apply of
-// the template fails, the new addresses and the record stay in the state. A record that names lost resources is not
-// stored. The errors are those of Workspace.ReplaceProviders, StateRecord.Encode and ApplyRecord.
+// stores a record in the open workspace space, and applies its prepared template as ApplyRecord does with a record that
+// is already stored. If the apply of the template fails, the new addresses and the record stay in the state. A record
+// that names lost resources is not stored. The errors are those of Workspace.ReplaceProviders, StateRecord.Encode and
+// ApplyRecord.
 func (m *Manager) ApplyNewRecord(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared,
 	record *StateRecord, pak *brokerpak.Pak,

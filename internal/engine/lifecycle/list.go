@@ -243,7 +243,8 @@ func (c Condition) CheckUsable() error {
 }
 
 // AppliedOutputs returns the outputs of the last complete apply of an instance, including sensitive ones, and the
-// condition of the instance. It does not wait for running commands.
+// condition of the instance. If the last apply is not complete, the outputs are those that the record keeps for
+// bindings, or those in the state if it keeps none. AppliedOutputs does not wait for running commands.
 //
 // The error is a *fault.UserError if no apply was ever complete; it also wraps ErrNotStored if the state backend has no
 // state of the instance, in which case the condition is "". If the record cannot be read, AppliedOutputs returns

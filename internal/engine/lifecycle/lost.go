@@ -20,10 +20,11 @@ const (
 	lostInterval = 200 * time.Millisecond
 )
 
-// ApplyRecord applies the template of a record with the recorded inputs. The workspace must be reserved with this
-// record, or have read it, or StateRecord.AssignTo must have passed it to the workspace: ApplyRecord stores no other
-// record. Every caller in the adapter applies and destroys templates through ApplyRecord, ApplyNewRecord or Destroy,
-// because these handle resources that are in no state: they log and record them, and return a *LostResourcesError.
+// ApplyRecord applies the template of a record, which prepared is, with the recorded inputs in the open workspace
+// space. The workspace must be reserved with this record, or have read it, or StateRecord.AssignTo must have passed it
+// to the workspace: ApplyRecord stores no other record. Every caller in the adapter applies and destroys templates
+// through ApplyRecord, ApplyNewRecord or Destroy, because these handle resources that are in no state: they log and
+// record them, and return a *LostResourcesError.
 //
 // If the record already names such resources, ApplyRecord returns that error and applies nothing. The error wraps
 // workspace.ErrTakenOver if another run owns the workspace. Other errors are those of Workspace.Apply, in particular of
@@ -34,7 +35,8 @@ func (m *Manager) ApplyRecord(
 	return applyRecord(ctx, m.Logger, space, prepared, record, record.Inputs)
 }
 
-// applyRecord applies the template of a record like ApplyRecord, but with these inputs. The errors are the same.
+// applyRecord applies the prepared template of a record as ApplyRecord does, but with these inputs. The logger receives
+// lost resources. The errors are those of ApplyRecord.
 func applyRecord(
 	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
 	record *StateRecord, inputs map[string]any,
@@ -45,9 +47,10 @@ func applyRecord(
 	return recordLost(ctx, logger, space, prepared, record, space.Apply(ctx, prepared, inputs))
 }
 
-// destroyRecord destroys all resources in the state except for the guard, which contains the record. inputs are the
-// values of the template's variables. destroyRecord returns a *LostResourcesError if resources are in no state, after
-// it has logged and recorded them, and the other errors of Workspace.Destroy as they are.
+// destroyRecord destroys all resources in the state except for the guard, which contains the record. prepared is the
+// template of the record, and inputs are the values of its variables. destroyRecord returns a *LostResourcesError if
+// resources are in no state, after it has logged and recorded them, and the other errors of Workspace.Destroy as they
+// are.
 func destroyRecord(
 	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
 	record *StateRecord, inputs map[string]any,
@@ -118,8 +121,9 @@ func (r *StateRecord) CheckLost() error {
 // does so for up to lostLimit, even after the context has ended. If the copy cannot be stored, it logs the reason, and
 // the message of the returned error says so.
 //
-// recordLost does not change the record of another run that owns the workspace. It stores nothing if another run may
-// have destroyed the resources: such a record would block the id for no reason.
+// prepared only provides the OpenTofu that stores the copy. recordLost does not change the record of another run that
+// owns the workspace. It stores nothing if another run may have destroyed the resources: such a record would block the
+// id for no reason.
 func recordLost(
 	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
 	record *StateRecord, err error,
@@ -145,9 +149,10 @@ func recordLost(
 	return &LostResourcesError{Resources: withLost.Lost, kind: kind, id: id, unrecorded: storeErr != nil}
 }
 
-// storeLost stores a record that names lost resources: in the existing state if owned reports that this run still owns
-// it, and otherwise in a new reservation of the workspace. If another run owns the workspace, storeLost waits until
-// that run has removed the workspace. It returns an error if the context ends first or the record cannot be stored.
+// storeLost stores a record that names lost resources, with the OpenTofu of prepared: in the existing state if owned
+// reports that this run still owns it, and otherwise in a new reservation of the workspace. If another run owns the
+// workspace, storeLost waits until that run has removed the workspace. It returns an error if the context ends first or
+// the record cannot be stored.
 func storeLost(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord, owned bool,
 ) error {

@@ -125,9 +125,10 @@ func (m *Manager) upgradePlan(stored *Stored) (*brokerpak.Pak, []string, error) 
 // The error wraps ErrNotStored if the state backend has no such workspace. It is also an error if the record cannot be
 // read, if no installed pak has the recorded name, if a pak is unreadable, if the upgrade path does not lead to the
 // default version, and if there is something to upgrade but a creation, an import or a deletion was not finished. If a
-// step of the upgrade fails, the state stays at the version that was reached, and the next call continues from there.
-// If the condition is then Changing, the record in the state contains the error as its Failure, unless OpenTofu was
-// killed or ctx was canceled.
+// step of the upgrade fails, its error is returned (see ApplyUpgrade), the state stays at the version that was reached,
+// and the next call continues from there. If the condition is then Changing, the record in the state contains the error
+// as its Failure, unless OpenTofu was killed or ctx was canceled. Other errors are those of opening the workspace, of
+// reading its state and of the Audit.
 func (m *Manager) UpgradeStored(ctx context.Context, kind Kind, id string) (from, to string, err error) {
 	err = m.ChangeRecorded(ctx, kind, id, nil, func(
 		ctx context.Context, space *workspace.Workspace, stored *Stored,

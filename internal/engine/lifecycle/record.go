@@ -72,7 +72,7 @@ type AppliedWith struct {
 }
 
 // SetInstallation sets the pak, the OpenTofu version and the providers that are used for the template, in place of the
-// previous ones.
+// previous ones. The list of providers is copied.
 func (s *Source) SetInstallation(pak *brokerpak.Pak, installation opentofu.Installation) {
 	s.Pak, s.PakVersion, s.Tofu = pak.Manifest.Name, pak.Manifest.Version, installation.Version
 	s.Providers = slices.Clone(installation.Providers)
