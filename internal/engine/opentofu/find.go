@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/go-version"
 )
 
-// FindVersion returns the first of the candidates, which are paths, that is an executable OpenTofu of a version. It
-// runs each existing candidate to learn its version, and ignores those that do not report one. It returns "" if no
-// candidate has the version, if the version is not valid, or if ctx ends.
+// FindVersion returns the first of the candidates, which are paths, that is an executable OpenTofu of the wanted
+// version. It runs each existing candidate to learn its version, and ignores those that do not report one. It returns
+// "" if no candidate has the version, if the version is not valid, or if ctx ends.
 func FindVersion(ctx context.Context, wanted string, candidates []string) string {
 	for _, candidate := range candidates {
 		binary, err := exec.LookPath(candidate)

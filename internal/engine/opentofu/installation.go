@@ -61,9 +61,9 @@ const (
 	opentofuRegistry  = "registry.opentofu.org"
 )
 
-// Names returns the addresses, as host/namespace/type, under which the provider is installed: one for each registry if
-// it is of one of the registries, and the FQN otherwise. It returns an error if the FQN does not have the form
-// host/namespace/type.
+// Names returns the addresses, as host/namespace/type, under which the provider is installed: one for
+// registry.terraform.io and one for registry.opentofu.org if it is of one of them, and the FQN otherwise. It returns an
+// error if the FQN does not have the form host/namespace/type.
 func (p Provider) Names() ([]string, error) {
 	parts := strings.Split(p.FQN, "/")
 	if len(parts) != 3 || !filepath.IsLocal(p.FQN) || filepath.Clean(p.FQN) != p.FQN {
