@@ -13,10 +13,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// applyChanges applies the desired record to an existing instance if there is a reason to; see reasons. Without a
-// reason it returns the stored outputs. If no apply was ever complete, applyChanges finishes the creation, and undoes
-// it if that fails, unless an errand applies. Changes of a failed update remain: an update has no rollback, and may use
-// the whole budget.
+// applyChanges applies the desired record to an existing instance if there is a reason to; see reasons. state and
+// record are the stored ones. workCtx ends before the time of the rollback, and fullCtx after it. Without a reason it
+// returns the stored outputs. If no apply was ever complete, applyChanges finishes the creation, and undoes it if that
+// fails, unless an errand applies. Changes of a failed update remain: an update has no rollback, and may use the whole
+// budget.
 //
 // The error is a *fault.UserError if the request imports other resources than the stored instance. Other errors are
 // those of resolving and preparing the desired record, of reasons, and of the apply.
@@ -54,11 +55,11 @@ func (op *operation) applyChanges(
 	return op.finish(ctx, fullCtx, prepared, creating, err)
 }
 
-// prepareChange copies to the desired record the parts that the instance keeps, and then calls prepareDesired. For an
-// errand, it also sets the outputs that bindings use until the apply is complete. It adds to the installation the
-// recorded providers and the executables that the pak lacks; see Manager.AddRecorded. Providers that no pak has are an
-// error only if the template needs them. It is also an error if the record of the last complete apply cannot be
-// decoded.
+// prepareChange copies from the stored state and record to the desired record the parts that the instance keeps, and
+// then calls prepareDesired. For an errand, it also sets the outputs that bindings use until the apply is complete. It
+// adds to the installation the recorded providers and the executables that the pak lacks; see Manager.AddRecorded.
+// Providers that no pak has are an error only if the template needs them. It is also an error if the record of the last
+// complete apply cannot be decoded.
 //
 // The instance keeps its creation time and, unless UseInstalledTemplate or AllowUpgrade is set, its template. It always
 // keeps the main.tf that an import generated, because the pak does not contain the imported resources. The template is
@@ -94,8 +95,8 @@ func (op *operation) prepareChange(
 	return op.prepareDesired(ctx)
 }
 
-// equalInputs reports whether two records have the same templates, declared inputs and values. It ignores the versions
-// of the pak and of OpenTofu.
+// equalInputs reports whether two records have the same templates, declared inputs and values. It ignores all other
+// fields, such as the versions of the pak and of OpenTofu.
 func equalInputs(a, b *lifecycle.StateRecord) bool {
 	return maps.Equal(a.Templates, b.Templates) && slices.Equal(a.Declared, b.Declared) &&
 		string(value.MustJSON(a.Inputs)) == string(value.MustJSON(b.Inputs))

@@ -75,6 +75,6 @@ func (op *operation) recordFailure(ctx context.Context, failure error) error {
 	return nil
 }
 
-// explainedCommands returns the OpenTofu commands whose errors the service definition may explain; see
-// lifecycle.ExplainError.
+// explainedCommands returns the OpenTofu commands whose errors the service definition may explain: "import", "plan" and
+// "apply"; see lifecycle.ExplainError.
 func explainedCommands() []string { return []string{"import", "plan", "apply"} }

@@ -13,9 +13,9 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// settleFailure handles the failure of an apply and returns it with a nil Result, unless the apply succeeded after all.
-// For a request, the apply must have been a creation: settleFailure undoes it by destroying its resources and removing
-// the workspace. Imported resources are not destroyed; see undoCreation.
+// settleFailure handles the failure of an apply of the prepared template and returns it with a nil Result, unless the
+// apply succeeded after all. For a request, the apply must have been a creation: settleFailure undoes it by destroying
+// its resources and removing the workspace. Imported resources are not destroyed; see undoCreation.
 //
 // An errand undoes nothing. settleFailure first stores a state that OpenTofu could not store. Then it records the
 // reason of the failure in the state, so that the next errand can continue and a deletion finds every resource.
@@ -72,8 +72,9 @@ func (op *operation) stateAfterFailure(ctx context.Context, failure error) (*sta
 	return op.reclaimState(ctx, failure)
 }
 
-// undoOrRecord undoes the failed creation of a request, or stores the failure of an errand in the state. The errors are
-// those of undoCreation or recordFailure.
+// undoOrRecord undoes the failed creation of a request, or stores the failure of an errand in the state. prepared is
+// the template that was applied, and failure the error of the apply. The errors are those of undoCreation or
+// recordFailure.
 func (op *operation) undoOrRecord(ctx context.Context, prepared *templates.Prepared, failure error) error {
 	if op.Errand {
 		return op.recordFailure(ctx, failure)
@@ -112,10 +113,10 @@ func (op *operation) reclaimState(ctx context.Context, failure error) (*statesto
 	return op.space.State(ctx, op.installation)
 }
 
-// appliedCompletely reports whether the state contains all resources and all outputs of the template although the
-// command failed. OpenTofu stores the mark of a complete apply before it evaluates the outputs. An output may
-// therefore have no value, or violate a precondition; the failure then names a file or an address of the template,
-// and appliedCompletely returns false.
+// appliedCompletely reports whether the state contains all resources and all outputs of the prepared template although
+// the command failed, with the error failure. OpenTofu stores the mark of a complete apply before it evaluates the
+// outputs. An output may therefore have no value, or violate a precondition; the failure then names a file or an
+// address of the template, and appliedCompletely returns false.
 func appliedCompletely(prepared *templates.Prepared, state *statestore.State, failure error) bool {
 	var run *opentofu.Error
 	if !state.Complete || errors.As(failure, &run) && (run.File != "" || run.Address != "" || run.More > 0) {

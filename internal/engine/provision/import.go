@@ -81,9 +81,9 @@ func (op *operation) importResources(ctx context.Context, prepared *templates.Pr
 }
 
 // regenerateTemplate replaces main.tf in the desired record by one that describes the imported resources, and then
-// calls adoptValues. shown is the state as "tofu show -json" prints it. Warnings of the generator are logged. It
-// returns an error if the schemas of the providers cannot be read or main.tf cannot be generated, and those of
-// adoptValues.
+// calls adoptValues. prepared is the template of the pak, whose providers describe the attributes. shown is the state
+// as "tofu show -json" prints it. Warnings of the generator are logged. It returns an error if the schemas of the
+// providers cannot be read or main.tf cannot be generated, and those of adoptValues.
 func (op *operation) regenerateTemplate(ctx context.Context, prepared *templates.Prepared, shown []byte) error {
 	schemas, err := op.space.Schemas(ctx, prepared)
 	if err != nil {
@@ -106,10 +106,11 @@ func (op *operation) regenerateTemplate(ctx context.Context, prepared *templates
 	return op.adoptValues(shown, written)
 }
 
-// adoptValues gives the inputs the values of the imported resources, and resolves the other inputs again. From then
-// on, the values of user inputs are parameters of the instance. Sensitive values, and values of other inputs, are
-// stored only in the desired record, where they are used for inputs without any other value. shown is the state as
-// "tofu show -json" prints it. The errors are those of readAttributes and of Request.Resolve.
+// adoptValues gives the inputs the values of the imported resources, and resolves the other inputs again. From then on,
+// the values of user inputs are parameters of the instance. Sensitive values, and values of other inputs, are stored
+// only in the desired record, where they are used for inputs without any other value. written is the result of
+// generating main.tf, with the values of inputs. shown is the state as "tofu show -json" prints it. The errors are
+// those of readAttributes and of Request.Resolve.
 func (op *operation) adoptValues(shown []byte, written *hclfile.Regenerated) error {
 	parameters, kept := map[string]any{}, map[string]any{}
 	for name, item := range written.Values {

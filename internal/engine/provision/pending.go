@@ -61,9 +61,11 @@ func (p *Provisioner) Plan(ctx context.Context, r Request, resources bool) (plan
 	return planned, err
 }
 
-// reasons returns the reasons why OpenTofu must run, as phrases for a person, and none if the stored instance equals
-// the desired one. If there are other reasons than an upgrade, reasons returns an error if an older OpenTofu wrote the
-// state and AllowUpgrade is not set.
+// reasons returns the reasons why OpenTofu must run, as phrases for a person, and none if the stored instance, with
+// this state and record, equals the desired one. Reasons are an unfinished last run, another template, other values or
+// declarations of inputs, and an upgrade that AllowUpgrade permits. They contain the names of inputs and no values. If
+// there are other reasons than an upgrade, reasons returns an error if an older OpenTofu wrote the state and
+// AllowUpgrade is not set.
 func (op *operation) reasons(state *statestore.State, record *lifecycle.StateRecord) ([]string, error) {
 	var reasons []string
 	if !state.Complete {

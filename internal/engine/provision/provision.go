@@ -234,9 +234,10 @@ func (op *operation) readStored(ctx context.Context) (*statestore.State, *lifecy
 }
 
 // create reserves the workspace of a new instance, imports the resources that the request names, applies the template
-// and returns the result. It completes the desired record. If the workspace already exists, create changes nothing
-// stored, and the error wraps workspace.ErrExists. Other errors before the reservation are those of prepareDesired,
-// StateRecord.Encode and Workspace.Reserve. A failure after the reservation is settled; see finish for the errors.
+// and returns the result. It completes the desired record. workCtx ends before the time of the rollback, and fullCtx
+// after it. If the workspace already exists, create changes nothing stored, and the error wraps workspace.ErrExists.
+// Other errors before the reservation are those of prepareDesired, StateRecord.Encode and Workspace.Reserve. A failure
+// after the reservation is settled; see finish for the errors.
 func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 	prepared, err := op.prepareDesired(workCtx)
 	if err != nil {
@@ -260,7 +261,8 @@ func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 }
 
 // finish returns the result of an apply. applyErr is the error with which the apply ended, or nil after a success;
-// finish then reads the outputs.
+// finish then reads the outputs. prepared is the template that was applied, and creating states whether the apply was a
+// creation. workCtx ends before the time of the rollback, and fullCtx after it.
 //
 // If the apply was a creation, an error of it or of reading its outputs is passed to settleFailure. In an errand, so is
 // the error of any apply. All other errors, and those that wrap a *lifecycle.LostResourcesError, are returned as they
