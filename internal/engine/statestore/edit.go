@@ -180,10 +180,10 @@ const reservation = `{"version":4,"terraform_version":%s,"serial":%s,"lineage":%
 // OpenTofu.
 const guardInput = `{"value":{"record":%s,"tofu":%s},"type":["object",{"record":"string","tofu":"string"}]}`
 
-// Reservation returns a state that contains only the guard, as OpenTofu would store it after an apply of the guard. It
-// has the lineage of the empty state that it replaces, and the next serial. If empty is nil, the backend has no
-// state, and the lineage is new. The version is that of OpenTofu, and the nonce identifies the reservation.
-// Reservation returns an error if the empty state is not JSON.
+// Reservation returns a state that contains only the guard with the record, as OpenTofu would store it after an apply
+// of the guard. It has the lineage of the empty state that it replaces, and the next serial. If empty is nil, the
+// backend has no state, and the lineage is new. The version is that of OpenTofu, and the nonce identifies the
+// reservation. Reservation returns an error if the empty state is not JSON.
 func Reservation(empty []byte, version string, record []byte, nonce string) ([]byte, error) {
 	before := revision{Lineage: NewID()}
 	if len(empty) > 0 {

@@ -304,8 +304,8 @@ func (f *LocalStore) SetAside(ctx context.Context, workspace, name string) error
 
 // openLocked opens the state file of a workspace and takes its lock; the caller must call release. The flags are those
 // of os.OpenFile. The error is fs.ErrNotExist if the file is missing and the flags do not contain os.O_CREATE, or if
-// the directory is missing, and a *HeldError if another run holds the lock. It is another error if the context ends, or
-// if other processes keep removing and creating the file.
+// the directory is missing, and a *HeldError if another run holds the lock. It is another error if the context ends, if
+// the file cannot be opened or locked, or if other processes keep removing and creating the file.
 func (f *LocalStore) openLocked(ctx context.Context, workspace string, flags int) (*stateFile, error) {
 	path := f.path(workspace, stateName)
 	for range attempts {

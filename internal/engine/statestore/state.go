@@ -249,9 +249,9 @@ func isGuard(resource map[string]any) bool {
 	return resource["type"] == kind && resource["name"] == name && resource["module"] == nil
 }
 
-// valueAt returns the value at the end of a path in the attributes of a resource instance, or nil if the path does not
-// exist. Each step of a path is an object. Its "value" is the name of an attribute, or an object with the type and the
-// value of an index.
+// valueAt returns the value at the end of a path in item, the attributes of a resource instance, or nil if the path
+// does not exist. Each step of a path is an object. Its "value" is the name of an attribute, or an object with the type
+// and the value of an index.
 func valueAt(item any, path []map[string]any) any {
 	for _, step := range path {
 		key := step["value"]
