@@ -36,8 +36,8 @@ func backendFile(b backend.Backend) object {
 	return object{"terraform": object{"backend": object{b.Type: object{}}}}
 }
 
-// bindingFile returns the file that declares the guard and the mark of a complete apply for a template. version is that
-// of OpenTofu.
+// bindingFile returns the file that declares the guard and the mark of a complete apply for a template. m is the result
+// of inspecting the template, and version that of OpenTofu.
 //
 // Because of prevent_destroy and a different nonce in each reservation, OpenTofu rejects the plan of a reservation if
 // the workspace already has a guard. The version of OpenTofu is part of the guard because "state pull" returns the
@@ -75,7 +75,8 @@ func bindingFile(m *hclfile.Module, version string) object {
 
 // templateFiles returns the generated files that the apply and the destroy variant have in common, by file name: the
 // choice of the backend, the declarations of those inputs that the template uses and does not declare, and an override
-// that makes all outputs sensitive. Files that would be empty are omitted.
+// that makes all outputs sensitive. Files that would be empty are omitted. m is the result of inspecting the template,
+// and inputs are its Template.Inputs.
 func templateFiles(m *hclfile.Module, inputs []string, b backend.Backend) object {
 	files := object{overridePrefix + "backend_override.tf.json": backendFile(b)}
 	declared := object{}
@@ -112,8 +113,9 @@ func allowDestroyFile(resources []string) object {
 }
 
 // variants returns the files of a template's prepared directory by variant and file name: those of the template and the
-// generated ones. Those of the template lack the validations of variables in the destroy variant. m is the result of
-// inspecting the template, and version that of OpenTofu. A file is either its text or a JSON object.
+// generated ones. Only the apply variant declares the guard. In the destroy variant, the files of the template lack the
+// validations of variables, and an override disables prevent_destroy. m is the result of inspecting the template, and
+// version that of OpenTofu. A file is either its text or a JSON object.
 func variants(m *hclfile.Module, t Template, b backend.Backend, version string) map[Variant]object {
 	apply := templateFiles(m, t.Inputs, b)
 	destroy := maps.Clone(apply)
