@@ -88,10 +88,10 @@ type ForeignInstance struct {
 	Defaults []map[string]any
 }
 
-// unrecordedScope returns a scope for an instance that another adapter created. The service must have a provision.bosh
-// section. The variables are computed as in a provision request: the values of carry_over are the parameters, and plan
-// and releases are read from the manifest. See scope for the result unresolved. It returns an error if the manifest is
-// not valid YAML or if a path of carry_over is invalid.
+// unrecordedScope returns a scope with the environment for an instance that another adapter created. The service must
+// have a provision.bosh section. The variables are computed as in a provision request: the values of carry_over are the
+// parameters, and plan and releases are read from the manifest. See scope for the result unresolved. It returns an
+// error if the manifest is not valid YAML or if a path of carry_over is invalid.
 func (v *View) unrecordedScope(
 	service *brokerpak.Service, environment vars.Environment,
 ) (scope *vars.Scope, unresolved, err error) {

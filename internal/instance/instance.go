@@ -152,7 +152,8 @@ func (v *View) hosts(group string) ([]string, error) {
 // Details returns the outputs of the service's provision action, which are instance.details in bind expressions: the
 // outputs of the provision template, and those of provision.bosh. Of the latter, recorded values are used, except that
 // Deferred outputs and those without a recorded value are evaluated with the current addresses. Texts are converted to
-// the declared types; see castOutputs. The caller may modify the map, which is never nil.
+// the declared types; see castOutputs. The environment is that of the expressions. The caller may modify the map, which
+// is never nil.
 //
 // Details returns an error if an output cannot be evaluated, if the value of a secret is missing (see TemplateOutputs),
 // or if scope returns one.
@@ -252,9 +253,9 @@ func (v *View) provenance() string {
 
 // DashboardURL returns the URL of the instance's dashboard. It returns "" if the service has none, or if the URL needs
 // the outputs of an errand that may not have run when the broker asks for the URL. The recorded URL is used unless the
-// expression is Deferred. The constants are further variables for the expression, and take precedence over those of the
-// instance; nil adds none. DashboardURL returns an error if the expression cannot be evaluated, or if scope returns
-// one.
+// expression is Deferred. The environment is that of the expression. The constants are further variables for it, and
+// take precedence over those of the instance; nil adds none. DashboardURL returns an error if the expression cannot be
+// evaluated, or if scope returns one.
 func (v *View) DashboardURL(
 	service *brokerpak.Service, environment vars.Environment, constants map[string]any,
 ) (string, error) {
@@ -280,11 +281,11 @@ func (v *View) DashboardURL(
 	return text, nil
 }
 
-// scope returns a scope with the recorded variables, and the constants and functions of the deployed instance. If the
-// manifest has no record, the variables are computed from the service, which must then have a provision.bosh section.
-// The result unresolved contains the errors of variables that could not be computed, or is nil; these errors matter
-// only if an expression that reads such a variable fails. See unrecordedScope for err, which is nil if the manifest has
-// a record.
+// scope returns a scope with the recorded variables, the constants and functions of the deployed instance, and the
+// environment. If the manifest has no record, the variables are computed from the service, which must then have a
+// provision.bosh section. The result unresolved contains the errors of variables that could not be computed, or is nil;
+// these errors matter only if an expression that reads such a variable fails. See unrecordedScope for err, which is nil
+// if the manifest has a record.
 func (v *View) scope(
 	service *brokerpak.Service, environment vars.Environment,
 ) (scope *vars.Scope, unresolved, err error) {
