@@ -284,7 +284,8 @@ func MergeParameters(inputs []brokerpak.Variable, earlier, requested map[string]
 // checkParameters returns a *fault.UserError for the first parameter that cannot be passed to a manifest or template
 // unchanged: one that is nested too deeply or contains a number that checkNumbers rejects. guard means that the values
 // become part of a BOSH manifest: parameters that contain "((" in their name or value are then rejected as well, except
-// those whose names are in secrets.
+// those whose names are in secrets. The parameters are checked in the order of their names. checkParameters returns nil
+// if all can be used.
 func checkParameters(parameters map[string]any, secrets []string, guard bool) error {
 	for _, name := range value.Keys(parameters) {
 		item := parameters[name]

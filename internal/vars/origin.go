@@ -30,7 +30,7 @@ func (o Origin) CallsAny(functions ...string) bool {
 }
 
 // OperatorFunctions returns the names of the functions that read the configuration or the environment, which the
-// operator controls.
+// operator controls: config, config.find and env.
 func OperatorFunctions() []string { return []string{"config", "config.find", "env"} }
 
 // originOf returns the origin of an expression's value, except its layer. It includes the origins of the variables that

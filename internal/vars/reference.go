@@ -28,7 +28,8 @@ func ReferenceName(reference string, whole bool) (name, wrong string) {
 	}
 }
 
-// notInNames reports whether a character cannot be part of a variable's name for the BOSH library.
+// notInNames reports whether a character cannot be part of a variable's name for the BOSH library, which accepts
+// Unicode letters, the digits 0 to 9, and the characters - _ . /.
 func notInNames(char rune) bool {
 	return !unicode.IsLetter(char) && (char < '0' || char > '9') && !strings.ContainsRune("-_./", char)
 }

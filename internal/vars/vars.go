@@ -253,7 +253,7 @@ func (s *Scope) Eval(owner string, template *expr.Template) (any, error) {
 }
 
 // Holds evaluates a condition and reports whether it is true. A nil condition is true. See expr.Truthy for the values
-// that count as true or false; any other value is a *diag.PositionError. See Eval for other errors.
+// that count as true or false; any other value is a *diag.PositionError. See Eval for the owner and other errors.
 func (s *Scope) Holds(owner string, condition *expr.Template) (bool, error) {
 	if condition == nil {
 		return true, nil
