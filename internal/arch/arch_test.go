@@ -75,6 +75,7 @@ var layers = [][]string{
 	{"spec/bench/figures", "spec/kit"},
 	{"spec/kit/broker", "spec/kit/hold", "spec/kit/servers"},
 	{"spec/kit/process", "spec/kit/site"},
+	{"spec/kit/service"},
 	{
 		"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/faults", "spec/bench/meter",
 		"spec/bench/minimal", "spec/mutants",
