@@ -64,8 +64,9 @@ func (a *Action) InputOf(parameter string) string {
 }
 
 // InputValues returns the values of the inputs that a request's parameters set: a parameter that no input declares
-// becomes an entry of the additional input, which has no value if there is no such parameter. If the action has no
-// additional input, InputValues returns the map of the parameters itself. It does not change the map.
+// becomes an entry of the additional input, which has no value if there is no such parameter. So does a parameter with
+// the name of the additional input. If the action has no additional input, InputValues returns the map of the
+// parameters itself. It does not change the map.
 func (a *Action) InputValues(parameters map[string]any) map[string]any {
 	additional := AdditionalInput(a.UserInputs)
 	if additional == nil {

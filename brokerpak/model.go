@@ -44,7 +44,8 @@ type Platform struct {
 // String returns "OS/ARCH".
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// A BinaryKind distinguishes the entries of terraform_binaries.
+// A BinaryKind distinguishes the entries of terraform_binaries: OpenTofu, providers and other binaries. See
+// Binary.Kind.
 type BinaryKind int
 
 // The kinds of binaries, told apart by their name.
@@ -200,7 +201,7 @@ type ErrorRule struct {
 	Pos     diag.Pos
 }
 
-// An Audience is the reader of a check's message.
+// An Audience is the reader of a check's message: Operator or User.
 type Audience string
 
 // The audiences of a check. Operator is the default.

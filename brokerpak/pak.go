@@ -198,7 +198,8 @@ func withoutPath(err error) string {
 }
 
 // checkUnique adds errors to diags for services with the same name or id, and for plans of any service with the same
-// id, because the platform identifies them by it. Empty names and ids are ignored; they are reported elsewhere.
+// id, because the platform identifies them by it. The error is at the later one and names the position of the first.
+// Empty names and ids are ignored; they are reported elsewhere.
 func checkUnique(services []*Service, diags *diag.List) {
 	seen := map[string]diag.Pos{}
 	unique := func(label, key string, pos diag.Pos) {

@@ -73,10 +73,10 @@ func parseDocument(file, text string, diags *diag.List) (*document, *yaml.Node) 
 }
 
 // parseYAML returns the root of the first YAML document of a text, with aliases and merge keys resolved, and the
-// unresolved root of the second one, which is nil if the text has only one. It calls report for every error, with
-// line and column counted from 1 and 0 where they are not known. The root is nil if the text is not valid YAML, if
-// its aliases expand to an excessively large tree, or if the text is empty; the parameter empty is the message for
-// the last case.
+// unresolved root of the second one, which is nil if the text has only one, and an empty string node if the rest of the
+// text is not valid YAML. It calls report for every error, with line and column counted from 1 and 0 where they are not
+// known. The root is nil if the text is not valid YAML, if its aliases expand to an excessively large tree, or if the
+// text is empty; the parameter empty is the message for the last case.
 func parseYAML(text, empty string, report func(line, column int, rule, message string)) (root, second *yaml.Node) {
 	first, second, err := yamltree.Read(text)
 	if err != nil {

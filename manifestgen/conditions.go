@@ -45,8 +45,9 @@ func deployedFails(r *resolution, check brokerpak.Check) bool {
 
 // resolveDeployed returns the variables of the deployed instance, without validating them. They are computed from the
 // parameters of earlier requests, the previous plan's properties, and the instance groups and releases in the deployed
-// manifest. If the broker did not send the previous properties, those of the current plan are used. It returns an error
-// if the manifest cannot be read or a variable cannot be resolved.
+// manifest. If the broker did not send the previous properties, those of the current plan are used. Expressions that
+// are evaluated in the result can also read the names of previousNames. resolveDeployed returns an error if the
+// manifest cannot be read or a variable cannot be resolved.
 func resolveDeployed(r *resolution) (*vars.Scope, error) {
 	root, err := r.previous.root()
 	if err != nil {

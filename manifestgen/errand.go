@@ -44,10 +44,12 @@ func ownErrands(bosh *brokerpak.Bosh, list []serviceadapter.Errand, name string)
 	return list[at : at+1]
 }
 
-// checkErrands returns an error if the plan has errands of this adapter that cannot work: because of their placement,
-// the state backend, a missing counterpart or template, or because the request or the manifest needs outputs of the
-// template before the errand runs. All errors are *fault.UserErrors; except for the import of existing resources, the
-// operator must correct the plan or the configuration.
+// checkErrands returns an error for the first reason why errands of this adapter in the plan cannot work, or nil. The
+// reasons are: an errand is placed on several instances or on a whole group; the state backend of Errands.Properties is
+// local or missing; the plan has apply-instance, but not destroy-instance, or the service has no provision template;
+// the manifest needs outputs of the template, which do not exist before the errand runs; or a parameter imports an
+// existing resource. All errors are *fault.UserErrors; except for such a parameter, the operator must correct the plan
+// or the configuration.
 func checkErrands(in *inputs) error {
 	if len(in.errands) == 0 {
 		return nil

@@ -119,9 +119,9 @@ func checkRequest(in *inputs) error {
 // instanceID returns the ID of the service instance, which is part of its deployment's name.
 func (in *inputs) instanceID() string { return instance.ID(in.Deployment.DeploymentName) }
 
-// pendingCheck reports whether the broker only compares the result with the deployed manifest and deploys nothing.
-// Secrets must then stay as they are: a new value is stored by the update that follows the check, and the check would
-// reject that update if it saw the change already.
+// pendingCheck reports whether the broker only compares the result with the deployed manifest and deploys nothing,
+// which an empty body of the request shows. Secrets must then stay as they are: a new value is stored by the update
+// that follows the check, and the check would reject that update if it saw the change already.
 func (in *inputs) pendingCheck() bool {
 	return in.Body != nil && len(in.Body) == 0 && in.previous.exists()
 }

@@ -106,8 +106,9 @@ func (i inspection) resolveParts(text string) string {
 	})
 }
 
-// resolveKeys replaces the variables in the keys of a mapping, in place. It adds a finding for each key that does not
-// become a string, or that becomes equal to another key; such a key stays as it is. The path is that of the mapping.
+// resolveKeys replaces the variables in the keys of a mapping, in place. It adds a finding for each key with a variable
+// that cannot be replaced (see checkText), whose result resolveKey rejects, or that becomes equal to another key; such
+// a key stays as it is. The path is that of the mapping.
 func (i inspection) resolveKeys(path string, mapping map[string]any) {
 	for _, key := range value.Keys(mapping) {
 		if !i.checkText(path, key) || !strings.Contains(key, "((") {
@@ -128,7 +129,8 @@ func (i inspection) resolveKeys(path string, mapping map[string]any) {
 }
 
 // resolveKey returns the key with its variables replaced, as a text whose parentheses are still masked. It returns an
-// error if the result is not a scalar that can be a key, or contains a reference, which BOSH does not resolve in keys.
+// error if the result is neither a string nor a boolean or an integer, if it contains a reference, which BOSH does not
+// resolve in keys, or if the library cannot replace the variables.
 func (i inspection) resolveKey(key string) (string, error) {
 	text, err := yaml.Marshal(key)
 	if err != nil {

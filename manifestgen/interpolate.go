@@ -77,10 +77,10 @@ func evaluateYAML(text []byte, ops patch.Ops, variables variables) (any, error) 
 	return result.tree, err
 }
 
-// evaluate applies operations to a document and replaces the variables. The documents, of which there must be at least
-// one, are searched for the positions of errors. It returns a diag.Errors for errors that an inspection or an operation
-// reports, and a *fault.UserError if a value from the request would form a reference to a credential. Other errors are
-// those of the library.
+// evaluate applies operations to a document, replaces the variables, and returns the resulting value, in which no
+// parentheses are masked. The documents, of which there must be at least one, are searched for the positions of errors.
+// It returns a diag.Errors for errors that an inspection or an operation reports, and a *fault.UserError if a value
+// from the request would form a reference to a credential. Other errors are those of the library.
 func evaluate(document brokerpak.Document, ops patch.Ops, variables variables, documents sources) (any, error) {
 	inspect := inspection{variables: variables, sources: documents, diags: &diag.List{}}
 	result, err := evaluateYAML([]byte(document.Text), append(ops, inspect), variables)

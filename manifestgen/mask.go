@@ -21,8 +21,8 @@ const (
 const mergeKey = "<<"
 
 // checkReserved returns an error if the value contains one of the private-use characters, which would become a
-// parenthesis, or has the key that merges mappings. The error is a *fault.UserError if fromRequest is true. The name
-// describes the value in the error.
+// parenthesis, or has the key "<<", which merges mappings. The error is a *fault.UserError if fromRequest is true. The
+// name describes the value in the error.
 func checkReserved(name string, item any, fromRequest bool) error {
 	merges := false
 	clean := value.Walk(item, func(path string, leaf any) bool {

@@ -123,9 +123,10 @@ func identityOf(in *inputs) record.Identity {
 }
 
 // receivedData returns the received data in the record of the new manifest, from this request and from the record of
-// the deployed manifest. The parameters are the merged ones; those that are the value of a secret are listed by name in
-// SecretParameters instead of being recorded. Of the request's context, the UAA client and the plan properties, it
-// keeps only the entries that expressions read.
+// the deployed manifest; what the request contains takes precedence. The parameters are the merged ones; those that are
+// the value of a secret are listed by name in SecretParameters instead of being recorded. Of the request's context and
+// the UAA client, it keeps only the entries that expressions of the provision action read, and of the plan properties
+// those that expressions of the bind action read and its plan inputs. The owner has no app.
 func receivedData(in *inputs, parameters map[string]any) record.Received {
 	action, earlier := &in.Service.Provision, in.previous.record.Received
 	context, _ := in.Body["context"].(map[string]any) // an upgrade may send an empty one

@@ -60,7 +60,8 @@ func (d secretDecisions) valuesToStore(used []string) map[string]any {
 
 // recordEntries returns the entries of the secrets in the new record. The used references are those of the manifest. A
 // stored secret that the manifest does not use at the moment keeps its reference in the record, because later calls
-// could not find it in the manifest. A secret without a value, and one with a lostErr, has no entry.
+// could not find it in the manifest. A new value that the manifest does not use is not stored, so only its former
+// version is recorded. A secret without a value, and one with a lostErr, has no entry. The map is never nil.
 func (d secretDecisions) recordEntries(used []string) map[string]record.Secret {
 	entries := map[string]record.Secret{}
 	for name, secret := range d {
@@ -228,7 +229,8 @@ func (d secretDecision) withNewValue(name string, item any) secretDecision {
 }
 
 // lostValue returns the error, never nil, for a secret whose supplied value was not recorded and is not stored. It is a
-// *fault.UserError that asks for the parameter again if the secret's value is a parameter.
+// *fault.UserError that asks for the parameter again if the secret's value is an input, whose name has no dot, and an
+// error for the operator otherwise.
 func lostValue(secret brokerpak.Secret) error {
 	err := fmt.Errorf("secret %q: its value was supplied earlier and is neither in the previous manifest "+
 		"nor among the previous secrets", secret.Name)

@@ -87,7 +87,7 @@ func templateVariables(d *decisions) (variables, error) {
 
 // setOutputs adds the outputs of the provision template, and null for declared outputs that have no value. A variable
 // that already has a value is not replaced. Outputs are treated like input from the user, because a provider may return
-// what the user sent. It returns an error if a manifest cannot contain a value.
+// what the user sent. It returns a *fault.UserError if a manifest cannot contain a value; see checkReserved.
 func (v variables) setOutputs(declared []brokerpak.Variable, outputs map[string]any) error {
 	for _, output := range declared {
 		if _, exists := v[output.Name]; !exists {

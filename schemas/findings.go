@@ -70,7 +70,7 @@ func pathOf(context *gojsonschema.JsonContext) []string {
 }
 
 // byPath returns the findings sorted by path. Several findings at one path are joined with "and", and repetitions are
-// left out. It may be called only once, because it changes the recorded findings.
+// left out. It may be called only once, because it changes the recorded findings. It returns nil without findings.
 func (f *findings) byPath() []finding {
 	compare := func(a, b finding) int { return cmp.Or(slices.Compare(a.path, b.path), cmp.Compare(a.text, b.text)) }
 	slices.SortFunc(f.items, compare)

@@ -53,10 +53,10 @@ func admitNull(schema map[string]any) {
 	}
 }
 
-// described returns the published schema of an input, with title, description and default. If null is true, it allows
-// null even if the input is not nullable. A default that depends on the request is only mentioned in the description,
-// and one that cannot be cast to the type is left out. described returns errReference if the constraints contain a
-// reference.
+// described returns the published schema of an input, with title, description, default and the keyword prohibitUpdate,
+// which is set if updates must not change the input. If null is true, it allows null even if the input is not nullable.
+// A default that depends on the request is only mentioned in the description, and one that cannot be cast to the type
+// is left out. described returns errReference if the constraints contain a reference.
 func described(v brokerpak.Variable, null bool) (map[string]any, error) {
 	t := &translator{}
 	schema := restrictions(v, null || v.Nullable, t)

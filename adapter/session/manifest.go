@@ -20,8 +20,9 @@ import (
 
 // GenerateManifest completes a request and generates its manifest within the budget of the configuration. It applies
 // the provision template of an instance, unless an errand of the plan applies it or the broker is only checking for
-// pending changes. size is the size of the request's body in bytes. See CompleteManifest for the fields of the request
-// that are set; its errors and those of manifestgen.Generator.Generate are returned.
+// pending changes. It also starts to compile the schema of BOSH manifests in the background. size is the size of the
+// request's body in bytes. See CompleteManifest for the fields of the request that are set; its errors and those of
+// manifestgen.Generator.Generate are returned.
 func (s *Session) GenerateManifest(
 	ctx context.Context, request *manifestgen.Request, size int,
 ) (*serviceadapter.MarshalledGenerateManifest, error) {

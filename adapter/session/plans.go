@@ -30,7 +30,8 @@ func AddPlans(pak *brokerpak.Pak, getenv func(string) (string, bool)) error {
 
 // OperatorPlans returns the plans that the operator adds to a service, in the configuration and by the environment
 // variable GSB_SERVICE_<NAME>_PLANS, in this order. It returns nil if there are none. The error lists all plans that
-// are not valid; the result includes incomplete plans then.
+// are not valid; the result includes incomplete plans then. If the variable is not valid, there is no result; see
+// operatorPlans.
 func (c *Catalog) OperatorPlans(service *brokerpak.Service) ([]brokerpak.Plan, error) {
 	return operatorPlans(service, c.services[service.Name].Plans, c.getenv)
 }

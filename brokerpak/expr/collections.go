@@ -109,8 +109,8 @@ func flatten(args []any) (any, error) {
 	return flat, nil
 }
 
-// slice implements slice(list, from, to): the elements from index from up to, but not including, index to. It fails
-// if the indexes are out of range.
+// slice implements slice(list, from, to): the elements from index from up to, but not including, index to. It fails if
+// from is negative or greater than to, or if to is greater than the length of the list.
 func slice(args []any) (any, error) {
 	list, from, to := as[[]any](args[0]), as[int64](args[1]), as[int64](args[2])
 	if from < 0 || to > int64(len(list)) || from > to {

@@ -38,9 +38,10 @@ func join(args []any) (any, error) {
 	return strings.Join(parts, separator), nil
 }
 
-// replace implements replace(text, search, replacement), which replaces all occurrences. A search text of two or more
-// characters between slashes is a regular expression; $1 or ${name} in the replacement then stands for the text of a
-// group. It fails if the expression is invalid, or if the result could be larger than maxText.
+// replace implements replace(text, search, replacement), which replaces all occurrences of the search text. A search
+// text of two or more characters that begins and ends with a slash is a regular expression, without these slashes; $1
+// or ${name} in the replacement then stands for the text of a group. An empty search text occurs before each character
+// and at the end. It fails if the expression is invalid, or if the result could be larger than maxText.
 func replace(args []any) (any, error) {
 	text, search, replacement := as[string](args[0]), as[string](args[1]), as[string](args[2])
 	if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {

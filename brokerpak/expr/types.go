@@ -20,7 +20,7 @@ type typeCheck struct {
 	list      *diag.List
 }
 
-// infer returns the type of a node, or Any if it depends on the values. It reports the errors in the node and in its
+// infer returns the type of a node, or Any if it depends on the values. It adds the errors in the node and in its
 // operands to the list.
 func (c *typeCheck) infer(node ast.Node) Type {
 	switch n := node.(type) {
