@@ -38,7 +38,7 @@ EXIT STATUS
 `
 
 // A description contains the parts of a command's help that are particular to the command: what the command does, as
-// after "to", and what it writes to standard output.
+// after "to", what it writes to standard output, and its exit codes other than 0 and 1.
 type description struct {
 	purpose, product string
 	// exits are the lines of the exit codes other than 0 and 1.

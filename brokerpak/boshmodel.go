@@ -153,7 +153,8 @@ type Reference struct {
 }
 
 // An Output is a value of provision.bosh.outputs. Literal is the value as it is written, and Expr is the parsed value
-// if that is a string. Expr is nil for any other value, which is used unchanged.
+// if that is a string. Expr is nil for any other value, which is used unchanged, and for a string with a syntax error,
+// which is reported.
 type Output struct {
 	Expr    *expr.Template
 	Literal any

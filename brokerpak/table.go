@@ -127,8 +127,8 @@ func (d *document) keys(section string, target any, overrides map[string]field) 
 }
 
 // fieldFor returns the field for a target whose type determines how the value is decoded. The target must be a pointer
-// to one of the types in the switch or to map[string]any; the field panics if the target has another type. The
-// parameter label names the value in errors.
+// to a string, bool, int, []string, map[string]string, map[string]any, *expr.Template or map[string]*expr.Template;
+// decoding panics if the target has another type. The parameter label names the value in errors.
 func (d *document) fieldFor(label string, target any) field {
 	switch target := target.(type) {
 	case *string:

@@ -45,8 +45,8 @@ func checkReserved(name string, item any, fromRequest bool) error {
 	}
 }
 
-// masked returns a copy of the value with its parentheses replaced by private-use characters: those for the user's
-// values if fromRequest is true. Its mappings have keys of any type, as the library requires.
+// masked returns a copy of the value with the parentheses in its texts and keys replaced by private-use characters:
+// those for the user's values if fromRequest is true. Its mappings have keys of any type, as the library requires.
 func masked(v any, fromRequest bool) any {
 	open, end := trustedOpen, trustedClose
 	if fromRequest {
@@ -63,8 +63,8 @@ func isMasked(text string) bool {
 	return strings.IndexByte(text, maskRunes[0]) >= 0 && strings.ContainsAny(text, maskRunes)
 }
 
-// unmask returns a copy of the value with the characters open and end replaced by parentheses. Its mappings have string
-// keys.
+// unmask returns a copy of the value with the characters open and end in its texts and keys replaced by parentheses.
+// Its mappings have string keys.
 func unmask(v any, open, end rune) any {
 	return value.Normalise(value.AnyKeys(v, func(text string) string {
 		if !isMasked(text) {

@@ -164,7 +164,7 @@ func secretParameters(in *inputs, parameters map[string]any) map[string]string {
 }
 
 // carriesSecretParameter reports whether the value of the secret is a parameter and is in the carried values of another
-// adapter's manifest.
+// adapter's manifest, under the name of the secret or of the input. It is false if there are no carried values.
 func carriesSecretParameter(in *inputs, secret brokerpak.Secret) bool {
 	isParameter := slices.Contains(brokerpak.Names(in.Service.Provision.UserInputs), secret.Input)
 	return isParameter && (in.previous.carried[secret.Name] != nil || in.previous.carried[secret.Input] != nil)

@@ -216,9 +216,10 @@ func (d secretDecision) withLiteral(item any) secretDecision {
 }
 
 // withNewValue returns the decision to let the broker store item as the new value of a secret. d is not changed. An
-// object is stored as it is, any other value as text. The name is that of the secret in the definition. The name in
-// CredHub is built from it and the next version, so that it is new for every value: the broker stores secrets before it
-// deploys, and if the deployment fails, the running one must still find its old value under the old name.
+// object is stored as it is, any other value as text. The name is that of the secret in the definition. The manifest
+// refers to the value as ((odb_secret:NAME)) with the name in CredHub, which is built from it and the next version, so
+// that it is new for every value: the broker stores secrets before it deploys, and if the deployment fails, the running
+// one must still find its old value under the old name.
 func (d secretDecision) withNewValue(name string, item any) secretDecision {
 	d.after = record.Secret{Version: d.before.Version + 1}
 	d.newValue, d.reference = item, "((odb_secret:"+d.after.StoredName(name)+"))"

@@ -27,7 +27,7 @@ type Hidden struct{}
 // defaults in the schemas, in place of those of the definition, and their inputs are not required. The update schema
 // also lacks inputs that must not change, and the create schema also contains the import inputs. Constraints that
 // draft-04 cannot express are left out. ForPlan returns an error with the position in the definition if a constraint is
-// invalid.
+// invalid; the schemas are nil then.
 func ForPlan(
 	service *brokerpak.Service, properties map[string]any, supplied Supplied,
 ) (create, update, bind map[string]any, err error) {

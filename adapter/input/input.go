@@ -93,8 +93,8 @@ func action(command string, usage io.Writer) serviceadapter.Action {
 // normalise converts standard input to the JSON that the SDK reads: an object with one key, the command with
 // underscores, whose value is an object of JSON strings. It drops all other keys of the input; without the key of the
 // command the inner object is empty. The published interface shows some fields as objects, where the broker sends JSON
-// text in a string: such an object becomes its JSON text, and the delete_parameters of that interface become
-// request_parameters.
+// text in a string: such an object becomes its JSON text, and the delete_parameters of a delete-binding become its
+// request_parameters if these are missing or empty.
 //
 // Empty input is returned as nil, which the SDK rejects. normalise returns an error, which quotes nothing of the input,
 // if the input is larger than config.MaxInput, or if it or the value of the command's key is neither a JSON object nor

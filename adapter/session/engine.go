@@ -53,9 +53,9 @@ func (s *Session) Manager(pak *brokerpak.Pak) (*lifecycle.Manager, error) {
 }
 
 // Installation unpacks the binaries of a pak for this platform into the cache directory, if necessary, and returns the
-// paths of one of its OpenTofu versions and of its providers. A version of "" is the default one of the pak. It returns
-// an error if the pak does not contain the version or the platform, if the version is "" and the pak has no default
-// one, or if a binary cannot be unpacked.
+// paths of one of its OpenTofu versions, of its providers and of the directory of its other binaries, if it has any. A
+// version of "" is the default one of the pak. It returns an error if the pak does not contain the version or the
+// platform, if the version is "" and the pak has no default one, or if a binary cannot be unpacked.
 func (s *Session) Installation(ctx context.Context, pak *brokerpak.Pak, version string) (opentofu.Installation, error) {
 	if version == "" {
 		var err error

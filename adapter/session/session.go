@@ -182,8 +182,9 @@ func RecoverPanic(err *error) {
 	}
 }
 
-// panicLocation returns the function and line of this program in which the current panic began. It must be called by
-// the deferred function RecoverPanic, because it skips a fixed number of stack frames.
+// panicLocation returns the function and line of this program in which the current panic began, or "an unknown place"
+// if the stack does not show it. It must be called by the deferred function RecoverPanic, because it skips a fixed
+// number of stack frames.
 func panicLocation() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
