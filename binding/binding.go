@@ -81,9 +81,9 @@ const (
 // errNoID means that the broker sent no binding id.
 var errNoID = errors.New("the request has no binding_id")
 
-// Create creates a binding. It first destroys what an interrupted creation of a binding with this id left. A request
-// for a backup agent runs no template and needs no BindingID; the result then contains only the URL from the instance's
-// outputs, and the error is a *fault.UserError if there is none.
+// Create creates a binding within the budget of the Manager. It first destroys what an interrupted creation of a
+// binding with this id left. A request for a backup agent runs no template and needs no BindingID; the result then
+// contains only the URL from the instance's outputs, and the error is a *fault.UserError if there is none.
 //
 // The error wraps fault.ErrNotImplemented if the service has no bind section, fault.ErrBindingExists if another run
 // creates a binding with this id or one is complete, and fault.ErrAppGUIDMissing if the service requires an app. It is

@@ -168,13 +168,13 @@ func oneOf(values ...any) schema {
 	return schema{"enum": each}
 }
 
-// listOf returns a function that creates the schema of a list with the given schema of its elements.
+// listOf returns a function that creates the schema of a list, with the given schema of its elements, or null.
 func listOf(item func() schema) func() schema {
 	return func() schema { return schema{"type": []any{"array", "null"}, "items": item()} }
 }
 
-// mapOf returns a function that creates the schema of a mapping with arbitrary keys and the given schema of its
-// values.
+// mapOf returns a function that creates the schema of a mapping with arbitrary keys, with the given schema of its
+// values, or null.
 func mapOf(item func() schema) func() schema {
 	return func() schema { return schema{"type": []any{"object", "null"}, "additionalProperties": item()} }
 }

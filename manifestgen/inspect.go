@@ -37,8 +37,9 @@ type inspection struct {
 	diags     *diag.List
 }
 
-// Apply implements patch.Op. It returns a copy of the document whose keys are resolved. The error is a diag.Errors with
-// all findings.
+// Apply implements patch.Op. It returns a copy of the document in which the variables in keys, and references to a part
+// of an existing credential, are resolved; see walk. The error is a diag.Errors with all findings, which Apply also
+// adds to i.diags.
 func (i inspection) Apply(document any) (any, error) {
 	tree := value.Normalise(document)
 	i.checkDeclarations(tree)

@@ -25,8 +25,8 @@ func text(v any) (string, error) {
 	}
 }
 
-// texts returns a deep copy of a value whose scalars are replaced by their texts. It returns an error for a scalar of
-// an unsupported type.
+// texts returns a deep copy of a value whose scalars are replaced by their texts, and null by ""; see text. It returns
+// an error for a scalar of an unsupported type.
 func texts(v any) (any, error) {
 	return value.Map(v, func(scalar any) (any, error) { return text(scalar) })
 }
