@@ -210,8 +210,8 @@ func (d *definition) secrets(target *[]Secret) field {
 }
 
 // checkSecret reports as errors: a name with other characters than letters, digits, underscores and hyphens or with a
-// number at its end as in NAME-2, a length that is present and not allowed, and keepers of a secret with a value. The
-// mapping is that of the secret. Rules that concern several secrets or inputs are in checkSecrets.
+// number at its end as in NAME-2, a length that is present and not from 8 to 4096, and keepers of a secret with a
+// value. The mapping is that of the secret. Rules that concern several secrets or inputs are in checkSecrets.
 func (d *definition) checkSecret(mapping mappingNode, secret Secret) {
 	if !secretName.MatchString(secret.Name) || numberedName.MatchString(secret.Name) {
 		d.failf(mapping.posOf("name"), "secret-name",

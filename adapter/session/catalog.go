@@ -280,11 +280,11 @@ func ChoosePlan(h Hints, service *brokerpak.Service) (brokerpak.Plan, error) {
 	return plan, nil
 }
 
-// requestedPlan returns the plan of the service with the id, or else the name, that the request contains as plan_id. If
-// there is none, it returns the recorded plan, by id or else by name, unless the request contains an id other than the
-// recorded one: that never selects the recorded plan. An id may exist in the broker's catalog only, because a plan
-// property named the plan when the record was written; a bind request contains no plan properties. The result is nil if
-// no plan is found, and points into service.Plans otherwise.
+// requestedPlan returns the plan of the service whose id or name the request contains as plan_id. If there is none, it
+// returns the recorded plan, by its recorded id or else by its recorded name, unless the request contains an id other
+// than the recorded one: that never selects the recorded plan. An id may exist in the broker's catalog only, because a
+// plan property named the plan when the record was written; a bind request contains no plan properties. The result is
+// nil if no plan is found, and points into service.Plans otherwise.
 func requestedPlan(h Hints, service *brokerpak.Service) *brokerpak.Plan {
 	id := h.request("plan_id")
 	if plan := service.Plan(id); plan != nil || h.Record == nil {
