@@ -67,7 +67,8 @@ var (
 func IsCommandName(name string) bool { return commandName.MatchString(name) }
 
 // IsVariableName reports whether a name can be the name of a variable or an output of a CommandTemplate: an identifier
-// that neither OpenTofu nor this program reserves.
+// of ASCII letters, digits, underscores and hyphens that begins with a letter or an underscore, and that neither
+// OpenTofu reserves, such as "count", nor this program; see isReserved.
 func IsVariableName(name string) bool {
 	reserved := []string{
 		"source", "version", "providers", "count", "for_each", "lifecycle", "depends_on", "locals",
@@ -122,8 +123,10 @@ func (t CommandTemplate) Text() string {
 	return string(hclwrite.Format([]byte(text.String())))
 }
 
-// writeProvisioner writes the provisioner that runs the command with an action, "create" or "delete". when is the line
-// that selects the time at which OpenTofu runs it, or "".
+// writeProvisioner appends the provisioner that runs the command with an action, "create" or "delete", to text. The
+// command reads the file CommandInputs from its standard input, and gets the path of CommandInputsDir in the variable
+// BIND_INPUTS. when is the line that selects the time at which OpenTofu runs it, or "" for the creation of the
+// resource.
 func (t CommandTemplate) writeProvisioner(text *strings.Builder, action, when string) {
 	fmt.Fprintf(text, "  provisioner \"local-exec\" {\n%s    command     = %s\n"+
 		"    environment = { BIND_INPUTS = abspath(%s) }\n  }\n",

@@ -72,8 +72,8 @@ type Regenerated struct {
 //
 // Regenerate writes no file and does not change r. It returns an error if an address is not TYPE.NAME of a resource in
 // the state without count or for_each, if CheckImport reports an error, if an entry of Add or Mappings is invalid, if
-// State or Schemas cannot be decoded or do not fit, or if a number is too large or too small to be written. Errors
-// contain no values of the state.
+// State or Schemas cannot be decoded or do not fit, if a number is too large or too small to be written, or if the
+// schema contains a name that is not valid in HCL. Errors contain no values of the state.
 func Regenerate(r Regeneration) (*Regenerated, error) {
 	addresses := slices.Compact(slices.Sorted(slices.Values(r.Resources)))
 	for _, address := range addresses {

@@ -19,10 +19,10 @@ import (
 )
 
 // Decode decodes one YAML document into target, a pointer to a type whose fields have its keys as yaml tags. The error
-// lists all unknown and repeated keys and all values of the wrong type, with their line and key. If the text is not
-// valid YAML, contains several documents, or cannot be decoded for another reason, the error says only that. It does
-// not contain values, which may be secrets. On an error, target must not be used. A key without a value counts as
-// missing, and a date becomes the text that was written.
+// lists all unknown and repeated keys and all values of the wrong type, with their key and, unless there is a root,
+// their line. If the text is not valid YAML, contains several documents, or cannot be decoded for another reason, the
+// error says only that. It does not contain values, which may be secrets. On an error, target must not be used. A key
+// without a value counts as missing, and a date becomes the text that was written.
 //
 // source is the file or variable that the messages name. root is the key whose value the document is, or "" for a whole
 // configuration. A text without a document is an error if there is a root; without one, target remains unchanged.

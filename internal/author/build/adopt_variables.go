@@ -51,8 +51,9 @@ var (
 	ofBroker = regexp.MustCompile(`^(odb_secret:|/odb/.*/)([^/:]+)$`)
 )
 
-// allowedName returns a text in a form that is allowed as the name of an input or a secret: other characters become
-// underscores, and so does a hyphen before a number at the end. The result may be empty.
+// allowedName returns a text in a form that is allowed as the name of an input or a secret: each run of other
+// characters becomes an underscore, and so does a hyphen before a number at the end. Underscores and hyphens at both
+// ends are removed. The result may be empty.
 func allowedName(text string) string {
 	return strings.Trim(numbered.ReplaceAllString(notInVariables.ReplaceAllString(text, "_"), "_$1"), "_-")
 }
@@ -135,9 +136,10 @@ func (a *adoption) templateReference(node *yaml.Node, reference string, secret b
 	return "((" + unknown.name + "." + keys + "))"
 }
 
-// declareUnknown declares each variable in a.unknown, and adds a note: as a generated secret of the definition in
-// a.secrets, as a variable in the template that BOSH generates, or as an input of plans in a.inputs whose value the
-// author must change.
+// declareUnknown declares each variable in a.unknown, and adds a note. A variable without keys that is a secret, or
+// whose name means one, becomes a generated secret of the definition in a.secrets. A variable with keys for which
+// generatedKind returns a type becomes a variable in the template that BOSH generates. Any other variable becomes an
+// input of plans in a.inputs, whose value in the plan the author must change.
 func (a *adoption) declareUnknown() {
 	for _, nameInManifest := range value.Keys(a.unknown) {
 		unknown := a.unknown[nameInManifest]

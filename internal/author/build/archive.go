@@ -114,8 +114,8 @@ func archiveFinding(err error) error {
 }
 
 // unpackZip adds the files of a zip archive to a tree. It returns a *finding if an entry is neither a regular file nor
-// a directory, if the archive exceeds a limit, or if the tree rejects a file; see archiveFinding for other errors. The
-// files before the error remain in the tree.
+// a directory, if the archive exceeds a limit, or if the tree rejects a file. Other errors are those of the zip reader
+// and of the file system, and the end of ctx; see archiveFinding. The files before the error remain in the tree.
 func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -154,8 +154,8 @@ func unpackZip(ctx context.Context, file *os.File, into *tree) error {
 // unpackTar adds the files of a tar archive to a tree. compression is "gzip", "bzip2", or "tar" for an archive that is
 // not compressed. unpackTar returns a *finding if an entry is neither a regular file nor a directory, if the archive
 // exceeds a limit, if more than maxPadding follows its end, or if the tree rejects a file. It returns
-// io.ErrUnexpectedEOF, wrapped, if the end of the archive is missing; see archiveFinding for other errors. The files
-// before the error remain in the tree.
+// io.ErrUnexpectedEOF, wrapped, if the end of the archive is missing. Other errors are those of the readers and of the
+// file system, and the end of ctx; see archiveFinding. The files before the error remain in the tree.
 func unpackTar(ctx context.Context, file io.Reader, compression string, into *tree) error {
 	file = ctxio.Reader(ctx, file)
 	switch compression {

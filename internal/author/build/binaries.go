@@ -137,7 +137,7 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 }
 
 // executables returns the sorted names of the files that programs which read paks will consider to be the entry's
-// executable. Only files in the root of content are considered.
+// executable. See Binary.IsFile for their names. Only files in the root of content are considered.
 func executables(entry brokerpak.Binary, content *tree) []string {
 	return slices.DeleteFunc(content.names(), func(name string) bool {
 		return strings.Contains(name, "/") || !entry.IsFile(name)

@@ -281,8 +281,9 @@ func textNode(text string) *yaml.Node {
 	return node
 }
 
-// textStyle returns the style for a text of several lines: a literal block, or double quotes if the text contains
-// characters that a block cannot represent, such as leading blanks or other kinds of line breaks.
+// textStyle returns the style for a text of several lines: a literal block, or double quotes for a text that a block
+// cannot represent, because it is empty, is not UTF-8, begins with a blank, a tab or a line break, or contains a
+// carriage return or another kind of line break.
 func textStyle(text string) yaml.Style {
 	plain := utf8.ValidString(text) && !strings.ContainsAny(text, "\r\u0085\u2028\u2029\ufeff")
 	first := strings.IndexFunc(text, func(r rune) bool { return r != '\n' })

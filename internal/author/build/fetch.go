@@ -137,8 +137,8 @@ func (b *builder) attempt(ctx context.Context, from location, file string) (temp
 // get requests a location, which must have a URL, and writes the body of the response to target. Its errors do not
 // contain the URL. temporary means that another request may succeed; it has no meaning without an error. A response
 // that is larger than Options.MaxBinary is a finding, and so is any status other than 200 that is not temporary. The
-// statuses 408, 429 and from 500 on are temporary, and so is a failed connection, unless this machine is offline. After
-// an error, target may contain a part of the body.
+// statuses 408, 429 and from 500 on are temporary, and so are a failed connection, unless this machine is offline, and
+// an incomplete body. After an error, target may contain a part of the body.
 func (b *builder) get(ctx context.Context, from location, target io.Writer) (temporary bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url.String(), nil)
 	if err != nil {
@@ -256,8 +256,8 @@ func expand(template string, binary brokerpak.Binary, platform brokerpak.Platfor
 
 // parseLocation parses a URL or a path, which may be followed by a query with the parameters of applyParameters. A URL
 // of the scheme file is a path. A relative path is the first file that exists below one of dirs. parseLocation returns
-// a finding if the URL is invalid or not supported, or if the file does not exist or is not a regular file, and another
-// error if the file system fails.
+// a finding if the URL or a parameter is invalid, if the protocol is not supported, or if the file does not exist or is
+// not a regular file, and another error if the file system fails.
 func parseLocation(text string, dirs ...string) (location, error) {
 	if protocol := regexp.MustCompile(forcedProtocol).FindString(text); protocol != "" {
 		return location{}, findingf("url-template", "%s is not supported; use an http or https URL or a local file",

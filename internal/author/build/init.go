@@ -36,9 +36,10 @@ const notInNames = `[^a-z0-9]+`
 // serviceFile is the file of a skeleton whose name is replaced by that of the pak.
 const serviceFile = "service.yml"
 
-// Init writes a small but complete pak into a directory, which must be empty or not exist. The pak is named after the
-// directory. Init returns the sorted, slash-separated paths of the files. It returns an error if the directory is not
-// empty or cannot be written. Files that were written before the error remain.
+// Init writes a small but complete pak into a directory, which must be empty or not exist; it is created with its
+// parent directories. The pak is named after the directory. Init returns the sorted, slash-separated paths of the
+// files. It returns an error if the directory is not empty or cannot be written. Files that were written before the
+// error remain.
 func Init(dir string) ([]string, error) { return fillIn("skeleton", dir, map[string]any{}) }
 
 // Examples returns the sorted names of the example paks.
@@ -165,9 +166,10 @@ func word(text string) (string, error) {
 
 // copyPak writes the files of the directory from in paks into dir, and returns their sorted paths. A file service.yml
 // is renamed after the new pak. change returns the text to write for each file, given the name of the new pak, the path
-// of the file in from and its embedded text. YAML files get a comment with the path of their JSON Schema for editors.
-// copyPak returns an error if dir is not empty or cannot be read, if from does not exist, if change fails, or if a file
-// cannot be written. After an error, the files that were written before remain.
+// of the file in from and its embedded text. A file that has a kind according to schemaOf gets a comment in its first
+// line, with the path of its JSON Schema for editors. copyPak returns an error if dir is not empty or cannot be read,
+// if from does not exist, if change fails, or if a file cannot be written. After an error, the files that were written
+// before remain.
 func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (m *jobManifest) notef(format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
-// line appends a line to the manifest, indented by a number of levels.
+// line appends a line to the manifest, indented by a number of levels of two blanks each.
 func (m *jobManifest) line(level int, text string) {
 	m.text.WriteString(strings.Repeat("  ", level) + text + "\n")
 }

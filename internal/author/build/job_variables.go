@@ -47,8 +47,9 @@ func isKeyOrCertificate(path []string, property release.Property) bool {
 // generatedByBosh chooses the properties of a job that become references to variables which BOSH generates. It adds
 // these variables to m, and returns the references by the names of the properties. They are properties of the types
 // certificate, rsa and ssh, and certificates, authorities and keys that are properties of the same mapping if one of
-// these is a private key. Properties with a default, mappings, and variables of which the templates of the job require
-// no part are left out. required is the result of requiredProperties.
+// these is a private key. If several properties of a mapping take the same field of the variable, only the first one
+// does. Properties with a default, mappings, and variables of which the templates of the job require no part are left
+// out. required is the result of requiredProperties.
 func (m *jobManifest) generatedByBosh(job *release.Job, required map[string]bool) map[string]string {
 	references, mappings := map[string]string{}, mappingsOf(job)
 	properties := map[string]map[string]string{} // mapping → field of the variable → property

@@ -159,7 +159,7 @@ func (c *comparison) compareDeclarations() {
 // changeVerdict returns the verdict on a fact that differs between the old and the new declaration of an item, was and
 // is. kind is that of the declarations, and fact a key of their facts; a fact that only one of them has is nil in the
 // other. The change breaks if the new declaration can reject a value that the old one accepted, makes a value
-// unchangeable, or changes the type of an output, and if the new version of OpenTofu cannot upgrade the states of the
+// unchangeable, or changes the type of an output, or if the new version of OpenTofu cannot upgrade the states of the
 // old one. It needs an upgrade if it affects manifests, the resources of instances or values that are kept. Any other
 // change is safe.
 func (c *comparison) changeVerdict(kind, fact string, was, is declaration) diag.Severity {

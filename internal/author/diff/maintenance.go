@@ -58,8 +58,10 @@ func changesSeveralVMs(manifest string) bool {
 	return false
 }
 
-// description returns the effect of the upgrade for users, such as "restarts no server", as the description of
-// maintenance_info. It is derived from e.worst and e.several.
+// description returns the effect of the upgrade for users, as the description of maintenance_info. It says that the
+// upgrade restarts no server, for no effect or one on metadata alone; that it restarts or recreates servers, one or
+// several at a time; that it changes credentials; and for every other effect that servers, disks or data may be
+// deleted.
 func (e *upgradeEffect) description() string {
 	pace := "one at a time"
 	if e.several {

@@ -32,10 +32,10 @@ type deployedRelease struct {
 // A deployedStemcell is an entry of service_deployment.stemcells. Note is a comment on it, or "".
 type deployedStemcell struct{ OS, Note string }
 
-// newDeployment returns the releases and stemcells for the manifests of a service. Each job that these may contain is
-// assigned to the first release that has it. Jobs that no release has are in an entry of their own, whose name is that
-// of the only other release that the definition requires, or a placeholder. newDeployment returns nil if the service
-// deploys no jobs.
+// newDeployment returns the releases and stemcells for the manifests of a service. Each job that these may contain,
+// unless an input determines its name, is assigned to the first release that has it. A release without any of the jobs
+// is only listed in Unused. Jobs that no release has are in an entry of their own, whose name is that of the only other
+// release that the definition requires, or a placeholder. newDeployment returns nil if the service deploys no jobs.
 func newDeployment(service *brokerpak.Service, releases []*release.Release) *deployment {
 	if service.Provision.Bosh == nil {
 		return nil
@@ -123,8 +123,8 @@ func constraintNotes(name string, required map[string]string) []string {
 	return []string{fmt.Sprintf("The pak requires the release %s %s.", name, required[name])}
 }
 
-// deployedStemcells returns the stemcells that a definition requires, or one whose operating system the operator
-// chooses if there are none.
+// deployedStemcells returns the stemcells that a definition requires, each with its version constraint as its note. If
+// there are none, it returns one without a note, whose operating system is a placeholder.
 func deployedStemcells(constraints []brokerpak.Constraint) []deployedStemcell {
 	if len(constraints) == 0 {
 		return []deployedStemcell{{OS: placeholder + "stemcell_os"}}

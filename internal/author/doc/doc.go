@@ -49,7 +49,8 @@ func Stale(written, current string) string {
 // maxShown is the maximum number of characters that a message quotes from a line.
 const maxShown = 100
 
-// shortened returns the line with an index for a message, or "(the end)" if the text ends before it.
+// shortened returns the line with an index for a message, on one line and cut after maxShown characters, which an
+// ellipsis marks. It returns "(the end)" if the text ends before the line.
 func shortened(lines []string, index int) string {
 	if index >= len(lines) || index == len(lines)-1 && lines[index] == "" {
 		return "(the end)"

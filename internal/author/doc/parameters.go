@@ -11,10 +11,11 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Create returns the parameters of requests to create and update an instance.
+// Create returns the parameters of requests to create and update an instance, with notes on the values that plans set;
+// see inputs.
 func (s service) Create() []parameter { return s.inputs(s.Provision, sets) }
 
-// Binding returns the parameters of requests to create a binding.
+// Binding returns the parameters of requests to create a binding, with notes on the values that plans set; see inputs.
 func (s service) Binding() []parameter {
 	return s.inputs(s.Bind, func(plan brokerpak.Plan) map[string]any { return plan.BindOverrides })
 }
@@ -122,10 +123,11 @@ func (s service) PlanProperties() []parameter {
 	return all
 }
 
-// Credentials returns the credentials of a binding.
+// Credentials returns the credentials of a binding, which are outputs of the bind action and of the instance; see
+// outputs.
 func (s service) Credentials() []parameter { return s.outputs(false) }
 
-// Fields returns the fields of a bind response that are not credentials, such as syslog_drain_url.
+// Fields returns the fields of a bind response that are not credentials, such as syslog_drain_url; see outputs.
 func (s service) Fields() []parameter { return s.outputs(true) }
 
 // outputs returns the outputs that a bind response contains: those of the bind action, in the order of the definition,

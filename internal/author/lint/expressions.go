@@ -90,8 +90,9 @@ func (c *serviceCheck) withInputs(call expr.Names, action *brokerpak.Action) exp
 	return call
 }
 
-// inputTypes returns the types that the inputs of an action have in expressions, by name. The type is expr.Any if it is
-// not known or if the value may be null.
+// inputTypes returns the types that the inputs of an action have in expressions, by name. An array is an expr.List, an
+// object an expr.Map, and every other declared type an expr.String. The type is expr.Any if it is not known, if
+// declarations differ, or if the value may be null.
 func inputTypes(action *brokerpak.Action) map[string]expr.Type {
 	return typesOf(action, expr.Any, func(typ string, null bool) expr.Type {
 		switch {

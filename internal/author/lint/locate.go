@@ -102,8 +102,8 @@ func (d templateDocument) descend(key, value *yaml.Node, path []string, depth in
 
 // covers reports whether the operation sets the part of a manifest at a path or an ancestor of it, and returns the
 // number of steps of the path that lead to the value of the operation, or 0. A step of the operation that is a position
-// in a list covers each named entry at the end of its path only if the value has that name, and any entry before the
-// end.
+// in a list, such as "-" or "0", matches every step "name=NAME" of the path; but as the last step of the operation, it
+// matches only if the value has that name.
 func (o operation) covers(path []string) (depth int, isCovered bool) {
 	steps := strings.Split(strings.TrimPrefix(o.path, "/"), "/")
 	if len(steps) > len(path) {

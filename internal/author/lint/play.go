@@ -263,9 +263,9 @@ func (c *player) requireName(kind, rule string, existing []string, name string, 
 	}
 }
 
-// groups reports an error for every name in the definition and in constant arguments of its expressions that is not the
-// name of an instance group; see requireName. A group exists if the template or one of the generated manifests contains
-// it.
+// groups reports an error for every name in the definition and in constant arguments of functions that take one, such
+// as bosh.host, that is not the name of an instance group; see requireName. A group exists if the template or one of
+// the generated manifests contains it.
 func (c *player) groups() {
 	bosh := c.service.Provision.Bosh
 	existing := value.Convert(bosh.InstanceGroups(), func(group brokerpak.InstanceGroup) string { return group.Name })

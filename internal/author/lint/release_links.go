@@ -54,7 +54,8 @@ func (m *manifestCheck) links(jobs []*deployedJob) {
 	}
 }
 
-// diskLinks returns the links that BOSH provides for the persistent disks of instance groups.
+// diskLinks returns the links of the type "disk" that BOSH provides for the persistent disks of instance groups, by the
+// names of the disks.
 func (m *manifestCheck) diskLinks() []provider {
 	var all []provider
 	for _, group := range value.Mappings(m.get("instance_groups")) {

@@ -132,9 +132,10 @@ const (
 	hidden                 // a variable, whose value is not known
 )
 
-// setting returns the value of a property of a job: that in the manifest, or else the default in the spec. A mapping
-// that contains declared properties is on. A name that the spec does not declare, not even as a part of a declared
-// property, has the value hidden, because no manifest can set it.
+// setting returns the value of a property of a job: that in the manifest, or else the default in the spec. It is
+// missing if there is neither, and if the manifest sets a mapping above it that lacks the key, because this replaces
+// the whole default. A mapping that contains declared properties is on. A name that the spec does not declare, not even
+// as a part of a declared property, has the value hidden, because no manifest can set it.
 func (j *deployedJob) setting(name string) setting {
 	properties, _ := j.properties()
 	if result := settingOf(properties, split(name)); result != missing {

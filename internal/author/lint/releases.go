@@ -22,7 +22,7 @@ const unresolvedRelease = "no single release"
 
 // givenReleases returns the releases of a simulated deployment with the given jobs: the releases that the author gave,
 // each with the jobs that only it has, and unresolvedRelease with all other jobs. Each also gets a job with an invented
-// name, because a release must have at least one.
+// name, because a release must have at least one. The version of a release without one is 1.0.0.
 func (l *linter) givenReleases(jobs []string) serviceadapter.ServiceReleases {
 	all := make(serviceadapter.ServiceReleases, 0, len(l.releases)+1)
 	for _, given := range l.releases {
@@ -181,7 +181,8 @@ func (c *player) possibleManifests(ctx context.Context) ([]simulation, error) {
 	return all, nil
 }
 
-// combinations returns all subsets of names. Of more than maxOptionalGroups names, it returns only none and all.
+// combinations returns all subsets of names, including the empty one, which is nil. Of more than maxOptionalGroups
+// names, it returns only the empty one and all names.
 func combinations(names []string) [][]string {
 	if len(names) > maxOptionalGroups {
 		return [][]string{nil, names}
@@ -321,9 +322,10 @@ func (m *manifestCheck) colocated(jobs []*deployedJob) []*deployedJob {
 	return all
 }
 
-// addonApplies reports whether the filters of an addon select an instance group. An addon without a filter applies to
-// every group. Filters of stemcells, networks, deployments and availability zones, which the operator chooses, are
-// ignored: they select every group when they include and none when they exclude.
+// addonApplies reports whether the filters of an addon select an instance group: it matches include, and it does not
+// match exclude. The keys instance_groups, lifecycle and jobs of a filter are evaluated, and must all match. All other
+// keys, such as networks, which the operator chooses, are ignored. A missing filter, and one with ignored keys only,
+// selects every group as include and none as exclude.
 func addonApplies(addon, group map[string]any) bool {
 	matches := func(filter map[string]any) (result, known bool) {
 		result = true

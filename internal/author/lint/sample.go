@@ -38,8 +38,9 @@ func (c *player) deployments() []deployment {
 }
 
 // deployment returns a simulated deployment of a plan with the parameters of a user, which may be nil. Required inputs
-// that have no default and no computed value, and that neither the plan nor the parameters set, get sample values;
-// guessed is true then. The arguments are not modified.
+// that have no default and no computed value, and that neither the plan nor the parameters set, get sample values. The
+// field guessed is true then, and also for a service with a provision template, whose outputs are sample values. The
+// arguments are not modified.
 func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) deployment {
 	action := &c.service.Provision
 	values := value.Merge(parameters, plan.ProvisionOverrides, plan.Properties)
@@ -71,7 +72,8 @@ func (c *player) deployment(plan brokerpak.Plan, parameters map[string]any) depl
 // requests returns one or two requests to generate the manifest of a simulated deployment. In the first one, the plan
 // that the broker sends has the instance groups of the manifest template and of ops files that apply to the pak's plan,
 // except those whose properties the definition computes completely. If ops files may add groups, a second request has a
-// plan with these as well. Both requests have the releases and jobs that the definition names.
+// plan with these as well. Both requests have the releases and jobs that the definition names, and those of
+// givenReleases if the author gave releases.
 func (c *player) requests(attempt deployment) []manifestgen.Request {
 	sample := odb.Sample(attempt.service, &attempt.plan, playInstance)
 	jobs, groups := attempt.service.Provision.Bosh.JobNames(), c.groupsOfOps()

@@ -17,9 +17,10 @@ import (
 )
 
 // templates checks the OpenTofu templates of an action against its inputs and outputs and against the providers of the
-// pak, and adds the findings to c.diags and the files to c.files. Of the provision action, it also checks the imports.
-// name is "provision" or "bind". If a template is not valid HCL, only the findings of hclfile.Inspect, such as syntax
-// errors, are reported.
+// pak, and adds the findings to c.diags and the files to c.files. It also reports names that a template declares twice,
+// calls of modules, and secrets in commands. Of the provision action, it checks the imports and the outputs as well;
+// see provisionTemplate. name is "provision" or "bind". If a template is not valid HCL, only the findings of
+// hclfile.Inspect, such as syntax errors, are reported.
 func (c *serviceCheck) templates(name string, action *brokerpak.Action) {
 	for _, source := range action.TemplateSources {
 		c.files[source.Pos.File] = true
@@ -187,9 +188,9 @@ func isNumbered(name string) bool {
 	return base != name && strings.HasSuffix(base, "-")
 }
 
-// secretInTemplate reports a template that uses the input with the value of a secret as an error. A secret that is not
-// the value of an input is not checked. After the first request only CredHub has that value, so that the adapter could
-// not apply the template again.
+// secretInTemplate reports as an error that a template uses the input with the value of a secret. After the first
+// request only CredHub has that value, so that the adapter could not apply the template again. A secret that is not the
+// value of an input is not checked.
 func (c *serviceCheck) secretInTemplate(action *brokerpak.Action, module *hclfile.Module, secret brokerpak.Secret) {
 	if secret.Input == "" {
 		return

@@ -132,7 +132,7 @@ func asserts(input brokerpak.Variable) bool {
 }
 
 // checkUnusedVariables warns about BOSH variables that the templates declare and that nothing refers to. A variable
-// with an absolute name may be used by other deployments.
+// with an absolute name is not reported, because other deployments may use it.
 func checkUnusedVariables(c *serviceCheck, bosh *brokerpak.Bosh, used usage) {
 	var documents []templateDocument
 	texts := map[string]int{} // how often each scalar occurs, such as the name of a CA in the options of a certificate

@@ -32,8 +32,9 @@ type lexer struct {
 	unclear bool
 }
 
-// lexTemplate returns the tokens of the Ruby code in an ERB template. The second result is false if the code has a
-// construct that the lexer does not know, such as a here-document; the tokens must not be used then.
+// lexTemplate returns the tokens of the Ruby code in an ERB template, with a newline at the end of each tag. The second
+// result is false if a tag has no end, or if the code has a construct that the lexer does not know, such as a
+// here-document; the tokens must not be used then.
 func lexTemplate(template string) ([]token, bool) {
 	var tokens []token
 	line, rest := 1, template
@@ -311,7 +312,8 @@ func (l *lexer) operator() {
 	l.offset++
 }
 
-// isWord reports whether a byte can be part of an identifier or a number.
+// isWord reports whether a byte can be part of an identifier or a number: an ASCII letter, a digit, an underscore, or a
+// byte of a character outside of ASCII.
 func isWord(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
 }

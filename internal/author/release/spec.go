@@ -195,8 +195,8 @@ func asRuby(node *yaml.Node) {
 
 // parseLinks parses the links at a key of the spec, "provides" or "consumes". It returns nil if the key is missing or
 // null. Like the Director, it returns an error if they are not a list of mappings with a name and a type, if a name is
-// repeated, or if a provided link is optional. Properties of a provided link that are not a list of names are an error
-// as well.
+// repeated, or if a provided link is optional. Properties of a provided link that are not a list of names, and a key
+// optional that cannot be decoded, are errors as well.
 func parseLinks(file string, root *yaml.Node, key string) ([]Link, error) {
 	_, list := yamltree.Get(root, key)
 	if list == nil || yamltree.IsNull(list) {

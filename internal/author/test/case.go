@@ -131,7 +131,7 @@ func actions() map[string]func(*run) error {
 // A reader reads the cases of a pak.
 type reader struct {
 	pak      *brokerpak.Pak
-	defaults *yaml.Node // the content of tests/defaults.yml; nil without defaults
+	defaults *yaml.Node // the content of tests/defaults.yml; nil or an empty mapping without defaults
 	dir      string     // the directory tests of the pak; "" for cases without one
 }
 

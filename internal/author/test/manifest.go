@@ -64,10 +64,11 @@ type Manifest struct {
 // unless the request contains its value. Generate writes warnings to the standard error of the process, whose Getenv
 // looks up the defaults and plans of the operator; its SERVICE_ADAPTER_ variables are ignored.
 //
-// Generate returns an error if tests/defaults.yml, the body or the previous manifest is invalid, or if the manifest
-// cannot be generated. The error is or wraps a *fault.UserError if tests/defaults.yml is invalid, and if the cf user or
-// the operator has to correct the request. Secrets are masked in the text of the error. Generate creates a directory
-// for temporary files and removes it.
+// Generate returns an error if the pak lacks the service or the plan, if tests/defaults.yml, the body or the previous
+// manifest is invalid, if temporary files cannot be written, or if the manifest cannot be generated. The error is or
+// wraps a *fault.UserError if tests/defaults.yml is invalid, and if the cf user or the operator has to correct the
+// request. Secrets are masked in the text of the error. Generate creates a directory for temporary files and removes
+// it.
 func Generate(
 	ctx context.Context, pak *brokerpak.Pak, process session.Process, request ManifestRequest,
 ) (manifest *Manifest, err error) {
