@@ -94,11 +94,12 @@ func (a *adoption) replaceVariables(path []string, node, _ *yaml.Node) {
 }
 
 // templateReference returns the reference of the template that replaces a reference of the manifest. The result is the
-// same unless the manifest does not declare the variable and a definition cannot have its name. An undeclared variable
-// is added to a.unknown, and a CredHub path to a.references with a note. node is the scalar that contains the
-// reference. secret means that the reference is the whole value of a property whose name means a secret; a secret that
-// the broker stores counts as a secret in any case, and its reference loses its keys. For a reference that BOSH cannot
-// interpolate, templateReference adds an error and returns the reference unchanged.
+// same, except for an undeclared variable whose name a definition cannot have, such as a secret that the broker stores:
+// that variable gets a new name, which is unique in the template. An undeclared variable is added to a.unknown, and a
+// CredHub path to a.references with a note. node is the scalar that contains the reference. secret means that the
+// reference is the whole value of a property whose name means a secret; a secret that the broker stores counts as a
+// secret in any case, and its reference loses its keys. For a reference that BOSH cannot interpolate, templateReference
+// adds an error and returns the reference unchanged.
 func (a *adoption) templateReference(node *yaml.Node, reference string, secret bool) string {
 	name, keys := vars.Split(reference)
 	preferred := name

@@ -151,7 +151,8 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 		name, plan.Name, diag.Suggest(name, action.InputNames()))
 }
 
-// reads reports whether an expression of the service reads the plan property with a name, or reads all plan properties.
+// reads reports whether an expression of the service reads the plan property with a name: by this name alone, by
+// request.plan_properties, or by reading all of request.plan_properties. A read by plan.properties is not considered.
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {

@@ -315,9 +315,9 @@ func (r *run) cleanUp() error {
 	return errors.Join(failed...)
 }
 
-// checkOutputs returns an error if a required output of an action is missing, or if an output does not have its
-// declared type. Keys of a bind response that are not credentials are not checked. action is the name of the action
-// in messages.
+// checkOutputs returns an error, which joins all reasons, if a required output of an action is missing, or if an output
+// does not have its declared type; see hasType. Fields of a bind response that are not credentials, such as
+// syslog_drain_url, are not checked. action is the name of the action in messages.
 func checkOutputs(action string, declared []brokerpak.Variable, outputs map[string]any) error {
 	noCredentials := []string{"syslog_drain_url", "route_service_url", "backup_agent_url"}
 	var failed []error
