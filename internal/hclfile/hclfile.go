@@ -360,7 +360,8 @@ func precedes(a, b diag.Pos) bool {
 	return a.File == b.File && (a.Line < b.Line || a.Line == b.Line && a.Column < b.Column)
 }
 
-// finish sorts the lists of the module, and determines the undeclared variables and ProvidersRead. It is called after the last file.
+// finish sorts the lists of the module, and determines its undeclared variables and ProvidersRead. It is called after
+// the last file.
 func (in *inspector) finish() {
 	m := in.module
 	for _, list := range []*[]string{&m.Outputs, &m.SensitiveOutputs, &m.Resources, &m.Data, &m.Modules, &m.Protected} {
