@@ -20,9 +20,9 @@ type usageError struct{ error }
 // Unwrap returns the embedded error, so that errors.Is and errors.As inspect it.
 func (e usageError) Unwrap() error { return e.error }
 
-// exitStatus returns the section EXIT STATUS, with which the help text of every command ends, including the empty line
-// before it. Each meaning must start with the digit of its exit status; they are sorted by it. The meanings of 2 and 3
-// that all commands share are added unless the caller passes its own.
+// exitStatus returns the section EXIT STATUS at the end of every command's help text, including the empty line before
+// the section. Each meaning must start with the digit of its exit status; they are sorted by it. The meanings of 2 and
+// 3 that all commands share are added unless the caller passes its own.
 func exitStatus(meanings ...string) string {
 	for _, shared := range []string{"2 wrong usage", "3 any other error"} {
 		if !slices.ContainsFunc(meanings, func(meaning string) bool { return meaning[0] == shared[0] }) {

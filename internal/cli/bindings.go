@@ -10,7 +10,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// newBindings returns the command group `bindings`, with which operators inspect, repair and remove bindings.
+// newBindings returns the command group `bindings`, the commands for operators that inspect, repair and remove
+// bindings.
 func newBindings(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Binding,
 		"List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings",
@@ -29,8 +30,8 @@ func newBindings(streams Streams) *cobra.Command {
 	)
 }
 
-// newInstance returns the command group `instance`, with which operators inspect, repair and remove the resources that
-// provision templates created for service instances.
+// newInstance returns the command group `instance`, the commands for operators that inspect, repair and remove the
+// resources that provision templates created for service instances.
 func newInstance(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Instance,
 		"List, show, destroy, apply, unlock and upgrade the OpenTofu resources of service instances",
@@ -50,8 +51,8 @@ service without one are not listed`,
 
 // storedGroup returns the command group for bindings or service instances, depending on kind, which contains the
 // commands. It sets the completion of the commands; see completeStored. short is the group's description in one line.
-// subject is the object of the sentence with which the group's help begins, "Inspect, repair and remove …", without the
-// final period; more sentences may follow in it.
+// subject is the object of the first sentence of the group's help, "Inspect, repair and remove …", without the final
+// period; more sentences may follow in it.
 func storedGroup(
 	streams Streams, kind lifecycle.Kind, short, subject string, commands ...*cobra.Command,
 ) *cobra.Command {

@@ -240,8 +240,8 @@ func (r *removal) checkArgs(command *cobra.Command, ids []string) error {
 	return r.selection.checkArgs(command, ids)
 }
 
-// selectItems returns the items to remove; see selection.selectItems for the errors. With --dry-run it sets the time of
-// --wait to 0, so that the Director is asked only once.
+// selectItems returns the items to remove; see selection.selectItems for their order and the errors. ids are the
+// arguments of the command. With --dry-run it sets the time of --wait to 0, so that the Director is asked only once.
 func (r *removal) selectItems(
 	ctx context.Context, streams Streams, operator *states.Operator, ids []string,
 ) ([]lifecycle.Stored, error) {
@@ -251,12 +251,14 @@ func (r *removal) selectItems(
 	return r.selection.selectItems(ctx, streams, operator, ids)
 }
 
-// remove removes an item as the flags require, and returns the result, whose Kind and ID are not set. Without --forget
-// and --dry-run, it calls the function remove and returns its result. With --forget it deletes only the state of the
-// item, if its condition is one of those of --condition, and the result contains the addresses of the resources that
-// are left. With --dry-run it changes nothing, and the result is "chosen". An item that was named by its id is looked
-// up for a dry run, so that the result is "absent" if it does not exist, and "failed" if the state backend does not
-// answer. success is the result of the function remove if it succeeds.
+// remove removes an item as the flags require, and returns the result, whose Kind and ID are not set. stored is the
+// item, of which only Kind and ID are set if it was named by its id.
+//
+// Without --forget and --dry-run, it calls the function remove and returns its result. With --forget it deletes only
+// the state of the item, if its condition is one of those of --condition, and the result contains the addresses of the
+// resources that are left. With --dry-run it changes nothing, and the result is "chosen". An item that was named by its
+// id is looked up for a dry run, so that the result is "absent" if it does not exist, and "failed" if the state backend
+// does not answer. success is the result of the function remove if it succeeds.
 func (r *removal) remove(
 	ctx context.Context, operator *states.Operator, stored *lifecycle.Stored, success string, remove func() result,
 ) result {

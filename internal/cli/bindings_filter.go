@@ -25,7 +25,7 @@ type itemFilter struct {
 	olderThan, createdUntil string
 }
 
-// conditions returns the values that the flag --condition accepts.
+// conditions returns the values that the flag --condition accepts, in a fixed order.
 func conditions() []string {
 	return []string{
 		string(lifecycle.Complete), string(lifecycle.Creating), string(lifecycle.Changing), string(lifecycle.Importing),
@@ -99,7 +99,7 @@ func (f *itemFilter) matches(stored *lifecycle.Stored) bool {
 		f.matchesInAnyCondition(stored)
 }
 
-// matchesInAnyCondition is like matches, but ignores --condition.
+// matchesInAnyCondition reports whether an item passes all filters except --condition, which it ignores; see matches.
 func (f *itemFilter) matchesInAnyCondition(stored *lifecycle.Stored) bool {
 	return (f.service == "" || stored.Service == f.service) &&
 		(f.plan == "" || stored.Plan == f.plan) &&

@@ -288,10 +288,11 @@ func (s *selection) reportNotStored(streams Streams, reported *platformReport, a
 		verb, strings.Join(s.platform.notStored[:min(count, maxNotStored)], ", "), more))
 }
 
-// removable returns those candidates, which the platform does not have, that pass the filters and that the platform is
-// not about to report. It leaves out a candidate whose deployment is unknown or has a running task, or which tooRecent
-// rejects. If the command removes items, removable writes the reason to standard error for each candidate that it
-// leaves out, except for those that a filter other than --condition excludes. It overwrites candidates.
+// removable returns those candidates that pass the filters and that the platform is not about to report, in the same
+// order. The caller has found that the platform does not have the candidates. removable leaves out a candidate whose
+// deployment is unknown or has a running task according to reported, or which tooRecent rejects. If the command removes
+// items, removable writes the reason to standard error for each candidate that it leaves out, except for those that a
+// filter other than --condition excludes. It overwrites candidates.
 func (s *selection) removable(
 	streams Streams, reported *platformReport, candidates []lifecycle.Stored,
 ) []lifecycle.Stored {

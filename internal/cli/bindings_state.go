@@ -59,7 +59,8 @@ const stateHelp = `Repair the OpenTofu state of %s by hand. This is the last res
 says which command repairs which fault. All commands but "state pull" wait for a run that is in progress. Before a
 state is changed, a copy is kept, which "state push --force" restores.`
 
-// newState returns the command group `bindings state` or `instance state`, with which operators repair a state by hand.
+// newState returns the command group `bindings state` or `instance state`, the commands for operators that repair a
+// state by hand.
 func newState(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	return newGroup(
 		&cobra.Command{

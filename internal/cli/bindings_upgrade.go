@@ -128,9 +128,9 @@ func targetOf(operator *states.Operator, stored *lifecycle.Stored) (string, erro
 // recorded pak. The result is one of:
 //
 //   - "upgraded": the upgrade succeeded. In a dry run, "chosen" means that the item would be upgraded.
-//   - "current": there is nothing to upgrade, and nothing was changed.
-//   - "remaining": the item is beyond the limit, and nothing was changed.
-//   - "newer": only an older pak than the recorded one is installed, and nothing was changed.
+//   - "current": the item is up to date, and was not changed.
+//   - "remaining": the item is beyond the limit, and was not changed.
+//   - "newer": only an older pak than the recorded one is installed, and the item was not changed.
 //   - "failed": the item does not exist or cannot be read, no pak of that name is installed, or the upgrade failed.
 //
 // From and To are the versions of OpenTofu before and after the upgrade. They are not set in a failed result. For

@@ -243,8 +243,8 @@ func otherAuthorities(bindings []certificates.Binding) (ids []string) {
 	return ids
 }
 
-// untrusted returns the ids of the bindings for which a comparison with a real server or authority failed, in the order
-// of bindings, and nil if there are none. A binding that was not compared is not one of them.
+// untrusted returns the ids of the bindings that do not trust the real server or authority of a comparison, in the
+// order of bindings, and nil if there are none. A binding that was not compared is not one of them.
 func untrusted(bindings []certificates.Binding) (ids []string) {
 	for _, binding := range bindings {
 		if binding.Trusted != nil && !*binding.Trusted {

@@ -143,8 +143,8 @@ func newRoot(streams Streams) *cobra.Command {
 
 // finish writes the error of a command to standard error and returns the exit code for it:
 //
-//   - exitClean for nil, for which nothing is written.
-//   - exitFindings for errFindings, for which nothing is written, because the command has reported its findings.
+//   - exitClean for nil, without writing an error.
+//   - exitFindings for errFindings, without writing an error, because the command has reported its findings.
 //   - exitFindings for an error in a pak or in a request, which is a diag.Errors or a *fault.UserError, of a command of
 //     the group `pak`. For all other commands the pak is part of the configuration.
 //   - exitUsage for a usageError. The message also refers to the help of the command.

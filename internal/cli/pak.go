@@ -54,8 +54,8 @@ func withPak(streams Streams, path string, work func(*brokerpak.Pak) error) erro
 }
 
 // withPaks opens the paks at paths as withPak does, and calls work with all of them, in the order of paths. Without
-// paths, it calls work with nil. It closes the paks afterwards. It returns the first error of opening a pak, for which
-// work is not called, or the error of work.
+// paths, it calls work with nil. It closes the paks afterwards. It returns the first error of opening a pak, without
+// calling work, or the error of work.
 func withPaks(streams Streams, paths []string, work func([]*brokerpak.Pak) error) error {
 	if len(paths) == 0 {
 		return work(nil)

@@ -121,8 +121,8 @@ func (s initSource) writePak(ctx context.Context, streams Streams, dir string) e
 }
 
 // createPak writes a new pak into a directory and returns the paths of its files, relative to the directory, and notes
-// about it for the author. See writePak for the source of the pak and for the errors; the flags must not exclude each
-// other.
+// about it for the author, which are nil if there are none. See writePak for the source of the pak and for the errors;
+// the flags must not exclude each other.
 func (s initSource) createPak(ctx context.Context, dir string) (files, notes []string, err error) {
 	switch {
 	case s.from != "":
@@ -147,7 +147,7 @@ func (s initSource) createPak(ctx context.Context, dir string) (files, notes []s
 	return files, nil, err
 }
 
-// addSchemas writes the JSON Schemas to which the files of a new pak refer into its directory dir. files are the files
+// addSchemas writes the JSON Schemas that the files of a new pak refer to into its directory dir. files are the files
 // of the pak, relative to dir. It returns the sorted paths of these files and of the schemas; each path begins with
 // dir. It returns an error if a schema cannot be written. It may change files.
 func addSchemas(ctx context.Context, dir string, files []string) ([]string, error) {
@@ -188,7 +188,8 @@ which "pak init" writes:
 	}
 }
 
-// schemas returns the functions that generate the JSON Schemas of a pak's files, by the argument of `pak schema`.
+// schemas returns the functions that generate the JSON Schemas of a pak's files, by the argument of `pak schema`:
+// manifest, definition and case.
 func schemas() map[string]func() map[string]any {
 	return map[string]func() map[string]any{
 		"manifest": brokerpak.ManifestSchema, "definition": brokerpak.DefinitionSchema, "case": test.Schema,
