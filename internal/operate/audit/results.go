@@ -44,9 +44,10 @@ func LastResults(ctx context.Context, paths ...string) (map[Result]time.Time, er
 	return last, nil
 }
 
-// LastFailures reads audit logs as LastResults does, and returns the last events with the result failed, timeout or
-// interrupted, at most limit of them, in the order of the logs. The result is empty, and not nil, if there are none.
-// See LastResults for lines that are cut off and for the errors.
+// LastFailures reads audit logs, the oldest file first, and returns the last events with the result failed, timeout or
+// interrupted, at most limit of them, in the order of the logs. The result is empty, and not nil, if there are none. A
+// file that does not exist counts as empty. LastFailures returns an error if a file cannot be read or ctx ends. See
+// LastResults for lines that are cut off.
 func LastFailures(ctx context.Context, limit int, paths ...string) ([]End, error) {
 	failures := []End{}
 	err := readEnds(ctx, paths, func(end *End) {
@@ -77,8 +78,8 @@ type End struct {
 	Plan       string `json:"plan,omitempty"`
 }
 
-// readEnds calls visit with the end event of each line of several logs, in the order of the paths. The event is valid
-// until visit returns. See LastResults for the lines that count and the errors.
+// readEnds calls visit with the end event of each line of several logs, in the order of the paths. It ignores files
+// that do not exist. The event is valid until visit returns. See LastResults for the lines that count and the errors.
 func readEnds(ctx context.Context, paths []string, visit func(end *End)) error {
 	parser := parser{visit: visit}
 	for _, path := range paths {

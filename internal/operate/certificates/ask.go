@@ -133,8 +133,8 @@ func textError(text string) error {
 }
 
 // dropDeleted removes the instances with an error that only the Director knew, and whose deployments it no longer has.
-// before are the deployments that it had. If they cannot be listed again, no instance is removed, so that the errors
-// are reported.
+// before are the deployments that it had. dropDeleted asks the Director for its deployments only if there are such
+// instances. If they cannot be listed again, no instance is removed, so that the errors are reported.
 func (s *Survey) dropDeleted(ctx context.Context, fleet Fleet, before []string) {
 	failed := func(instance *Instance) bool {
 		return instance.Error != "" && !instance.stored && slices.Contains(before, instance.Deployment)

@@ -40,7 +40,7 @@ type Survey struct {
 	Errors []string
 }
 
-// New returns an empty survey.
+// New returns an empty survey of the certificates that the options select. No certificate is read or asked for yet.
 func New(options Options) *Survey {
 	return &Survey{
 		options: options, scanner: newScanner(options.Now, options.ExpiresWithin), instances: map[string]*Instance{},
@@ -234,7 +234,8 @@ func (i *Instance) Due() int {
 }
 
 // Expiries returns the earliest expiry of the certificates that are not superseded, by their source: "director",
-// "binding", "instance" for the outputs of the instance, and "server". A source without certificates is absent.
+// "binding", "instance" for the outputs of the instance, and "server". A source without certificates is absent. The map
+// is never nil.
 func (i *Instance) Expiries() map[string]time.Time {
 	earliest := map[string]time.Time{}
 	add := func(source string, expiry time.Time) {

@@ -16,7 +16,7 @@ import (
 )
 
 // A Certificate is a certificate in the credentials of a binding, in the outputs of an instance or in the chain of a
-// server, with what is known about it there.
+// server.
 type Certificate struct {
 	// Key is the path of the text that contains the certificate, such as "ca_cert" or "tls/ca". It is "" for a
 	// certificate that a server presented or that a file contains.
@@ -60,7 +60,8 @@ type scanner struct {
 	signatures map[[2]*Content]bool // by the certificates of the authority and of what it signed
 }
 
-// newScanner returns a scanner for which certificates are due that expire within a duration after now.
+// newScanner returns a scanner that considers certificates due if they expire before the duration within after now has
+// passed.
 func newScanner(now time.Time, within time.Duration) *scanner {
 	return &scanner{
 		now: now, within: within, contents: map[[sha256.Size]byte]*Content{}, signatures: map[[2]*Content]bool{},
@@ -159,8 +160,8 @@ func daysUntil(expiry, now time.Time) int {
 	return int(math.Floor(float64(expiry.Sub(now)) / float64(day)))
 }
 
-// setAuthorities sets Authority of each element of certificates, which are stored or presented together: only these are
-// searched for the certificate of the authority that signed another one. See Certificate.Authority for the values.
+// setAuthorities sets Authority of each element of certificates, which are stored or presented together. Only these are
+// searched for the certificate of a signing authority. See Certificate.Authority for the values.
 func (s *scanner) setAuthorities(certificates []Certificate) {
 	for i := range certificates {
 		one := &certificates[i]

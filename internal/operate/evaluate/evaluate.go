@@ -118,8 +118,9 @@ func evaluate(s *session.Session, request Request) (map[string]Variable, error) 
 	return evaluateProvision(s, chosen, body, state)
 }
 
-// evaluateProvision resolves the variables of the provision action, with a sample deployment. A state with a manifest
-// means that the request updates the instance. See Variables for the errors.
+// evaluateProvision resolves the variables of the provision action for the chosen service and plan, with the deployment
+// of odb.Sample. body is the body of the request. A state with a manifest means that the request updates the instance.
+// It returns an error if the request is not valid or a variable cannot be resolved.
 func evaluateProvision(
 	s *session.Session, chosen *session.Selection, body map[string]any, state instanceState,
 ) (map[string]Variable, error) {
@@ -142,8 +143,10 @@ func evaluateProvision(
 	return selectVariables(&request.Service.Provision, scope), nil
 }
 
-// evaluateBind resolves the variables of the bind action. state describes the deployed instance; outputs in it replace
-// those of the instance. See Variables for the errors.
+// evaluateBind resolves the variables of the bind action for the chosen service and plan. body is the body of the
+// request, to which the ids of service and plan are added unless it has them. state describes the deployed instance;
+// outputs in it replace those of the instance. It returns an error if the request is not valid or a variable cannot be
+// resolved.
 func evaluateBind(
 	s *session.Session, chosen *session.Selection, body map[string]any, state instanceState,
 ) (map[string]Variable, error) {

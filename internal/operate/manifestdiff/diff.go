@@ -66,8 +66,8 @@ func Diff(path string, deployed, generated any) []Change {
 	return []Change{{Path: path, Deployed: deployed, Generated: generated}}
 }
 
-// listDiff returns the differences between two lists. It returns nil if the entries cannot be matched, because they
-// have no unique names and the lengths differ; Diff then reports the lists as a whole.
+// listDiff returns the differences between two lists at a path; see Diff for the rules. It returns nil if the entries
+// cannot be matched, because they have no unique names and the lengths differ; Diff then reports the lists as a whole.
 func listDiff(path string, deployed, generated []any) (changes []Change) {
 	before, old := byName(deployed, nil)
 	after, names := byName(generated, before)

@@ -97,7 +97,8 @@ var effectRules = []EffectRule{ //nolint:gochecknoglobals // a constant table
 		"jobs restart whose configuration or packages change", func(subject) bool { return true }),
 }
 
-// rule returns an EffectRule with these fields. matches reports whether the rule applies to a change.
+// rule returns an EffectRule with these fields: a description of the changes, their effect, and its consequence.
+// matches reports whether the rule applies to a change.
 func rule(changes string, effect Effect, consequence string, matches func(s subject) bool) EffectRule {
 	return EffectRule{Changes: changes, Effect: effect, Consequence: consequence, matches: matches}
 }

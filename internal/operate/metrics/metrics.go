@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// Sources are the data, besides the states, from which the metrics are computed.
+// Sources are the inputs of the metrics besides the states.
 type Sources struct {
 	// UnreadablePaks is the number of paks of the configuration that cannot be read.
 	UnreadablePaks int

@@ -136,9 +136,10 @@ func (c *checker) checkErrandServices(properties map[string]any) (served int, la
 	return served, lacking
 }
 
-// errandConfigKeys returns the keys of `config` that the errands of every instance of a service read, as far as the
-// pak and the configuration of the adapter determine them: the keys in default expressions that are not replaced by a
-// default of the operator or by all plans, and the environment variables that the pak requires.
+// errandConfigKeys returns the keys of `config` that the errands of every instance of a service read, as far as the pak
+// and the configuration of the adapter determine them: first the environment variables that the pak requires, then the
+// keys in default expressions that are not replaced by a default of the operator or by all plans. A key can occur
+// several times.
 func (c *checker) errandConfigKeys(pak *brokerpak.Pak, service *brokerpak.Service) []string {
 	defaults, _ := c.session.Values().ProvisionDefaults(service) // check reports errors of both
 	added, _ := c.session.Catalog.OperatorPlans(service)

@@ -122,9 +122,9 @@ func (p *preparer) warnf(format string, args ...any) {
 	p.result.Warnings = append(p.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-// preparePak checks the binaries of a pak, initialises the empty directory in which commands read states, and prepares
-// the templates of the pak. A pak without templates needs none of these and is left out. It returns an error if a
-// binary was changed or cannot be read, or if OpenTofu cannot initialise a template; see initialise. The prepared
+// preparePak checks the binaries of a pak, initialises the empty directory that commands use to read states, and
+// prepares the templates of the pak. A pak without templates needs none of these and is left out. It returns an error
+// if a binary was changed or cannot be read, or if OpenTofu cannot initialise a template; see initialise. The prepared
 // templates are added to the actions of the result.
 func (p *preparer) preparePak(ctx context.Context, pak *brokerpak.Pak) error {
 	usesTofu := func(service *brokerpak.Service) bool {
@@ -175,8 +175,9 @@ func (p *preparer) verifyExecutables(ctx context.Context, pak *brokerpak.Pak) er
 	return manager.Engine.VerifyBinaries(ctx, installation)
 }
 
-// prepareAction prepares the template of an action, if it has one, and adds name, such as "redis bind", to the prepared
-// actions. See initialise for the errors.
+// prepareAction prepares the template of an action of a pak with the pak's default OpenTofu, and adds name, such as
+// "redis bind", to the prepared actions. It does nothing if the action has no template. The error names the action; see
+// initialise for the causes.
 func (p *preparer) prepareAction(ctx context.Context, pak *brokerpak.Pak, name string, action *brokerpak.Action) error {
 	if len(action.Templates) == 0 {
 		return nil

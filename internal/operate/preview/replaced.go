@@ -14,8 +14,10 @@ import (
 )
 
 // ofReplacedAdapter checks an instance whose manifest has no record, because an adapter that was replaced generated it.
-// See Check.Instance for the choice of the plan and for the errors. If the changes cannot be determined with any of the
-// plans, the error is that of the first one.
+// It tries the plans of the broker's catalog that have one of the manifest's instance groups, and returns the result
+// for the plan with the fewest pending changes. It returns ErrOtherService if the manifest has secrets of another
+// service, and another error if no plan fits or the manifest cannot be decoded. If the changes cannot be determined
+// with any of the plans, the error is that of the first one.
 func (c *Check) ofReplacedAdapter(
 	ctx context.Context, deployed string, broker *odb.BrokerConfig,
 ) (best Instance, err error) {

@@ -40,10 +40,11 @@ type Recording struct {
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// Write writes a request to a new file in dir, which it creates if necessary, and deletes the oldest recordings, so
-// that at most maxRecordings are kept. Only the owner may read the file. secrets masks the input. A field that cannot
-// be parsed, or not be masked before ctx ends, is left out and named in the recording. Write returns an error if the
-// input is larger than maxRecording, or if a file cannot be written or deleted.
+// Write writes a request, the command of the broker with its input params, to a new file in dir, which it creates if
+// necessary, and deletes the oldest recordings, so that at most maxRecordings are kept. Only the owner may read the
+// file. secrets masks the input. A field that cannot be parsed, or not be masked before ctx ends, is left out and named
+// in the recording. Write returns an error if the input is larger than maxRecording, or if a file cannot be written or
+// deleted.
 func Write(
 	ctx context.Context, dir, command string, params serviceadapter.InputParams, secrets *redact.Secrets,
 ) error {

@@ -65,7 +65,8 @@ func (o *Operator) ApplyIntent(ctx context.Context, intent *Intent) error {
 	return o.session.Audited(ctx, entry, func(func(lifecycle.Entry)) error { return o.applyIntent(ctx, intent) })
 }
 
-// applyIntent does the work of ApplyIntent, except for the entry in the audit log. See ApplyIntent for the errors.
+// applyIntent applies the provision template of the service that intent names, with its inputs and secrets, as
+// ApplyIntent describes it, but without an entry in the audit log. See ApplyIntent for the errors.
 func (o *Operator) applyIntent(ctx context.Context, intent *Intent) error {
 	s := o.session
 	for _, item := range intent.Secrets {
@@ -125,9 +126,10 @@ func (o *Operator) checkTemplate(ctx context.Context, pak *brokerpak.Pak, intent
 		intent.Pak, intent.PakVersion, pak.Manifest.Name, pak.Manifest.Version)
 }
 
-// inputs returns the variables of the template: those of the intent, its secrets, and the defaults and computed inputs
-// that depend on the configuration of the errand. It returns an error if a secret does not fit the type of its input,
-// if an expression cannot be evaluated, or if a default does not meet the constraints of its input.
+// inputs returns the variables of the provision template of service, a service of pak, for an intent: the inputs and
+// the secrets of the intent, and the defaults and computed inputs that depend on the configuration of the errand. It
+// returns an error if a secret does not fit the type of its input, if an expression cannot be evaluated, or if a
+// default does not meet the constraints of its input.
 func (o *Operator) inputs(pak *brokerpak.Pak, service *brokerpak.Service, intent *Intent) (map[string]any, error) {
 	scope := vars.NewScope(vars.Options{Constants: intent.Constants, Environment: o.session.Values().Environment(pak)})
 	scope.Set("intent", intent.Inputs)

@@ -108,7 +108,9 @@ func (o *Operator) Plans(service string) []string {
 	return names
 }
 
-// Owns reports whether an instance with this record belongs to the service of a broker; see session.Catalog.Owns.
+// Owns reports whether an instance with this record belongs to a service of the readable paks. brokerServiceID is the
+// id of the service in the broker's catalog, which may differ from the id in the pak. A record without the id of a
+// service belongs to any service.
 func (o *Operator) Owns(stored *record.InstanceRecord, brokerServiceID string) bool {
 	return o.session.Catalog.Owns(stored, brokerServiceID)
 }

@@ -190,8 +190,9 @@ func (c collectedNeeds) sorted() []Need {
 	return needs
 }
 
-// addRequirement adds the needs that items with a requirement have of a pak: what all paks together provide and the
-// others do not, or not as well.
+// addRequirement adds the needs that items with a requirement have of a pak. A need is something that all paks together
+// provide and the others, which are all without pak, do not provide, or not as well: an OpenTofu that works on the
+// states, a provider, or a command.
 func (c collectedNeeds) addRequirement(pak *brokerpak.Pak, all, others []*brokerpak.Pak, required *requirement) {
 	need := func(what, name, version string) {
 		c.add(Need{
@@ -234,7 +235,8 @@ const (
 	suitable
 )
 
-// bestOf returns the best match of the paks with a requirement, and absent without paks.
+// bestOf returns the best match of the paks with a requirement, as matchOf determines it for each pak, and absent
+// without paks.
 func bestOf[R any](paks []*brokerpak.Pak, required R, matchOf func(*brokerpak.Pak, R) match) match {
 	best := absent
 	for _, pak := range paks {

@@ -154,8 +154,9 @@ func compareGroups(a, b Group) int {
 	)
 }
 
-// compareWithPak counts an item in r.Behind. template identifies its recorded template. An unreadable item is only
-// counted as stored.
+// compareWithPak counts an item in r.Behind of its kind, by how it differs from the newest installed pak of the
+// recorded name; see Behind for the counts. manager has the installed paks. template identifies the recorded template
+// of the item. An unreadable item is only counted as stored.
 func (r *Report) compareWithPak(manager *lifecycle.Manager, stored *lifecycle.Stored, template string) {
 	behind := r.Behind[stored.Kind]
 	behind.Stored++
