@@ -71,10 +71,11 @@ func Rename(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-// Replace is Rename, except that a directory that exists at the path to is exchanged for from in one step: a process
-// that uses the path at that moment finds either the old directory or the new one. On a file system that cannot do
-// that, such as NFS, the path to is missing for a moment. Afterwards the old directory is at from, if it exists at all,
-// and the caller removes it. After an error the directory may be at either path.
+// Replace writes the directory at the path from, with everything below it, to the disk, and gives it the path to, as
+// Rename does. A directory that exists at the path to is exchanged for from in one step: a process that uses the path
+// at that moment finds either the old directory or the new one. On a file system that cannot do that, such as NFS, the
+// path to is missing for a moment. Afterwards the old directory is at from, if it exists at all, and the caller removes
+// it. After an error the directory may be at either path.
 func Replace(from, to string) error {
 	err := Rename(from, to)
 	if !errors.Is(err, fs.ErrExist) {
