@@ -38,7 +38,8 @@ func Resolve(path string) (*Output, error) {
 	return output, nil
 }
 
-// resolve is Resolve without the words "writing PATH" in its errors. After an error the Output must not be used.
+// resolve inspects a path and follows its symbolic links, as Resolve does, but returns errors without the words
+// "writing PATH". After an error the Output must not be used.
 func resolve(path string) (*Output, error) {
 	// The kernel follows the links first: it rejects loops, and the links that other users planted in /tmp.
 	info, err := os.Stat(path)
@@ -117,8 +118,10 @@ func Write(ctx context.Context, path string, mode fs.FileMode, write func(to io.
 	return output.Write(ctx, mode, write)
 }
 
-// Write writes the product to the output. See the function Write for the parameters, the errors and the end of the
-// context.
+// Write writes the product to the output: directly to a stream, and else to a new file of this mode that then replaces
+// the old one. The function write produces the content. Write returns an error if write fails, if the output cannot be
+// written, or if ctx ends while it writes to a stream. See the function Write for the state of the output after an
+// error.
 func (o *Output) Write(ctx context.Context, mode fs.FileMode, write func(to io.Writer) error) error {
 	if o.stream {
 		return o.writeStream(ctx, write)
@@ -223,7 +226,8 @@ func (o *Output) KeepPrevious(kept string) error {
 	return nil
 }
 
-// keep is KeepPrevious for the file at path, without the words "keeping the previous FILE as KEPT" in its errors.
+// keep gives the file at path a second path, kept, or renames it if it cannot have two, as Output.KeepPrevious
+// describes. Its errors do not contain the words "keeping the previous FILE as KEPT".
 func keep(path, kept string) error {
 	info, err := os.Lstat(kept)
 	switch {
