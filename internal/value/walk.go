@@ -121,7 +121,8 @@ func Walk(v any, visit func(path string, leaf any) bool) bool {
 	return walk(nil, v, visit)
 }
 
-// walk is Walk for a value whose path, as a list of keys and indexes, is path. It may overwrite the array behind path.
+// walk calls visit for every scalar and every map key in a value, as Walk does, and reports whether all calls returned
+// true. path contains the keys and indexes that lead to the value. walk may overwrite the array behind path.
 func walk(path []string, v any, visit func(string, any) bool) bool {
 	switch c := v.(type) {
 	case map[string]any:
