@@ -159,8 +159,8 @@ func (i *Instance) JobProperties(job string) (properties map[string]any, found b
 	return nil, false, nil
 }
 
-// Bind returns the parameters of a create-binding or delete-binding call, for Input. body is the body of the user's
-// request.
+// Bind returns the parameters of a create-binding or delete-binding call for the binding bindingID, for Input. body is
+// the body of the user's request; nil is sent as null. The map is never nil.
 func (i *Instance) Bind(bindingID string, body map[string]any) map[string]any {
 	parameters := map[string]any{
 		"binding_id": bindingID, "bosh_vms": i.VMs, "manifest": i.Manifest, "request_parameters": body,
