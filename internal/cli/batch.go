@@ -19,8 +19,9 @@ import (
 	"service-adapter/internal/value"
 )
 
-// result is the result of a command for one item, a binding or a service instance. It is part of the JSON that the
-// command writes with --json.
+// A result is the result of a command for one item, a binding or a service instance, and an element of the JSON that
+// the command writes with --json. Fields that do not apply to Result are empty and left out of the JSON. text returns
+// the result in words.
 type result struct {
 	Kind lifecycle.Kind `json:"kind"`
 	ID   string         `json:"id"`
@@ -150,7 +151,8 @@ func resultOf(err error, success string) result {
 	}
 }
 
-// batch is a command that works on several bindings or service instances, its items, and reports the result of each.
+// A batch is a command that works on several bindings or service instances, its items, and reports the result of each.
+// streams, selectItems and work must be set, except that run does not use selectItems.
 type batch struct {
 	streams Streams
 	options states.Options
@@ -173,8 +175,8 @@ type batch struct {
 	omitCurrent bool
 }
 
-// itemSelector returns the bindings or service instances that a command works on. args are the arguments of the
-// command. There may be none, which is not an error. An error ends the command before it works on any item.
+// An itemSelector returns the bindings or service instances that a command works on. args are the arguments of the
+// command. An empty result is not an error. An error ends the command before it works on any item.
 type itemSelector func(
 	ctx context.Context, streams Streams, operator *states.Operator, args []string,
 ) ([]lifecycle.Stored, error)

@@ -93,7 +93,7 @@ func unreadableMessage(e *lifecycle.Entry) string {
 }
 
 // operatorWork is the work of a command that needs the adapter's configuration, paks and state backend. args are the
-// command's arguments.
+// command's arguments. The operator is closed after the call. The error becomes that of the command.
 type operatorWork func(ctx context.Context, operator *states.Operator, args []string) error
 
 // withOperator sets the RunE of a command and returns the command. RunE opens an operator for the configuration, calls

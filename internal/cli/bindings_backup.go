@@ -65,7 +65,8 @@ directly.` +
 // backupMode is the mode of a backup, which contains credentials.
 const backupMode = 0o600
 
-// export is one run of `bindings export`.
+// An export is one run of `bindings export`. streams, operator, path and output are its input; writer, replace and
+// rotate set the other fields.
 type export struct {
 	streams  Streams
 	operator *states.Operator

@@ -14,7 +14,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newDelete returns the command `bindings delete`, which deletes bindings together with their resources.
+// newDelete returns the command `bindings delete`, which deletes the selected bindings together with their resources,
+// without asking for confirmation. A binding that does not exist is not an error. With --director the inputs that
+// depend on the running instance are evaluated again. With --forget only the states are deleted, and with --dry-run the
+// command changes nothing.
 func newDelete(streams Streams) *cobra.Command {
 	flags := &removal{selection: selection{kind: lifecycle.Binding}}
 	command := &cobra.Command{
@@ -65,7 +68,10 @@ OpenTofu can never destroy them, because a server no longer exists.` +
 	return run.attach(command)
 }
 
-// newDestroy returns the command `instance destroy`, which destroys the resources of provision templates.
+// newDestroy returns the command `instance destroy`, which destroys the resources of the provision templates of the
+// selected service instances, without asking for confirmation. An instance with bindings fails unless --force deletes
+// these first. An instance that does not exist is not an error, but standard error has a message about it. With
+// --forget only the states are deleted, and with --dry-run the command changes nothing.
 func newDestroy(streams Streams) *cobra.Command {
 	flags := &removal{selection: selection{kind: lifecycle.Instance, selectors: "--all or --gone"}}
 	var force bool
@@ -204,7 +210,8 @@ func bindingsByInstance(
 	return bindings, nil
 }
 
-// removal holds the flags of a command that removes bindings or service instances.
+// A removal holds the flags of a command that removes bindings or service instances. Without any of them, the command
+// removes the items that are named by their ids, with their resources.
 type removal struct {
 	selection
 	// dryRun reports what would be removed and changes nothing.

@@ -103,7 +103,8 @@ func (p *platformFilter) parseAskedAt() (err error) {
 	return nil
 }
 
-// platformReport is the answer of the platform, Cloud Foundry or the Director, about what exists.
+// A platformReport is the answer of the platform, Cloud Foundry or the Director, about the bindings or service
+// instances that exist.
 type platformReport struct {
 	// names are the ids of the bindings or service instances that exist, or the names of their deployments.
 	names map[string]bool
@@ -116,8 +117,9 @@ type platformReport struct {
 	doubt string
 }
 
-// inventory asks the platform which items exist. stored is the number of items in the state backend, for the error text
-// platformReport.doubt. It returns an error if the platform cannot be asked or its answer is not usable.
+// An inventory asks the platform which items exist. stored is the number of items in the state backend, for the error
+// text platformReport.doubt. It returns an error if the platform cannot be asked, if its answer is malformed or cut
+// off, or if ctx ends.
 type inventory func(ctx context.Context, stored int) (*platformReport, error)
 
 // inventory returns the inventory that the flags choose, or nil if they do not compare with the platform. It reads the

@@ -12,7 +12,8 @@ import (
 	"service-adapter/internal/operate/states"
 )
 
-// showFlags holds the flags of `bindings show` and `instance show`.
+// showFlags holds the flags of `bindings show` and `instance show`. Without flags, the commands write text without
+// secrets.
 type showFlags struct {
 	asJSON bool
 	// inputs and outputs also show the variables and the outputs of the template, including secrets.

@@ -124,7 +124,7 @@ not that of OpenTofu.`,
 }
 
 // newStatePull returns the command `state pull`, which writes the state of a binding or a service instance, depending
-// on kind, in clear text to the file of --output.
+// on kind, in clear text to the file of --output, or to standard output for "-". A missing --output is a usage error.
 func newStatePull(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var output string
 	command := newStateCommand(streams, kind, "pull ID --output FILE",
@@ -141,7 +141,8 @@ progress. "state push" stores the file after it was edited. Delete the file when
 }
 
 // newStatePush returns the command `state push`, which replaces the state of a binding or a service instance, depending
-// on kind, by the content of a file.
+// on kind, by the content of a file, and keeps a copy of the previous state. Without --force, the file must have the
+// same lineage and a higher serial.
 func newStatePush(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var force bool
 	command := newStateCommand(streams, kind, "push ID FILE",
@@ -163,7 +164,8 @@ kept, and standard error names the file. Resources are not changed.`,
 }
 
 // newStateSetAside returns the command `state set-aside`, which renames the workspace of a binding or an instance,
-// depending on kind, whose state cannot be read. A state that can be read is an error.
+// depending on kind, whose state cannot be read. The command writes the new name to standard error. A state that can be
+// read is an error.
 func newStateSetAside(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	return newStateCommand(streams, kind, "set-aside ID",
 		"Rename a state that cannot be read, so that it is kept but no longer used",

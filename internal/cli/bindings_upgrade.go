@@ -54,7 +54,7 @@ and does not run OpenTofu.`, plural(kind)) +
 	return run.attach(command)
 }
 
-// upgrade is the work of the command that newUpgrade returns.
+// An upgrade holds the flags of `bindings upgrade` and `instance upgrade`, and does the work of these commands.
 type upgrade struct {
 	selection
 	// limit is the largest number of items to upgrade, 0 for all.
@@ -165,7 +165,8 @@ func (u *upgrade) work(ctx context.Context, operator *states.Operator, stored *l
 	return result{Result: resultUpgraded, From: from, To: to}
 }
 
-// newReencrypt returns the command `bindings reencrypt`, which encrypts all states with the current key.
+// newReencrypt returns the command `bindings reencrypt`, which encrypts the states of all bindings and service
+// instances with the current key. States in clear text are an error unless --accept-unencrypted is set.
 func newReencrypt(streams Streams) *cobra.Command {
 	run := batch{streams: streams, selectItems: allWorkspaces, activity: "encrypting", work: reencrypt}
 	command := &cobra.Command{

@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/record"
 )
 
-// certificateFlags holds the flags of `certificates`.
+// certificateFlags holds the flags of `certificates`. check must be called before run.
 type certificateFlags struct {
 	// all selects every service instance, and service and plan restrict it to those with these names; "" means any.
 	all           bool

@@ -70,8 +70,9 @@ func useColours(streams Streams) bool {
 	return streams.Terminal && text == ""
 }
 
-// progress reports on standard error how many items have been processed. On a terminal it overwrites one line;
-// elsewhere it writes a line for every logInterval items, and only if there are more than quietItems.
+// A progress reports on standard error how many items have been processed. On a terminal it overwrites one line when
+// the percentage changes; elsewhere it writes a line for every logInterval items, and only if there are more than
+// quietItems. newProgress returns one.
 type progress struct {
 	streams Streams
 	// activity is the beginning of the line, such as "reading states". If it is "", nothing is reported.
@@ -88,14 +89,16 @@ const (
 	logInterval = 500
 )
 
-// newProgress returns a progress for an activity, such as "reading states". An empty activity reports nothing.
+// newProgress returns a progress for an activity, such as "reading states", which begins its line. A progress with an
+// empty activity reports nothing.
 func newProgress(streams Streams, activity string) *progress {
 	return &progress{streams: streams, activity: activity, shownPercent: -1}
 }
 
 // report reports that done of total items have been processed; total must not be 0. It must be called after each item,
-// and not concurrently. See progress for the conditions under which it writes to standard error. A failed write is
-// ignored.
+// and not concurrently. On a terminal it overwrites the line on standard error if the percentage has changed. Elsewhere
+// it writes a line for every logInterval items if total is larger than quietItems. It does nothing without an activity.
+// A failed write is ignored.
 func (p *progress) report(done, total int) {
 	const whole = 100
 	text, percent := fmt.Sprintf("%s: %d of %d", p.activity, done, total), done*whole/total

@@ -32,7 +32,7 @@ func newPak(streams Streams) *cobra.Command {
 }
 
 // isPakCommand reports whether a command belongs directly to the group `pak`, so that finish treats an error in a pak
-// as a finding.
+// as a finding. It returns false for the group itself.
 func isPakCommand(command *cobra.Command) bool {
 	return command.HasParent() && command.Parent().Name() == "pak"
 }

@@ -146,7 +146,8 @@ func parsePlatformFlag(flag, text string) (*brokerpak.Platform, error) {
 	return &platform, nil
 }
 
-// newUnpack returns the command `pak unpack PAK DIR`, which unpacks a .brokerpak file into a directory.
+// newUnpack returns the command `pak unpack PAK DIR`, which unpacks a .brokerpak file into a directory that is empty or
+// does not exist, and prints the path of the directory. With --platform it leaves out the binaries of other platforms.
 func newUnpack(streams Streams) *cobra.Command {
 	var platform string
 	command := &cobra.Command{

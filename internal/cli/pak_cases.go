@@ -65,7 +65,7 @@ operator does. Without it, a warning names the example, which is not played and 
 	return command
 }
 
-// testOptions holds the flags of `pak test`.
+// testOptions holds the flags of `pak test`. pattern must not be nil.
 type testOptions struct {
 	streams Streams
 	// pattern matches the names of the cases to run.

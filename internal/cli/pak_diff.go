@@ -8,7 +8,8 @@ import (
 )
 
 // newDiff returns the command `pak diff OLD NEW`, which prints the effects of a new version of a pak on the bindings
-// and instances that the old version created.
+// and instances that the old version created. It exits with exitFindings if the new version breaks something, and with
+// --strict also if it needs an upgrade.
 func newDiff(streams Streams) *cobra.Command {
 	var options validateOptions
 	var installed []string

@@ -20,7 +20,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// newInfo returns the command `pak info PAK`, which prints a summary of a pak.
+// newInfo returns the command `pak info PAK`, which prints a summary of a pak as text or JSON.
 func newInfo(streams Streams) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
@@ -45,7 +45,7 @@ offers, and the files of a zip.` +
 	return command
 }
 
-// docsOptions holds the flags of `pak docs`.
+// docsOptions holds the flags of `pak docs`. At most one of output and check may be set.
 type docsOptions struct {
 	// format is markdown or html; "" means that of the file's extension, and markdown for standard output.
 	format string
@@ -141,7 +141,8 @@ func (o docsOptions) checkUpToDate(pak, current string) error {
 }
 
 // newCatalog returns the command `pak catalog PAK`, which prints the part of the on-demand broker's manifest that
-// describes the service of a pak.
+// describes the service of a pak. Values that only the operator knows are placeholders. With --release, jobs are
+// assigned to BOSH releases, and with --errands, the plans get the lifecycle errands of the provision template.
 func newCatalog(streams Streams) *cobra.Command {
 	var name string
 	var errands bool

@@ -169,7 +169,8 @@ func addSchemas(ctx context.Context, dir string, files []string) ([]string, erro
 	return files, nil
 }
 
-// newSchema returns the command `pak schema manifest|definition|case`, which prints a JSON Schema.
+// newSchema returns the command `pak schema manifest|definition|case`, which prints the JSON Schema of a manifest.yml,
+// of a service definition or of a test case.
 func newSchema(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema manifest|definition|case",

@@ -16,7 +16,8 @@ import (
 	"service-adapter/internal/yamltree"
 )
 
-// manifestFlags holds the flags of `pak manifest`.
+// manifestFlags holds the flags of `pak manifest`. The zero value prints the manifest of the only plan of the only
+// service, for a request without parameters.
 type manifestFlags struct {
 	service, plan string
 	// other is the plan to compare with plan, or "" to print the manifest.
@@ -25,8 +26,9 @@ type manifestFlags struct {
 	request, previous string
 }
 
-// newManifest returns the command `pak manifest PAK`, which prints the BOSH manifest of an instance or compares those
-// of two plans.
+// newManifest returns the command `pak manifest PAK`, which prints the BOSH manifest that the adapter generates for an
+// instance of a plan, with secrets masked, or with --diff the differences between those of two plans. It runs neither
+// OpenTofu nor BOSH.
 func newManifest(streams Streams) *cobra.Command {
 	var flags manifestFlags
 	command := &cobra.Command{

@@ -22,7 +22,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// pendingFlags holds the flags of `pending-changes`.
+// pendingFlags holds the flags of `pending-changes`. Either manifest and plan, or all and brokerConfig must be set.
 type pendingFlags struct {
 	// manifest and plan are the files of the deployed manifest and of the plan of a single service instance.
 	manifest, plan string
@@ -106,7 +106,7 @@ func (p *pendingFlags) checkOne(ctx context.Context, streams Streams) error {
 	return findingsError(len(changes) > 0)
 }
 
-// valueNames are the names of the two values of a change in texts.
+// valueNames are the words that a text uses for the deployed and for the generated value of a change.
 type valueNames struct{ deployed, generated string }
 
 // deployedAndGenerated are the names of the values of pending changes.
@@ -143,7 +143,8 @@ func changesText(indent string, names valueNames, changes []manifestdiff.Change)
 // checksAtOnce is the number of service instances that are checked at the same time.
 const checksAtOnce = 8
 
-// pendingInstance is the result of checking one service instance.
+// A pendingInstance is the result of checking one service instance, and an element of the JSON of `pending-changes
+// --all`.
 type pendingInstance struct {
 	// Instance is the name of the deployment, or of the file that contains its manifest.
 	Instance string `json:"instance"`
@@ -171,7 +172,7 @@ type commonChange struct {
 	Change string `json:"change"`
 }
 
-// manifestSource is where the deployed manifests of all service instances are read: the directory of --manifests or the
+// A manifestSource reads the deployed manifests of all service instances from the directory of --manifests or from the
 // broker's Director.
 type manifestSource struct {
 	// list returns the names of all service instances: those of the files in the directory, or those of their

@@ -15,8 +15,9 @@ import (
 	"service-adapter/internal/operate/prepare"
 )
 
-// newPrepare returns the command `prepare`, which checks the configuration and all paks, and initialises OpenTofu for
-// the templates of the paks in a directory.
+// newPrepare returns the command `prepare`, which checks the configuration and all paks, initialises OpenTofu for the
+// templates of the paks in a directory, and prints a line for each prepared template. A fault of the configuration or a
+// pak is written to standard error and exits with exitFindings; a state backend that does not answer is a warning.
 func newPrepare(streams Streams) *cobra.Command {
 	var dir string
 	command := &cobra.Command{

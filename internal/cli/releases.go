@@ -8,7 +8,8 @@ import (
 	"service-adapter/internal/author/release"
 )
 
-// releaseFlags holds the flags that name BOSH releases. paths are tarballs or directories.
+// releaseFlags holds the flags that name BOSH releases. paths are tarballs or directories; without any, open returns
+// none.
 type releaseFlags struct {
 	paths []string
 	// version is the version of the releases that have none themselves.

@@ -17,7 +17,7 @@ import (
 	"service-adapter/internal/value"
 )
 
-// version is the document of `version --json`.
+// A version is the document of `version --json`: the versions of the program, of Go, of OpenTofu and of the formats.
 type version struct {
 	// Program is the release of the program, or "development".
 	Program string `json:"program"`
