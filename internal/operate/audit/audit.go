@@ -41,7 +41,8 @@ func Results() []string {
 	return []string{done, absent, exists, interrupted, timeout, refused, failed}
 }
 
-// A Log writes the audit events of one command. All changes of bindings and instances are made through Change.
+// A Log writes the audit events of one command. Every change of a binding or an instance is made through Change.
+// Journal and Logger must be set.
 type Log struct {
 	// Command is the name of the command, and User that of the operator who runs it. User is "" for the commands of
 	// the broker, which does not send the name of its user.

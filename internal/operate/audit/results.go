@@ -78,8 +78,10 @@ type End struct {
 	Plan       string `json:"plan,omitempty"`
 }
 
-// readEnds calls visit with the end event of each line of several logs, in the order of the paths. It ignores files
-// that do not exist. The event is valid until visit returns. See LastResults for the lines that count and the errors.
+// readEnds calls visit with the end event of each line of several logs, in the order of the paths. A line that is cut
+// off yields an event with the result "interrupted"; see parser.line. readEnds ignores files that do not exist and
+// lines without an end event. The event is valid until visit returns. readEnds returns an error if a file cannot be
+// opened or read, or if ctx ends.
 func readEnds(ctx context.Context, paths []string, visit func(end *End)) error {
 	parser := parser{visit: visit}
 	for _, path := range paths {
@@ -99,7 +101,7 @@ func readEnds(ctx context.Context, paths []string, visit func(end *End)) error {
 	return nil
 }
 
-// parser finds the events of the type End in the lines of audit logs.
+// A parser finds the end events in the lines of audit logs, and passes them to visit.
 type parser struct {
 	// visit is called with each event that has a time.
 	visit  func(end *End)

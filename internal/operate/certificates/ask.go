@@ -124,7 +124,7 @@ func (s *Survey) ask(ctx context.Context, fleet Fleet, instance *Instance) bool 
 	return true
 }
 
-// textError returns an error with a text, or nil for "". It is the inverse of errorText.
+// textError returns an error with this text, or nil for "".
 func textError(text string) error {
 	if text == "" {
 		return nil

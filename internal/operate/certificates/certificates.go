@@ -16,7 +16,8 @@ import (
 	"service-adapter/internal/engine/lifecycle"
 )
 
-// Options select what a survey contains.
+// Options select the instances that a survey contains, and the certificates that it considers due. The zero value
+// selects all instances.
 type Options struct {
 	// IDs are the ids of the instances. Without any, the survey contains all instances.
 	IDs []string
@@ -47,7 +48,8 @@ func New(options Options) *Survey {
 	}
 }
 
-// An Instance is a service instance with its certificates and those of its bindings.
+// An Instance is a service instance with its certificates and those of its bindings. Survey.Instances returns it;
+// Groups and the fields that depend on them are set by that call.
 type Instance struct {
 	ID         string `json:"instance"`
 	Deployment string `json:"deployment,omitempty"`
@@ -70,7 +72,7 @@ type Instance struct {
 	stored bool // whether the state backend contains the instance or one of its bindings
 }
 
-// Reported is a certificate that the Director reports.
+// A Reported is a certificate that the Director reports. Name, Expiry and DaysLeft are those of the Director's answer.
 type Reported struct {
 	Name     string    `json:"name"`
 	Expiry   time.Time `json:"expiry"`

@@ -35,7 +35,8 @@ const (
 // Actions returns the actions whose variables the package returns: "provision", "update", "bind" and "unbind".
 func Actions() []string { return []string{actionProvision, actionUpdate, actionBind, actionUnbind} }
 
-// A Request selects the request for which Variables resolves the variables of a template.
+// A Request describes a request of the broker, for which Variables resolves the variables of a template. Pak and Action
+// are required.
 type Request struct {
 	// Pak is a path. Service and Plan are names. Service may be "" if the pak has only one or if Body contains the id
 	// of the service or the plan. A Plan of "" means the plan whose id Body contains, or else one without properties.
@@ -50,7 +51,7 @@ type Request struct {
 	Instance string
 }
 
-// A Variable is one variable that a template receives.
+// A Variable is the value of one variable that a template receives, with the origin of the value.
 type Variable struct {
 	// Value is the value of the variable. It is nil if no layer sets one.
 	Value any `json:"value"`
@@ -63,7 +64,7 @@ type Variable struct {
 	Expression string `json:"expression,omitempty"`
 }
 
-// instanceState is the decoded Request.Instance.
+// An instanceState is the decoded Request.Instance. Each field may be empty.
 type instanceState struct {
 	Manifest     string              `yaml:"manifest"`
 	Secrets      map[string]string   `yaml:"secrets"`

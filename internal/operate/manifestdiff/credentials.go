@@ -18,8 +18,8 @@ var referencePattern = regexp.MustCompile(`\(\([^()\s]+\)\)`)
 // URL.
 const shortestEmbedded = 6
 
-// credentials finds the secrets of a deployed manifest that the generated one no longer contains. The credentials of
-// bindings may contain them.
+// credentials determines which changes remove a secret from a deployed manifest: the generated manifest does not
+// contain it any longer, but the credentials of bindings may.
 type credentials struct {
 	// generated are the scalars of the generated manifest as texts.
 	generated []string

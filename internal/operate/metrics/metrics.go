@@ -160,7 +160,7 @@ func addCounts(auditLog string, text *metrics) error {
 // namePrefix begins the names of all metrics.
 const namePrefix = "service_adapter_"
 
-// metrics builds a text in the format of OpenMetrics, without the end marker.
+// A metrics builds a text in the format of OpenMetrics, without the end marker. Its zero value is an empty text.
 type metrics struct{ strings.Builder }
 
 // gauge adds a metric of the type gauge, whose name gets the prefix "service_adapter_". help is its description.

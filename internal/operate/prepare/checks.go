@@ -15,7 +15,7 @@ import (
 )
 
 // A checker validates the parts of the configuration that concern services, which a command otherwise validates when it
-// first uses them.
+// first uses them. check does so.
 type checker struct {
 	session *session.Session
 	// warnings describe which requests will be rejected because of the configuration.

@@ -23,7 +23,7 @@ import (
 	"service-adapter/internal/engine/workspace"
 )
 
-// A Result is the result of Run.
+// A Result is the result of Run: the templates that were prepared, and warnings about the others and the configuration.
 type Result struct {
 	// Dir is the prepared directory, the value for prepared_dir in a configuration.
 	Dir string
@@ -94,7 +94,7 @@ func (p *preparer) preparePaks(ctx context.Context) error {
 }
 
 // A preparer prepares paks with the configured state backend, or with a temporary local one if the backend does not
-// respond.
+// respond. It adds the prepared actions and warnings to result.
 type preparer struct {
 	session *session.Session
 	result  *Result

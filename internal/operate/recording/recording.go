@@ -29,8 +29,8 @@ const (
 	maxRecording  = 8 << 20
 )
 
-// A Recording is a recorded request: the input of the broker with its secrets masked. Its JSON is the format of the
-// files.
+// A Recording is a recorded request: the command and the input of the broker, with the secrets masked. Its JSON is the
+// format of the files that Write writes and Read reads.
 type Recording struct {
 	Time    string                     `json:"time"`
 	Command string                     `json:"command"`

@@ -18,13 +18,16 @@ import (
 )
 
 // An Operator executes the commands and errands of operators on stored bindings and instances, with the configuration
-// and the paks of the adapter. Changes are written to the audit log.
+// and the paks of the adapter. Changes are written to the audit log. Open returns one, and Close must be called at the
+// end.
 type Operator struct {
 	*lifecycle.Manager
 	session *session.Session
 }
 
-// Options are options for Open that few commands need.
+// Options are the options of Open. With the zero value, Open requires a readable pak and a local state directory in
+// which a state was stored before, uses the configured cache directory, and states in clear text are an error if the
+// configuration has a key.
 type Options struct {
 	// AcceptUnencrypted permits reading states that are not encrypted although the configuration has a key, so that
 	// they can be encrypted.

@@ -12,8 +12,8 @@ import (
 // `service-adapter certificates --expires-within`.
 const lookAheadDays = 60
 
-// Certificates describes the certificates in the credentials of bindings and in the outputs of instances that are due.
-// The Director is not asked for those of deployments.
+// Certificates counts the certificates that are due: those in the credentials of bindings and in the outputs of
+// instances that expire within WithinDays. The Director is not asked for those of deployments.
 type Certificates struct {
 	// WithinDays is the number of days within which a certificate that expires is due.
 	WithinDays int `json:"within_days"`

@@ -16,7 +16,8 @@ import (
 const rowsShown = 30
 
 // Text returns the report as a page: a line for each question that an operator asks first, a table of the stored items,
-// and a table of the paks. Tables without rows are left out.
+// and a table of the paks. Tables without rows are left out. At most rowsShown locks and groups are listed; the page
+// says how many more there are.
 func (r *Report) Text() string {
 	var page strings.Builder
 	for _, kind := range []lifecycle.Kind{lifecycle.Binding, lifecycle.Instance} {
@@ -75,7 +76,7 @@ func (b *Behind) text(kind lifecycle.Kind) string {
 		numbered("without an installed pak of their name", b.WithoutPak))
 }
 
-// numbered returns a label and a number, and "" for 0.
+// numbered returns "LABEL: COUNT" for the label what and a count, and "" for 0.
 func numbered(what string, count int) string {
 	if count == 0 {
 		return ""
