@@ -19,7 +19,8 @@ import (
 	"service-adapter/internal/durable"
 )
 
-// Output is the destination of a command's product: a regular file, which need not exist, or a stream.
+// An Output is the destination of a command's product: a regular file, which need not exist, or a stream, such as a
+// device or a pipe. Resolve returns one.
 type Output struct {
 	path   string // as the user named it
 	target string // path with its links followed; path itself for a stream
@@ -152,7 +153,8 @@ func (o *Output) writeStream(ctx context.Context, write func(to io.Writer) error
 	return nil
 }
 
-// Staged is a complete product in a temporary file, which Output.Publish moves or copies to its destination.
+// A Staged is a complete product in a temporary file, which Output.Publish moves or copies to its destination. The
+// caller must call Discard.
 type Staged struct{ name string }
 
 // Name returns the path of the temporary file. Callers may read the file until it is published or discarded.
