@@ -25,8 +25,8 @@ var (
 	ErrBindingExists = errors.New("binding already exists")
 )
 
-// A UserError is an error with a message that is safe and useful for the end user. All other errors are for the
-// operator only.
+// A UserError is an error with a message that is safe and useful for the end user. The end user sees no text of any
+// other error, except for the BudgetError. Err is the detail for the operator.
 type UserError struct {
 	// Message is one sentence without secrets, for the end user.
 	Message string
