@@ -90,7 +90,8 @@ const (
 	loginLasts     = time.Minute     // a login is repeated after this time
 )
 
-// A Client reads from one Director. It is safe for concurrent use.
+// A Client reads from one Director. It logs in when it needs to, and again after a minute. It is safe for concurrent
+// use. New returns one; the zero value cannot be used.
 type Client struct {
 	config  Config
 	address string // https://HOST:PORT
