@@ -24,8 +24,8 @@ func (r *removal) addSecretsFlag(command *cobra.Command) {
 
 // runningInstances returns the source of the data about running instances that --director and --secrets describe. It
 // returns nil if --director is not set, and with --gone, which selects instances without a deployment. It returns the
-// errors of ReadDirectorConfig and ReadSecrets, and an error if the file of --director lacks the address or the
-// credentials of the Director. The Director is not asked yet.
+// errors of ReadDirectorConfig and ReadSecrets, and an error if the address or the credentials in the file of
+// --director are missing or malformed. The Director is not asked yet.
 func (r *removal) runningInstances(ctx context.Context) (*states.Running, error) {
 	if r.platform.directorFile == "" || r.platform.gone {
 		return nil, nil //nolint:nilnil // nil means that the recorded inputs are used

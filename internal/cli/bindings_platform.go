@@ -192,9 +192,9 @@ func (p *platformFilter) listTime() (askedAt time.Time, err error) {
 }
 
 // directorInventory returns an inventory that asks the Director for its deployments and running tasks. file describes
-// how to reach the Director. directorInventory returns the errors of ReadDirectorConfig, and an error if the file lacks
-// the address or the credentials. The inventory returns an error if the Director does not answer one of the two
-// requests.
+// how to reach the Director. directorInventory returns the errors of ReadDirectorConfig, and an error if the address or
+// the credentials in the file are missing or malformed. The inventory returns an error if the Director does not answer
+// one of the two requests.
 func directorInventory(file string) (inventory, error) {
 	config, err := ReadDirectorConfig(file)
 	if err != nil {

@@ -95,10 +95,10 @@ func (f *certificateFlags) check(ids []string) error {
 	}
 }
 
-// run surveys the selected instances and writes the report; see reportCertificates for the output and its errors. It
-// also returns a usage error if --expires-within is not an age or if --service or --plan names nothing that exists, and
-// another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state backend
-// cannot be read, or if ctx ends. Progress is written to standard error.
+// run surveys the selected instances and writes the report; see certificateFlags.report for the output and its errors.
+// It also returns a usage error if --expires-within is not an age or if --service or --plan names nothing that exists,
+// and another error if a file of the flags cannot be used, if the server of --server cannot be asked, if the state
+// backend cannot be read, or if ctx ends. Progress is written to standard error.
 func (f *certificateFlags) run(ctx context.Context, streams Streams, operator *states.Operator, ids []string) error {
 	within, err := parseAge("expires-within", f.expiresWithin)
 	if err != nil {

@@ -144,8 +144,8 @@ func (f *manifestFlags) printManifest(ctx context.Context, streams Streams, pak 
 
 // comparePlans writes the differences between the manifests of the two plans to standard output, with secrets masked,
 // and their number to standard error. Values that differ whenever a manifest is generated are not differences. It
-// returns the errors of read, and an error if a manifest cannot be generated, which names the plan, or the output
-// cannot be written.
+// returns the errors of read, and an error if a manifest cannot be generated, which names the plan, if the manifests
+// cannot be compared, or if the output cannot be written.
 func (f *manifestFlags) comparePlans(ctx context.Context, streams Streams, pak *brokerpak.Pak) error {
 	request, err := f.read(ctx, streams, pak)
 	if err != nil {

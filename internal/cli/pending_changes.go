@@ -202,8 +202,9 @@ func (p *pendingFlags) manifestSource(broker *odb.BrokerConfig) (*manifestSource
 	return &manifestSource{list: list, read: client.Manifest}, nil
 }
 
-// brokerDirector returns a client of the broker's Director. It returns an error if the broker's configuration lacks the
-// address or the credentials of the Director.
+// brokerDirector returns a client of the broker's Director, without sending a request. It returns an error if the
+// address or the credentials of the Director in the broker's configuration are missing or malformed, or if its
+// certificates cannot be read.
 func brokerDirector(broker *odb.BrokerConfig) (*director.Client, error) {
 	user, uaa := broker.Bosh.Authentication.Basic, broker.Bosh.Authentication.UAA.Client
 	client, err := director.New(&director.Config{
