@@ -216,7 +216,8 @@ func (i *Instance) sources() iter.Seq2[string, []Certificate] {
 }
 
 // Due returns the number of certificates of an instance that are due, including those in its bindings, those of the
-// server of a comparison and those that the Director reports. A certificate that several bindings contain counts once.
+// server of a comparison and those that the Director reports. A certificate that several bindings contain counts once;
+// those that the Director reports are counted in addition.
 func (i *Instance) Due() int {
 	due := map[*Content]bool{}
 	for _, certificates := range i.sources() {

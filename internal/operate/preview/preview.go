@@ -188,8 +188,8 @@ func compare(
 	return append(pending, others...), err
 }
 
-// deploymentOf reconstructs the deployment that the broker sent from a manifest. A release contains the jobs that the
-// manifest's instance groups and addons use from it.
+// deploymentOf reconstructs the deployment that the broker sent from a manifest: its name, releases and stemcells. A
+// release contains the jobs that the manifest's instance groups and addons use from it, without repetitions.
 func deploymentOf(manifest *bosh.BoshManifest) serviceadapter.ServiceDeployment {
 	deployment := serviceadapter.ServiceDeployment{
 		DeploymentName: manifest.Name, Releases: serviceadapter.ServiceReleases{},

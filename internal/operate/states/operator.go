@@ -137,9 +137,9 @@ func (o *Operator) UnreadablePaks() []error { return o.session.Catalog.Unreadabl
 // IsLocal reports whether states are stored on this machine, in the backend local.
 func (o *Operator) IsLocal() bool { return o.session.Config.State.Type == config.Local }
 
-// IsEmpty reports whether the state backend contains no workspace, including workspaces of other programs. It is empty
-// before its first use and after the loss of all states. IsEmpty returns an error if the backend cannot be read; the
-// result is meaningless then.
+// IsEmpty reports whether the state backend contains no workspace, neither of this program nor of another one. It is
+// empty before its first use and after the loss of all states. If the backend cannot be read, IsEmpty returns an error,
+// and the result must not be used.
 func (o *Operator) IsEmpty(ctx context.Context) (bool, error) {
 	reader, err := o.StateReader(ctx, nil)
 	if err != nil {

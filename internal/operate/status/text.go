@@ -182,7 +182,8 @@ func (r *Report) writeGroups(page *strings.Builder) {
 	}
 }
 
-// writePaks writes the table of the paks, with a line for each reason to keep one. It writes nothing without paks.
+// writePaks writes the table of the paks, with a line for each reason to keep a pak, and one line for a pak that is not
+// needed. It writes nothing without paks.
 func (r *Report) writePaks(page *strings.Builder) {
 	rows := [][]string{{"INSTALLED PAK", "OPENTOFU", "NEEDED", "FOR"}}
 	for i := range r.Paks {
