@@ -75,7 +75,8 @@ type Instance struct {
 // DeploymentName returns the name of the instance's deployment, "service-instance_" and the id.
 func (i *Instance) DeploymentName() string { return "service-instance_" + i.ID }
 
-// Reference returns the reference, with its parentheses, with which the broker replaces that to the secret name.
+// Reference returns the reference, with its parentheses, that the broker writes into the manifest in place of
+// ((odb_secret:NAME)), where NAME is name. It is the path of the secret in CredHub.
 func (i *Instance) Reference(name string) string {
 	return "((/odb/" + i.ServiceID + "/" + i.DeploymentName() + "/" + name + "))"
 }

@@ -113,7 +113,8 @@ func (i *Instance) Configure(service *brokerpak.Service, plan *brokerpak.Plan, e
 // releases returns the releases that the operator provides or, if these are nil, those that the definition requires. If
 // there are none, it returns a release with the name of the service. jobs are the jobs that the releases must provide;
 // the elements of the slice are changed. A release without jobs gets all of them that no other release provides, or a
-// job "none" if there are none. A release without a version gets one that the definition allows.
+// job "none" if there are none. Of several releases that the definition requires, only the first one gets jobs in this
+// way; each other one has an invented job. A release without a version gets one that the definition allows.
 func releases(
 	service string, requires brokerpak.Requires, provided serviceadapter.ServiceReleases, jobs []string,
 ) serviceadapter.ServiceReleases {
