@@ -34,7 +34,8 @@ type pattern struct {
 	base64 bool
 }
 
-// An index holds patterns by their first bytes (shortest of them), the longest pattern first.
+// An index maps the first bytes of patterns, as many as the constant shortest says, to these patterns, the longest
+// first. A nil index contains no patterns.
 type index map[string][]pattern
 
 // newIndex returns the patterns of the secrets, without surrounding white space. It leaves out secrets of less than

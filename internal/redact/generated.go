@@ -46,8 +46,9 @@ func generatedIn(text string) []string {
 	return all
 }
 
-// generated reports whether a text looks like a generated secret: it has at least 16 bytes, and alternates irregularly
-// between lower case, upper case, digits and signs. Names, ids, addresses and paths do not.
+// generated reports whether a text looks like a generated secret: irregular returns true for it, also after ids in it
+// are replaced, and it is neither an IP address, nor a host, nor a version, nor an absolute path whose first directory
+// does not look generated.
 func generated(text string) bool {
 	if !irregular(text) || net.ParseIP(text) != nil || hostOrVersion.MatchString(text) {
 		return false
