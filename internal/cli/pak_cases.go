@@ -139,7 +139,7 @@ func (o testOptions) testPak(ctx context.Context, path string) error {
 			return err
 		}
 		if _, missing := os.Stat(filepath.Join(path, "bin")); pak.IsZip() || missing == nil {
-			return o.playCases(ctx, pak, cases)
+			return o.playCases(ctx, test.Suite{Pak: pak}, cases)
 		}
 		dir, err := os.MkdirTemp("", "pak-test-")
 		if err != nil {
@@ -157,7 +157,7 @@ func (o testOptions) testPak(ctx context.Context, path string) error {
 			return err
 		}
 		return withPak(o.streams, staged, func(runnable *brokerpak.Pak) error {
-			return o.playCases(ctx, runnable, cases)
+			return o.playCases(ctx, test.Suite{Pak: runnable, Source: filepath.Clean(path)}, cases)
 		})
 	})
 }
@@ -199,16 +199,17 @@ func matchingCases(cases []test.Case, pattern *regexp.Regexp) ([]test.Case, erro
 	return matching, nil
 }
 
-// playCases runs cases with a pak that has binaries. It writes a line for each case to standard output, which for an
-// unplayable case says why it was not played, and warnings and a summary to standard error. A warning that several
-// cases have is written once. With update it writes the actual results into the files of the cases where that is
-// possible, and such a case does not count as failed. It returns errFindings if a case fails, and another error if the
-// cases cannot be run or a file cannot be updated.
-func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []test.Case) error {
+// playCases runs cases with a suite whose pak has binaries, and sets the other fields of the suite. It writes a line
+// for each case to standard output, which for an unplayable case says why it was not played, and warnings and a summary
+// to standard error. A warning that several cases have is written once. With update it writes the actual results into
+// the files of the cases where that is possible, and such a case does not count as failed. It returns errFindings if a
+// case fails, and another error if the cases cannot be run or a file cannot be updated.
+func (o testOptions) playCases(ctx context.Context, suite test.Suite, cases []test.Case) error {
 	failed, unplayable := 0, 0
 	var failure error
 	warned := map[string]bool{}
-	suite := test.Suite{Pak: pak, Getenv: o.streams.Getenv, Parallel: o.parallel, Done: func(result test.Result) {
+	suite.Getenv, suite.Parallel = o.streams.Getenv, o.parallel
+	suite.Done = func(result test.Result) {
 		verdict := "ok   "
 		if result.Warning != nil && !warned[result.Warning.Error()] {
 			warned[result.Warning.Error()] = true
@@ -237,7 +238,7 @@ func (o testOptions) playCases(ctx context.Context, pak *brokerpak.Pak, cases []
 			line += "      " + strings.ReplaceAll(result.Err.Error(), "\n", "\n      ") + "\n"
 		}
 		_, _ = fmt.Fprint(o.streams.Stdout, line) // the exit code reports failures even if the line is lost
-	}}
+	}
 	_, err := suite.Play(ctx, cases)
 	if err := errors.Join(err, failure); err != nil {
 		return err

@@ -39,8 +39,9 @@ type Options struct {
 	Dir string
 	// Output is the file to write. "" means <name>-<version>.brokerpak in the working directory.
 	Output string
-	// Unpacked writes a directory with the content of the file instead of the file, which takes less time. The
-	// directory Output must not exist.
+	// Unpacked makes a directory that can be used as the file can: with the executables, and with the definitions and
+	// the files that they refer to as they are in Dir, so that positions in errors are those of the source. That takes
+	// less time than a file. The directory Output must not exist.
 	Unpacked bool
 	// Platform replaces the platforms of the manifest. nil builds for all platforms of the manifest.
 	Platform *brokerpak.Platform
@@ -86,7 +87,7 @@ func ParsePlatform(text string) (brokerpak.Platform, error) {
 // Build builds a .brokerpak file and returns its path. It downloads the binaries that are not in the cache. The file is
 // written only after Build has found every binary for every platform and has opened the finished file; until then, an
 // existing file is kept. The same sources and binaries result in the same bytes. With Options.Unpacked, Build makes a
-// directory instead of the file; it is an error if that directory exists.
+// directory instead of the file; it is an error if that directory exists. See Unpacked for its content.
 //
 // The error is, or wraps, a diag.Errors if the author must correct the pak. It contains all findings about binaries,
 // not only the first. Other errors are that Options.Dir cannot be read or is a pak file, that Options.Binaries contains
@@ -157,7 +158,8 @@ func (b *builder) progressf(format string, args ...any) {
 // only the last sync of its directory failed. The error is, or wraps, a diag.Errors if the author must correct the pak.
 // See Build for other errors.
 func (b *builder) build(ctx context.Context, output string) error {
-	if err := writeTexts(b.pak, b.platforms, b.stage); err != nil {
+	files, err := writeTexts(b.pak, b.platforms, b.stage)
+	if err != nil {
 		return err
 	}
 	staged, err := brokerpak.Open(b.stage) // so that an unusable definition is reported before the downloads
@@ -184,6 +186,9 @@ func (b *builder) build(ctx context.Context, output string) error {
 		}
 	}
 	if b.Unpacked {
+		if err := copyTexts(b.pak, files, b.stage); err != nil {
+			return err
+		}
 		return os.Rename(b.stage, output)
 	}
 	return writeZip(ctx, b.stage, output, func(file string) error {

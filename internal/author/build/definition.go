@@ -28,6 +28,7 @@ type definition struct {
 	files fs.FS  // the files of the pak
 	name  string // the path of the definition in messages
 	diags *diag.List
+	read  []string // the names of the files that were read
 }
 
 // embed replaces the references to files in a definition, whose root it modifies, by the contents of the files: those
@@ -89,9 +90,10 @@ func (d *definition) embedTemplates(action, refs *yaml.Node) {
 	yamltree.Set(action, "templates", templates)
 }
 
-// readFile reads the file of the pak with a name, which node contains. If that fails, it adds an error at the position
-// of node to d.diags, and ok is false.
+// readFile reads the file of the pak with a name, which node contains, and adds the name to d.read. If that fails, it
+// adds an error at the position of node to d.diags, and ok is false.
 func (d *definition) readFile(node *yaml.Node, name string) (content []byte, ok bool) {
+	d.read = append(d.read, name)
 	content, err := fs.ReadFile(d.files, path.Clean(filepath.ToSlash(name)))
 	if err != nil {
 		var pathErr *fs.PathError
@@ -150,10 +152,11 @@ func isText(node *yaml.Node) bool {
 }
 
 // writeTexts writes manifest.yml and the self-contained definitions of the built pak into the directory stage, which it
-// creates. The manifest gets the paths of the built definitions and the platforms of the build. The error is a
+// creates. The manifest gets the paths of the built definitions and the platforms of the build. files are the names of
+// the files of the source that these replace: the definitions, and the files to which they refer. The error is a
 // diag.Errors if files that definitions refer to cannot be used; see rewrite for other errors. After an error, stage
 // may contain some of the files.
-func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string) error {
+func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string) (files []string, err error) {
 	diags := &diag.List{}
 	var names []string
 	for i, service := range pak.Services {
@@ -161,19 +164,39 @@ func writeTexts(pak *brokerpak.Pak, platforms []brokerpak.Platform, stage string
 		names = append(names, name)
 		d := &definition{files: pak.Files(), name: pak.Display(service.File), diags: diags}
 		if err := rewrite(pak, service.File, filepath.Join(stage, filepath.FromSlash(name)), d.embed); err != nil {
-			return err
+			return nil, err
 		}
+		files = append(append(files, service.File), d.read...)
 	}
 	if err := diags.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	return rewrite(pak, manifestName, filepath.Join(stage, manifestName), func(root *yaml.Node) {
+	return files, rewrite(pak, manifestName, filepath.Join(stage, manifestName), func(root *yaml.Node) {
 		for key, list := range map[string]any{"service_definitions": names, "platforms": platforms} {
 			var node yaml.Node
 			_ = node.Encode(list) // a plain list can be encoded
 			yamltree.Set(root, key, &node)
 		}
 	})
+}
+
+// copyTexts replaces the texts that writeTexts wrote into the directory stage by manifest.yml and the files of the
+// source, unchanged and with the same names. It returns an error if a file cannot be read or written.
+func copyTexts(pak *brokerpak.Pak, files []string, stage string) error {
+	if err := os.RemoveAll(filepath.Join(stage, "definitions")); err != nil {
+		return err
+	}
+	for _, name := range append([]string{manifestName}, files...) {
+		clean := path.Clean(filepath.ToSlash(name))
+		text, err := fs.ReadFile(pak.Files(), clean)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", pak.Display(name), err)
+		}
+		if err := writeFile(filepath.Join(stage, filepath.FromSlash(clean)), text, 0o600); err != nil {
+			return fmt.Errorf("writing a copy of %s: %w", pak.Display(name), err)
+		}
+	}
+	return nil
 }
 
 // rewrite reads the first document of a YAML file of a pak, calls change with its root, which change may modify, and

@@ -58,7 +58,7 @@ func (r *run) call(command string, parameters map[string]any) (printed string, p
 	}
 	rejected.code = adapter.Run(r.ctx, adapter.Invocation{
 		Args: []string{"service-adapter", command}, Stdin: strings.NewReader(input), Stdout: &stdout, Stderr: &stderr,
-		Getenv: getenv, Failed: func(reason string) { rejected.reason = strings.TrimSpace(reason) },
+		Getenv: getenv, Failed: func(reason string) { rejected.reason = r.inSource(strings.TrimSpace(reason)) },
 	})
 	if rejected.code == 0 {
 		if stdout.Len() > 0 {

@@ -38,6 +38,9 @@ type Result struct {
 // A Suite plays the cases of a pak. Pak, Getenv and Done must be set.
 type Suite struct {
 	Pak *brokerpak.Pak
+	// Source is the path that errors contain in place of Pak.Path, if the pak is a temporary copy of this directory
+	// with the same files. "" means that errors contain Pak.Path.
+	Source string
 	// Getenv looks up environment variables for the adapter and the servers of cases.
 	Getenv func(name string) (string, bool)
 	// Parallel is the maximum number of cases that are played at the same time. Values below 1 mean 1.
@@ -132,8 +135,28 @@ func (s Suite) playOne(ctx context.Context, result *Result, dir string) {
 	outcomes, err := r.play()
 	// The resources of a cancelled test must be removed as well. The adapter's own time budget ends commands that hang.
 	r.ctx = context.WithoutCancel(ctx)
-	result.Outcomes, result.Warning, result.Err = outcomes, r.missingCommands, errors.Join(err, r.cleanUp())
+	result.Outcomes, result.Warning = outcomes, r.missingCommands
+	if err = errors.Join(err, r.cleanUp()); err != nil {
+		result.Err = sourceError{err, r.inSource}
+	}
 }
+
+// inSource returns a text in which the path of the pak is replaced by that of its source.
+func (s Suite) inSource(text string) string {
+	if s.Source == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, s.Pak.Path+string(filepath.Separator), s.Source+string(filepath.Separator))
+}
+
+// A sourceError is an error whose text names the files of the pak's source.
+type sourceError struct {
+	error
+	inSource func(text string) string
+}
+
+func (e sourceError) Error() string { return e.inSource(e.error.Error()) }
+func (e sourceError) Unwrap() error { return e.error }
 
 // play starts the server, performs the steps in their order and returns the outcomes of those that it performed. It
 // continues after a step with an unexpected outcome, so that the error lists the differences of all steps. It ends
