@@ -10,6 +10,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,11 +54,18 @@ type Invocation struct {
 	// exit code is. It is not called for an unknown command, nor if the result cannot be written to Stdout. Secrets in
 	// the reason are masked. Failed may be nil.
 	Failed func(reason string)
+	// Release is the program's version, "" for a development build.
+	Release string
 }
+
+// Version returns the version of the program, which is "development" for a program that is not of a release.
+func (i *Invocation) Version() string { return cmp.Or(i.Release, "development") }
 
 // Process returns the part of the invocation that a session uses.
 func (i *Invocation) Process() session.Process {
-	return session.Process{Stderr: i.Stderr, Getenv: i.Getenv, Interruptible: i.Interruptible}
+	return session.Process{
+		Stderr: i.Stderr, Getenv: i.Getenv, Interruptible: i.Interruptible, AdapterVersion: i.Version(),
+	}
 }
 
 // Run executes the command of the protocol that Args[1] names and returns the exit code: 0, 10 (not implemented), 41

@@ -27,7 +27,7 @@ func (b *Binder) create(ctx context.Context, r *Request, scope *vars.Scope) (map
 	}
 
 	record := newRecord(r, scope, installation)
-	encoded, err := record.Encode()
+	encoded, err := record.Encode(b.AdapterVersion)
 	if err != nil {
 		return nil, err
 	}

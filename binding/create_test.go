@@ -252,7 +252,7 @@ func (s *site) reserve(ctx context.Context, live string) {
 	found, err := installation(ctx, s.Paks[0], "")
 	Expect(err).NotTo(HaveOccurred())
 	record.SetInstallation(s.Paks[0], found)
-	encoded, err := record.Encode()
+	encoded, err := record.Encode("1.2.3")
 	Expect(err).NotTo(HaveOccurred())
 	space, err := s.Engine.Open(ctx, "b-"+s.id)
 	Expect(err).NotTo(HaveOccurred())

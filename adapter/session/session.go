@@ -34,6 +34,9 @@ type Process struct {
 	// Interruptible returns a context that is also cancelled by the first SIGINT or SIGTERM. It is called before work
 	// that must not be left half done, and before any process is started. If it is nil, signals end the process.
 	Interruptible func(context.Context) context.Context
+	// AdapterVersion is the version of this program, which the records of bindings and instances contain. They contain
+	// none if it is "".
+	AdapterVersion string
 }
 
 // A Session is the execution of one command. It holds the state that all commands need: the configuration, the open

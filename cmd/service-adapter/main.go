@@ -39,10 +39,11 @@ func run() int {
 	signal.Ignore(syscall.SIGPIPE)
 	invocation := adapter.Invocation{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv,
+		Release: release,
 	}
 	if len(os.Args) > 1 && cli.Handles(os.Args[1]) {
 		return cli.Run(interruptible(context.Background()), cli.Streams{
-			Invocation: invocation, Release: release, Commit: commit,
+			Invocation: invocation, Commit: commit,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		}, os.Args[1:])
 	}

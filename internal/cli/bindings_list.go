@@ -130,7 +130,7 @@ func entryTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry,
 		Identity: lifecycle.Identity{
 			ID: "ID", InstanceID: "INSTANCE", Deployment: "DEPLOYMENT", Service: "SERVICE", Plan: "PLAN",
 		},
-		AppliedWith: lifecycle.AppliedWith{Pak: "PAK", Tofu: "OPENTOFU"}, Condition: "CONDITION",
+		AppliedWith: lifecycle.AppliedWith{Pak: "PAK", Tofu: "OPENTOFU"}, Adapter: "ADAPTER", Condition: "CONDITION",
 		Times: lifecycle.Times{CreatedAt: "CREATED"},
 		Owner: record.Owner{App: "APP", Space: "SPACE", Organization: "ORGANIZATION"},
 	}
@@ -140,7 +140,8 @@ func entryTable(streams Streams, kind lifecycle.Kind, entries []lifecycle.Entry,
 			owner = e.Deployment
 		}
 		cells := []string{
-			e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak + " " + e.PakVersion), e.Tofu, e.CreatedAt,
+			e.ID, owner, e.Service, e.Plan, strings.TrimSpace(e.Pak + " " + e.PakVersion), e.Tofu, e.Adapter,
+			e.CreatedAt,
 		}
 		if order != "" && order != byAge { // the time of creation is a column of every table
 			cells = append(cells, sortKeys()[order](e))

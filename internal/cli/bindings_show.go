@@ -34,8 +34,9 @@ func newShow(streams Streams, kind lifecycle.Kind) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show what is stored of " + withArticle(kind),
 		Long: fmt.Sprintf(`Show the stored data of %s: its service, plan and owner, the pak and the version of OpenTofu
-that created it, its condition, and the addresses of its resources. Secrets are shown only with a flag: --inputs shows
-the variables that the template received, --%s the values that it returned.`, withArticle(kind), outputs) +
+that created it, the version of the adapter that wrote its record last, its condition, and the addresses of its
+resources. Secrets are shown only with a flag: --inputs shows the variables that the template received, --%s the values
+that it returned.`, withArticle(kind), outputs) +
 			exitStatus("0 the data was written", "1 the id does not exist, or its state or record is unreadable"),
 		Example: fmt.Sprintf("  service-adapter %s show 3f1c9a52-0d3c-4c57-9a52-8a3a9c1e6f0b --json",
 			parentCommand(kind)),
@@ -145,6 +146,7 @@ func entryText(e *lifecycle.Entry, secrets map[string]any, outputs string) (stri
 		{"plan", e.Plan},
 		{"pak", strings.TrimSpace(e.Pak + " " + e.PakVersion)},
 		{"OpenTofu", e.Tofu},
+		{"adapter", e.Adapter},
 		{"condition", string(e.Condition)},
 		{"hint", hint},
 		{"created", e.CreatedAt},

@@ -46,14 +46,15 @@ const (
 
 // Streams holds the standard streams and the environment of a command, and facts about the program.
 type Streams struct {
-	// Invocation holds the standard streams and the environment, which are passed on to package adapter.
+	// Invocation holds the standard streams, the environment and the program's version, which are passed on to package
+	// adapter.
 	adapter.Invocation
 	// Terminal reports whether Stdout is a terminal, so that output may be coloured. ErrTerminal reports the same of
 	// Stderr, so that progress is shown by overwriting one line.
 	Terminal, ErrTerminal bool
-	// Release is the program's version, "" for a development build. Commit is the commit of its sources, "" if unknown;
-	// it ends with "-dirty" if the sources had changes that are in no commit.
-	Release, Commit string
+	// Commit is the commit of the program's sources, "" if unknown. It ends with "-dirty" if the sources had changes
+	// that are in no commit.
+	Commit string
 }
 
 // errFindings makes a command exit with exitFindings. The command has already reported its findings, so finish prints
@@ -115,7 +116,7 @@ func newRoot(streams Streams) *cobra.Command {
 			Use:           "service-adapter",
 			Short:         "Offer the services of brokerpaks through BOSH's on-demand broker",
 			Long:          fmt.Sprintf(rootHelp, strings.Join(adapter.Commands(), ", ")),
-			Version:       programVersion(streams),
+			Version:       streams.Version(),
 			SilenceErrors: true,
 			SilenceUsage:  true,
 		},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -51,9 +50,6 @@ func (v version) text() string {
 	return text
 }
 
-// programVersion returns the version of the program, which is "development" for a program that is not of a release.
-func programVersion(streams Streams) string { return cmp.Or(streams.Release, "development") }
-
 // buildSettings returns the settings with which Go built the program, by the names of `go version -m`, such as GOOS,
 // CGO_ENABLED and -trimpath. Go leaves out a setting that has its default; GOFIPS140, whose default is "off", is always
 // in the result. commit is that of Streams. If it is not "", it is the source of vcs.revision and vcs.modified, which
@@ -87,7 +83,7 @@ only.` +
 			info, _ := debug.ReadBuildInfo() // nil if the program has none
 			build := buildSettings(info, streams.Commit)
 			versions := version{
-				Program: programVersion(streams), Commit: build["vcs.revision"],
+				Program: streams.Version(), Commit: build["vcs.revision"],
 				Go: runtime.Version(), Build: build, OpenTofu: opentofu.Tested(),
 				Formats: map[string]int{
 					"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format,

@@ -19,7 +19,7 @@ func TestVersionOfRelease(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		streams := cli.Streams{
-			Invocation: adapter.Invocation{Stdout: &out, Stderr: &out}, Release: "1.2.3", Commit: commit,
+			Invocation: adapter.Invocation{Stdout: &out, Stderr: &out, Release: "1.2.3"}, Commit: commit,
 		}
 		var document struct {
 			Program, Commit string

@@ -101,8 +101,9 @@ var _ = Describe("reading a backup", func() {
 		before, err := s.List(ctx, lifecycle.Instance, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(other.List(ctx, lifecycle.Instance, nil)).To(Equal(before))
-		_, err = other.Lookup(ctx, lifecycle.Binding, "b1")
+		restored, err := other.Lookup(ctx, lifecycle.Binding, "a b")
 		Expect(err).NotTo(HaveOccurred())
+		Expect(restored.Adapter).To(Equal(oldAdapter), "an import does not write records")
 	})
 })
 

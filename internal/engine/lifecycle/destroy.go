@@ -95,7 +95,7 @@ func (m *Manager) Destroy(ctx context.Context, d Destruction) error {
 			return err
 		}
 	}
-	if err := destroyResources(ctx, m.Logger, d, remaining.Resources, prepared); err != nil {
+	if err := destroyResources(ctx, m, d, remaining.Resources, prepared); err != nil {
 		return err
 	}
 	return d.Space.Remove(ctx, installation)
@@ -128,22 +128,22 @@ func dropImported(
 // d.ReportsMissing, destroyResources logs a warning, drops that resource from the state and tries again, at most once
 // per address. It returns every other error.
 func destroyResources(
-	ctx context.Context, logger *slog.Logger, d Destruction, addresses []string, prepared *templates.Prepared,
+	ctx context.Context, m *Manager, d Destruction, addresses []string, prepared *templates.Prepared,
 ) error {
 	for range addresses {
-		err := destroyRecord(ctx, logger, d.Space, prepared, d.Record, d.Inputs)
+		err := destroyRecord(ctx, m, d.Space, prepared, d.Record, d.Inputs)
 		var run *opentofu.Error
 		if err == nil || d.ReportsMissing == nil || !d.ReportsMissing(err) ||
 			!errors.As(err, &run) || run.Resource() == "" {
 			return err
 		}
-		logger.Warn("the resource to destroy does not exist; dropping it from the state",
+		m.Logger.Warn("the resource to destroy does not exist; dropping it from the state",
 			"address", run.Address, "error", err)
 		if err := d.Space.Forget(ctx, prepared.Installation(), run.Resource()); err != nil {
 			return err
 		}
 	}
-	return destroyRecord(ctx, logger, d.Space, prepared, d.Record, d.Inputs)
+	return destroyRecord(ctx, m, d.Space, prepared, d.Record, d.Inputs)
 }
 
 // finishInterrupted applies the prepared template of d.Record, whose creation or change was interrupted, once more with
@@ -159,7 +159,7 @@ func (m *Manager) finishInterrupted(ctx context.Context, d Destruction, prepared
 	kind, id := d.Record.KindAndID()
 	applyCtx, stop := context.WithTimeout(ctx, m.Limit(kind)/rollbackShare)
 	defer stop()
-	err := applyRecord(applyCtx, m.Logger, d.Space, prepared, d.Record, d.Inputs)
+	err := applyRecord(applyCtx, m, d.Space, prepared, d.Record, d.Inputs)
 	if err == nil || ctx.Err() != nil || stateMayBeIncomplete(err) {
 		return err
 	}
@@ -217,7 +217,7 @@ func (m *Manager) RollBack(
 	}
 	err := space.TakeOver(ctx, prepared.Installation())
 	if err == nil {
-		err = destroyRecord(ctx, m.Logger, space, prepared, record, record.Inputs)
+		err = destroyRecord(ctx, m, space, prepared, record, record.Inputs)
 	}
 	if err == nil {
 		err = space.Remove(ctx, prepared.Installation())

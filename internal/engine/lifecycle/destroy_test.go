@@ -25,7 +25,7 @@ var _ = Describe("a rollback", func() {
 		s.work(ctx, record, func(
 			space *workspace.Workspace, installation opentofu.Installation, prepared *templates.Prepared,
 		) {
-			encoded, err := record.Encode()
+			encoded, err := record.Encode("1.2.3")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
 			s.apply(ctx, space, prepared, record)

@@ -260,7 +260,7 @@ func (m *Manager) ApplyNewRecord(
 	if err := space.ReplaceProviders(ctx, prepared.Installation(), pak.Manifest.ProviderReplacements); err != nil {
 		return err
 	}
-	if err := record.AssignTo(space); err != nil {
+	if err := record.AssignTo(space, m.AdapterVersion); err != nil {
 		return err
 	}
 	return m.ApplyRecord(ctx, space, prepared, record)

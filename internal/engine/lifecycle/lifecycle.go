@@ -44,6 +44,8 @@ type Manager struct {
 	Budget time.Duration
 	// InstanceLimit is the longest time for work on an instance while no broker request waits for it. 0 means Budget.
 	InstanceLimit time.Duration
+	// AdapterVersion is the version of this adapter, which each record that the manager writes contains.
+	AdapterVersion string
 	// Logger receives warnings, and the errors that a method does not return.
 	Logger *slog.Logger
 	// Audit calls change, which is a change of a binding or an instance that an operator requested, and writes to the

@@ -34,6 +34,12 @@ const (
 	newTofu = kit.Newest
 )
 
+// The version of the adapter that wrote the records which the specs begin with, and that of the adapter under test.
+const (
+	oldAdapter = "1.0.0"
+	newAdapter = "1.1.0"
+)
+
 // shared is the cache directory of all specs, so that OpenTofu initialises each template only once.
 var shared string
 
@@ -64,7 +70,9 @@ func newSite(versions ...string) *site {
 		CacheDir: filepath.Join(shared, "cache"), Backend: backend.Local(s.state), Logger: logger,
 	})
 	Expect(err).NotTo(HaveOccurred())
-	s.Manager = &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation}
+	s.Manager = &lifecycle.Manager{
+		Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation, AdapterVersion: newAdapter,
+	}
 	s.install(versions...)
 	return s
 }
@@ -192,7 +200,7 @@ func (s *site) create(ctx context.Context, record *lifecycle.StateRecord) {
 	s.work(ctx, record, func(
 		space *workspace.Workspace, installation opentofu.Installation, prepared *templates.Prepared,
 	) {
-		encoded, err := record.Encode()
+		encoded, err := record.Encode(oldAdapter)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
 		s.apply(ctx, space, prepared, record)
@@ -207,7 +215,7 @@ func (s *site) change(ctx context.Context, record *lifecycle.StateRecord) {
 	) {
 		_, err := space.State(ctx, installation)
 		Expect(err).NotTo(HaveOccurred())
-		encoded, err := record.Encode()
+		encoded, err := record.Encode(oldAdapter)
 		Expect(err).NotTo(HaveOccurred())
 		space.SetRecord(encoded)
 		s.apply(ctx, space, prepared, record)

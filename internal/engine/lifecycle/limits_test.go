@@ -58,7 +58,7 @@ var _ = Describe("a rollback that cannot destroy the resources", func() {
 		s := newSite()
 		record := s.record("b1")
 		s.work(ctx, record, func(space *workspace.Workspace, i opentofu.Installation, prepared *templates.Prepared) {
-			encoded, err := record.Encode()
+			encoded, err := record.Encode("1.2.3")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(space.Reserve(ctx, i, encoded)).To(Succeed())
 			s.apply(ctx, space, prepared, record)

@@ -30,6 +30,8 @@ const (
 type Entry struct {
 	Identity
 	AppliedWith
+	// Adapter is the version of the adapter that wrote the record last, and "" if the record does not contain it.
+	Adapter   string    `json:"adapter_version,omitempty"`
 	Condition Condition `json:"condition"`
 	Times
 	record.Owner
@@ -181,7 +183,8 @@ func (r *StateRecord) Entry() Entry {
 		Identity: Identity{
 			Kind: kind, ID: id, InstanceID: r.InstanceID, Deployment: r.Deployment, Service: r.Service, Plan: r.Plan,
 		},
-		AppliedWith: r.AppliedWith, Times: r.Times, Owner: r.Or(record.OwnerOf(r.Request)), Failure: r.Failure,
+		AppliedWith: r.AppliedWith, Adapter: r.Adapter, Times: r.Times, Owner: r.Or(record.OwnerOf(r.Request)),
+		Failure: r.Failure,
 	}
 }
 

@@ -44,6 +44,7 @@ var _ = Describe("the list", func() {
 				Deployment: "service-instance_i1", Service: "service", Plan: "small",
 			},
 			AppliedWith: lifecycle.AppliedWith{Pak: "test", PakVersion: "1.0.0", Tofu: newTofu},
+			Adapter:     oldAdapter,
 			Condition:   lifecycle.Complete,
 			Times:       lifecycle.Times{UpdatedAt: found.UpdatedAt},
 			Resources:   []string{"terraform_data.account", "terraform_data.late"},
@@ -63,6 +64,7 @@ var _ = Describe("the list", func() {
 				Service: "s", Plan: "p",
 			},
 			AppliedWith: lifecycle.AppliedWith{Pak: "pak", PakVersion: "2", Tofu: "1.12.6"},
+			Adapter:     "3",
 			Condition:   lifecycle.Unreadable,
 			Times:       lifecycle.Times{CreatedAt: "c", UpdatedAt: "u"},
 			Owner:       record.Owner{App: "a", Organization: "o", Space: "sp"},
@@ -70,7 +72,7 @@ var _ = Describe("the list", func() {
 		}
 		Expect(json.Marshal(entry)).To(BeEquivalentTo(`{"workspace":"b-1","kind":"binding","id":"1",` +
 			`"instance_id":"i","deployment":"d","service":"s","plan":"p",` +
-			`"pak":"pak","pak_version":"2","tofu_version":"1.12.6",` +
+			`"pak":"pak","pak_version":"2","tofu_version":"1.12.6","adapter_version":"3",` +
 			`"condition":"unreadable","created_at":"c","updated_at":"u","app_guid":"a","organization_guid":"o",` +
 			`"space_guid":"sp","resources":["a.b"],"last_failure":{"user":"x","operator":"y"},"error":"e"}`))
 		Expect(json.Marshal(lifecycle.Entry{})).To(BeEquivalentTo(`{"workspace":"","kind":"","id":"","condition":""}`))
@@ -165,7 +167,7 @@ var _ = Describe("the list", func() {
 			s.work(ctx, record, func(
 				space *workspace.Workspace, installation opentofu.Installation, prepared *templates.Prepared,
 			) {
-				encoded, err := record.Encode()
+				encoded, err := record.Encode("1.2.3")
 				Expect(err).NotTo(HaveOccurred())
 				Expect(space.Reserve(ctx, installation, encoded)).To(Succeed())
 				Expect(space.Import(ctx, prepared, record.Inputs, "terraform_data.account", "outside")).To(Succeed())

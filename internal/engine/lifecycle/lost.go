@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -32,19 +31,19 @@ const (
 func (m *Manager) ApplyRecord(
 	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
 ) error {
-	return applyRecord(ctx, m.Logger, space, prepared, record, record.Inputs)
+	return applyRecord(ctx, m, space, prepared, record, record.Inputs)
 }
 
 // applyRecord applies the prepared template of a record as ApplyRecord does, but with these inputs. The logger receives
 // lost resources. The errors are those of ApplyRecord.
 func applyRecord(
-	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
-	record *StateRecord, inputs map[string]any,
+	ctx context.Context, m *Manager, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
+	inputs map[string]any,
 ) error {
 	if err := record.CheckLost(); err != nil {
 		return err
 	}
-	return recordLost(ctx, logger, space, prepared, record, space.Apply(ctx, prepared, inputs))
+	return recordLost(ctx, m, space, prepared, record, space.Apply(ctx, prepared, inputs))
 }
 
 // destroyRecord destroys all resources in the state except for the guard, which contains the record. prepared is the
@@ -52,10 +51,10 @@ func applyRecord(
 // resources are in no state, after it has logged and recorded them, and the other errors of Workspace.Destroy as they
 // are.
 func destroyRecord(
-	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
-	record *StateRecord, inputs map[string]any,
+	ctx context.Context, m *Manager, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
+	inputs map[string]any,
 ) error {
-	return recordLost(ctx, logger, space, prepared, record, space.Destroy(ctx, prepared, inputs))
+	return recordLost(ctx, m, space, prepared, record, space.Destroy(ctx, prepared, inputs))
 }
 
 // IsLost reports whether an error wraps a *LostResourcesError.
@@ -125,8 +124,8 @@ func (r *StateRecord) CheckLost() error {
 // owns the workspace. It stores nothing if another run may have destroyed the resources: such a record would block the
 // id for no reason.
 func recordLost(
-	ctx context.Context, logger *slog.Logger, space *workspace.Workspace, prepared *templates.Prepared,
-	record *StateRecord, err error,
+	ctx context.Context, m *Manager, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
+	err error,
 ) error {
 	var lost *workspace.LostError
 	if !errors.As(err, &lost) {
@@ -135,14 +134,14 @@ func recordLost(
 	kind, id := record.KindAndID()
 	withLost := *record
 	withLost.Lost = slices.Compact(slices.Sorted(slices.Values(slices.Concat(record.Lost, lost.Resources))))
-	logger = logger.With(string(kind), id, "resources", strings.Join(withLost.Lost, ", "))
+	logger := m.Logger.With(string(kind), id, "resources", strings.Join(withLost.Lost, ", "))
 	logger.Error("the state was lost while OpenTofu worked; these resources are in no state and may exist")
 	if lost.Unconfirmed {
 		return &LostResourcesError{Resources: withLost.Lost, kind: kind, id: id, unconfirmed: true}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lostLimit)
 	defer cancel()
-	storeErr := storeLost(ctx, space, prepared, &withLost, lost.Owned)
+	storeErr := storeLost(ctx, m, space, prepared, &withLost, lost.Owned)
 	if storeErr != nil {
 		logger.Error("recording the resources that are in no state", "error", storeErr)
 	}
@@ -154,15 +153,16 @@ func recordLost(
 // workspace, storeLost waits until that run has removed the workspace. It returns an error if the context ends first or
 // the record cannot be stored.
 func storeLost(
-	ctx context.Context, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord, owned bool,
+	ctx context.Context, m *Manager, space *workspace.Workspace, prepared *templates.Prepared, record *StateRecord,
+	owned bool,
 ) error {
 	if owned {
-		if err := record.AssignTo(space); err != nil {
+		if err := record.AssignTo(space, m.AdapterVersion); err != nil {
 			return err
 		}
 		return space.StoreRecord(ctx, prepared.Installation())
 	}
-	encoded, err := record.Encode()
+	encoded, err := record.Encode(m.AdapterVersion)
 	if err != nil {
 		return err
 	}

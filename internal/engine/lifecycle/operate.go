@@ -260,7 +260,7 @@ func (m *Manager) ApplyStored(
 			return err
 		case stored.Record.Failure != nil:
 			stored.Record.Failure = nil
-			if err := stored.Record.AssignTo(space); err != nil {
+			if err := stored.Record.AssignTo(space, m.AdapterVersion); err != nil {
 				return err
 			}
 		}

@@ -75,6 +75,7 @@ var _ = Describe("a change of a stored binding or instance", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Condition).To(Equal(lifecycle.Complete))
 		Expect(stored.Failure).To(BeNil())
+		Expect(stored.Adapter).To(Equal(newAdapter))
 	})
 
 	conditionOf := func(ctx context.Context, s *site, kind lifecycle.Kind, id string) lifecycle.Condition {
@@ -179,6 +180,7 @@ var _ = Describe("a change of a stored binding or instance", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(stored.Tofu).To(Equal(newTofu))
 			Expect(stored.Record.Tofu).To(Equal(newTofu))
+			Expect(stored.Adapter).To(Equal(newAdapter))
 			Expect(stored.Condition).To(Equal(lifecycle.Complete))
 			Expect(stored.State.Outputs).To(HaveKeyWithValue("content", "planted-s3cret"))
 			Expect(s.UpToDate(stored)).To(BeTrue())
@@ -203,7 +205,10 @@ var _ = Describe("a change of a stored binding or instance", func() {
 			_, _, err := s.UpgradeStored(ctx, lifecycle.Binding, "b1")
 			Expect(err).To(MatchError(And(ContainSubstring("from OpenTofu 1.10.10 to 1.12.6"),
 				ContainSubstring("the way is blocked"))))
-			Expect(conditionOf(ctx, s, lifecycle.Binding, "b1")).To(Equal(lifecycle.Changing))
+			stored, err := s.Lookup(ctx, lifecycle.Binding, "b1")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored.Condition).To(Equal(lifecycle.Changing))
+			Expect(stored.Adapter).To(Equal(newAdapter), "it recorded the failure")
 			s.unblock()
 			_, _, err = s.UpgradeStored(ctx, lifecycle.Binding, "b1")
 			Expect(err).NotTo(HaveOccurred())

@@ -24,8 +24,11 @@ const RecordFormat = 1
 // everything that is needed to finish, apply or destroy the binding or the instance, whichever paks are installed at
 // that time. It contains secrets. Its JSON form is one object with the fields of all parts.
 type StateRecord struct {
-	// Format is the RecordFormat of the adapter that wrote the record. Encode sets it.
-	Format int `json:"format"`
+	// Format is the RecordFormat of the adapter that wrote the record, and Adapter is the version of that adapter, ""
+	// in records of releases before 1.0. Encode sets both. Differences of Adapter are no change of the binding or the
+	// instance.
+	Format  int    `json:"format"`
+	Adapter string `json:"adapter_version,omitempty"`
 	Subject
 	Source
 	ResolvedInputs
@@ -163,11 +166,11 @@ func Now() string { return FormatTime(time.Now()) }
 // sorts the times.
 func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Encode sets Format and UpdatedAt and returns the record as JSON, for the state. It returns an error if a value cannot
-// be represented in JSON, such as an infinite number, because a binding with an unreadable record could never be
-// deleted.
-func (r *StateRecord) Encode() ([]byte, error) {
-	r.Format, r.UpdatedAt = RecordFormat, Now()
+// Encode sets Format, Adapter and UpdatedAt and returns the record as JSON, for the state. adapterVersion is the
+// version of this adapter; see Manager.AdapterVersion. Encode returns an error if a value cannot be represented in
+// JSON, such as an infinite number, because a binding with an unreadable record could never be deleted.
+func (r *StateRecord) Encode(adapterVersion string) ([]byte, error) {
+	r.Format, r.Adapter, r.UpdatedAt = RecordFormat, adapterVersion, Now()
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record: %w", err)
@@ -176,10 +179,10 @@ func (r *StateRecord) Encode() ([]byte, error) {
 }
 
 // AssignTo encodes the record and passes it to the workspace, which stores it in the state with its next Apply or
-// StoreRecord. AssignTo itself stores nothing in the backend. Like Encode, it sets Format and UpdatedAt. After an
-// error, which is that of Encode, the workspace does not have the record.
-func (r *StateRecord) AssignTo(space *workspace.Workspace) error {
-	text, err := r.Encode()
+// StoreRecord. AssignTo itself stores nothing in the backend. Like Encode, it sets Format, Adapter and UpdatedAt. After
+// an error, which is that of Encode, the workspace does not have the record.
+func (r *StateRecord) AssignTo(space *workspace.Workspace, adapterVersion string) error {
+	text, err := r.Encode(adapterVersion)
 	if err == nil {
 		space.SetRecord(text)
 	}

@@ -26,7 +26,7 @@ var _ = Describe("a record", func() {
 			LastApply: lifecycle.LastApply{Outputs: values},
 			Import:    lifecycle.Import{ImportedValues: values, ImportedParameters: values},
 		}
-		text, err := remembered.Encode()
+		text, err := remembered.Encode("1.2.3")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(lifecycle.DecodeRecord(text)).To(Equal(remembered))
 	})
@@ -58,10 +58,11 @@ var _ = Describe("a record", func() {
 			},
 			Times: lifecycle.Times{CreatedAt: "2026-01-02T03:04:05Z"},
 		}
-		text, err := full.Encode()
+		text, err := full.Encode("1.2.3")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(value.DecodeObject(text)).To(WithTransform(value.Keys[any], ConsistOf(
-			"format", "binding_id", "instance_id", "deployment", "service", "service_id", "plan", "plan_id",
+			"format", "adapter_version",
+			"binding_id", "instance_id", "deployment", "service", "service_id", "plan", "plan_id",
 			"app_guid", "organization_guid", "space_guid", "pak", "pak_version", "tofu_version",
 			"providers", "templates", "declared", "request", "inputs", "live", "generated",
 			"attempt", "outputs", "failure", "lost", "imported", "found",
@@ -78,6 +79,7 @@ var _ = Describe("a record", func() {
 			Expect(err).NotTo(HaveOccurred(), fixture)
 			entry := decoded.Entry()
 			Expect(entry.ID).To(Equal("b1"))
+			Expect(entry.Adapter).To(BeEmpty(), "releases before 1.0 did not write it")
 			Expect(entry.Owner).To(Equal(record.Owner{App: "app", Space: "space", Organization: "org"}))
 			Expect(entry.CreatedAt == "").To(Equal(fixture == "format-1"))
 			// A key of a later release is ignored.
@@ -88,13 +90,24 @@ var _ = Describe("a record", func() {
 		}
 	})
 
+	It("names the adapter that encoded it last", func() {
+		remembered := &lifecycle.StateRecord{Subject: lifecycle.Subject{Instance: record.Instance{InstanceID: "i1"}}}
+		for _, version := range []string{"1.2.3", "1.3.0"} {
+			text, err := remembered.Encode(version)
+			Expect(err).NotTo(HaveOccurred())
+			remembered, err = lifecycle.DecodeRecord(text)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(remembered.Entry().Adapter).To(Equal(version))
+		}
+	})
+
 	It("has the time of its encoding, and keeps the time of its creation", func() {
 		const made = "2026-01-02T03:04:05Z"
 		remembered := &lifecycle.StateRecord{
 			Subject: lifecycle.Subject{Instance: record.Instance{InstanceID: "i1"}},
 			Times:   lifecycle.Times{CreatedAt: made},
 		}
-		text, err := remembered.Encode()
+		text, err := remembered.Encode("1.2.3")
 		Expect(err).NotTo(HaveOccurred())
 		again, err := lifecycle.DecodeRecord(text)
 		Expect(err).NotTo(HaveOccurred())

@@ -86,7 +86,7 @@ func recordUpgradeFailure(
 		return err
 	}
 	record.Failure = &Failure{Operator: failure.Error()}
-	if err := record.AssignTo(space); err != nil {
+	if err := record.AssignTo(space, m.AdapterVersion); err != nil {
 		return err
 	}
 	return space.StoreRecord(ctx, installation)

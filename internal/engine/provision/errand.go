@@ -65,7 +65,7 @@ func (op *operation) saveState(ctx context.Context) {
 func (op *operation) recordFailure(ctx context.Context, failure error) error {
 	explained := lifecycle.ExplainError(failure, op.Service.Provision.Errors, explainedCommands()...)
 	op.desired.Failure = &lifecycle.Failure{User: fault.UserMessage(explained), Operator: failure.Error()}
-	err := op.desired.AssignTo(op.space)
+	err := op.desired.AssignTo(op.space, op.AdapterVersion)
 	if err == nil {
 		err = op.space.StoreRecord(ctx, op.installation)
 	}

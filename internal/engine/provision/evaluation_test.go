@@ -78,7 +78,7 @@ func (s *site) reserve(ctx context.Context, inputs object) {
 	}
 	installation := s.installed(ctx)
 	record.SetInstallation(s.pak, installation)
-	encoded, err := record.Encode()
+	encoded, err := record.Encode("1.2.3")
 	Expect(err).NotTo(HaveOccurred())
 	space, err := s.Engine.Open(ctx, "i-"+s.id)
 	Expect(err).NotTo(HaveOccurred())

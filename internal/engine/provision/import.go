@@ -64,7 +64,7 @@ func (op *operation) importResources(ctx context.Context, prepared *templates.Pr
 	if err != nil {
 		return prepared, err
 	}
-	if err := op.desired.AssignTo(op.space); err != nil {
+	if err := op.desired.AssignTo(op.space, op.AdapterVersion); err != nil {
 		return regenerated, err
 	}
 	plan, err := op.space.Plan(ctx, regenerated, op.desired.Inputs, false)

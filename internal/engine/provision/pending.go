@@ -53,7 +53,7 @@ func (p *Provisioner) Plan(ctx context.Context, r Request, resources bool) (plan
 	}
 	planned.Reasons, err = op.reasons(state, record)
 	if err == nil && resources && len(planned.Reasons) > 0 {
-		err = op.desired.AssignTo(op.space)
+		err = op.desired.AssignTo(op.space, op.AdapterVersion)
 		if err == nil {
 			planned.Resources, err = op.space.Plan(ctx, prepared, op.desired.Inputs, false)
 		}

@@ -243,7 +243,7 @@ func (op *operation) create(workCtx, fullCtx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := op.desired.Encode()
+	encoded, err := op.desired.Encode(op.AdapterVersion)
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,9 @@ func newSite(p pak) *site {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	s.Provisioner = &provision.Provisioner{
-		Manager: &lifecycle.Manager{Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation},
+		Manager: &lifecycle.Manager{
+			Engine: engine, Budget: time.Minute, Logger: logger, Installation: installation, AdapterVersion: "1.0.0",
+		},
 	}
 	// Files of a failed spec must not make the next one fail.
 	DeferCleanup(os.RemoveAll, filepath.Join(shared, "state", "workspaces"))

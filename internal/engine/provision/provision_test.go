@@ -76,6 +76,19 @@ var _ = Describe("provisioning an instance", func() {
 		Expect(second.Sensitive).To(Equal(first.Sensitive))
 	})
 
+	It("does not change an instance that another version of the adapter wrote", func(ctx context.Context) {
+		s.must(ctx, object{"content": "first"})
+		Expect(s.record(ctx).Adapter).To(Equal("1.0.0"))
+		changes()
+		s.AdapterVersion = "1.1.0"
+		Expect(s.pending(ctx, object{"content": "first"})).To(BeFalse())
+		Expect(s.must(ctx, object{"content": "first"}).Changed).To(BeFalse())
+		Expect(changes()).To(BeEmpty())
+		Expect(s.record(ctx).Adapter).To(Equal("1.0.0"), "the version that wrote the record")
+		s.must(ctx, object{"content": "second"})
+		Expect(s.record(ctx).Adapter).To(Equal("1.1.0"))
+	})
+
 	It("keeps inputs that the template does not use out of the state", func(ctx context.Context) {
 		s.must(ctx, object{"content": "first", "unused": "of no concern"})
 		Expect(s.stored()).NotTo(ContainSubstring("of no concern"))
