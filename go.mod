@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	code.cloudfoundry.org/brokerapi/v13 v13.0.24
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/cloudfoundry/bosh-cli/v7 v7.10.1
 	github.com/cloudfoundry/bosh-utils v0.0.636
 	github.com/cppforlife/go-patch v0.2.0

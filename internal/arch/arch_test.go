@@ -66,7 +66,7 @@ var layers = [][]string{
 	},
 	{"internal/operate/status"},
 	// The tools for authors, and the commands.
-	{"internal/author/release"},
+	{"internal/author/bill", "internal/author/release"},
 	{"internal/author/build", "internal/author/doc", "internal/author/lint", "internal/author/test"},
 	{"internal/author/diff"},
 	{"internal/cli"},
@@ -102,6 +102,7 @@ var onlyImporters = map[string][]string{
 // packages below spec are tests themselves.
 var onlyImporter = map[string]string{
 	"os/exec":                  "internal/engine",
+	"github.com/CycloneDX":     "internal/author/bill",
 	"github.com/hashicorp/hil": "brokerpak/expr",
 	"github.com/hashicorp/hcl": "internal/hclfile",
 	"github.com/lib/pq":        "internal/engine/statestore",

@@ -22,15 +22,23 @@ import (
 
 // newInfo returns the command `pak info PAK`, which prints a summary of a pak as text or JSON.
 func newInfo(streams Streams) *cobra.Command {
-	var asJSON bool
+	var asJSON, asBill bool
 	command := &cobra.Command{
 		Use:   "info PAK",
 		Short: "Summarise a pak",
 		Long: `Summarise a pak: its name, version and platforms, the binaries that it bundles, the services that it
-offers, and the files of a zip.` +
-			exitStatus("0 the summary was written", "1 the pak is invalid"),
-		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json",
+offers, and the files of a zip.
+
+--bom prints the bill of materials that "pak build" wrote into the pak, in the format CycloneDX (JSON): the executables
+with their versions, digests and origins, and the Go modules in them. docs/supply-chain.md describes it.` +
+			exitStatus("0 the summary or the bill was written", "1 the pak is invalid, or has no bill of materials"),
+		Example: "  service-adapter pak info redis-0.1.0.brokerpak --json\n" +
+			"  service-adapter pak info redis-0.1.0.brokerpak --bom",
+		PreRunE: func(*cobra.Command, []string) error { return excludeFormats(asJSON, asBill) },
 		RunE: runOnPak(streams, func(pak *brokerpak.Pak) error {
+			if asBill {
+				return writePakBill(streams, pak)
+			}
 			info, err := doc.NewInfo(pak)
 			switch {
 			case err != nil:
@@ -42,6 +50,7 @@ offers, and the files of a zip.` +
 		}),
 	}
 	jsonFlag(command, &asJSON)
+	billFlag(command, &asBill)
 	return command
 }
 

@@ -69,7 +69,7 @@ func buildSettings(info *debug.BuildInfo, commit string) map[string]string {
 
 // newVersion returns the command `version`, which prints the versions of the program and of its formats.
 func newVersion(streams Streams) *cobra.Command {
-	var asJSON bool
+	var asJSON, asBill bool
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program and of its formats",
@@ -79,7 +79,11 @@ brokerpaks, the record in manifests, and the record in states. "service-adapter 
 only.` +
 			exitStatus("0 the versions were written"),
 		Example: "  service-adapter version --json",
+		PreRunE: func(*cobra.Command, []string) error { return excludeFormats(asJSON, asBill) },
 		RunE: func(*cobra.Command, []string) error {
+			if asBill {
+				return writeProgramBill(streams)
+			}
 			info, _ := debug.ReadBuildInfo() // nil if the program has none
 			build := buildSettings(info, streams.Commit)
 			versions := version{
@@ -94,5 +98,6 @@ only.` +
 		},
 	}
 	jsonFlag(command, &asJSON)
+	billFlag(command, &asBill)
 	return command
 }

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"crypto"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/author/bill"
 )
 
 // maxBinary is the default of Options.MaxBinary. The largest providers have some hundred megabytes, and programs that
@@ -93,10 +95,21 @@ func (b *builder) locate(
 		return location{}, err
 	}
 	from, err := parseLocation(text, dirs...)
+	from.origin = text
 	if overridden {
 		from.name = entry.FileName() // a file that is not an archive is the executable
+		from.origin = publicOrigin(from, text)
 	}
 	return from, err
+}
+
+// publicOrigin returns the origin of a location that replaces the url_template of an entry and has the given text: the
+// URL, or only the name of a local file, because its directory is that of one machine.
+func publicOrigin(from location, text string) string {
+	if from.url != nil {
+		return text
+	}
+	return filepath.Base(from.path)
 }
 
 // binary fetches an entry for a platform, unpacks it in a temporary directory, and moves its files into the stage; see
@@ -113,6 +126,10 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 		return fmt.Errorf("%w; --binary %s=FILE reads it from a file", err, entry.Name)
 	}
 	if err != nil {
+		return err
+	}
+	owner := bill.Executable{Entry: entry, Platform: platform}
+	if owner.Origin, err = b.originOf(ctx, from, file); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(b.stage, ".unpack-")
@@ -133,7 +150,19 @@ func (b *builder) binary(ctx context.Context, entry brokerpak.Binary, platform b
 		return findingf("binary-name", "%s has no single file named %s, but: %s",
 			from, entry.FileName(), summarize(content.names()))
 	}
-	return b.install(entry, platform, dir, content, executables)
+	return b.install(owner, dir, content, executables)
+}
+
+// originOf returns the origin of a fetched file for the bill of materials. It does not read the file if the build
+// writes no bill. It returns an error if the file cannot be read, or if ctx ends.
+func (b *builder) originOf(ctx context.Context, from location, file string) (bill.Origin, error) {
+	origin := bill.Origin{Location: from.origin}
+	if b.Unpacked {
+		return origin, nil
+	}
+	digest, err := checksum(ctx, crypto.SHA256, file)
+	origin.SHA256 = digest
+	return origin, err
 }
 
 // executables returns the sorted names of the files that programs which read paks will consider to be the entry's
@@ -157,14 +186,13 @@ func summarize(names []string) string {
 }
 
 // install moves the files of an entry, which are in the directory unpacked, to bin/OS/ARCH of the stage, or to
-// bin/OS/ARCH/VERSION for OpenTofu. content contains the names and modes of the files; executables are the names of
-// those that are the entry's executables, which get mode 0755. A file such as LICENSE replaces that of an earlier
-// entry. A file that would replace the executable of another entry is a finding, and so is an executable for another
-// architecture. Any other error is one of the file system. Files that were moved before an error remain. install
-// records the owner of each executable in b.owners.
-func (b *builder) install(
-	entry brokerpak.Binary, platform brokerpak.Platform, unpacked string, content *tree, executables []string,
-) error {
+// bin/OS/ARCH/VERSION for OpenTofu. owner describes the entry's executables. content contains the names and modes of
+// the files; executables are the names of those that are the entry's executables, which get mode 0755. A file such as
+// LICENSE replaces that of an earlier entry. A file that would replace the executable of another entry is a finding,
+// and so is an executable for another architecture. Any other error is one of the file system. Files that were moved
+// before an error remain. install records the owner of each executable in b.executables.
+func (b *builder) install(owner bill.Executable, unpacked string, content *tree, executables []string) error {
+	entry, platform := owner.Entry, owner.Platform
 	dir := path.Join("bin", platform.OS, platform.Arch)
 	if entry.Kind() == brokerpak.Tofu {
 		dir = path.Join(dir, entry.FileVersion())
@@ -175,14 +203,15 @@ func (b *builder) install(
 			return err
 		}
 		content.files[name] = 0o755
-		if target := path.Join(dir, name); b.owners[target] == "" {
-			b.owners[target] = label(entry)
+		target := path.Join(dir, name)
+		if _, owned := b.executables[target]; !owned {
+			b.executables[target] = owner
 		}
 	}
 	for _, name := range content.names() {
 		target := path.Join(dir, name)
-		if owner := b.owners[target]; owner != "" && owner != label(entry) {
-			return findingf("duplicate", "it brings another %s, which belongs to %s", target, owner)
+		if first, owned := b.executables[target]; owned && label(first.Entry) != label(entry) {
+			return findingf("duplicate", "it brings another %s, which belongs to %s", target, label(first.Entry))
 		}
 		source := filepath.Join(unpacked, filepath.FromSlash(name))
 		full := filepath.Join(b.stage, filepath.FromSlash(target))

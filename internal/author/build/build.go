@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"service-adapter/brokerpak"
+	"service-adapter/internal/author/bill"
 	"service-adapter/internal/ctxio"
 	"service-adapter/internal/diag"
 	"service-adapter/internal/outfile"
@@ -41,7 +42,7 @@ type Options struct {
 	Output string
 	// Unpacked makes a directory that can be used as the file can: with the executables, and with the definitions and
 	// the files that they refer to as they are in Dir, so that positions in errors are those of the source. That takes
-	// less time than a file. The directory Output must not exist.
+	// less time than a file. The directory has no bill of materials. The directory Output must not exist.
 	Unpacked bool
 	// Platform replaces the platforms of the manifest. nil builds for all platforms of the manifest.
 	Platform *brokerpak.Platform
@@ -113,7 +114,8 @@ func Build(ctx context.Context, options Options) (string, error) {
 		return "", err
 	}
 	b := &builder{
-		Options: options, pak: pak, platforms: pak.Manifest.Platforms, owners: map[string]string{}, diags: &diag.List{},
+		Options: options, pak: pak, platforms: pak.Manifest.Platforms, executables: map[string]bill.Executable{},
+		diags: &diag.List{},
 	}
 	if options.Platform != nil {
 		b.platforms = []brokerpak.Platform{*options.Platform}
@@ -141,11 +143,11 @@ func Build(ctx context.Context, options Options) (string, error) {
 type builder struct {
 	Options
 
-	pak       *brokerpak.Pak
-	platforms []brokerpak.Platform
-	stage     string            // the directory with the content of the built pak
-	owners    map[string]string // the label of the entry to which an executable belongs, by its path below the stage
-	diags     *diag.List
+	pak         *brokerpak.Pak
+	platforms   []brokerpak.Platform
+	stage       string                     // the directory with the content of the built pak
+	executables map[string]bill.Executable // the executables in the stage, by their paths below it
+	diags       *diag.List
 }
 
 // progressf writes a line to the progress output. Write errors are ignored.
@@ -190,6 +192,9 @@ func (b *builder) build(ctx context.Context, output string) error {
 			return err
 		}
 		return os.Rename(b.stage, output)
+	}
+	if err := b.describe(ctx); err != nil {
+		return err
 	}
 	return writeZip(ctx, b.stage, output, func(file string) error {
 		built, err := brokerpak.Open(file)

@@ -229,6 +229,7 @@ type location struct {
 	name     string   // the name of the file; for a URL, of the downloaded file
 	checksum string   // "sha256:HEX" or "sha512:HEX"; "" if any content is accepted
 	plain    bool     // whether the file is not unpacked even if it is an archive
+	origin   string   // the location as the author wrote it, for the bill of materials; it may contain credentials
 }
 
 // String returns the location for messages. It omits the credentials and the query of a URL, which may be secret.
@@ -366,18 +367,27 @@ func (l location) verify(ctx context.Context, file string) error {
 	if l.checksum == "" {
 		return nil
 	}
-	opened, err := os.Open(file) //nolint:gosec // it was downloaded, or the author names it
+	kind, _, _ := strings.Cut(l.checksum, ":")
+	digest, err := checksum(ctx, checksums[kind], file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = opened.Close() }() // opened for reading only, so that closing loses no data
-	kind, _, _ := strings.Cut(l.checksum, ":")
-	digest := checksums[kind].New()
-	if _, err := io.Copy(digest, ctxio.Reader(ctx, opened)); err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
-	}
-	if actual := kind + ":" + hex.EncodeToString(digest.Sum(nil)); actual != l.checksum {
+	if actual := kind + ":" + digest; actual != l.checksum {
 		return findingf("checksum", "%s has the checksum %s, not %s", l, actual, l.checksum)
 	}
 	return nil
+}
+
+// checksum returns the hexadecimal digest of a file. It returns an error if the file cannot be read, or if ctx ends.
+func checksum(ctx context.Context, hash crypto.Hash, file string) (string, error) {
+	opened, err := os.Open(file) //nolint:gosec // it was downloaded, or the author names it
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = opened.Close() }() // opened for reading only, so that closing loses no data
+	digest := hash.New()
+	if _, err := io.Copy(digest, ctxio.Reader(ctx, opened)); err != nil {
+		return "", fmt.Errorf("reading %s: %w", file, err)
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
 }
