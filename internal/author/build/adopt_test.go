@@ -93,6 +93,9 @@ var _ = DescribeTable("the conversion of a property", func(properties string, wa
 		`{pem: "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n`+
 			`-----BEGIN PRIVATE KEY-----\nKEYTEXT\n-----END PRIVATE KEY-----"}`,
 		`"((pem.certificate))\n((pem.private_key))"`, "type: certificate", "not KEYTEXT"),
+	Entry("a certificate as the name of a property",
+		`{"-----BEGIN CERTIFICATE-----": x, key: "-----BEGIN PRIVATE KEY-----\nKEYTEXT"}`,
+		"key: ((key.private_key))", "not KEYTEXT"),
 	Entry("a key in a list",
 		`{pems: [{chain: "-----BEGIN CERTIFICATE-----AA", key: "-----BEGIN RSA PRIVATE KEY-----\nKEYTEXT"}]}`,
 		"{chain: ((pems.certificate)), key: ((pems.private_key))}", "not KEYTEXT"),

@@ -164,6 +164,7 @@ func (a *adoption) pairKey(path []string, node, parent *yaml.Node) {
 			a.literals[text] = part(name, "certificate") + "\n" + part(name, "private_key")
 		case sibling == node:
 			a.literals[text] = part(name, "private_key")
+		case parent.Kind == yaml.MappingNode && i%2 == 0: // a key of the mapping
 		case strings.Contains(text, privateKey): // it belongs to another pair
 		case isCertificate && parent.Kind == yaml.MappingNode && authority.MatchString(parent.Content[i-1].Value):
 			a.literals[text] = part(name, "ca")
