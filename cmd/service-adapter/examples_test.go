@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,12 +88,32 @@ func TestCopiedExamples(t *testing.T) {
 	}
 }
 
-// expectCopy checks the name and the ids of the copy of an example.
+// expectCopy checks the name, the ids and the scripts of the copy of an example.
 func expectCopy(t *testing.T, dir, example string) {
 	t.Helper()
 	definitions, err := filepath.Glob(filepath.Join(example, "*.yml"))
 	if err != nil || len(definitions) < 2 {
 		t.Fatal(definitions, err)
+	}
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, dir)
+		original, err := os.ReadFile(filepath.Join(example, name))
+		if errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(string(original), "#!") {
+			return nil // not a file of the example, or not a script
+		}
+		if copied, err := os.ReadFile(path); err != nil || string(copied) != string(original) {
+			t.Errorf("the copy of the script %s differs: %v", name, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("the copy of the script %s is not executable by all users: %v", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	id := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	for _, definition := range definitions {

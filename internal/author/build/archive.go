@@ -92,7 +92,7 @@ func unpack(ctx context.Context, name, from string, plain bool, into *tree) erro
 		if archiveName.MatchString(name) && !plain {
 			return findingf("archive", "it is not an archive, although its name says so")
 		}
-		return into.addFile(ctx, name, 0o755, file)
+		return into.addFile(ctx, name, executable, file)
 	default:
 		return findingf("archive", "%s archives are not supported; use zip, tar, tar.gz or tar.bz2", kind)
 	}
@@ -302,7 +302,7 @@ func (t *tree) add(ctx context.Context, name string, mode fs.FileMode, count int
 	}
 	permissions := fs.FileMode(0o644)
 	if mode&0o111 != 0 {
-		permissions = 0o755
+		permissions = executable
 	}
 	if err := t.root.MkdirAll(filepath.FromSlash(path.Dir(clean)), 0o755); err != nil {
 		return err

@@ -202,7 +202,7 @@ func (b *builder) install(owner bill.Executable, unpacked string, content *tree,
 		if err := checkMachine(file, platform); err != nil {
 			return err
 		}
-		content.files[name] = 0o755
+		content.files[name] = executable
 		target := path.Join(dir, name)
 		if _, owned := b.executables[target]; !owned {
 			b.executables[target] = owner

@@ -260,8 +260,8 @@ func writeZip(ctx context.Context, dir, name string, check func(file string) err
 	return output.Publish(ctx, staged)
 }
 
-// readable is the mode of files that all users may read.
-const readable = 0o644
+// readable is the mode of files that all users may read, and executable that of programs that all users may run.
+const readable, executable = 0o644, 0o755
 
 // packAll writes a zip archive with all files below dir, but without directories, to target. It returns an error if a
 // file cannot be read, if target cannot be written, or if ctx ends.
@@ -299,7 +299,7 @@ func packOne(ctx context.Context, writer *zip.Writer, files fs.FS, name string) 
 	header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: earliest}
 	header.SetMode(readable)
 	if info.Mode()&0o100 != 0 {
-		header.SetMode(0o755)
+		header.SetMode(executable)
 	}
 	target, err := writer.CreateHeader(header)
 	if err != nil {

@@ -225,7 +225,7 @@ func rewrite(pak *brokerpak.Pak, name, target string, change func(root *yaml.Nod
 // error is that of creating a directory or of writing the file, which may then be incomplete.
 func writeFile(name string, text []byte, mode fs.FileMode) error {
 	dirs := fs.FileMode(0o700)
-	if mode == readable {
+	if mode&readable == readable {
 		dirs = 0o755
 	}
 	if err := os.MkdirAll(filepath.Dir(name), dirs); err != nil {

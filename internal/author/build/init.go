@@ -167,9 +167,9 @@ func word(text string) (string, error) {
 // copyPak writes the files of the directory from in paks into dir, and returns their sorted paths. A file service.yml
 // is renamed after the new pak. change returns the text to write for each file, given the name of the new pak, the path
 // of the file in from and its embedded text. A file that has a kind according to schemaOf gets a comment in its first
-// line, with the path of its JSON Schema for editors. copyPak returns an error if dir is not empty or cannot be read,
-// if from does not exist, if change fails, or if a file cannot be written. After an error, the files that were written
-// before remain.
+// line, with the path of its JSON Schema for editors. A script, which begins with "#!", is executable. copyPak returns
+// an error if dir is not empty or cannot be read, if from does not exist, if change fails, or if a file cannot be
+// written. After an error, the files that were written before remain.
 func copyPak(paks embed.FS, from, dir string, change func(name, file, text string) (string, error)) ([]string, error) {
 	if err := checkVacant(dir); err != nil {
 		return nil, err
@@ -203,8 +203,12 @@ func copyPak(paks embed.FS, from, dir string, change func(name, file, text strin
 			above := strings.Repeat("../", strings.Count(file, "/"))
 			changed = "# yaml-language-server: $schema=" + above + SchemaFile(kind) + "\n" + changed
 		}
-		// All users may read the files, because the author may share them.
-		return writeFile(filepath.Join(dir, filepath.FromSlash(file)), []byte(changed), readable)
+		// All users may read the files, because the author may share them. Embedded files have no modes.
+		mode := fs.FileMode(readable)
+		if strings.HasPrefix(changed, "#!") {
+			mode = executable
+		}
+		return writeFile(filepath.Join(dir, filepath.FromSlash(file)), []byte(changed), mode)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the pak: %w", err)
@@ -218,15 +222,15 @@ func copyPak(paks embed.FS, from, dir string, change func(name, file, text strin
 func SchemaFile(kind string) string { return ".schemas/" + kind + ".json" }
 
 // schemaOf returns the kind of a file of a pak, for SchemaFile: "manifest", "definition" or "case". The file is a
-// slash-separated path relative to the root of the pak. schemaOf decides by the path alone; every file below tests/ is
-// a "case". It returns "" for a file without a JSON Schema.
+// slash-separated path relative to the root of the pak. schemaOf decides by the path alone; every file tests/*.yml is a
+// "case". It returns "" for a file without a JSON Schema.
 func schemaOf(file string) string {
 	switch {
 	case file == "manifest.yml":
 		return "manifest"
 	case strings.HasSuffix(file, ".yml") && !strings.Contains(file, "/"):
 		return "definition"
-	case strings.HasPrefix(file, "tests/"):
+	case strings.HasPrefix(file, "tests/") && strings.HasSuffix(file, ".yml"):
 		return "case"
 	}
 	return ""

@@ -117,7 +117,7 @@ func unpackPak(ctx context.Context, pak *brokerpak.Pak, dir string, platform *br
 		}
 		mode := fs.FileMode(readable)
 		if binary {
-			mode = 0o755
+			mode = executable
 		}
 		file, err := pak.Files().Open(name)
 		if err != nil {
