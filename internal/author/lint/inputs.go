@@ -152,13 +152,17 @@ func (c *serviceCheck) property(plan *brokerpak.Plan, name string) {
 }
 
 // reads reports whether an expression of the service reads the plan property with a name: by this name alone, by
-// request.plan_properties, or by reading all of request.plan_properties. A read by plan.properties is not considered.
+// plan.properties or request.plan_properties, or by reading all of these properties.
 func (c *serviceCheck) reads(name string) bool {
 	for _, site := range c.sites() {
 		for _, reference := range site.References() {
-			key, ok := reference.KeyOf("request.plan_properties") // the key is "" for all properties
-			if reference.Name == name || ok && (key == name || key == "") {
+			if reference.Name == name {
 				return true
+			}
+			for _, properties := range planProperties() {
+				if key, ok := reference.KeyOf(properties); ok && (key == name || key == "") { // "" for all properties
+					return true
+				}
 			}
 		}
 	}

@@ -348,6 +348,11 @@ var _ = Describe("The details of rules", func() {
 				"- name: p\n  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11\n" +
 				"  description: P\n  display_name: P\n  properties: {sice: 5}\n",
 		}, `service.yml:26:16: warning: nothing uses property "sice" of plan "p"; did you mean "size"?`),
+		Entry("an unused property beside one that an expression reads", map[string]string{
+			"service.yml": bosh + "    labels: {x: '${plan.properties[\"read\"]}'}\nplans:\n" +
+				"- name: p\n  id: 7d3f6f0e-6a38-4c3b-9a51-3b1f0b6f2a11\n" +
+				"  description: P\n  display_name: P\n  properties: {read: 1, unread: 5}\n",
+		}, `warning: nothing uses property "unread" of plan "p"`),
 		Entry("a plan input that a plan lacks", map[string]string{
 			"service.yml": bosh + "  plan_inputs:\n  - {field_name: size, type: integer, required: true, details: A}\n",
 		}, `plan "small" lacks the property "size", which the plan input at service.yml:26:5 requires`),

@@ -20,6 +20,9 @@ type usage struct {
 	templates []string        // the texts of OpenTofu templates
 }
 
+// planProperties returns the names by which expressions read the properties of the plan.
+func planProperties() []string { return []string{"plan.properties", "request.plan_properties"} }
+
 // usageOf returns the names that expressions use, and the texts in which names of inputs may be used: the OpenTofu
 // templates of an action and the expressions of its import parameters. expressions are those of the action. The name ""
 // means that an expression reads all plan properties.
@@ -30,7 +33,7 @@ func usageOf(action *brokerpak.Action, expressions []brokerpak.Expression) usage
 			for name := range reference.Names() {
 				u.names[name] = true
 			}
-			for _, properties := range []string{"plan.properties", "request.plan_properties"} {
+			for _, properties := range planProperties() {
 				if key, ok := reference.KeyOf(properties); ok {
 					u.names[key] = true // "" for all properties
 				}
