@@ -52,9 +52,15 @@ func (r *run) startServer(config Server, dir, testsDir string) (*server, error) 
 		return s, err
 	}
 	var listeners []net.Listener // all stay open until each name has a port, so that the ports differ
+	closeAll := func() {
+		for _, listener := range listeners {
+			_ = listener.Close() // no connection was accepted, so no data is lost
+		}
+	}
 	for _, name := range config.Ports {
 		listener, err := (&net.ListenConfig{}).Listen(r.ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
+			closeAll()
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
 		listeners = append(listeners, listener)
@@ -62,9 +68,7 @@ func (r *run) startServer(config Server, dir, testsDir string) (*server, error) 
 		s.ports[name] = address.Port
 		s.Env = append(s.Env, name+"="+strconv.Itoa(address.Port))
 	}
-	for _, listener := range listeners {
-		_ = listener.Close() // no connection was accepted, so no data is lost
-	}
+	closeAll()
 	var err error
 	if s.program, err = s.Start(config.Start, nil, "log"); err != nil {
 		return nil, err
