@@ -60,7 +60,8 @@ type platformFilter struct {
 func (p *platformFilter) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&p.existingFile, "existing", "",
 		"only those whose id and deployment are both missing from this file, which has one id or deployment per line")
-	command.Flags().BoolVar(&p.allowAll, "allow-all", false, "proceed even if none of the stored ones exists on the platform")
+	command.Flags().BoolVar(&p.allowAll, "allow-all", false,
+		"proceed even if none of the stored ones exists on the platform")
 }
 
 // isSet reports whether the flags select the items that the platform does not have.

@@ -173,8 +173,9 @@ func newReencrypt(streams Streams) *cobra.Command {
 		Use:   "reencrypt",
 		Short: "Encrypt all states with the current key",
 		Long: `Encrypt the states of all bindings and instances with the current key, state.encryption.key. Run it after
-you set a new key and moved the old one to state.encryption.old_keys. After exit status 0 the old keys are no longer
-needed for states, but for older backups. Resources are not changed. The command can be interrupted and repeated, and bindings can be created and deleted while it runs.
+you set a new key and moved the old one to state.encryption.old_keys. After exit status 0 the old keys are needed only
+for older backups. Resources are not changed. The command can be interrupted and repeated, and bindings can be created
+and deleted while it runs.
 
 With --accept-unencrypted it also encrypts states that are not encrypted. Set it after you configured a key for the
 first time.` +

@@ -84,8 +84,8 @@ func Handles(argument string) bool {
 }
 
 // Run executes a command and returns its exit code (see the package comment). args are the arguments without the
-// program's name, and are not changed; the first argument may be the name of a command, or --version, which prints
-// one line. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
+// program's name, and are not changed; the first argument is the name of a command or a flag; --version prints the
+// version in one line. Run writes errors to standard error. Canceling ctx interrupts the command. Without args, Run
 // prints the help and returns 0. The arguments "help NAME", with a command that the on-demand broker calls, print the
 // help of that command, which is in package adapter; the exit code is then that of adapter.Run.
 func Run(ctx context.Context, streams Streams, args []string) int {
@@ -100,16 +100,16 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	return finish(streams, command, err)
 }
 
-const rootHelp = `Offer the services of brokerpaks through BOSH's on-demand broker. A brokerpak, or pak, is a directory or a
-file that describes services: their plans, the BOSH manifests of their instances, and the OpenTofu templates that create
-resources and credentials. The commands below are for pak authors and for operators.
+const rootHelp = `Offer the services of brokerpaks through BOSH's on-demand broker. A brokerpak, or pak, is a directory
+or a file that describes services: their plans, the BOSH manifests of their instances, and the OpenTofu templates that
+create resources and credentials. The commands below are for pak authors and for operators.
 
 The broker itself calls %s, which
 read the broker's request from standard input. "service-adapter help create-binding" and the help of the other four
 contain an example of a request.`
 
-// newRoot returns the command service-adapter, which contains all commands of this package. They read from and write to
-// the streams.
+// newRoot returns the command service-adapter, which contains all commands of this package. These read from and write
+// to the streams. Its flag --version prints the version in one line.
 func newRoot(streams Streams) *cobra.Command {
 	root := newGroup(
 		&cobra.Command{

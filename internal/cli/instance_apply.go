@@ -27,8 +27,8 @@ This reverts changes that were made outside of OpenTofu, and completes or revert
 destruction to what was last requested. With --dry-run OpenTofu only plans: the command reports what would be done to
 each resource and changes nothing.
 
---intent FILE is for the lifecycle errand apply-instance: it brings the resources of one instance to the state that FILE,
-which the BOSH job apply-instance renders, describes. It may take as long as errand_limit of the configuration. After a
+--intent FILE is for the lifecycle errand apply-instance: it brings the resources of one instance to the state that FILE
+describes, which the BOSH job of this name renders. It may take as long as errand_limit of the configuration. After a
 failure the resources are kept, so that it can be repeated, and the reason is stored with the instance.` +
 			exitStatus("0 the templates were applied, or with --dry-run planned",
 				"1 the template of an instance could not be applied or planned"),

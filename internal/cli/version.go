@@ -16,11 +16,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// A version is the document of `version --json`: the versions of the program, of Go, of OpenTofu and of the formats.
+// A version is the document of `version --json`: the versions of the program, of Go with the build settings, of
+// OpenTofu and of the formats.
 type version struct {
 	// Program is the release of the program, or "development".
 	Program string `json:"program"`
-	// Commit is the commit of the sources, "" if unknown.
+	// Commit is the commit of the sources without the mark of changed files, "" if unknown.
 	Commit string `json:"commit,omitempty"`
 	// Go is the version of Go that compiled the program.
 	Go string `json:"go"`
@@ -67,7 +68,8 @@ func buildSettings(info *debug.BuildInfo, commit string) map[string]string {
 	return settings
 }
 
-// newVersion returns the command `version`, which prints the versions of the program and of its formats.
+// newVersion returns the command `version`, which prints the versions of the program, of Go with the build settings, of
+// the tested OpenTofu, and of the formats, as text or JSON.
 func newVersion(streams Streams) *cobra.Command {
 	var asJSON, asBill bool
 	command := &cobra.Command{
