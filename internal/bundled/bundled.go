@@ -65,8 +65,8 @@ func Commands(files map[string]string, name string) []string {
 }
 
 // Compatible reports whether the version newer is not older than the version older and promises to be compatible with
-// it: both have the same major number, or the same minor number if the major number is 0. It returns false if one of
-// them is not a version.
+// it: both have the same major number and, if that is 0, also the same minor number. It returns false if one of them is
+// not a version.
 func Compatible(older, newer string) bool {
 	from, err := version.NewVersion(older)
 	to, otherErr := version.NewVersion(newer)

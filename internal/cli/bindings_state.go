@@ -141,8 +141,8 @@ progress. "state push" stores the file after it was edited. Delete the file when
 }
 
 // newStatePush returns the command `state push`, which replaces the state of a binding or a service instance, depending
-// on kind, by the content of a file, and keeps a copy of the previous state. Without --force, the file must have the
-// same lineage and a higher serial.
+// on kind, by the content of a file, and keeps a copy of the previous state. Without --force, a file with another
+// lineage or a lower serial is an error.
 func newStatePush(streams Streams, kind lifecycle.Kind) *cobra.Command {
 	var force bool
 	command := newStateCommand(streams, kind, "push ID FILE",

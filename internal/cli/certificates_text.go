@@ -68,7 +68,8 @@ func certificateStatus(due, superseded bool) string {
 	}
 }
 
-// printable returns the character itself, or a question mark for a character that a terminal could take for a command.
+// printable returns the character itself, or a question mark if it is not printable, because a terminal could take it
+// for a command.
 func printable(char rune) rune {
 	if !unicode.IsPrint(char) {
 		return '?'

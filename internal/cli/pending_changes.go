@@ -284,8 +284,8 @@ func (p *pendingFlags) checkAll(ctx context.Context, streams Streams) error {
 }
 
 // markDeleted sets deleted for the results with an error whose instances the source no longer lists: they were deleted
-// while the others were checked. If the source cannot be listed again, no result is changed, so that the errors are
-// reported.
+// while the others were checked. It leaves out instances of other services. It lists the source only if there is such
+// an error. If the source cannot be listed again, no result is changed, so that the errors are reported.
 func markDeleted(ctx context.Context, source *manifestSource, results []pendingInstance) {
 	failed := func(one pendingInstance) bool { return one.Error != "" && !one.otherService }
 	if !slices.ContainsFunc(results, failed) {

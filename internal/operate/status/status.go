@@ -144,7 +144,7 @@ func (r *Report) Unreadable() bool {
 }
 
 // compareGroups compares two groups by their properties in the order of the columns of the page, as slices.SortFunc
-// expects. Versions are compared as versions.
+// expects. The versions of pak and OpenTofu are compared as versions, and as texts if both are equal as versions.
 func compareGroups(a, b Group) int {
 	return cmp.Or(
 		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Plan, b.Plan),

@@ -66,8 +66,9 @@ func (r *Report) conditions(kind lifecycle.Kind) string {
 	return fmt.Sprintf("%d: %s", sum, strings.Join(parts, ", "))
 }
 
-// text returns the number of items of a kind that are behind, in total and by property. Numbers that are 0 are left
-// out.
+// text returns the number of items of a kind that are behind, in total and by property, and the numbers of those that
+// are newer than the installed pak or without one, in one line. All numbers that are 0 are left out, except for the
+// total.
 func (b *Behind) text(kind lifecycle.Kind) string {
 	text := fmt.Sprintf("%d of %s", b.Any, counted(b.Stored, string(kind)))
 	text += listed(" (", ")", numbered("pak version", b.PakVersion), numbered("OpenTofu", b.OpenTofu),
