@@ -15,7 +15,8 @@ import (
 func newBindings(streams Streams) *cobra.Command {
 	return storedGroup(streams, lifecycle.Binding,
 		"List, show, delete, compare, unlock, upgrade, encrypt, export and import bindings",
-		"bindings",
+		`bindings. The state backend contains one workspace of OpenTofu for each binding, with its
+resources, its credentials, and a record of the pak and the inputs that created them`,
 		newDelete(streams),
 		newDrift(streams, lifecycle.Binding),
 		newExport(streams),

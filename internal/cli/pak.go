@@ -13,7 +13,11 @@ import (
 // newPak returns the command group `pak` for authors of brokerpaks, with completion of paks, services and plans.
 func newPak(streams Streams) *cobra.Command {
 	pak := newGroup(
-		&cobra.Command{Use: "pak", Short: "Create, check, build and test brokerpaks"},
+		&cobra.Command{
+			Use: "pak", Short: "Create, check, build and test brokerpaks",
+			Long: `Create, check, build and test brokerpaks. A brokerpak, or pak, is a directory or a zip file with a
+manifest.yml and a definition of each service. "pak init" writes a new one, and docs/tutorial.md explains it.`,
+		},
 		newBuild(streams),
 		newCatalog(streams),
 		newDiff(streams),
