@@ -223,8 +223,9 @@ type removal struct {
 	secretsFile string
 }
 
-// addFlags adds the flags of the selection, and those that say how items are removed, to a command, and sets the
-// command's Args to checkArgs. It does not add --gone, which only instances have.
+// addFlags adds the flags of the selection, --existing, --allow-all, --asked-at, --forget and --dry-run to a command,
+// and sets the command's Args to checkArgs. It adds neither --gone and --wait, which only instances have, nor
+// --director and --secrets.
 func (r *removal) addFlags(command *cobra.Command) {
 	r.flags(command)
 	command.Args = r.checkArgs

@@ -160,8 +160,8 @@ func (f *certificateFlags) addStored(
 
 // brokerFleet returns the Director of a broker, and the function that recognises the instances of the broker's service.
 // brokerConfig is the path of the broker's configuration file; for "" the result is nil. It returns an error if that
-// file cannot be read or is invalid, or if it lacks the address or the credentials of the Director. The Director is not
-// asked yet.
+// file cannot be read or is invalid, or if the address or the credentials of the Director in it are missing or
+// malformed. The Director is not asked yet.
 func brokerFleet(operator *states.Operator, brokerConfig string) (*certificates.Fleet, error) {
 	if brokerConfig == "" {
 		return nil, nil //nolint:nilnil // nil means that no Director is asked

@@ -69,9 +69,11 @@ func DecodeObject(data []byte) (map[string]any, error) {
 	}
 }
 
-// Normalise returns a copy of the result of a JSON or YAML decoder as a value, as the package comment defines it. Map
-// keys that are not strings become strings; if two keys become equal, one of the values is lost. A nil map or list
-// becomes an empty one. A Go type that decoders do not return, such as map[string]string, becomes a text.
+// Normalise returns a copy of the result of a JSON or YAML decoder as a value, which consists of nil, bool, string,
+// int64, uint64, float64, []any and map[string]any only. An integer of 64 bits becomes an int64, or a uint64 if it is
+// too large for that, even if the decoder returned a float64 or a json.Number. A time becomes a string. Map keys that
+// are not strings become strings; if two keys become equal, one of the values is lost. A nil map or list becomes an
+// empty one. A Go type that decoders do not return, such as map[string]string, becomes a text.
 func Normalise(raw any) any {
 	switch v := raw.(type) {
 	case map[string]any:
@@ -97,8 +99,8 @@ func Normalise(raw any) any {
 	}
 }
 
-// scalar returns a decoded scalar as a value. A time becomes a string, and a value of an unexpected type becomes its
-// text in Go's default format.
+// scalar returns a decoded scalar as a value; see Normalise for the types. A time becomes a string, and a value of an
+// unexpected type becomes its text in Go's default format.
 func scalar(raw any) any {
 	switch v := raw.(type) {
 	case nil, bool, string, int64:

@@ -53,8 +53,8 @@ const (
 	NeedUnknown = "unknown"
 )
 
-// A requirement is what destroying or upgrading stored items requires of the paks. Items with equal requirements are
-// counted together.
+// A requirement holds the recorded properties of stored items that determine which paks their destruction and upgrade
+// require. Items with equal requirements are counted together in bindings and instances.
 type requirement struct {
 	lifecycle.AppliedWith
 	// providers are those that the record names and that the template uses.
