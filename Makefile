@@ -128,6 +128,14 @@ SEED ?= 0
 faults: build tools ## inject N faults (1000) at random moments, and count what is lost, forgotten and stuck (45 min)
 	go run ./spec/faults -n $(N) -seed $(SEED)
 
+# The licences of the modules in the program for a platform, which are part of each release. It fails if one is missing.
+.PHONY: build/THIRD_PARTY_LICENSES
+build/THIRD_PARTY_LICENSES:
+	@mkdir -p $(@D)
+	go run ./spec/licences -os linux -arch $(RELEASE_GOARCH) ./cmd/service-adapter >$@
+
+release: build/THIRD_PARTY_LICENSES
+
 # VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.
 VERSION        ?= 0+dev.1
 RELEASE_GOARCH ?= amd64

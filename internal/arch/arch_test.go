@@ -78,7 +78,7 @@ var layers = [][]string{
 	{"spec/kit/service"},
 	{
 		"spec/demo", "spec/release/maker", "spec/bench", "spec/bench/empty", "spec/faults", "spec/bench/meter",
-		"spec/bench/minimal", "spec/mutants",
+		"spec/bench/minimal", "spec/mutants", "spec/licences",
 	},
 	{"spec/release"},
 }

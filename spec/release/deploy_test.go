@@ -157,6 +157,16 @@ func appBody(i *odb.Instance) map[string]any {
 	})
 }
 
+// expectLicences asserts that the licences are installed together with the adapter, for all users.
+func (v *vm) expectLicences() {
+	GinkgoHelper()
+	path := filepath.Join(v.vcap, "data/packages/odb-service-adapter/0123abc/THIRD_PARTY_LICENSES")
+	Expect(readFile(path)).To(Equal("the licence of a module\n"))
+	info, err := os.Stat(path)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(info.Mode()).To(BeEquivalentTo(0o644))
+}
+
 func deployed() properties {
 	return properties{
 		"paks": []any{installedPak}, "secure_manifests": true,
@@ -196,7 +206,7 @@ var _ = Describe("A release of the source", func() {
 		func(ctx context.Context) {
 			dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 			Expect(maker.Stage(ctx, maker.Content{
-				Repository: kit.Path(), Paks: []string{smallPak("entries.brokerpak")},
+				Repository: kit.Path(), Licences: licences(), Paks: []string{smallPak("entries.brokerpak")},
 				Arch: runtime.GOARCH,
 			}, dir)).To(Succeed())
 			writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
@@ -216,6 +226,7 @@ var _ = Describe("A release of the source", func() {
 			output, err = site.run(ctx, installedAdapter, "--help")
 			Expect(err).NotTo(HaveOccurred(), output)
 			Expect(output).To(ContainSubstring("A service adapter for the on-demand broker"))
+			site.expectLicences()
 		})
 })
 
@@ -240,6 +251,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 		}
 		Expect(filepath.Join(site.vcap, "data/packages/odb-service-adapter/0123abc/bin/service-adapter")).To(
 			BeARegularFile())
+		site.expectLicences()
 	})
 
 	It("prepares before the broker starts", func(ctx context.Context) {

@@ -18,11 +18,15 @@ import (
 func main() {
 	version := flag.String("version", "0+dev.1", "the release's version")
 	binary := flag.String("binary", "", "the adapter; without it the release has its source")
+	licences := flag.String("licences", filepath.Join("build", "THIRD_PARTY_LICENSES"),
+		"the licences of the modules in the adapter, which spec/licences writes")
 	paks := flag.String("paks", "", "further .brokerpak files, separated by spaces")
 	arch := flag.String("arch", "amd64", "the architecture of the stemcells, for which the paks must have binaries")
 	flag.Parse()
 	if err := run(context.Background(), *version,
-		maker.Content{Repository: ".", Binary: *binary, Paks: strings.Fields(*paks), Arch: *arch}); err != nil {
+		maker.Content{
+			Repository: ".", Binary: *binary, Licences: *licences, Paks: strings.Fields(*paks), Arch: *arch,
+		}); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}

@@ -113,8 +113,9 @@ var _ = Describe("The release directory", func() {
 		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
 		cli.vendorGo(ctx, root)
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: root, Paks: []string{pak}, Arch: runtime.GOARCH},
-			dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{
+			Repository: root, Licences: licences(), Paks: []string{pak}, Arch: runtime.GOARCH,
+		}, dir)).To(Succeed())
 		made := cli.create(ctx, dir, "1.2.3")
 		Expect(fingerprints(made)).To(And(HaveLen(len(jobs())+3),
 			HaveKey("golang-1-linux"), HaveKey("service-adapter")))
@@ -131,8 +132,9 @@ var _ = Describe("The release directory", func() {
 		stage := func(ctx context.Context, paks ...string) error {
 			program := filepath.Join(kit.Directory(GinkgoT()), "program")
 			writeFile("#!/bin/sh\n", program)
-			return maker.Stage(ctx, maker.Content{Repository: root, Binary: program, Paks: paks, Arch: runtime.GOARCH},
-				dir)
+			return maker.Stage(ctx, maker.Content{
+				Repository: root, Binary: program, Licences: licences(), Paks: paks, Arch: runtime.GOARCH,
+			}, dir)
 		}
 		listed := func() string { return readFile(dir, "config", "blobs.yml") }
 

@@ -62,6 +62,14 @@ func smallPak(name string) string {
 	return path
 }
 
+// licences is the path of a file in the place of the licences of third parties.
+func licences() string {
+	GinkgoHelper()
+	path := filepath.Join(kit.Directory(GinkgoT()), "licences")
+	writeFile("the licence of a module\n", path)
+	return path
+}
+
 func label() maker.Label {
 	return maker.Label{Name: "service-adapter", Version: "1.2.3", Commit: "0123abc"}
 }
@@ -71,7 +79,7 @@ func makeRelease(ctx context.Context, content maker.Content) (tarball, dir strin
 	GinkgoHelper()
 	place := kit.Directory(GinkgoT())
 	tarball, dir = filepath.Join(place, "release.tgz"), filepath.Join(place, "dir")
-	content.Repository, content.Arch = kit.Path(), runtime.GOARCH
+	content.Repository, content.Licences, content.Arch = kit.Path(), licences(), runtime.GOARCH
 	Expect(maker.Stage(ctx, content, dir)).To(Succeed())
 	Expect(maker.Write(dir, label(), tarball)).To(Succeed())
 	return tarball, dir
@@ -179,14 +187,15 @@ var _ = Describe("make release", func() {
 		Expect(os.MkdirAll(filepath.Join(root, "blobs", "brokerpaks"), 0o755)).To(Succeed())
 		Expect(os.Rename(pak, filepath.Join(root, "blobs", "brokerpaks", "blob.brokerpak"))).To(Succeed())
 		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{Repository: root, Binary: adapterBinary, Arch: runtime.GOARCH},
-			dir)).To(Succeed())
+		Expect(maker.Stage(ctx, maker.Content{
+			Repository: root, Binary: adapterBinary, Licences: licences(), Arch: runtime.GOARCH,
+		}, dir)).To(Succeed())
 		Expect(filepath.Join(dir, "blobs", "brokerpaks", "blob.brokerpak")).To(BeARegularFile())
 	})
 
 	DescribeTable("refuses", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
 		content := maker.Content{
-			Repository: kit.Path(), Binary: adapterBinary,
+			Repository: kit.Path(), Binary: adapterBinary, Licences: licences(),
 			Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH,
 		}
 		named := label()
@@ -217,6 +226,9 @@ var _ = Describe("make release", func() {
 		Entry("a program that is not there", func(c *maker.Content, _ *maker.Label) {
 			c.Binary = "/x"
 		}, "no such file"),
+		Entry("licences that are not there", func(c *maker.Content, _ *maker.Label) {
+			c.Licences = "/x"
+		}, "staging the licences, which make build/THIRD_PARTY_LICENSES writes: "),
 		Entry("a version that is none", func(_ *maker.Content, l *maker.Label) {
 			l.Version = "a b"
 		}, `reading version "a b"`),

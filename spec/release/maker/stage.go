@@ -22,6 +22,9 @@ type Content struct {
 	// Binary is the adapter, a static program for the stemcells' platform; "" to release its source with vendored
 	// modules, which the stemcell compiles with the package golang-1-linux.
 	Binary string
+	// Licences is the file with the licences of the modules in the adapter, which spec/licences writes. It is installed
+	// together with the adapter.
+	Licences string
 	// Paks are .brokerpak files besides the repository's blobs; each is unpacked as a directory of its base name.
 	Paks []string
 	// Arch is the architecture of the stemcells, as Go names it, for which each pak must have binaries.
@@ -72,6 +75,9 @@ func Stage(ctx context.Context, content Content, dir string) error {
 		}
 	}
 	program := filepath.Join(dir, "src", "service-adapter")
+	if err := copyFile(content.Licences, filepath.Join(program, "THIRD_PARTY_LICENSES")); err != nil {
+		return fmt.Errorf("staging the licences, which make build/THIRD_PARTY_LICENSES writes: %w", err)
+	}
 	if content.Binary != "" {
 		if err := copyFile(content.Binary, filepath.Join(program, "service-adapter")); err != nil {
 			return fmt.Errorf("staging the program: %w", err)
