@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // SyncDir writes the names in a directory to the disk. It returns nil without doing so if this process may not read the
@@ -87,14 +85,14 @@ func Replace(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-// exchange gives two directories each other's path. On a file system that cannot do that in one step, such as NFS, it
-// moves the directory from to the path to in several steps: the path to is missing for a moment, and the old directory
-// is removed, so that from does not exist afterwards. If from cannot be moved, exchange restores the old directory and
-// returns an error. If only the removal of the old directory fails, it is also an error, and a part of it remains at
-// from+".old".
+// exchange gives two directories each other's path. On a file system that cannot do that in one step, such as NFS, and
+// on other systems than Linux, it moves the directory from to the path to in several steps: the path to is missing for
+// a moment, and the old directory is removed, so that from does not exist afterwards. If from cannot be moved, exchange
+// restores the old directory and returns an error. If only the removal of the old directory fails, it is also an error,
+// and a part of it remains at from+".old".
 func exchange(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
-	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP) {
+	err := exchangeInOneStep(from, to)
+	if !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EOPNOTSUPP) {
 		return err
 	}
 	old := from + ".old"

@@ -2,12 +2,12 @@ package opentofu
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -23,6 +23,17 @@ type status struct {
 	dead  bool   // the process does not exist, or is a zombie
 	group int    // the id of the process group
 	start uint64 // clock ticks since boot, 0 if the process does not exist
+}
+
+// CheckPlatform returns an error unless goos, a value of runtime.GOOS, is "linux". On other systems the adapter cannot
+// run OpenTofu safely: it finds the processes of killed commands in /proc, and uses locks that only Linux has. Authors
+// need no OpenTofu for most commands.
+func CheckPlatform(goos string) error {
+	if goos == "linux" {
+		return nil
+	}
+	return fmt.Errorf("the adapter runs OpenTofu on linux only, and this is %s: "+
+		"bindings, provision templates and the state backend need Linux, for example in a container", goos)
 }
 
 // Current returns the identity of this process.
@@ -42,12 +53,12 @@ func (p Process) Alive() bool {
 // whether the process still runs.
 func (p Process) Age() time.Duration {
 	const ticks = 100 // per second, on all platforms
-	var system syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&system); err != nil {
+	uptime, ok := systemUptime()
+	if !ok {
 		return 0
 	}
 	start := time.Duration(p.Start) * time.Second / ticks //nolint:gosec // the number of ticks is small enough
-	return time.Duration(system.Uptime)*time.Second - start
+	return uptime - start
 }
 
 // statusOf reads /proc/PID/stat. The indexes of the fields are counted from the end of the second field, the program's

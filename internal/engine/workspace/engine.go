@@ -32,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -101,12 +102,16 @@ type Engine struct {
 }
 
 // New returns a new engine. It creates CacheDir and removes files of dead runs from it; errors of the latter are only
-// logged. It returns an error if the options are invalid, if another user owns or may write CacheDir or PreparedDir, or
-// if a subdirectory of CacheDir or the directory of the local backend cannot be created or written.
+// logged. It returns an error if the options are invalid, if another user owns or may write CacheDir or PreparedDir, if
+// a subdirectory of CacheDir or the directory of the local backend cannot be created or written, or if the operating
+// system is not Linux.
 //
 // New sets the umask of this process to 077, because OpenTofu creates its state files with mode 0666 and inherits the
 // umask.
 func New(options Options) (*Engine, error) {
+	if err := opentofu.CheckPlatform(runtime.GOOS); err != nil {
+		return nil, err
+	}
 	syscall.Umask(0o077)
 	options.Grace = cmp.Or(options.Grace, 10*time.Second)
 	options.TempDir = cmp.Or(options.TempDir, "/tmp")
