@@ -29,6 +29,8 @@ type version struct {
 	Build map[string]string `json:"build"`
 	// OpenTofu lists the tested versions of OpenTofu.
 	OpenTofu []string `json:"opentofu_tested"`
+	// Defects lists versions of OpenTofu with defects that affect services.
+	Defects []opentofu.Defect `json:"opentofu_defects"`
 	// Formats are the versions of the formats that the program reads and writes, by name.
 	Formats map[string]int `json:"formats"`
 }
@@ -45,6 +47,9 @@ func (v version) text() string {
 		text += "build: " + name + "=" + v.Build[name] + "\n"
 	}
 	text += "OpenTofu tested: " + strings.Join(v.OpenTofu, ", ") + "\n"
+	for _, defect := range v.Defects {
+		text += fmt.Sprintf("OpenTofu with a defect: %s (%s, %s)\n", defect.Versions(), defect.Summary, defect.Issue)
+	}
 	for _, name := range value.Keys(v.Formats) {
 		text += fmt.Sprintf("format of %s: %d\n", strings.ReplaceAll(name, "_", " "), v.Formats[name])
 	}
@@ -76,9 +81,9 @@ func newVersion(streams Streams) *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of the program and of its formats",
 		Long: `Print the version of this program, the commit it was built from if that is known, the version of Go with
-its build settings, the versions of OpenTofu with which the program is tested, and the versions of its formats:
-brokerpaks, the record in manifests, and the record in states. "service-adapter --version" prints the first line
-only.` +
+its build settings, the versions of OpenTofu with which the program is tested and those with known defects, and the
+versions of its formats: brokerpaks, the record in manifests, and the record in states. "service-adapter --version"
+prints the first line only.` +
 			exitStatus("0 the versions were written"),
 		Example: "  service-adapter version --json",
 		PreRunE: func(*cobra.Command, []string) error { return excludeFormats(asJSON, asBill) },
@@ -90,7 +95,7 @@ only.` +
 			build := buildSettings(info, streams.Commit)
 			versions := version{
 				Program: streams.Version(), Commit: build["vcs.revision"],
-				Go: runtime.Version(), Build: build, OpenTofu: opentofu.Tested(),
+				Go: runtime.Version(), Build: build, OpenTofu: opentofu.Tested(), Defects: opentofu.Defects(),
 				Formats: map[string]int{
 					"brokerpak": brokerpak.PackVersion, "manifest_record": record.Format,
 					"state_record": lifecycle.RecordFormat,

@@ -83,6 +83,7 @@ func Lint(ctx context.Context, path string, releases ...*release.Release) (*Repo
 // an error if ctx ended or if a file that was read before cannot be read again.
 func (l *linter) lint(ctx context.Context) error {
 	l.binaries()
+	l.defects()
 	l.checkReleases()
 	for _, service := range l.pak.Services {
 		if err := ctx.Err(); err != nil {

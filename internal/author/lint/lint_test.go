@@ -102,9 +102,9 @@ var _ = Describe("Lint", func() {
 	It("requires the binaries of every platform in a zip", func() {
 		report, err := lint.Lint(GinkgoT().Context(), zipped(writePak(map[string]string{
 			"manifest.yml": "platforms:\n- {os: linux, arch: amd64}\n- {os: darwin, arch: arm64}\n" +
-				"terraform_binaries:\n- {name: tofu, version: \"1.12\"}\n" +
+				"terraform_binaries:\n- {name: tofu, version: \"1.10\"}\n" +
 				"- {name: terraform-provider-x, version: \"1.2\"}\n- {name: helper, version: latest}\n",
-			"bin/linux/amd64/1.12.0/tofu":                    "1",
+			"bin/linux/amd64/1.10.0/tofu":                    "1",
 			"bin/linux/amd64/terraform-provider-x_v1.2.0_x5": "2",
 			"bin/linux/amd64/helper-linux":                   "3",
 			"bin/darwin/arm64/terraform-provider-x_v1.2.01":  "another version",

@@ -181,9 +181,6 @@ func InspectExecutable(what, path string) (Executable, error) {
 	return Executable{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
 }
 
-// Tested returns the versions of OpenTofu that the tests run, oldest first.
-func Tested() []string { return []string{"1.6.2", "1.10.10", "1.12.6"} }
-
 // Compare compares two versions of OpenTofu or of a provider. It returns a negative number if a is older than b, 0 if
 // both are equal or one is not a version, and a positive number if a is newer.
 func Compare(a, b string) int {
