@@ -1,7 +1,9 @@
-// Package kit finds the programs with which tests work. Below it are the servers that tests start, a broker that runs
-// the built adapter, and what stops a run at a chosen point.
+// Package kit finds the programs that tests need: OpenTofu, the providers of this repository, and installed tools. Its
+// subdirectories contain the servers that tests start, a broker that runs the built adapter, and the means to pause a
+// run at a chosen point.
 //
-// A test whose program is not installed says what to run. With CI=true it fails, elsewhere it is skipped:
+// If a program is missing, the test is skipped with a message that names the command which installs it. With CI=true,
+// the test fails instead:
 //
 //	tofu := kit.OpenTofu(t, kit.Newest)
 //	kit.Program(t, "strace", "apt-get install strace")
@@ -15,14 +17,14 @@ import (
 	"path/filepath"
 )
 
-// The versions of OpenTofu that tests run; `make tools` builds them.
+// The versions of OpenTofu that the tests run. `make tools` builds them.
 const (
-	Oldest = "1.6.2" // that the format of paks knows
+	Oldest = "1.6.2" // the oldest version that the format of paks supports
 	Older  = "1.10.10"
-	Newest = "1.12.6" // that the example paks have
+	Newest = "1.12.6" // the version in the example paks
 )
 
-// T is a testing.TB or ginkgo's GinkgoT().
+// A T is a testing.TB or ginkgo's GinkgoT().
 type T interface {
 	Helper()
 	Cleanup(cleanup func())
@@ -30,7 +32,8 @@ type T interface {
 	Skipf(format string, arguments ...any)
 }
 
-// Missing ends a test that needs what this machine does not have. The text says what is missing and what to run.
+// Missing skips a test that needs a program or permission which this machine lacks. With CI=true, it fails the test.
+// The text names the missing requirement and the command that provides it.
 func Missing(t T, text string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -39,11 +42,12 @@ func Missing(t T, text string) {
 	t.Skipf("%s", text)
 }
 
-// Path is the absolute path of a file of the repository; without elements, that of its directory.
+// Path returns the absolute path of a file of the repository. Without elements, it returns the root directory of the
+// repository. Path panics if the working directory is not inside the repository.
 func Path(elements ...string) string {
 	dir, err := os.Getwd()
 	if err != nil {
-		panic(err) // nothing can be tested without a working directory
+		panic(err) // no test works without a working directory
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "scripts", "tool")); err == nil {
@@ -56,22 +60,25 @@ func Path(elements ...string) string {
 	}
 }
 
-// OpenTofuPath is where the OpenTofu of a version is, or would be.
+// OpenTofuPath returns the path at which `make tools` stores an OpenTofu version. The file may not exist.
 func OpenTofuPath(version string) string { return Path("build", "tofu", version, "tofu") }
 
-// OpenTofu is the path of the OpenTofu of a version.
+// OpenTofu returns the path of the executable of an OpenTofu version. If it has not been built, the test ends as
+// described for Missing.
 func OpenTofu(t T, version string) string {
 	t.Helper()
 	return built(t, OpenTofuPath(version), "scripts/opentofu "+version)
 }
 
-// Provider is the path of a provider of this repository.
+// Provider returns the path of a provider of this repository, such as "directory". If it has not been built, the test
+// ends as described for Missing.
 func Provider(t T, name string) string {
 	t.Helper()
 	return Built(t, Path("build", "providers", "terraform-provider-"+name))
 }
 
-// Built is the path of a program that `make tools` builds.
+// Built returns the path, which is that of a program built by `make tools`. If the file does not exist, the test ends
+// as described for Missing.
 func Built(t T, path string) string {
 	t.Helper()
 	return built(t, path, "make tools")
@@ -85,7 +92,8 @@ func built(t T, path, run string) string {
 	return path
 }
 
-// Program is the path of an installed program; run is what installs it.
+// Program returns the path of an installed program. If PATH does not contain it, the test ends as described for
+// Missing, with run as the command that installs the program.
 func Program(t T, name, run string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -95,30 +103,31 @@ func Program(t T, name, run string) string {
 	return path
 }
 
-// Root ends a test that only root can run, for another user.
-func Root(t T, what string) {
+// Root skips or fails a test, as described for Missing, unless root runs it. Task describes what only root can do.
+func Root(t T, task string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		Missing(t, "only root can "+what+"; run the test as root")
+		Missing(t, "only root can "+task+"; run the test as root")
 	}
 }
 
-// Directory makes a directory that every user can go through, as the servers must that do not run as root. Its path is
-// short, because OpenTofu and servers make sockets below it.
+// Directory creates a temporary directory and removes it at the end of the test. Every user may search it, as servers
+// that do not run as root must. Its path is short, because OpenTofu and servers create sockets below it.
 func Directory(t T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "kit-")
 	if err == nil {
-		err = os.Chmod(dir, 0o755) //nolint:gosec // see above
+		err = os.Chmod(dir, 0o755) //nolint:gosec // every user must be able to search it
 	}
 	if err != nil {
-		t.Fatalf("making a directory: %v", err)
+		t.Fatalf("creating a directory: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
-// Names are the names of what a directory holds; a directory that does not exist holds nothing.
+// Names returns the sorted names of the entries of a directory. It returns an empty list if the directory does not
+// exist. Any other error fails the test.
 func Names(t T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

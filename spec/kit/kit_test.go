@@ -10,7 +10,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// recorder is a test that records how it ended.
+// A recorder is a test that records whether it was skipped or failed.
 type recorder struct {
 	testing.TB
 
@@ -29,7 +29,7 @@ func (r *recorder) Skipf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// run runs a test to its end.
+// run executes a test function to its end, in a goroutine of its own because skipping ends the goroutine.
 func run(test func(t kit.T)) *recorder {
 	r, ended := &recorder{}, make(chan struct{})
 	go func() {

@@ -9,15 +9,17 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// All tells whether all specs are to run, as SPECS=all says, which `make test` sets, and CI=true. Otherwise those that
-// are Slow are left out.
+// All reports whether the slow specs run as well. That is the case with SPECS=all, which `make test` sets, and with
+// CI=true.
 func All() bool { return os.Getenv("SPECS") == "all" || os.Getenv("CI") == "true" }
 
-// Slow marks the specs of a matrix, of which one or two of each kind have no mark: the same on another backend, with
-// encryption, with another victim at another point, with thousands.
+// Slow returns the label of specs that Suite skips by default. These are the repetitive combinations of a matrix, such
+// as the same spec on another backend, with encryption, with another process killed at another point, or with thousands
+// of bindings. One or two specs of each kind have no label, so that they always run.
 func Slow() ginkgo.Labels { return SlowIf(true) }
 
-// SlowIf is Slow where a condition holds, such as that a backend is not the one that stands for all.
+// SlowIf returns the label of Slow if the condition is true, and nil otherwise. A table uses it for all entries except
+// the representative one.
 func SlowIf(condition bool) ginkgo.Labels {
 	if condition {
 		return ginkgo.Label("slow")
@@ -25,9 +27,9 @@ func SlowIf(condition bool) ginkgo.Labels {
 	return nil
 }
 
-// Suite runs the specs of a package that runs programs; those that are Slow only with All, or when ginkgo's own filters
-// choose them. Eventually waits a minute. A run that nobody ends fails after 40 minutes: a machine that is busy with
-// other work may need ten.
+// Suite runs the specs of a package. Specs with the label of Slow run only if All returns true, or if ginkgo's own
+// filters are set. Eventually waits for up to a minute. The whole suite fails after 40 minutes; a busy machine may need
+// ten.
 func Suite(t *testing.T, name string) {
 	t.Helper()
 	gomega.RegisterFailHandler(ginkgo.Fail)

@@ -8,14 +8,16 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// ran are the specs below that ran.
+// ran contains the names of the specs below that ran.
 var ran = map[string]bool{}
 
-var _ = Describe("a matrix", func() {
-	It("has one of a kind", func() { ran["one"] = true })
-	It("has others", kit.Slow(), func() { ran["others"] = true })
-	It("has others where a condition holds", kit.SlowIf(true), func() { ran["others, where it holds"] = true })
-	It("has no others where it does not", kit.SlowIf(false), func() { ran["one, where it does not hold"] = true })
+var _ = Describe("a matrix of specs", func() {
+	It("runs a spec without a label", func() { ran["one"] = true })
+	It("runs its slow specs only with All", kit.Slow(), func() { ran["others"] = true })
+	It("runs a spec whose condition for the slow label is true only with All",
+		kit.SlowIf(true), func() { ran["others, where it holds"] = true })
+	It("runs a spec whose condition for the slow label is false",
+		kit.SlowIf(false), func() { ran["one, where it does not hold"] = true })
 })
 
 func TestSlowSpecsRunOnlyWithAll(t *testing.T) {

@@ -7,20 +7,21 @@ import (
 	"path/filepath"
 	"syscall"
 
-	// Tests build the program: go test must not take the result of an older one from its cache.
+	// This import makes the cached result of a test invalid when the source of the program changes.
 	_ "service-adapter/internal/cli"
 	"service-adapter/spec/kit"
 )
 
-// BinaryVariable names a built adapter to test instead of one that is built from this source.
+// BinaryVariable is the environment variable with the path of a built adapter to test. If it is not set, the adapter is
+// built from this source.
 const BinaryVariable = "SERVICE_ADAPTER_BINARY"
 
-// Binary is the path of the adapter under test, which every user can run. Suites build it in one place, where go build
-// finds it up to date.
+// Binary returns the path of the adapter under test, which every user can execute. It fails the test if the adapter
+// cannot be built. All suites build it in the same directory, so that only the first build compiles.
 func Binary(t kit.T) string {
 	t.Helper()
-	if given := os.Getenv(BinaryVariable); given != "" {
-		path, err := filepath.Abs(given)
+	if configured := os.Getenv(BinaryVariable); configured != "" {
+		path, err := filepath.Abs(configured)
 		if err != nil {
 			t.Fatalf("%s: %v", BinaryVariable, err)
 		}
@@ -33,9 +34,10 @@ func Binary(t kit.T) string {
 	return path
 }
 
-// build builds the adapter in a directory and copies it from there, one process at a time.
+// build builds the adapter in dir and copies it to target. A lock on a file in dir keeps processes from building at the
+// same time.
 func build(dir, target string) (err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as build is
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // every user may search the directory build
 		return err
 	}
 	//nolint:gosec // a file of this repository
@@ -43,12 +45,12 @@ func build(dir, target string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }() // releases it
+	defer func() { err = errors.Join(err, lock.Close()) }() // closing the file releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
 	binary := filepath.Join(dir, "service-adapter")
-	//nolint:gosec // constant
+	//nolint:gosec // the arguments are constant
 	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary,
 		"./cmd/service-adapter")
 	command.Dir, command.Env = kit.Path(), append(os.Environ(), "CGO_ENABLED=0")
@@ -59,5 +61,5 @@ func build(dir, target string) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(target, content, 0o755) //nolint:gosec // for every user
+	return os.WriteFile(target, content, 0o755) //nolint:gosec // every user may execute it
 }

@@ -1,4 +1,5 @@
-// Package broker runs an adapter binary as the on-demand broker does, for tests and the demo.
+// Package broker runs an adapter binary as the on-demand broker does: with the same environment, arguments and JSON on
+// standard input. Tests and the demo use it.
 package broker
 
 import (
@@ -14,17 +15,17 @@ import (
 	"service-adapter/internal/odb"
 )
 
-// Adapter is an adapter binary and the environment that the broker gives it.
+// An Adapter is an adapter binary with its environment.
 type Adapter struct {
 	Path string
 	Env  []string
 	// Dir is the working directory.
 	Dir string
-	// User is who runs it, nil for the user of this process.
+	// User is the user as whom the adapter runs. A nil User means the user of this process.
 	User *syscall.Credential
 }
 
-// Answer is what one run of an adapter gave.
+// An Answer is the input and the outcome of one run of an adapter.
 type Answer struct {
 	Input  string
 	Exit   int
@@ -32,8 +33,9 @@ type Answer struct {
 	Stderr string
 }
 
-// Compared is what `drift --json` tells by id: the result, and each change as "ADDRESS ACTION[ATTRIBUTES]"; those of
-// outputs are wanted or not.
+// Compared decodes the product of `drift --json` and returns a text for each id: the result, followed by each change as
+// "ADDRESS ACTION[ATTRIBUTES]". Changes of outputs are included if outputs is true. The error, which contains both
+// outputs of the command, means that standard output is not the expected JSON.
 func (a Answer) Compared(outputs bool) (map[string]string, error) {
 	var document struct {
 		Results []struct {
@@ -59,7 +61,7 @@ func (a Answer) Compared(outputs bool) (map[string]string, error) {
 	return found, nil
 }
 
-// Call runs a command with its parameters, as internal/odb encodes them.
+// Call encodes the parameters of a command with internal/odb and runs the command. See Run for the result.
 func (a Adapter) Call(ctx context.Context, command string, parameters map[string]any) (Answer, error) {
 	input, err := odb.Input(command, parameters)
 	if err != nil {
@@ -68,7 +70,8 @@ func (a Adapter) Call(ctx context.Context, command string, parameters map[string
 	return a.Run(ctx, input, command)
 }
 
-// Run runs the adapter with a text on standard input. A non-zero exit code is no error.
+// Run runs the adapter with a text on standard input and waits for its end. A non-zero exit code is not an error; the
+// error means that the adapter could not be run.
 func (a Adapter) Run(ctx context.Context, stdin string, arguments ...string) (Answer, error) {
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, a.Path, arguments...) //nolint:gosec // the binary under test

@@ -1,5 +1,5 @@
-// Package hold lets specs stop a run of the adapter at a chosen point: wrapped OpenTofu, by a named pipe, and the
-// provider "directory", which looks for files of the same names.
+// Package hold lets specs pause a run of the adapter at a chosen point. A wrapper around OpenTofu pauses at a named
+// pipe, and the provider "directory" pauses as long as a file with the same name exists.
 package hold
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 	"syscall"
 
-	. "github.com/onsi/ginkgo/v2" //nolint:staticcheck // ginkgo and gomega are made for it
-	. "github.com/onsi/gomega"    //nolint:staticcheck // ginkgo and gomega are made for it
+	. "github.com/onsi/ginkgo/v2" //nolint:staticcheck // ginkgo and gomega are designed for dot imports
+	. "github.com/onsi/gomega"    //nolint:staticcheck // ginkgo and gomega are designed for dot imports
 )
 
-// Point is a moment of a run at which a spec can hold it.
+// A Point is a moment of a run at which a spec can pause the run.
 type Point struct {
 	Name string
-	// Dir is where its files are: the directory of the wrapper's pipes, or that of the provider's entries.
+	// Dir is the directory of the point's files: that of the wrapper's pipes, or that of the provider's entries.
 	Dir string
-	// Provider tells that it is a point of the provider.
+	// Provider is true for a point of the provider, and false for a point of OpenTofu's wrapper.
 	Provider bool
 }
 
@@ -30,7 +30,7 @@ func (p Point) file(kind string) string {
 	return filepath.Join(p.Dir, name)
 }
 
-// Hold makes the next run that comes to the point stop there.
+// Hold pauses the next run that reaches the point.
 func (p Point) Hold() {
 	GinkgoHelper()
 	if p.Provider {
@@ -40,7 +40,7 @@ func (p Point) Hold() {
 	Expect(syscall.Mkfifo(p.file("hold"), 0o600)).To(Succeed())
 }
 
-// Reached waits until a run stands at the point and returns the id of the process that waits.
+// Reached waits until a run is paused at the point and returns the process id of the paused process.
 func (p Point) Reached() int {
 	GinkgoHelper()
 	var id int
@@ -55,12 +55,13 @@ func (p Point) Reached() int {
 	return id
 }
 
-// Release lets the run go on, unless it was killed, and later ones pass.
+// Release waits until a run is paused at the point, resumes the run unless it was killed, and lets later runs pass the
+// point.
 func (p Point) Release() {
 	GinkgoHelper()
 	waiting := p.Reached()
 	if !p.Provider {
-		// The pipe has a reader unless that was killed.
+		// The pipe has a reader unless the paused process was killed.
 		Eventually(func() error {
 			pipe, err := os.OpenFile(p.file("hold"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
@@ -76,18 +77,18 @@ func (p Point) Release() {
 	Expect(os.Remove(p.file("at"))).To(Succeed())
 }
 
-// Gone tells whether a process ended.
+// Gone reports whether a process has ended with all of its threads. A zombie counts as ended.
 func Gone(pid int) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return true
 	}
-	// The state comes after the program's name.
+	// The state follows the program's name in parentheses.
 	state := strings.TrimSpace(string(text[strings.LastIndexByte(string(text), ')')+1:]))[0]
 	if state != 'Z' && state != 'X' {
 		return false
 	}
-	// As long as other threads are ending, its files and sockets are open.
+	// The process keeps its files and sockets open as long as one of its threads runs.
 	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
 	return err != nil || len(threads) <= 1
 }

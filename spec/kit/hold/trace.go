@@ -11,13 +11,13 @@ import (
 	"strings"
 	"syscall"
 
-	. "github.com/onsi/ginkgo/v2" //nolint:staticcheck // ginkgo and gomega are made for it
-	. "github.com/onsi/gomega"    //nolint:staticcheck // ginkgo and gomega are made for it
+	. "github.com/onsi/ginkgo/v2" //nolint:staticcheck // ginkgo and gomega are designed for dot imports
+	. "github.com/onsi/gomega"    //nolint:staticcheck // ginkgo and gomega are designed for dot imports
 
 	"service-adapter/spec/kit"
 )
 
-// Traced is a program with what it needs to run under strace.
+// A Traced is a program to run under strace, with its arguments, environment, working directory and input.
 type Traced struct {
 	Args  []string // the program and its arguments
 	Env   []string
@@ -25,42 +25,42 @@ type Traced struct {
 	Stdin string
 }
 
-// Call is a system call by which a program changes a file.
+// A Call is a system call of a program that changes a file.
 type Call struct {
 	Name string
-	// Nth tells the number of the call among those of its name, changes or not: in its thread, and in the whole
-	// program.
+	// Nth is the number of the call among the calls with its name in its thread, and NthOfAll the number among those of
+	// the whole program. Both count from 1 and include calls that do not change a file.
 	Nth, NthOfAll int
-	Text          string // as strace tells it, without the result
+	Text          string // the call as strace prints it, without the result
 }
 
-// String is how a call is told in a report.
+// String returns the call as strace prints it, without the result.
 func (c Call) String() string { return c.Text }
 
-// changes are the system calls that change files, their names and their content, and wait for a disk. Not every machine
-// has all.
+// changes lists the system calls that create, rename, write or remove files, or that wait for a disk. A question mark
+// precedes calls that do not exist on every architecture.
 const changes = "openat,write,pwrite64,?ftruncate,fsync,?mkdirat,?unlinkat,?unlink,?rmdir,?renameat,?renameat2"
 
-// traced is a line of strace: the thread and the call.
+// traced matches a line of strace, with the thread, the name of the call and its arguments as groups.
 var traced = regexp.MustCompile(`^(\d+) +(\w+)\((.*)`)
 
-// Strace is where strace is; the spec is skipped where there is none.
+// Strace returns the path of strace. If it is not installed, the spec ends as described for kit.Missing.
 func Strace() string {
 	GinkgoHelper()
 	return kit.Program(GinkgoT(), "strace", "scripts/install strace")
 }
 
-// Changes runs the program to its end and returns the calls, in their order, by which it itself changed files and
-// directories whose paths begin so. What it starts is not traced.
+// Changes runs the program to its end and returns, in order, the calls of the program that changed files and
+// directories whose paths begin with the prefix. Child processes are not traced.
 func (t Traced) Changes(ctx context.Context, prefix string) []Call {
 	GinkgoHelper()
 	calls, _ := t.run(ctx, prefix)
 	return calls
 }
 
-// KillAt runs the program and kills it when one of its threads is about to do the Nth call of a name. It returns the
-// calls on paths that begin so up to that one, nil when the program ended by itself. Which thread does which call is
-// another one each time, and so may be the call.
+// KillAt runs the program and kills it immediately before one of its threads makes the nth call with this name. It
+// returns the calls up to that point on paths that begin with the prefix, and nil if the program ended before. The
+// scheduling of threads differs between runs, so the nth call of a thread is not always the same call.
 func (t Traced) KillAt(ctx context.Context, name string, nth int, prefix string) []Call {
 	GinkgoHelper()
 	calls, killed := t.run(ctx, prefix, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, nth))
@@ -70,26 +70,26 @@ func (t Traced) KillAt(ctx context.Context, name string, nth int, prefix string)
 	return calls
 }
 
-// Failing is Changes while each system call of a name fails with an error such as "EINVAL".
+// Failing does the same as Changes, while each system call with this name fails with an error such as "EINVAL".
 func (t Traced) Failing(ctx context.Context, name, errno, prefix string) []Call {
 	GinkgoHelper()
 	calls, _ := t.run(ctx, prefix, "-e", fmt.Sprintf("inject=%s:error=%s", name, errno))
 	return calls
 }
 
-// run runs the program under strace, and tells whether it was killed.
+// run runs the program under strace, and reports whether it was killed.
 func (t Traced) run(ctx context.Context, prefix string, options ...string) (calls []Call, killed bool) {
 	GinkgoHelper()
 	log := filepath.Join(GinkgoT().TempDir(), "trace")
-	// Other programs go on untraced.
+	// Tracing ends at execve, so that child processes are not traced.
 	arguments := append([]string{
 		"-f", "-qq", "-b", "execve", "-e", "signal=none", "-y", "-s", "0", "-o", log, "-e",
 		"trace=" + changes,
 	}, options...)
-	//nolint:gosec // the binary under test
+	//nolint:gosec // the arguments are those of the binary under test
 	strace := exec.CommandContext(ctx, Strace(), append(arguments, t.Args...)...)
 	strace.Dir, strace.Stdin = t.Dir, strings.NewReader(t.Stdin)
-	// With processors to spare, and without Go's own signals, a goroutine mostly goes on in its thread after a call.
+	// With spare processors and without Go's own signals, a goroutine mostly stays on its thread after a call.
 	strace.Env = append([]string{"GOMAXPROCS=16", "GODEBUG=asyncpreemptoff=1"}, t.Env...)
 	output, err := strace.CombinedOutput()
 	if strings.Contains(string(output), "ptrace") {
@@ -100,21 +100,21 @@ func (t Traced) run(ctx context.Context, prefix string, options ...string) (call
 	if err != nil && !errors.As(err, &exit) {
 		Expect(err).NotTo(HaveOccurred())
 	}
-	text, err := os.ReadFile(log) //nolint:gosec // it was made here
+	text, err := os.ReadFile(log) //nolint:gosec // strace wrote the file
 	Expect(err).NotTo(HaveOccurred())
 	status, ok := strace.ProcessState.Sys().(syscall.WaitStatus)
-	// strace ends as the program does
+	// strace ends in the same way as the traced program, including its signal.
 	return parse(string(text), prefix), ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// parse reads what strace wrote down about paths that begin so.
+// parse returns the calls in the output of strace that change a file on a path that begins with the prefix.
 func parse(log, prefix string) []Call {
 	var calls []Call
 	counts := map[string]int{}
 	for line := range strings.Lines(log) {
 		found := traced.FindStringSubmatch(line)
 		if found == nil {
-			continue // the rest of a call
+			continue // the line continues an interrupted call
 		}
 		thread, name, arguments := found[1], found[2], found[3]
 		counts[thread+name]++

@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// account returns the user of a Debian package, as whom its server runs; nil when that is who runs the test.
+// account returns the credential of the user whom a Debian package creates for its server. It returns nil if the test
+// does not run as root, because the server then runs as the current user. The error means that the user does not exist.
 func account(name string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	found, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the user of Debian's package: %w", err)
+		return nil, fmt.Errorf("looking up the user of the Debian package: %w", err)
 	}
 	uid, err := strconv.ParseUint(found.Uid, 10, 32)
 	if err != nil {

@@ -27,16 +27,17 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// AzuriteVersion is the version of azurite, which answers as Azure's storage does.
+// AzuriteVersion is the version of azurite, which emulates Azure's blob storage.
 const AzuriteVersion = "3.35.0"
 
-// azureDomain is the domain of the cloud that Azure starts.
+// azureDomain is the domain of the emulated Azure cloud.
 const azureDomain = "azure.test"
 
-// AzureMetadata is the host that tells of this cloud: OpenTofu's metadata_host.
+// AzureMetadata is the host of the metadata service of the emulated cloud, the value of OpenTofu's metadata_host.
 const AzureMetadata = "metadata." + azureDomain
 
-// Azure starts a server of Azure's storage with one account. Clients reach it by AzureCloud.
+// Azure starts a server of Azure's blob storage with one account. OpenTofu reaches it only through the environment of
+// AzureCloud. The error is an ErrMissing if azurite is not installed.
 func Azure(ctx context.Context, dir string) (*Server, error) {
 	program, err := tool("azurite", AzuriteVersion, "node_modules", ".bin", "azurite-blob")
 	if err != nil {
@@ -68,9 +69,9 @@ func Azure(ctx context.Context, dir string) (*Server, error) {
 	return s, s.Start(ctx)
 }
 
-// AzureCloud makes the storage a cloud for clients, until the test ends: OpenTofu speaks HTTPS only, to hosts of a
-// domain that a metadata server tells. It returns the environment of clients: a proxy that finds these hosts, and the
-// authority of their certificate.
+// AzureCloud emulates an Azure cloud around the storage server until the test ends. It is needed because OpenTofu
+// speaks only HTTPS, to hosts of a domain that a metadata service states. It returns the environment of clients: a
+// proxy that connects to these hosts, and the authority of their certificate.
 func (s *Server) AzureCloud(t kit.T) (environment []string) {
 	t.Helper()
 	names := []string{AzureMetadata, s.User + ".blob." + azureDomain}
@@ -78,11 +79,11 @@ func (s *Server) AzureCloud(t kit.T) (environment []string) {
 	pair, err := tls.X509KeyPair([]byte(certificates.Certificate), []byte(certificates.Key))
 	authority := filepath.Join(s.Dir, "ca.pem")
 	if err := errors.Join(err, os.WriteFile(authority, []byte(certificates.CA), 0o600)); err != nil {
-		t.Fatalf("making the certificate of a cloud: %s", err)
+		t.Fatalf("creating the certificate of a cloud: %s", err)
 	}
 	storage := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: s.Address()})
-		r.Out.Host = r.In.Host // which names the account
+		r.Out.Host = r.In.Host // the host name contains the account
 	}}
 	cloud := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != AzureMetadata {
@@ -106,14 +107,15 @@ func (s *Server) AzureCloud(t kit.T) (environment []string) {
 	return []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + authority}
 }
 
-// tunnel answers a CONNECT by connecting the client with an address.
+// tunnel answers a CONNECT request by connecting the client with an address. It returns when the client has closed the
+// connection.
 func tunnel(w http.ResponseWriter, address string) {
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	defer server.Close() //nolint:errcheck // both sides said what they had to say
+	defer server.Close() //nolint:errcheck // all data has been copied
 	client, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
@@ -129,19 +131,19 @@ func tunnel(w http.ResponseWriter, address string) {
 	_, _ = io.Copy(client, server)
 }
 
-// CreateContainer makes an empty container of Azure's storage.
+// CreateContainer creates an empty container of Azure's storage.
 func (s *Server) CreateContainer(ctx context.Context, name string) error {
 	_, err := s.azure(ctx, http.MethodPut, name, "restype", "container")
 	return err
 }
 
-// Blob is the content of a blob.
+// Blob returns the content of a blob.
 func (s *Server) Blob(ctx context.Context, container, name string) (string, error) {
 	text, err := s.azure(ctx, http.MethodGet, container+"/"+name)
 	return string(text), err
 }
 
-// RemoveBlob removes a blob, one that is locked as well.
+// RemoveBlob removes a blob. If the blob is leased, which is OpenTofu's lock, it breaks the lease first.
 func (s *Server) RemoveBlob(ctx context.Context, container, name string) error {
 	if _, err := s.azure(ctx, http.MethodDelete, container+"/"+name); err == nil {
 		return nil
@@ -153,7 +155,7 @@ func (s *Server) RemoveBlob(ctx context.Context, container, name string) error {
 	return err
 }
 
-// Blobs are the names of the blobs in a container, sorted.
+// Blobs returns the sorted names of the blobs in a container.
 func (s *Server) Blobs(ctx context.Context, container string) ([]string, error) {
 	text, err := s.azure(ctx, http.MethodGet, container, "comp", "list", "restype", "container")
 	if err != nil {
@@ -165,8 +167,9 @@ func (s *Server) Blobs(ctx context.Context, container string) ([]string, error) 
 	return found.Names, xml.Unmarshal(text, &found)
 }
 
-// azure sends a request about a container or a blob, signed with the account's key, with headers (x-ms-…) and a query:
-// names, in their order, and values.
+// azure sends a request for a container or a blob, signed with the account's key, and returns the response. The rest
+// contains pairs of names and values: headers, which begin with x-ms-, and parameters of the query, sorted by name. A
+// response that does not report success is an error.
 func (s *Server) azure(ctx context.Context, method, path string, rest ...string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.URL()+"/"+s.User+"/"+path, nil)
 	if err != nil {
@@ -200,7 +203,7 @@ func (s *Server) azure(ctx context.Context, method, path string, rest ...string)
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // read to its end
+	defer answer.Body.Close() //nolint:errcheck // the body has been read
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode >= http.StatusBadRequest {
 		err = fmt.Errorf("%s: %s", answer.Status, text)

@@ -17,8 +17,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// A Director stands in for a BOSH Director and its UAA, because a Director needs an IaaS. It uses TLS and answers as
-// the code and the documentation of the Director say.
+// A Director imitates a BOSH Director and its UAA, because a real Director needs an IaaS. It uses TLS. Its responses
+// follow the code and the documentation of the Director.
 type Director struct{ *httptest.Server }
 
 // NewDirector starts a Director, which the caller must close. These files in dir determine its answers, and may be

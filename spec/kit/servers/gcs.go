@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// GCSVersion is the version of fake-gcs-server, which answers as Google's storage does.
+// GCSVersion is the version of fake-gcs-server, which emulates Google's storage.
 const GCSVersion = "1.56.1"
 
-// GCS starts a server of Google's storage that keeps its buckets as directories below dir/buckets. It lets everybody
-// in.
+// GCS starts a server of Google's storage that keeps its buckets as directories below dir/buckets. It does not check
+// credentials. The error is an ErrMissing if fake-gcs-server is not installed.
 func GCS(ctx context.Context, dir string) (*Server, error) {
 	binary, err := tool("fake-gcs-server", GCSVersion, "fake-gcs-server")
 	if err != nil {

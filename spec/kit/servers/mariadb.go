@@ -23,7 +23,7 @@ type MariaServer struct {
 	// Statements is the path of the general query log, in which the server records every statement of every session.
 	Statements string
 
-	socket string // path of the Unix socket, at which root needs no password
+	socket string // path of the Unix socket, where root needs no password
 }
 
 // MariaDB creates a server with an empty data directory in dir, which must not exist or must be empty, and starts it

@@ -10,11 +10,12 @@ import (
 	"syscall"
 )
 
-// pgbouncer is Debian's program.
+// pgbouncer is the program of Debian's package.
 const pgbouncer = "/usr/sbin/pgbouncer"
 
-// PgBouncer starts a pooler in front of a PostgreSQL cluster, in a directory which must not exist or be empty. Mode is
-// its pool_mode: session, transaction or statement. Users, passwords and databases are those of the cluster.
+// PgBouncer starts a connection pooler in front of a PostgreSQL cluster. Its files are in dir, which must not exist or
+// must be empty. Mode is its pool_mode: session, transaction or statement. Users, passwords and databases are those of
+// the cluster. The error is an ErrMissing if the package is not installed.
 func PgBouncer(ctx context.Context, dir string, cluster *Server, mode string) (*Server, error) {
 	if _, err := os.Stat(pgbouncer); err != nil {
 		return nil, fmt.Errorf("looking for PgBouncer: %w: run scripts/install pgbouncer", ErrMissing)

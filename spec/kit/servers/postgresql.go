@@ -15,9 +15,10 @@ import (
 	"syscall"
 )
 
-// PostgreSQL makes a cluster in a directory, which must not exist or be empty, and starts it. Every connection needs
-// the password of its role. Programs and user are those of Debian's package; PostgreSQL refuses to run as root, so then
-// it runs as the user postgres, who must be able to search every directory above dir.
+// PostgreSQL creates a cluster in dir, which must not exist or must be empty, and starts it. Every connection needs the
+// password of its role. PostgreSQL does not run as root; if the test does, the server runs as the user postgres of
+// Debian's package, who must be able to search every directory above dir. The error is an ErrMissing if the package is
+// not installed.
 func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(programs) == 0 {
@@ -43,13 +44,13 @@ func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 		return cmd
 	}
-	// It accepts connections while it is starting up, and refuses everything then.
+	// The server accepts connections while it is starting, but rejects every statement until it is ready.
 	s.ready = func(ctx context.Context) error {
 		_, err := s.Query(ctx, "postgres", "SELECT 1")
 		return err
 	}
 	if err := s.initialise(ctx, bin, data, as); err != nil {
-		return nil, fmt.Errorf("making a PostgreSQL cluster: %w", err)
+		return nil, fmt.Errorf("creating a PostgreSQL cluster: %w", err)
 	}
 	if err := s.Start(ctx); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func PostgreSQL(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// initialise makes the files of the cluster.
+// initialise creates the files of the cluster.
 func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.Credential) error {
 	password := filepath.Join(s.Dir, "password")
 	err := errors.Join(os.MkdirAll(s.Dir, 0o700), os.WriteFile(password, []byte(s.Password+"\n"), 0o600))
@@ -77,7 +78,7 @@ func (s *Server) initialise(ctx context.Context, bin, data string, as *syscall.C
 	return os.Remove(password)
 }
 
-// DSN is the URL of a PostgreSQL database; it holds the password.
+// DSN returns the URL of a PostgreSQL database, including the password.
 func (s *Server) DSN(database string) string {
 	dsn := url.URL{
 		Scheme: "postgres", User: url.UserPassword(s.User, s.Password), Host: s.Address(), Path: database,
@@ -86,13 +87,14 @@ func (s *Server) DSN(database string) string {
 	return dsn.String()
 }
 
-// CreateDatabase makes an empty database in PostgreSQL.
+// CreateDatabase creates an empty PostgreSQL database.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	_, err := s.Query(ctx, "postgres", `CREATE DATABASE "`+name+`"`)
 	return err
 }
 
-// Query runs statements with psql and returns the rows as lines, columns parted by "|".
+// Query runs statements with psql and returns the rows as lines, with columns separated by "|". The error contains
+// psql's standard error.
 func (s *Server) Query(ctx context.Context, database, statements string) ([]string, error) {
 	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
 		"--set=ON_ERROR_STOP=1",
@@ -102,7 +104,8 @@ func (s *Server) Query(ctx context.Context, database, statements string) ([]stri
 	return rows(psql, "PostgreSQL")
 }
 
-// UseCertificates has a running PostgreSQL server accept TLS with a certificate, besides connections without.
+// UseCertificates configures a running PostgreSQL server to accept TLS connections with a certificate. Connections
+// without TLS remain possible.
 func (s *Server) UseCertificates(ctx context.Context, certificates Certificates) error {
 	data := filepath.Join(s.Dir, "data")
 	info, err := os.Stat(data)

@@ -1,8 +1,8 @@
-// Package servers starts the real servers with which tests work, on free ports of the loopback interface: a PostgreSQL
-// cluster, and servers of objects as those of AWS, Google and Azure. They hold throw-away data, can be stopped and
-// started again, and are killed when the test's process ends.
+// Package servers starts the real servers that tests use, on free ports of the loopback interface: databases, message
+// brokers and object stores. Their data is temporary. They can be stopped and started again, and are killed when the
+// process of the test ends.
 //
-//	database, err := servers.PostgreSQL(ctx, dir)   // ErrMissing: run scripts/install postgresql
+//	database, err := servers.PostgreSQL(ctx, dir) // ErrMissing: run scripts/install postgresql
 //	defer database.Stop()
 //	err = database.CreateDatabase(ctx, "states")
 //	… database.DSN("states") …
@@ -25,42 +25,44 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// ErrMissing says that a server's program is not installed; the text around it names the script that makes it.
+// ErrMissing means that a server's program is not installed. The errors that wrap it name the script that installs the
+// program.
 var ErrMissing = errors.New("the program is missing")
 
-// Server is a server that listens on the loopback interface.
+// A Server is a server that listens on the loopback interface.
 type Server struct {
 	Host     string // 127.0.0.1
-	Port     int    // the same after every Start
-	User     string // of PostgreSQL a superuser, of S3 the access key, of Azure's storage the account
-	Password string // of S3 the secret key, of Azure's storage the account's key
+	Port     int    // remains the same when the server is started again
+	User     string // a superuser of PostgreSQL, the access key of S3, or the account of Azure's storage
+	Password string // for S3 the secret key, for Azure's storage the account's key
 	Dir      string // the server's files
 
-	log     string                      // file of its output
-	command func() *exec.Cmd            // the server as a process in the foreground
-	ready   func(context.Context) error // tells whether a server that accepts connections answers
-	stop    os.Signal                   // asks it to end at once
+	log     string                      // path of the file with its output
+	command func() *exec.Cmd            // returns a command that runs the server in the foreground
+	ready   func(context.Context) error // returns an error while the server accepts connections but does not respond
+	stop    os.Signal                   // the signal for an immediate, orderly end
 
 	mutex   sync.Mutex
-	running *exec.Cmd // nil when it is stopped
+	running *exec.Cmd // nil while the server is stopped
 	ended   chan struct{}
 }
 
-// Address is host:port.
+// Address returns the host and port as "host:port".
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// Start starts the server again after Stop or Kill and waits until it answers.
+// Start starts the server again after Stop or Kill and waits until it responds. It returns an error if the server is
+// already running, or if it ends before it responds; this error contains the end of the server's output.
 func (s *Server) Start(ctx context.Context) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.running != nil {
-		return fmt.Errorf("starting server at %s: it runs already", s.Address())
+		return fmt.Errorf("starting server at %s: it is already running", s.Address())
 	}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the server has a copy
+	defer log.Close() //nolint:errcheck // the server has its own copy of the descriptor
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := s.launch(cmd); err != nil {
@@ -69,7 +71,7 @@ func (s *Server) Start(ctx context.Context) error {
 	for {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Address())
 		if err == nil {
-			_ = connection.Close() // nothing was said
+			_ = connection.Close() // no data was sent
 			if s.ready == nil || s.ready(ctx) == nil {
 				return nil
 			}
@@ -85,8 +87,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// launch starts a process that dies with this one. The kernel means the thread by it, so one is kept for as long as it
-// runs.
+// launch starts a process that the kernel kills when this process ends. The kernel does so when the thread that started
+// the process ends, so that thread is kept until then.
 func (s *Server) launch(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -99,7 +101,7 @@ func (s *Server) launch(cmd *exec.Cmd) error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // It is stopped by signals.
+			_ = cmd.Wait() // signals end it, so the exit status is not relevant
 		}
 	}()
 	if err := <-started; err != nil {
@@ -109,10 +111,10 @@ func (s *Server) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Stop makes the server end its connections and waits until it is gone. A server that is stopped already is fine.
+// Stop ends the server in an orderly way and waits for its end. It does nothing if the server is already stopped.
 func (s *Server) Stop() error { return s.end(s.stop) }
 
-// Kill ends the server as a crash does.
+// Kill ends the server as a crash does, and waits for its end. It does nothing if the server is already stopped.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
 func (s *Server) end(signal os.Signal) error {
@@ -129,7 +131,8 @@ func (s *Server) end(signal os.Signal) error {
 	return nil
 }
 
-// tool is the path of a program that scripts/tool makes. The error is an ErrMissing where it did not.
+// tool returns the path of a program that scripts/tool installs. The error is an ErrMissing if the program is not
+// installed.
 func tool(name, version string, path ...string) (string, error) {
 	program := kit.Path(append([]string{"build", name, version}, path...)...)
 	if _, err := os.Stat(program); err != nil {
@@ -138,7 +141,7 @@ func tool(name, version string, path ...string) (string, error) {
 	return program, nil
 }
 
-// freePort finds a port on which nobody listens.
+// freePort returns a port on which no process listens.
 func freePort(ctx context.Context) (int, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -146,7 +149,7 @@ func freePort(ctx context.Context) (int, error) {
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return 0, errors.Join(errors.New("listening gave no TCP address"), listener.Close())
+		return 0, errors.Join(errors.New("the listener has no TCP address"), listener.Close())
 	}
 	return address.Port, listener.Close()
 }
@@ -160,7 +163,7 @@ func rows(client *exec.Cmd, server string) ([]string, error) {
 		if errors.As(err, &exit) {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
-		return nil, fmt.Errorf("asking %s: %w", server, err)
+		return nil, fmt.Errorf("querying %s: %w", server, err)
 	}
 	var lines []string
 	for line := range strings.Lines(string(output)) {
@@ -169,7 +172,7 @@ func rows(client *exec.Cmd, server string) ([]string, error) {
 	return lines, nil
 }
 
-// tail returns the end of a file.
+// tail returns the last 1000 bytes of a file, or the text of the error if the file cannot be read.
 func tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

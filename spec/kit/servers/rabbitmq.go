@@ -17,24 +17,26 @@ import (
 	"time"
 )
 
-// rabbitmq is Debian's program. The one in /usr/sbin changes its user, and its environment with that.
+// rabbitmq is the program of Debian's package. The program of the same name in /usr/sbin changes the user, and with it
+// the environment.
 const rabbitmq = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
-// RabbitServer is a RabbitMQ node. Its Port is that of AMQP without TLS.
+// A RabbitServer is a RabbitMQ node. Its Port is that of AMQP without TLS.
 type RabbitServer struct {
 	*Server
 
 	TLSPort           int // AMQP with TLS
-	ManagementPort    int // the management API, and the dashboard
+	ManagementPort    int // the management API and the dashboard
 	ManagementTLSPort int
 
 	as          *syscall.Credential
 	environment []string
 }
 
-// RabbitMQ makes a node with the management plugin in a directory, which must not exist or be empty, and starts it. Its
-// user is an administrator. It has its own port mapper (epmd), which ends with it, so the machine's knows nothing of
-// the node. Run by root it runs as the user of Debian's package, who must be able to search every directory above dir.
+// RabbitMQ creates a node with the management plugin in dir, which must not exist or must be empty, and starts it. Its
+// user is an administrator. The node has its own port mapper (epmd), which ends together with it, so that the machine's
+// port mapper is not involved. If the test runs as root, the node runs as the user rabbitmq of Debian's package, who
+// must be able to search every directory above dir. The error is an ErrMissing if the package is not installed.
 func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*RabbitServer, error) {
 	if _, err := os.Stat(rabbitmq); err != nil {
 		return nil, fmt.Errorf("looking for RabbitMQ: %w: run scripts/install rabbitmq-server", ErrMissing)
@@ -56,7 +58,7 @@ func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*Rabb
 	r.as, r.environment = as, []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8", "ERL_EPMD_ADDRESS=" + r.Host,
 		"ERL_EPMD_PORT=" + strconv.Itoa(ports[4]),
-		"RUNNING_UNDER_SYSTEMD=true", // the node is the process itself, without one that waits for it
+		"RUNNING_UNDER_SYSTEMD=true", // the process is the node itself, not a parent that waits for it
 		"RABBITMQ_NODENAME=test@localhost", "RABBITMQ_DIST_PORT=" + strconv.Itoa(ports[5]),
 		"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(dir, "none"),
 		"RABBITMQ_CONFIG_FILE=" + filepath.Join(dir, "rabbitmq.conf"),
@@ -64,10 +66,10 @@ func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*Rabb
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(dir, "plugins"),
 		"RABBITMQ_MNESIA_BASE=" + filepath.Join(dir, "data"),
 		"RABBITMQ_LOGS=-", "RABBITMQ_LOG_BASE=" + dir, "RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"),
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none", // it does not spin while it is idle
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none", // an idle node does not spin
 	}
 	r.command = func() *exec.Cmd {
-		// The shell becomes the node, and the port mapper, its child, dies with it.
+		// The shell is replaced by the node. The port mapper is its child and is killed together with it.
 		cmd := exec.Command("/bin/sh", "-c", `setpriv --pdeathsig KILL epmd & exec "$0"`, rabbitmq)
 		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, r.environment, &syscall.SysProcAttr{Credential: as}
 		return cmd
@@ -78,7 +80,7 @@ func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*Rabb
 	}
 	err = errors.Join(os.MkdirAll(dir, 0o700), r.write(r.files()), r.write(certificateFiles(certificates)))
 	if err != nil {
-		return nil, fmt.Errorf("making a RabbitMQ node: %w", err)
+		return nil, fmt.Errorf("creating a RabbitMQ node: %w", err)
 	}
 	if err := r.Start(ctx); err != nil {
 		return nil, err
@@ -86,7 +88,7 @@ func RabbitMQ(ctx context.Context, dir string, certificates Certificates) (*Rabb
 	return r, nil
 }
 
-// files returns the node's files without its certificates, by name.
+// files returns the contents of the node's files by their names, without its certificates.
 func (s *RabbitServer) files() map[string]string {
 	options := func(prefix string) string {
 		return fmt.Sprintf("%[1]s.cacertfile = %[2]s/ca.pem\n%[1]s.certfile = %[2]s/server.pem\n"+
@@ -104,14 +106,14 @@ func (s *RabbitServer) files() map[string]string {
 	}
 }
 
-// certificateFiles returns the files of a node's certificates, by name.
+// certificateFiles returns the contents of the files of a node's certificates by their names.
 func certificateFiles(certificates Certificates) map[string]string {
 	return map[string]string{
 		"ca.pem": certificates.CA, "server.pem": certificates.Certificate, "server.key": certificates.Key,
 	}
 }
 
-// write writes files of the node, which the user of the node may read.
+// write writes files of the node, which only the user of the node may read.
 func (s *RabbitServer) write(files map[string]string) error {
 	own := func(path string) error {
 		if s.as == nil {
@@ -122,14 +124,14 @@ func (s *RabbitServer) write(files map[string]string) error {
 	err := own(s.Dir)
 	for name, text := range files {
 		path := filepath.Join(s.Dir, name)
-		unfinished := path + ".new" // the node may be reading the present one
+		unfinished := path + ".new" // the node may be reading the current file
 		err = errors.Join(err, os.WriteFile(unfinished, []byte(text), 0o400), own(unfinished),
 			os.Rename(unfinished, path))
 	}
 	return err
 }
 
-// UseCertificates has a running node present another certificate to new connections. Connections that exist stay.
+// UseCertificates makes a running node present another certificate to new connections. Existing connections are kept.
 func (s *RabbitServer) UseCertificates(ctx context.Context, certificates Certificates) error {
 	if err := s.write(certificateFiles(certificates)); err != nil {
 		return fmt.Errorf("installing certificates: %w", err)
@@ -143,8 +145,8 @@ func (s *RabbitServer) UseCertificates(ctx context.Context, certificates Certifi
 	return nil
 }
 
-// Manage sends a request to the management API as the administrator and returns the answer. The path is what follows
-// /api/. An answer other than one of success is an error.
+// Manage sends a request to the management API as the administrator and returns the body of the response. The path is
+// relative to /api/. A response with a status of 400 or above is an error.
 func (s *RabbitServer) Manage(ctx context.Context, method, path, body string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -164,7 +166,7 @@ func (s *RabbitServer) Manage(ctx context.Context, method, path, body string) (s
 		return "", err
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return "", fmt.Errorf("asking RabbitMQ: %s %s: %s: %s", method, path, response.Status, text)
+		return "", fmt.Errorf("requesting %s %s from RabbitMQ: %s: %s", method, path, response.Status, text)
 	}
 	return string(text), nil
 }

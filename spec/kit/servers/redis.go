@@ -11,9 +11,10 @@ import (
 	"syscall"
 )
 
-// Redis starts a Redis server with an ACL file on port 6379 of an address of the loopback network, in a directory that
-// does not exist or is empty. The password is that of the user default, who may do everything. Templates know the usual
-// port only, so servers that run at the same time need different addresses.
+// Redis starts a Redis server with an ACL file on port 6379 of an address of the loopback network. Its files are in
+// dir, which must not exist or must be empty. The password is that of the user default, who has all permissions.
+// Templates use only the default port, so servers that run at the same time need different addresses. The error is an
+// ErrMissing if Redis is not installed.
 func Redis(ctx context.Context, dir, address, password string) (*Server, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -32,14 +33,14 @@ func Redis(ctx context.Context, dir, address, password string) (*Server, error) 
 	}
 	s.ready = func(ctx context.Context) error {
 		if answer := s.AskRedis(ctx, "", password, "PING"); answer != "PONG" {
-			return fmt.Errorf("asking Redis: %s", answer)
+			return fmt.Errorf("querying Redis: %s", answer)
 		}
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// With an ACL file requirepass does not count.
+	// Redis ignores requirepass if it has an ACL file.
 	user := fmt.Sprintf("user default on #%x ~* &* +@all\n", sha256.Sum256([]byte(password)))
 	if err := os.WriteFile(users, []byte(user), 0o600); err != nil {
 		return nil, err
@@ -47,8 +48,8 @@ func Redis(ctx context.Context, dir, address, password string) (*Server, error) 
 	return s, s.Start(ctx)
 }
 
-// AskRedis runs a command of redis-cli as a user, "" for the user default, and returns the answer, which may be an
-// error of the server.
+// AskRedis runs a command with redis-cli as a user and returns its output, which may be an error of the server. The
+// empty user is the user default.
 func (s *Server) AskRedis(ctx context.Context, user, password string, command ...string) string {
 	arguments := []string{"-h", s.Host, "--no-auth-warning"}
 	if user != "" {

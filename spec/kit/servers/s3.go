@@ -13,7 +13,8 @@ import (
 // S3Version is the version of versitygw, the S3 server.
 const S3Version = "1.8.0"
 
-// S3 starts an S3 server that keeps its buckets as directories below dir/buckets, and their objects as files there.
+// S3 starts an S3 server that keeps its buckets as directories below dir/buckets, and their objects as files in these
+// directories. The error is an ErrMissing if versitygw is not installed.
 func S3(ctx context.Context, dir string) (*Server, error) {
 	binary, err := tool("versitygw", S3Version, "versitygw")
 	if err != nil {
@@ -33,7 +34,7 @@ func S3(ctx context.Context, dir string) (*Server, error) {
 		log: filepath.Join(dir, "log"), stop: syscall.SIGTERM,
 	}
 	s.command = func() *exec.Cmd {
-		// With a directory for metadata no extended attributes of the file system are needed.
+		// With a directory for metadata, the server needs no extended attributes of the file system.
 		cmd := exec.Command(binary, "--port", s.Address(), "--quiet", "posix", "--sidecar",
 			filepath.Join(dir, "metadata"),
 			filepath.Join(dir, "buckets"))
@@ -47,15 +48,15 @@ func S3(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of the server.
+// URL returns the HTTP address of the server.
 func (s *Server) URL() string { return "http://" + s.Address() }
 
-// CreateBucket makes an empty bucket of S3 or Google's storage.
+// CreateBucket creates an empty bucket of S3 or of Google's storage.
 func (s *Server) CreateBucket(name string) error {
 	return os.Mkdir(filepath.Join(s.Dir, "buckets", name), 0o700)
 }
 
-// Objects are the keys of the objects in such a bucket, sorted.
+// Objects returns the sorted keys of the objects in a bucket of S3 or of Google's storage.
 func (s *Server) Objects(bucket string) ([]string, error) {
 	var keys []string
 	dir := filepath.Join(s.Dir, "buckets", bucket)

@@ -28,7 +28,7 @@ func TestPostgreSQLKeepsItsDataAndWantsAPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Query(t.Context(), "things", "SELECT 1"); err == nil {
-		t.Error("a stopped server answers")
+		t.Error("a stopped server responds")
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestPostgreSQLKeepsItsDataAndWantsAPassword(t *testing.T) {
 	}
 	other := &servers.Server{Host: s.Host, Port: s.Port, User: s.User, Password: "wrong"}
 	if _, err := other.Query(t.Context(), "things", "SELECT 1"); err == nil {
-		t.Error("any password is right")
+		t.Error("the server accepts a wrong password")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestMariaDBKeepsItsDataAndNewPasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Query(t.Context(), "SELECT 1"); err == nil {
-		t.Error("a stopped server answers")
+		t.Error("a stopped server responds")
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -99,13 +99,13 @@ func TestS3AnswersAndStops(t *testing.T) {
 	}
 	text, err := get()
 	if err != nil || !strings.Contains(text, "AccessDenied") {
-		t.Errorf("a request without credentials gave %q, %v", text, err)
+		t.Errorf("a request without credentials returned %q, %v", text, err)
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := get(); err == nil {
-		t.Error("a stopped server answers")
+		t.Error("a stopped server responds")
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -10,10 +10,11 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// Starter makes a server in an empty directory and starts it, such as PostgreSQL and S3.
+// A Starter is a function such as PostgreSQL or S3 that creates a server in an empty directory and starts it.
 type Starter func(ctx context.Context, dir string) (*Server, error)
 
-// Run starts a server for one test, or for a suite when it calls it before its specs.
+// Run starts a server and stops it at the end of the test. A suite that calls it before its specs shares the server
+// among them. If the server's program is missing, the test ends as described for kit.Missing.
 func Run(t kit.T, start Starter) *Server {
 	t.Helper()
 	shared := &Shared{Start: start}
@@ -21,7 +22,7 @@ func Run(t kit.T, start Starter) *Server {
 	return shared.Get(t)
 }
 
-// Shared is a server that the first test that needs it starts. It runs until Close.
+// A Shared is a server that the first test which needs it starts. The server runs until Close.
 type Shared struct {
 	Start Starter
 
@@ -30,10 +31,11 @@ type Shared struct {
 	server *Server
 }
 
-// Get returns the server. The test is skipped where the server's program is missing; with CI=true it fails.
+// Get starts the server unless it runs, and returns it. If the server's program is missing, the test ends as described
+// for kit.Missing; any other error fails it.
 func (s *Shared) Get(t kit.T) *Server {
 	t.Helper()
-	server, err := s.Open(context.Background()) // it outlives the test
+	server, err := s.Open(context.Background()) // the server outlives the test
 	if errors.Is(err, ErrMissing) {
 		kit.Missing(t, err.Error())
 	}
@@ -43,7 +45,8 @@ func (s *Shared) Get(t kit.T) *Server {
 	return server
 }
 
-// Open returns the server, for what is no test. The error is an ErrMissing where the server's program is not there.
+// Open starts the server unless it runs, and returns it, for callers that are not tests. The error is an ErrMissing if
+// the server's program is missing. After an error, the next call tries again.
 func (s *Shared) Open(ctx context.Context) (*Server, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -55,7 +58,7 @@ func (s *Shared) Open(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	s.dir = dir
-	err = os.Chmod(dir, 0o711) //nolint:gosec // PostgreSQL's user must get through it
+	err = os.Chmod(dir, 0o711) //nolint:gosec // PostgreSQL's user must be able to search it
 	if err == nil {
 		s.server, err = s.Start(ctx, filepath.Join(dir, "server"))
 	}
@@ -66,12 +69,12 @@ func (s *Shared) Open(ctx context.Context) (*Server, error) {
 	return s.server, err
 }
 
-// Close ends the server, if it was started, and removes its files.
+// Close kills the server if it was started, and removes its files.
 func (s *Shared) Close() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.server != nil {
-		_ = s.server.Kill() // it ends with this process anyway
+		_ = s.server.Kill() // it would end with this process anyway
 		s.server = nil
 	}
 	s.remove()
@@ -79,7 +82,7 @@ func (s *Shared) Close() {
 
 func (s *Shared) remove() {
 	if s.dir != "" {
-		_ = os.RemoveAll(s.dir) // it holds throw-away data
+		_ = os.RemoveAll(s.dir) // its data is temporary
 		s.dir = ""
 	}
 }

@@ -1,6 +1,5 @@
 // Package service plays the on-demand broker for one service instance of an example pak, with the built adapter, the
-// real OpenTofu and a real server that stands for the VMs of the instance. Its functions fail the current spec on an
-// error.
+// real OpenTofu and a real server in the role of the instance's VMs. Its functions fail the current spec on an error.
 package service
 
 import (
@@ -40,10 +39,10 @@ type Options struct {
 	Cache string
 	// Config are further keys of the adapter's configuration.
 	Config map[string]any
-	// Secret must not occur on standard error of any command. If it is "", nothing is checked.
+	// Secret must not occur on standard error of any command. An empty Secret disables the check.
 	Secret string
-	// Cleanup removes what specs left on the server. It runs at the end of the spec, after the processes of the site
-	// were killed. It may be nil.
+	// Cleanup removes the accounts and data that specs left on the server. It runs at the end of the spec, after the
+	// processes of the site were killed. It may be nil.
 	Cleanup func(context.Context)
 }
 
