@@ -39,8 +39,8 @@ failure the resources are kept, so that it can be repeated, and the reason is st
 		switch {
 		case file == "":
 			return selected.checkArgs(command, args)
-		case selected.all || dryRun:
-			return errors.New("--intent excludes --all and --dry-run")
+		case selected.all || dryRun || selected.filter.isSet():
+			return errors.New("--intent excludes --all, its filters and --dry-run")
 		}
 		return exactArgs()(command, args)
 	}

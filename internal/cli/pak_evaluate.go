@@ -44,6 +44,9 @@ GSB_PROVISION_DEFAULTS.` +
 			if request == "" {
 				return usageError{errors.New("--request is required; - is standard input")}
 			}
+			if err := readOnce("request", request, "instance", instance); err != nil {
+				return err
+			}
 			var err, instanceErr error
 			question.Pak = args[0]
 			question.Body, err = readRequest(command.Context(), streams, request)
@@ -91,6 +94,15 @@ func readRequest(ctx context.Context, streams Streams, name string) (map[string]
 		return nil, &fault.UserError{Message: name + ": the request must be a JSON object", Err: err}
 	}
 	return body, nil
+}
+
+// readOnce returns a usage error if two flags, which name files, both have the value "-", because standard input can be
+// read only once.
+func readOnce(first, firstFile, second, secondFile string) error {
+	if firstFile == "-" && secondFile == "-" {
+		return usageError{fmt.Errorf("only one of --%s and --%s can be standard input", first, second)}
+	}
+	return nil
 }
 
 // readFile returns the content of a file, or that of standard input for the name "-". It returns "" and no error for an

@@ -74,12 +74,15 @@ that an update of the instance to the other plan has. Both plans have the same i
 }
 
 // read returns the request that the flags describe. It returns a usage error if the flags do not select one service and
-// the plans of it, a *fault.UserError if the request is not a JSON object or the previous manifest is not valid YAML,
-// and another error if a file cannot be read. Without --plan, the plan of the request is "", which means the only plan
-// of the service. pak is the pak of the command line.
+// the plans of it, or if both files are standard input. It returns a *fault.UserError if the request is not a JSON
+// object or the previous manifest is not valid YAML, and another error if a file cannot be read. Without --plan, the
+// plan of the request is "", which means the only plan of the service. pak is the pak of the command line.
 func (f *manifestFlags) read(
 	ctx context.Context, streams Streams, pak *brokerpak.Pak,
 ) (request test.ManifestRequest, err error) {
+	if err = readOnce("request", f.request, "previous", f.previous); err != nil {
+		return request, err
+	}
 	service, err := selectService(pak, f.service)
 	if err != nil {
 		return request, err
