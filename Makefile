@@ -20,8 +20,8 @@ FAKE_GCS_VERSION      := 1.56.1
 AZURITE_VERSION       := 3.35.0
 BOSH_CLI_VERSION      := 7.10.1
 # What tests use of Debian's packages; redis-server is the server of the redis pak, shells run the script of encryption keys,
-# npm fetches the server of azurerm.
-PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server mariadb-server chromium prometheus ruby strace shellcheck busybox dash mksh npm
+# npm fetches the server of azurerm, the scripts of jobs run with the coreutils that are written in Rust.
+PROGRAMS              := postgresql pgbouncer redis-server rabbitmq-server mariadb-server chromium prometheus ruby strace shellcheck busybox dash mksh npm rust-coreutils
 FUZZTIME              ?= 5s
 
 GO_BUILD := go build -buildvcs=false -ldflags

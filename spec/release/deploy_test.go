@@ -39,6 +39,8 @@ type vm struct {
 	// shares are directories of this machine, and online tells whether the VM has its network.
 	shares []string
 	online bool
+	// coreutils is a directory with programs that replace GNU's coreutils; "" for none.
+	coreutils string
 }
 
 // bareVM makes a VM on which nothing is installed.
@@ -90,7 +92,9 @@ func (v *vm) run(ctx context.Context, command ...string) (output string, err err
 
 // environment is what the containers of the VM get besides that of whoever starts them.
 func (v *vm) environment() []string {
-	env := []string{"CONTAINER_SHARES=" + strings.Join(v.shares, " ")}
+	env := []string{
+		"CONTAINER_SHARES=" + strings.Join(v.shares, " "), "CONTAINER_COREUTILS=" + v.coreutils,
+	}
 	if v.online {
 		env = append(env, "CONTAINER_NETWORK=machine")
 	}

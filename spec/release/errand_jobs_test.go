@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -257,6 +258,16 @@ stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 			Expect(unsaved).To(BeARegularFile(), "what the adapter keeps for its next run")
 		}, eachJob())
 
+	DescribeTable("changes nothing behind a link that vcap put in the place of its directories",
+		func(ctx context.Context, job string) {
+			site := install(ctx, job, errand(job, nil), surroundings)
+			data := site.linkDirectories(job, "cache", "tmp")
+			output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
+			Expect(err).NotTo(HaveOccurred(), output)
+			Expect(output).To(ContainSubstring("root:root 755 /var/vcap/data/" + job + "\nvcap:vcap 700 "))
+			site.expectUntouched(data, "cache", "tmp")
+		}, eachJob())
+
 	DescribeTable("is the adapter's process, which so gets the agent's signals", func(ctx context.Context, job string) {
 		site := install(ctx, job, errand(job, nil), surroundings)
 		output, err := site.run(ctx, "/bin/bash", "-c",
@@ -265,6 +276,37 @@ stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 		Expect(readFile(site.vcap, "data", job, "tmp", "started")).To(Equal(readFile(site.vcap, "data", "agent")))
 	}, eachJob())
 })
+
+// linkDirectories puts links to a directory of root into the data directory of a job, which the group vcap can write as
+// the agent leaves it, and returns the path of the data directory.
+func (v *vm) linkDirectories(job string, names ...string) string {
+	GinkgoHelper()
+	data := filepath.Join(v.vcap, "data", job)
+	Expect(os.MkdirAll(data, 0o755)).To(Succeed())
+	Expect(os.Chown(data, 0, vcapID)).To(Succeed())
+	Expect(os.Chmod(data, 0o770)).To(Succeed())
+	Expect(os.Mkdir(filepath.Join(v.vcap, "store", "roots-own"), 0o750)).To(Succeed())
+	for _, name := range names {
+		Expect(os.Symlink("/var/vcap/store/roots-own", filepath.Join(data, name))).To(Succeed())
+	}
+	return data
+}
+
+// expectUntouched asserts that the directory behind the links of linkDirectories is as it was, and that directories of
+// vcap have replaced the links.
+func (v *vm) expectUntouched(data string, names ...string) {
+	GinkgoHelper()
+	info, err := os.Stat(filepath.Join(v.vcap, "store", "roots-own"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(info.Mode()).To(Equal(fs.ModeDir | 0o750))
+	Expect(stat(info).Uid).To(BeZero())
+	for _, name := range names {
+		info, err := os.Lstat(filepath.Join(data, name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(info.Mode()).To(Equal(fs.ModeDir|0o700), name)
+		Expect(stat(info).Uid).To(BeEquivalentTo(vcapID), name)
+	}
+}
 
 // everyText is an id that holds what a shell could misread, and looks like an option.
 func everyText() string {

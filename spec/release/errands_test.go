@@ -62,6 +62,24 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 			"/var/vcap/jobs/destroy-instances/config/director.yml"),
 	)
 
+	It("is prepared without following a link that vcap put in the place of its directory", func(ctx context.Context) {
+		site := install(ctx, "service-adapter", someProperties("service-adapter"), "#!/bin/bash\n")
+		data := site.linkDirectories("service-adapter", "prepared", "errands")
+		output, err := site.preStart(ctx)
+		Expect(err).NotTo(HaveOccurred(), output)
+		site.expectUntouched(data, "prepared", "errands")
+	})
+
+	It("compares instances and bindings as vcap from its first command on", func(ctx context.Context) {
+		site := install(ctx, "drift", properties{}, "#!/bin/bash\nps -o user= -p $PPID; ps -o args= -p $PPID\n")
+		errands := filepath.Join(site.vcap, "data/service-adapter/errands")
+		Expect(os.MkdirAll(errands, 0o700)).To(Succeed())
+		Expect(os.Chown(errands, vcapID, vcapID)).To(Succeed())
+		output, err := site.run(ctx, "/var/vcap/jobs/drift/bin/run")
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(Equal(strings.Repeat("vcap\n/bin/bash /var/vcap/jobs/drift/bin/run\n", 2)))
+	})
+
 	It("compares instances and bindings, and its exit code is the worst of both", func(ctx context.Context) {
 		site := bareVM()
 		script := strings.Replace(stand, "exit 3", `[ "$1" != bindings ]`, 1)

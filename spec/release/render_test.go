@@ -156,7 +156,7 @@ var _ = Describe("The job service-adapter", func() {
 		dir := "/var/vcap/store/it's $(touch /x)"
 		script := render(ctx, "service-adapter",
 			with(properties{"state": properties{"type": "local", "config": properties{"dir": dir}}}))["bin/pre-start"]
-		Expect(script).To(ContainSubstring(`-- /var/vcap/store/it\'s\ \$\(touch\ /x\)` + "\n"))
+		Expect(script).To(ContainSubstring("\nown " + `/var/vcap/store/it\'s\ \$\(touch\ /x\)` + "\n"))
 		script = render(ctx, "service-adapter", with(properties{"state": properties{"type": "pg"}}))["bin/pre-start"]
 		Expect(script).NotTo(ContainSubstring("/var/vcap/store"))
 	})
