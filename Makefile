@@ -137,14 +137,18 @@ build/THIRD_PARTY_LICENSES:
 release: build/THIRD_PARTY_LICENSES
 
 # VERSION is the release's version, PAKS are .brokerpak files besides the blobs, SOURCE=1 releases the source with vendored modules.
-VERSION        ?= 0+dev.1
-RELEASE_GOARCH ?= amd64
-RELEASE_BINARY := $(if $(SOURCE),,build/release/service-adapter)
+# RELEASE_GOARCH is the architecture of the program in the BOSH release. RELEASING.md says how a version is released.
+VERSION           ?= 0+dev.1
+RELEASE_GOARCH    ?= amd64
+RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
+RELEASE_BINARY    := $(if $(SOURCE),,build/release/service-adapter-$(VERSION)-linux-$(RELEASE_GOARCH))
 
 .PHONY: release
-release: ## make the BOSH release, build/release/service-adapter-VERSION.tgz
-	$(if $(SOURCE),,GOOS=linux GOARCH=$(RELEASE_GOARCH) $(GO_BUILD) '-s -w -X main.release=$(VERSION) -X main.commit=$(COMMIT)' -o $(RELEASE_BINARY) ./cmd/service-adapter)
+release: ## write the BOSH release and the other files of a release to build/release, which is emptied first
+	rm -rf build/release
+	$(if $(SOURCE),,scripts/release-files "$(VERSION)" "$(COMMIT)" $(sort $(RELEASE_PLATFORMS) linux/$(RELEASE_GOARCH)))
 	go run ./spec/release -version "$(VERSION)" -binary "$(RELEASE_BINARY)" -arch "$(RELEASE_GOARCH)" -paks "$(PAKS)"
+	$(if $(SOURCE),,cd build/release && LC_ALL=C sha256sum service-adapter-* >SHA256SUMS)
 
 # The demo says what it leaves out without PostgreSQL.
 .PHONY: demo

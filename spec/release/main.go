@@ -65,7 +65,8 @@ func exists(path string) bool {
 
 // commit is what the BOSH CLI says of a repository.
 func commit(ctx context.Context) (hash string, dirty bool, err error) {
-	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	// Without a length, git chooses one by the number of objects in the repository, which differs between clones.
+	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, exec.ErrNotFound) {
 		return "non-git", false, nil
