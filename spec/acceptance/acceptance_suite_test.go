@@ -1,9 +1,9 @@
-// Package acceptance_test drives the built adapter as the on-demand broker does: its exact JSON on standard input, the
-// real OpenTofu, real providers, and everything that can go wrong in between.
+// Package acceptance_test runs the built adapter as the on-demand broker does, with the broker's exact JSON on standard
+// input, the real OpenTofu and real providers. Its specs also make processes, files and inputs fail at every step.
 //
-// A spec works on a site (site_test.go): paks, configuration, state, cache, and the directory in which the provider
-// "directory" keeps what it makes, so that a spec sees what exists outside. A broker (broker_test.go) plays ODB on a
-// site. Specs wait for files and processes, never for time.
+// Each spec has a site (site_test.go), which contains paks, configuration, states, cache, and the directory in which
+// the provider "directory" stores its resources as files, so that a spec sees which resources exist. A broker
+// (broker_test.go) plays ODB on a site. Specs wait for files and processes, and never sleep for a fixed time.
 package acceptance_test
 
 import (

@@ -17,7 +17,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// audited has the site's changes written to a file, whose path it returns.
+// audited enables the audit log of the site and returns its path.
 func (s *site) audited() string {
 	GinkgoHelper()
 	path := filepath.Join(s.dir, "audit", "audit.log")
@@ -26,7 +26,7 @@ func (s *site) audited() string {
 	return path
 }
 
-// events are the lines of an audit log that are whole, and how many others there are.
+// events decodes an audit log. It returns the complete events, and the number of lines that are not valid JSON.
 func events(path string) (whole []object, others int) {
 	GinkgoHelper()
 	text, err := os.ReadFile(path)
@@ -42,8 +42,9 @@ func events(path string) (whole []object, others int) {
 	return whole, others
 }
 
-// told is what events tell, but for what differs from run to run. The two of a pair have the same id, and no other has.
-func told(path string) []string {
+// comparableEvents returns the events of an audit log as JSON, without the values that differ between runs. It asserts
+// that the begin and the end of an operation share an id that no other event has.
+func comparableEvents(path string) []string {
 	GinkgoHelper()
 	whole, others := events(path)
 	Expect(others).To(BeZero())
@@ -70,54 +71,57 @@ func told(path string) []string {
 
 var _ = Describe("the audit log", func() {
 	const (
-		whose = `"app_guid":"app","organization_guid":"org","space_guid":"space"`
-		what  = `"instance_id":"inst-1","pak":"entries","pak_version":"0.1.0","plan":"standard","service":"entries",` +
-			`"tofu_version":"` + kit.Newest + `"`
+		ownerFields    = `"app_guid":"app","organization_guid":"org","space_guid":"space"`
+		instanceFields = `"instance_id":"inst-1","pak":"entries","pak_version":"0.1.0","plan":"standard",` +
+			`"service":"entries","tofu_version":"` + kit.Newest + `"`
 	)
-	// line is an event as told tells it.
+	// line returns an event in the form of comparableEvents.
 	line := func(event, more string) string {
 		var fields object
 		Expect(json.Unmarshal([]byte(`{"event":"`+event+`",`+more+`}`), &fields)).To(Succeed())
 		return encode(fields)
 	}
 
-	It("tells of each bind and unbind when it begins and how it ends, and the log does too", func(ctx context.Context) {
-		b := newBroker(newSite("entries"))
-		path := b.site.audited()
-		b.deploy(ctx, nil)
-		Expect(path).NotTo(BeAnExistingFile(), "a manifest changes nothing")
-		create := b.bindParameters("bind-1", nil)
-		create["request_parameters"].(object)["context"] = object{"organization_guid": "org", "space_guid": "space"}
-		got := b.call(ctx, createBinding, create)
-		Expect(got.Exit).To(Equal(0))
-		Expect(strings.Split(got.Stderr, "\n")).To(ContainElements(
-			MatchRegexp(
-				`level=INFO msg=audit event=begin id=\w+ command=create-binding binding_id=bind-1 `+
-					`instance_id=inst-1 .* app_guid=app `),
-			MatchRegexp(`level=INFO msg=audit event=end id=\w+ command=create-binding .* result=done seconds=[0-9.]+$`),
-		))
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
-		Expect(b.bind(ctx, "bind-2", object{"unknown": 1}).Exit).To(Equal(1))
-		Expect(b.bind(ctx, "bind-2", object{"failure": diskFull}).Exit).To(Equal(1))
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
-		bind, again := `"command":"create-binding","binding_id":"bind-1",`+
-			what, `"command":"create-binding","binding_id":"bind-2",`
-		unbind := `"command":"delete-binding","binding_id":"bind-1",` + what
-		Expect(told(path)).To(Equal([]string{
-			line("begin", bind+","+whose), line("end", bind+`,"result":"done",`+whose),
-			line("begin", bind+`,"app_guid":"app"`), line("end", bind+`,"app_guid":"app","result":"exists"`),
-			line("begin", again+what+`,"app_guid":"app"`),
-			line("end", again+what+`,"app_guid":"app","result":"refused"`),
-			line("begin", again+what+`,"app_guid":"app"`),
-			line("end", again+what+`,"app_guid":"app","result":"failed"`),
-			line("begin", unbind), line("end", unbind+`,"result":"done",`+whose), // the record knows whose it was
-			line("begin", unbind), line("end", unbind+`,"result":"absent"`),
-		}))
-		Expect(modes(filepath.Dir(path))).To(BeEmpty())
-	})
+	It("records the beginning and the result of each bind and unbind, as standard error does",
+		func(ctx context.Context) {
+			b := newBroker(newSite("entries"))
+			path := b.site.audited()
+			b.deploy(ctx, nil)
+			Expect(path).NotTo(BeAnExistingFile(), "generating a manifest without a provision template writes no event")
+			create := b.bindParameters("bind-1", nil)
+			create["request_parameters"].(object)["context"] = object{"organization_guid": "org", "space_guid": "space"}
+			got := b.call(ctx, createBinding, create)
+			Expect(got.Exit).To(Equal(0))
+			Expect(strings.Split(got.Stderr, "\n")).To(ContainElements(
+				MatchRegexp(
+					`level=INFO msg=audit event=begin id=\w+ command=create-binding binding_id=bind-1 `+
+						`instance_id=inst-1 .* app_guid=app `),
+				MatchRegexp(
+					`level=INFO msg=audit event=end id=\w+ command=create-binding .* result=done seconds=[0-9.]+$`),
+			))
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(49))
+			Expect(b.bind(ctx, "bind-2", object{"unknown": 1}).Exit).To(Equal(1))
+			Expect(b.bind(ctx, "bind-2", object{"failure": diskFull}).Exit).To(Equal(1))
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
+			bind, again := `"command":"create-binding","binding_id":"bind-1",`+
+				instanceFields, `"command":"create-binding","binding_id":"bind-2",`
+			unbind := `"command":"delete-binding","binding_id":"bind-1",` + instanceFields
+			Expect(comparableEvents(path)).To(Equal([]string{
+				line("begin", bind+","+ownerFields), line("end", bind+`,"result":"done",`+ownerFields),
+				line("begin", bind+`,"app_guid":"app"`), line("end", bind+`,"app_guid":"app","result":"exists"`),
+				line("begin", again+instanceFields+`,"app_guid":"app"`),
+				line("end", again+instanceFields+`,"app_guid":"app","result":"refused"`),
+				line("begin", again+instanceFields+`,"app_guid":"app"`),
+				line("end", again+instanceFields+`,"app_guid":"app","result":"failed"`),
+				// the owner of the binding is read from its record
+				line("begin", unbind), line("end", unbind+`,"result":"done",`+ownerFields),
+				line("begin", unbind), line("end", unbind+`,"result":"absent"`),
+			}))
+			Expect(modes(filepath.Dir(path))).To(BeEmpty())
+		})
 
-	It("tells of a manifest whose provision template is applied, and not of the check for pending changes",
+	It("records a manifest whose provision template is applied, and omits the check for pending changes",
 		func(ctx context.Context) {
 			b := newProvisionedBroker()
 			path := b.site.audited()
@@ -126,12 +130,14 @@ var _ = Describe("the audit log", func() {
 			apply := `"command":"generate-manifest","instance_id":"inst-1","service":"entries","plan":"standard",` +
 				`"pak":"provisioned","pak_version":"0.1.0","tofu_version":"` + kit.Newest +
 				`","organization_guid":"org","space_guid":"space"`
-			Expect(told(path)).To(Equal([]string{line("begin", apply), line("end", apply+`,"result":"done"`)}))
+			Expect(comparableEvents(path)).To(Equal([]string{
+				line("begin", apply), line("end", apply+`,"result":"done"`),
+			}))
 			b.deploy(ctx, nil)
-			Expect(told(path)).To(HaveLen(4))
+			Expect(comparableEvents(path)).To(HaveLen(4))
 		})
 
-	It("shows a kill", func(ctx context.Context) {
+	It("contains the beginning without an end if the adapter is killed", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
 		path := b.site.audited()
 		b.deploy(ctx, nil)
@@ -143,51 +149,52 @@ var _ = Describe("the audit log", func() {
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 	})
 
-	It("has whole lines of twenty binds at once, however it is rotated", kit.Slow(), func(ctx context.Context) {
-		b := newBroker(newSite("entries"))
-		path := b.site.audited()
-		b.deploy(ctx, nil)
-		all := func(do func(id string) answer) {
-			var things []func()
-			for i := range 20 {
-				things = append(things, func() {
-					defer GinkgoRecover()
-					Expect(do(fmt.Sprintf("bind-%d", i)).Exit).To(Equal(0))
-					if i%5 == 0 {
-						Expect(os.Rename(path, fmt.Sprintf("%s.%d", path, i))).To(Or(Succeed(),
-							MatchError(os.ErrNotExist)))
-					}
-				})
+	It("has only complete lines after twenty simultaneous binds during which it is rotated",
+		kit.Slow(), func(ctx context.Context) {
+			b := newBroker(newSite("entries"))
+			path := b.site.audited()
+			b.deploy(ctx, nil)
+			all := func(do func(id string) answer) {
+				var things []func()
+				for i := range 20 {
+					things = append(things, func() {
+						defer GinkgoRecover()
+						Expect(do(fmt.Sprintf("bind-%d", i)).Exit).To(Equal(0))
+						if i%5 == 0 {
+							Expect(os.Rename(path, fmt.Sprintf("%s.%d", path, i))).To(Or(Succeed(),
+								MatchError(os.ErrNotExist)))
+						}
+					})
+				}
+				together(things...)
 			}
-			together(things...)
-		}
-		all(func(id string) answer { return b.bind(ctx, id, nil) })
-		Expect(os.ReadFile(path + ".results")).To(MatchJSON(`{"create-binding": {"done": 20}}`))
-		Expect(os.Remove(path + ".results")).To(Succeed())
-		files, err := filepath.Glob(path + "*")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(len(files)).To(BeNumerically(">", 2))
-		ids := map[any]int{}
-		for _, file := range files {
-			whole, others := events(file)
-			Expect(others).To(BeZero())
-			for _, event := range whole {
-				ids[event["id"]]++
+			all(func(id string) answer { return b.bind(ctx, id, nil) })
+			Expect(os.ReadFile(path + ".results")).To(MatchJSON(`{"create-binding": {"done": 20}}`))
+			Expect(os.Remove(path + ".results")).To(Succeed())
+			files, err := filepath.Glob(path + "*")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(len(files)).To(BeNumerically(">", 2))
+			ids := map[any]int{}
+			for _, file := range files {
+				whole, others := events(file)
+				Expect(others).To(BeZero())
+				for _, event := range whole {
+					ids[event["id"]]++
+				}
+				Expect(modes(filepath.Dir(file))).To(BeEmpty())
+				Expect(os.Remove(file)).To(Succeed())
 			}
-			Expect(modes(filepath.Dir(file))).To(BeEmpty())
-			Expect(os.Remove(file)).To(Succeed())
-		}
-		Expect(ids).To(HaveLen(20))
-		Expect(ids).To(HaveEach(2))
+			Expect(ids).To(HaveLen(20))
+			Expect(ids).To(HaveEach(2))
 
-		Expect(b.bind(ctx, "bind-20", nil).Exit).To(Equal(0))
-		Expect(os.Truncate(path, 0)).To(Succeed()) // as copytruncate does after it has copied
-		together(
-			func() { Expect(b.unbind(ctx, "bind-20").Exit).To(Equal(0)) },
-			func() { Expect(b.unbind(ctx, "bind-19").Exit).To(Equal(0)) },
-		)
-		Expect(told(path)).To(HaveLen(4))
-	})
+			Expect(b.bind(ctx, "bind-20", nil).Exit).To(Equal(0))
+			Expect(os.Truncate(path, 0)).To(Succeed()) // as copytruncate does after copying the file
+			together(
+				func() { Expect(b.unbind(ctx, "bind-20").Exit).To(Equal(0)) },
+				func() { Expect(b.unbind(ctx, "bind-19").Exit).To(Equal(0)) },
+			)
+			Expect(comparableEvents(path)).To(HaveLen(4))
+		})
 
 	// mounted mounts a small disk at the directory of the audit log.
 	mounted := func(path string, flags uintptr) {
@@ -200,7 +207,7 @@ var _ = Describe("the audit log", func() {
 		DeferCleanup(func() { Expect(syscall.Unmount(filepath.Dir(path), syscall.MNT_DETACH)).To(Succeed()) })
 	}
 
-	DescribeTable("hinders no bind where it cannot be written",
+	DescribeTable("does not prevent binds if the log cannot be written, because the log",
 		func(ctx context.Context, hinder func(path string), reason string) {
 			b := newBroker(newSite("entries"))
 			path := b.site.audited()
@@ -212,22 +219,23 @@ var _ = Describe("the audit log", func() {
 			Expect(got.Stderr).To(And(ContainSubstring("writing the audit log"), ContainSubstring(reason)))
 			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		},
-		Entry("on a read-only disk", func(path string) { mounted(path, syscall.MS_RDONLY) }, "read-only file system"),
-		Entry("without a directory", func(path string) {
+		Entry("is on a read-only disk",
+			func(path string) { mounted(path, syscall.MS_RDONLY) }, "read-only file system"),
+		Entry("has no directory", func(path string) {
 			Expect(os.Remove(filepath.Dir(path))).To(Succeed())
 		}, "no such file or directory"),
-		Entry("as a directory", func(path string) { Expect(os.Mkdir(path, 0o700)).To(Succeed()) }, "is a directory"),
-		Entry("as a pipe that nobody reads", func(path string) {
+		Entry("is a directory", func(path string) { Expect(os.Mkdir(path, 0o700)).To(Succeed()) }, "is a directory"),
+		Entry("is a pipe without a reader", func(path string) {
 			Expect(syscall.Mkfifo(path, 0o600)).To(Succeed())
 		}, "no regular file"),
 	)
 
-	It("goes on with a new line after a disk was full", func(ctx context.Context) {
+	It("continues with a new line after the disk was full", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
 		path := b.site.audited()
 		mounted(path, 0)
 		b.deploy(ctx, nil)
-		// there is room for half a line
+		// The disk then has space for only half a line.
 		Expect(os.WriteFile(path, []byte(`{"x":"`+strings.Repeat("x", 4000)+"\"}\n"), 0o600)).To(Succeed())
 		filling := filepath.Join(filepath.Dir(path), "filling")
 		Expect(os.WriteFile(filling, make([]byte, 64<<10), 0o600)).To(MatchError(syscall.ENOSPC))
@@ -237,14 +245,14 @@ var _ = Describe("the audit log", func() {
 		Expect(os.Remove(filling)).To(Succeed())
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		whole, others := events(path)
-		Expect(others).To(Equal(1), "the half line")
+		Expect(others).To(Equal(1), "the incomplete line")
 		Expect(whole).To(HaveLen(3))
 		Expect(whole[1:]).To(HaveEach(HaveKeyWithValue("command", "delete-binding")))
 		Expect(b.run(ctx, "", "metrics").Stdout).To(
 			MatchRegexp(`result_timestamp_seconds\{command="(create-binding|unknown)",result="interrupted"\} \d`))
 	})
 
-	It("holds no secret", func(ctx context.Context) {
+	It("contains no secret", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
 		path := b.site.audited()
 		b.deploy(ctx, object{"text": planted("deployed")})
@@ -258,6 +266,6 @@ var _ = Describe("the audit log", func() {
 		Expect(string(text)).NotTo(Or(ContainSubstring("planted-in-"), ContainSubstring(secret)))
 		Expect(os.ReadFile(path + ".results")).To(MatchJSON(
 			`{"create-binding": {"done": 2, "failed": 1}, "delete-binding": {"done": 1}}`))
-		Expect(told(path)).To(HaveLen(8))
+		Expect(comparableEvents(path)).To(HaveLen(8))
 	})
 })

@@ -18,7 +18,7 @@ var _ = Describe("the options of a bind section", func() {
 		b.deploy(ctx, nil)
 	})
 
-	DescribeTable("errors say what a failure of the template means",
+	DescribeTable("map a failure of the template to an outcome for the broker:",
 		func(ctx context.Context, failure, code int, message string) {
 			got := b.bind(ctx, "bind-1", object{"failure": failure})
 			Expect(got.Exit).To(Equal(code), got.Stderr)
@@ -28,17 +28,17 @@ var _ = Describe("the options of a bind section", func() {
 		Entry("the account exists", accountTaken, 49, ""),
 		Entry("the account does not exist", accountGone, 41, ""),
 		Entry("the user should know", accountLocked, 1, "Entry refused: the account is locked"),
-		Entry("nothing is said about it", diskFull, 1, ""),
+		Entry("no rule matches the failure", diskFull, 1, ""),
 	)
 
-	It("requires refuse a request with a sentence for whom it concerns", func(ctx context.Context) {
+	It("reject a request whose requires is false, with its message for the user", func(ctx context.Context) {
 		expectRefused(b.bind(ctx, "bind-1", object{"content": "forbidden"}),
 			`parameter "content" must not be forbidden`)
 		expectBroken(b.bind(ctx, "bind-1", object{"content": "misconfigured"}), "the operator has to mend this")
 		b.site.expectNothingLeft()
 	})
 
-	It("a backup agent is the instance's, without a template", func(ctx context.Context) {
+	It("give an instance's backup agent as the binding, without a template", func(ctx context.Context) {
 		parameters := b.bindParameters("bind-1", nil)
 		parameters["request_parameters"].(object)["bind_resource"] = object{"backup_agent": true}
 		got := b.call(ctx, createBinding, parameters)
@@ -48,26 +48,27 @@ var _ = Describe("the options of a bind section", func() {
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
 	})
 
-	It("outputs become fields of the binding, or credentials over those of the instance", func(ctx context.Context) {
-		got := b.bind(ctx, "bind-1",
-			object{"drain": "syslog://drain.example.com", "route": "https://route.example.com", "content": "mine"})
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		binding := decode(got.Stdout)
-		Expect(binding).To(And(
-			HaveLen(3),
-			HaveKeyWithValue("syslog_drain_url", "syslog://drain.example.com"),
-			HaveKeyWithValue("route_service_url", "https://route.example.com"),
-		))
-		Expect(binding["credentials"]).To(And(
-			HaveLen(4), HaveKey("secret"), HaveKeyWithValue("status", "ready"),
-			HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
-			HaveKeyWithValue("admin_password",
-				b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
-		))
-	})
+	It("turn outputs into fields of the binding, and let outputs replace credentials of the instance",
+		func(ctx context.Context) {
+			got := b.bind(ctx, "bind-1",
+				object{"drain": "syslog://drain.example.com", "route": "https://route.example.com", "content": "mine"})
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			binding := decode(got.Stdout)
+			Expect(binding).To(And(
+				HaveLen(3),
+				HaveKeyWithValue("syslog_drain_url", "syslog://drain.example.com"),
+				HaveKeyWithValue("route_service_url", "https://route.example.com"),
+			))
+			Expect(binding["credentials"]).To(And(
+				HaveLen(4), HaveKey("secret"), HaveKeyWithValue("status", "ready"),
+				HaveKeyWithValue("echo", HaveKeyWithValue("content", "mine")),
+				HaveKeyWithValue("admin_password",
+					b.Secrets["((/odb/"+entriesService+"/service-instance_inst-1/admin_password))"]),
+			))
+		})
 })
 
-// bindSection replaces the bind section of the pak "entries".
+// bindSection replaces the bind section of the pak "entries" with a text.
 func (s *site) bindSection(text string) {
 	GinkgoHelper()
 	definition, err := os.ReadFile(filepath.Join(s.pak, "entries.yml"))
@@ -78,7 +79,7 @@ func (s *site) bindSection(text string) {
 }
 
 var _ = Describe("a bind section", func() {
-	DescribeTable("without resources gives the instance's outputs", func(ctx context.Context, section string) {
+	DescribeTable("without resources returns the instance's outputs:", func(ctx context.Context, section string) {
 		s := newSite("entries")
 		s.write("empty.tf", "")
 		s.bindSection(section)
@@ -97,7 +98,7 @@ var _ = Describe("a bind section", func() {
 		Entry("no template", "bind:\n  user_inputs: []\n"),
 	)
 
-	It("that is missing makes the service one that nobody binds", func(ctx context.Context) {
+	It("can be omitted, which makes the service not bindable", func(ctx context.Context) {
 		s := newSite("entries")
 		s.bindSection("")
 		delete(s.config, "services")

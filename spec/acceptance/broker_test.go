@@ -18,7 +18,7 @@ import (
 	binary "service-adapter/spec/kit/broker"
 )
 
-// The commands of the protocol.
+// The commands of the broker's protocol.
 const (
 	generateManifest    = "generate-manifest"
 	createBinding       = "create-binding"
@@ -27,7 +27,7 @@ const (
 	generatePlanSchemas = "generate-plan-schemas"
 )
 
-// The service and plans of the paks in testdata, and of the example.
+// The ids of the services and plans of the paks in testdata, and of the example redis.
 const (
 	entriesService = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
 	entriesPlan    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
@@ -36,7 +36,7 @@ const (
 	redisDurable   = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e12"
 )
 
-// The values of the bind parameter "failure" of the pak "entries".
+// The values of the parameter "failure" of binds with the pak "entries".
 const (
 	diskFull = iota + 1
 	accountLocked
@@ -46,19 +46,19 @@ const (
 
 type (
 	object = map[string]any
-	// answer is what one run of the adapter gave.
+	// An answer is the outcome of one run of the adapter.
 	answer = binary.Answer
 )
 
-// broker plays ODB with one service instance.
+// A broker plays ODB for one service instance.
 type broker struct {
 	*odb.Instance
 	site *site
-	// user is who runs the adapter, nil for the one who runs the specs.
+	// user is the user as whom the adapter runs. A nil user means the user of the specs.
 	user *syscall.Credential
 }
 
-// newBroker returns a broker whose instance is not deployed yet.
+// newBroker returns a broker whose instance has not been deployed yet.
 func newBroker(s *site) *broker {
 	plan := object{
 		"properties": object{}, "lifecycle_errands": object{},
@@ -81,7 +81,7 @@ func newBroker(s *site) *broker {
 	}}
 }
 
-// newRedisBroker is newBroker for the example pak.
+// newRedisBroker returns a broker for an instance of the example redis that has not been deployed yet.
 func newRedisBroker(s *site) *broker {
 	b := newBroker(s)
 	b.ServiceID, b.PlanID = redisService, redisSmall
@@ -94,12 +94,12 @@ func newRedisBroker(s *site) *broker {
 	return b
 }
 
-// nobody is the user and group id of a process without privileges.
+// nobody is the id of an unprivileged user and of that user's group.
 const nobody = 65534
 
-// withoutPrivileges makes the adapter run as a user who can write nothing of the site but the directory that it
-// returns, which is that user's TMPDIR. There the cache is by default, and the state; the working directory is
-// read-only.
+// withoutPrivileges makes the adapter run as an unprivileged user, who can write only to one directory of the site. It
+// returns this directory, which is the user's TMPDIR and contains the state, and by default the cache. The working
+// directory is read-only.
 func (b *broker) withoutPrivileges() string {
 	GinkgoHelper()
 	s := b.site
@@ -127,12 +127,12 @@ func (b *broker) withoutPrivileges() string {
 	return temporary
 }
 
-// group is the plan's only instance group.
+// group returns the only instance group of the plan.
 func (b *broker) group() object {
 	return b.Plan["instance_groups"].([]any)[0].(object)
 }
 
-// call runs a command.
+// call runs a command with the parameters of a request, and returns its outcome.
 func (b *broker) call(ctx context.Context, command string, parameters object) answer {
 	GinkgoHelper()
 	return b.run(ctx, stdin(command, parameters), command)
@@ -142,7 +142,7 @@ func (b *broker) adapter() binary.Adapter {
 	return binary.Adapter{Path: adapterBinary, Env: b.site.environment(), Dir: b.site.working, User: b.user}
 }
 
-// run runs a command with a text on standard input, and arguments.
+// run runs a command with a text on standard input and arguments, and returns its outcome.
 func (b *broker) run(ctx context.Context, stdin string, arguments ...string) answer {
 	GinkgoHelper()
 	got, err := b.adapter().Run(ctx, stdin, arguments...)
@@ -151,7 +151,7 @@ func (b *broker) run(ctx context.Context, stdin string, arguments ...string) ans
 	return got
 }
 
-// body is the request of a creation or update with these parameters.
+// body returns the body of a request that creates or updates the instance with these parameters.
 func (b *broker) body(parameters object) object {
 	return object{
 		"context":           object{"platform": "cloudfoundry", "instance_name": "my-instance", "space_guid": "space"},
@@ -160,7 +160,8 @@ func (b *broker) body(parameters object) object {
 	}
 }
 
-// deploy creates or updates the instance and keeps what the adapter returned, as the broker does.
+// deploy creates or updates the instance and stores the manifest and secrets of the adapter, as the broker does. It
+// returns the answer of the adapter.
 func (b *broker) deploy(ctx context.Context, parameters object) answer {
 	GinkgoHelper()
 	got := b.call(ctx, generateManifest, b.Generate(b.body(parameters)))
@@ -169,7 +170,7 @@ func (b *broker) deploy(ctx context.Context, parameters object) answer {
 	return got
 }
 
-// bindParameters are those of create-binding.
+// bindParameters returns the parameters of a call of create-binding.
 func (b *broker) bindParameters(id string, parameters object) object {
 	return b.Bind(id, object{
 		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
@@ -177,7 +178,7 @@ func (b *broker) bindParameters(id string, parameters object) object {
 	})
 }
 
-// unbindParameters are those of delete-binding.
+// unbindParameters returns the parameters of a call of delete-binding.
 func (b *broker) unbindParameters(id string) object {
 	return b.Bind(id, object{"plan_id": b.PlanID, "service_id": b.ServiceID})
 }
@@ -192,7 +193,7 @@ func (b *broker) unbind(ctx context.Context, id string) answer {
 	return b.call(ctx, deleteBinding, b.unbindParameters(id))
 }
 
-// stdin is the broker's JSON for a command.
+// stdin returns the JSON that the broker writes to standard input of a command.
 func stdin(command string, parameters object) string {
 	GinkgoHelper()
 	input, err := odb.Input(command, parameters)
@@ -207,7 +208,7 @@ func encode(value any) string {
 	return string(text)
 }
 
-// decode decodes one JSON document, and nothing after it.
+// decode decodes a text that must contain exactly one JSON document.
 func decode(text string) object {
 	GinkgoHelper()
 	var decoded object
@@ -232,13 +233,13 @@ func (b *broker) start(command string, parameters object) *process.Running {
 	return b.startInto(nil, command, parameters)
 }
 
-// startInto starts a command that writes its product into a file.
+// startInto starts a command in the background with a file as its standard output.
 func (b *broker) startInto(file *os.File, command string, parameters object) *process.Running {
 	GinkgoHelper()
 	return process.Start(b.adapter(), file, stdin(command, parameters), command)
 }
 
-// together does several things at the same time and waits for all of them.
+// together calls the functions concurrently and waits for all of them.
 func together(things ...func()) {
 	GinkgoHelper()
 	process.Together(len(things), things...)

@@ -13,11 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// theCommand is the executable of the pak that creates and deletes bindings, as a victim.
+// theCommand is the victim of specs that kill the executable with which the pak creates and deletes bindings.
 const theCommand victim = "the command"
 
-// newCommandBroker returns a broker with a deployed instance of the pak "command", whose server accepts the
-// administrator of the manifest.
+// newCommandBroker returns a broker with a deployed instance of the pak "command". The server of the instance accepts
+// the administrator of the manifest.
 func newCommandBroker(ctx context.Context) *broker {
 	GinkgoHelper()
 	b := newBroker(newSite("command"))
@@ -29,7 +29,7 @@ func newCommandBroker(ctx context.Context) *broker {
 	return b
 }
 
-// rotate sets the password of the administrator, in the server and in CredHub.
+// rotate sets the password of the administrator in the server and in CredHub.
 func (b *broker) rotate(password string) {
 	GinkgoHelper()
 	for reference := range b.Secrets {
@@ -38,7 +38,7 @@ func (b *broker) rotate(password string) {
 	Expect(os.WriteFile(filepath.Join(b.site.dir, "server"), []byte(password), 0o600)).To(Succeed())
 }
 
-// actions returns the actions for which the command was run since the last call.
+// actions returns the actions for which the command of the pak was run since the previous call.
 func (b *broker) actions() []string {
 	GinkgoHelper()
 	log := filepath.Join(b.site.dir, "server.log")
@@ -70,12 +70,12 @@ func (b *broker) killed(point string, victim victim, command string, parameters 
 	return running.Wait()
 }
 
-var _ = Describe("a binding by a command", func() {
+var _ = Describe("a binding that a command creates", func() {
 	var b *broker
 
 	BeforeEach(func(ctx context.Context) { b = newCommandBroker(ctx) })
 
-	It("is created and deleted, also by a rotated administrator", func(ctx context.Context) {
+	It("is created, and is deleted with the current password of the administrator", func(ctx context.Context) {
 		got := b.bind(ctx, "bind-1", nil)
 		Expect(credentials(got)).To(Equal(object{"name": "bind-1"}))
 		Expect(b.site.resources()).To(Equal([]string{"bind-1-account", "bind-1-grant"}))
@@ -89,7 +89,7 @@ var _ = Describe("a binding by a command", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("stays recorded while the server refuses the command", func(ctx context.Context) {
+	It("keeps its record while the server rejects the command", func(ctx context.Context) {
 		Expect(os.WriteFile(filepath.Join(b.site.dir, "server"), []byte("other"), 0o600)).To(Succeed())
 		got := b.bind(ctx, "bind-1", nil)
 		Expect(got.Exit).To(Equal(1))
@@ -106,7 +106,7 @@ var _ = Describe("a binding by a command", func() {
 	points := []string{"before-create", "between-create", "after-create"}
 	for _, victim := range []victim{theAdapter, theTofu, both, theCommand} {
 		for _, point := range points {
-			It("whose creation is killed is undone: "+string(victim)+" "+point,
+			It("can be undone after its creation was killed: "+string(victim)+" "+point,
 				kit.SlowIf(point != points[1]), func(ctx context.Context) {
 					got := b.killed(point, victim, createBinding, b.bindParameters("bind-1", nil))
 					Expect(got.Exit).NotTo(Equal(0), got.Stderr)
@@ -121,7 +121,7 @@ var _ = Describe("a binding by a command", func() {
 					b.site.expectNothingLeft()
 				})
 
-			It("whose creation is killed hinders no other creation: "+string(victim)+" "+point,
+			It("can be created again after its creation was killed: "+string(victim)+" "+point,
 				kit.SlowIf(point != points[1]), func(ctx context.Context) {
 					b.killed(point, victim, createBinding, b.bindParameters("bind-1", nil))
 					got := b.bind(ctx, "bind-1", nil)
@@ -135,13 +135,13 @@ var _ = Describe("a binding by a command", func() {
 				})
 		}
 		for _, point := range []string{"before-delete", "between-delete", "after-delete"} {
-			It("whose deletion is killed is deleted by the next: "+string(victim)+" "+point,
+			It("can be deleted after its deletion was killed: "+string(victim)+" "+point,
 				kit.SlowIf(point != "between-delete"), func(ctx context.Context) {
 					Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 					got := b.killed(point, victim, deleteBinding, b.unbindParameters("bind-1"))
 					Expect(got.Exit).NotTo(Equal(0), got.Stderr)
 					next := b.unbind(ctx, "bind-1")
-					if victim == theAdapter { // OpenTofu continued, and only the empty workspace was left
+					if victim == theAdapter { // OpenTofu continued and left only the empty workspace
 						Expect(next.Exit).To(BeElementOf(0, 41), next.Stderr)
 					} else {
 						Expect(next.Exit).To(Equal(0), next.Stderr)

@@ -11,10 +11,11 @@ import (
 	"service-adapter/internal/odb"
 )
 
-// upgradeBody is the request of an upgrade.
+// upgradeBody is the body of a request for an upgrade.
 const upgradeBody = `{"context":null}`
 
-// expectSame asserts that the broker takes a generated manifest for the deployed one.
+// expectSame asserts that a generated manifest equals the deployed one in the broker's comparison, and that no secrets
+// are returned.
 func expectSame(deployed string, got answer) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
@@ -25,7 +26,7 @@ func expectSame(deployed string, got answer) {
 	Expect(product["secrets"]).To(BeEmpty(), "an unchanged update has no secrets to store")
 }
 
-// job is the properties of the only job of a manifest.
+// job returns the properties of the only job of a manifest.
 func job(manifest string) object {
 	GinkgoHelper()
 	var decoded struct {
@@ -43,7 +44,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 
 	BeforeEach(func() { b = newBroker(newSite("entries")) })
 
-	It("row 1: accepts all five objects, four of them with empty leaves", func(ctx context.Context) {
+	It("row 1: accepts all five objects, also if four of them have empty leaves", func(ctx context.Context) {
 		empty := map[string]object{
 			"dashboard_url": {"instance_id": "", "plan": "", "manifest": ""},
 			"create_binding": {
@@ -63,7 +64,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.run(ctx, encode(input)+"\n", generateManifest).Exit).To(Equal(0))
 	})
 
-	It("row 2: takes the first deployment for one, and an update for one", func(ctx context.Context) {
+	It("row 2: distinguishes the first deployment from an update", func(ctx context.Context) {
 		got := b.deploy(ctx, nil)
 		Expect(decode(got.Stdout)["secrets"]).To(HaveKey("admin_password"))
 		Expect(b.Manifest).To(ContainSubstring("canaries: 1\n"))
@@ -71,26 +72,27 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.Manifest).To(ContainSubstring("canaries: 2\n"))
 	})
 
-	It("row 3: generates values on each creation, and keeps those of the deployed manifest", func(ctx context.Context) {
-		body := b.body(object{"text": "mine"})
-		first, second := b.call(ctx, generateManifest, b.Generate(body)), b.call(ctx, generateManifest,
-			b.Generate(body))
-		Expect(first.Stdout).NotTo(Equal(second.Stdout))
-		Expect(b.Deploy(first.Stdout)).To(Succeed())
-		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(body)))
-	})
+	It("row 3: generates new values for each creation, and keeps the values of the deployed manifest",
+		func(ctx context.Context) {
+			body := b.body(object{"text": "mine"})
+			first, second := b.call(ctx, generateManifest, b.Generate(body)), b.call(ctx, generateManifest,
+				b.Generate(body))
+			Expect(first.Stdout).NotTo(Equal(second.Stdout))
+			Expect(b.Deploy(first.Stdout)).To(Succeed())
+			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(body)))
+		})
 
-	It("row 4: makes the deployed manifest again in the check for pending changes", func(ctx context.Context) {
+	It("row 4: reproduces the deployed manifest in the check for pending changes", func(ctx context.Context) {
 		b.deploy(ctx, object{"text": "mine", "number": 2.5, "tree": object{"a": []any{1, nil, "x"}}})
 		for range 2 {
 			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
-			b.deploy(ctx, nil) // and after an update that changes nothing
+			b.deploy(ctx, nil) // and after an update without changes
 		}
 		b.deploy(ctx, object{"number": 3})
 		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
 	})
 
-	It("row 5: changes only versions in an upgrade, without any secret's value", func(ctx context.Context) {
+	It("row 5: changes only versions in an upgrade, and needs no value of a secret", func(ctx context.Context) {
 		b.deploy(ctx, object{"text": "mine"})
 		b.Deployment.Releases[0].Version, b.Deployment.Stemcells[0].Version = "1.3.0", "1.7"
 		parameters := b.Generate(nil)
@@ -106,7 +108,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		Expect(b.call(ctx, generateManifest, parameters).Exit).To(Equal(0))
 	})
 
-	DescribeTable("row 7: refuses parameters with a sentence for the user",
+	DescribeTable("row 7: rejects parameters with a message for the user if they",
 		func(ctx context.Context, parameters any, message string) {
 			body := b.body(nil)
 			body["parameters"] = parameters
@@ -116,26 +118,27 @@ var _ = Describe("the contract of generate-manifest", func() {
 			bind["parameters"] = parameters
 			expectRefused(b.call(ctx, createBinding, b.Bind("bind-1", bind)), message)
 		},
-		Entry("that are no object", []any{"text"}, "parameters must be a JSON object, not an array"),
-		Entry("that are text", "text", "parameters must be a JSON object, not a string"),
-		Entry("that are unknown", object{"nmber": 1}, `parameter "nmber" is not supported (did you mean "number"?)`),
-		Entry("of the wrong type", object{"number": "many"}, `"number" must be a number, not a string`),
+		Entry("are not an object", []any{"text"}, "parameters must be a JSON object, not an array"),
+		Entry("are a text", "text", "parameters must be a JSON object, not a string"),
+		Entry("are not declared", object{"nmber": 1}, `parameter "nmber" is not supported (did you mean "number"?)`),
+		Entry("have the wrong type", object{"number": "many"}, `"number" must be a number, not a string`),
 	)
 
-	It("row 8: goes on from a manifest that the broker's struct cannot hold", func(ctx context.Context) {
-		b.deploy(ctx, object{"text": "mine"})
-		before := b.Manifest
-		b.Manifest = strings.Replace(before, "instance_groups:\n  - name: server\n",
-			"instance_groups:\n  - name: server\n    update: {serial: true}\n", 1)
-		Expect(b.Manifest).NotTo(Equal(before))
-		_, err := odb.SameManifests(before, b.Manifest)
-		Expect(err).To(HaveOccurred())
-		expectSame(before, b.call(ctx, generateManifest, b.Generate(object{})))
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-	})
+	It("row 8: accepts a deployed manifest with keys that the broker's struct does not have",
+		func(ctx context.Context) {
+			b.deploy(ctx, object{"text": "mine"})
+			before := b.Manifest
+			b.Manifest = strings.Replace(before, "instance_groups:\n  - name: server\n",
+				"instance_groups:\n  - name: server\n    update: {serial: true}\n", 1)
+			Expect(b.Manifest).NotTo(Equal(before))
+			_, err := odb.SameManifests(before, b.Manifest)
+			Expect(err).To(HaveOccurred())
+			expectSame(before, b.call(ctx, generateManifest, b.Generate(object{})))
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+		})
 
-	It("keeps a reference that is not allowed any more while the broker compares, and refuses the update until "+
-		"it is dropped", func(ctx context.Context) {
+	It("keeps a reference that is no longer allowed while the broker compares manifests, and rejects the update "+
+		"until the reference is removed", func(ctx context.Context) {
 		const path = "/shared/redis_secret"
 		redis := newRedisBroker(newSite("redis"))
 		redis.site.set(object{"allowed_references": []string{path}})
@@ -158,7 +161,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		expectSame(redis.Manifest, redis.call(ctx, generateManifest, redis.Generate(object{})))
 	})
 
-	DescribeTable("row 10: accepts the UAA client", func(ctx context.Context, client any) {
+	DescribeTable("row 10: accepts a UAA client", func(ctx context.Context, client any) {
 		parameters := b.Generate(b.body(nil))
 		input := decode(stdin(generateManifest, parameters))
 		leaves := input["generate_manifest"].(object)
@@ -167,26 +170,27 @@ var _ = Describe("the contract of generate-manifest", func() {
 		}
 		Expect(b.run(ctx, encode(input), generateManifest).Exit).To(Equal(0))
 	},
-		Entry("as a string", `{"client_id":"inst-1","client_secret":"a-client-secret","name":"n","scopes":"s"}`),
-		Entry("as an object", object{"client_id": "inst-1", "client_secret": "a-client-secret"}),
-		Entry(`as "null"`, "null"), Entry("as null", nil), Entry("as an empty string", ""),
-		Entry("not at all", "absent"),
+		Entry("that is a string", `{"client_id":"inst-1","client_secret":"a-client-secret","name":"n","scopes":"s"}`),
+		Entry("that is an object", object{"client_id": "inst-1", "client_secret": "a-client-secret"}),
+		Entry(`that is "null"`, "null"), Entry("that is null", nil), Entry("that is an empty string", ""),
+		Entry("that is absent", "absent"),
 	)
 
-	It("row 15: returns a value for each new secret, as a string, and none for known ones", func(ctx context.Context) {
-		product := decode(b.call(ctx, generateManifest, b.Generate(b.body(nil))).Stdout)
-		secrets := product["secrets"].(object)
-		Expect(secrets).NotTo(BeEmpty())
-		for name, secret := range secrets {
-			Expect(product["manifest"]).To(ContainSubstring("((odb_secret:" + name + "))"))
-			Expect(secret).To(BeAssignableToTypeOf(""))
-			Expect(product["manifest"]).NotTo(ContainSubstring(secret.(string)))
-		}
-		b.deploy(ctx, nil)
-		Expect(decode(b.deploy(ctx, object{"text": "other"}).Stdout)["secrets"]).To(BeEmpty())
-	})
+	It("row 15: returns the value of each new secret as a string, and of no existing secret",
+		func(ctx context.Context) {
+			product := decode(b.call(ctx, generateManifest, b.Generate(b.body(nil))).Stdout)
+			secrets := product["secrets"].(object)
+			Expect(secrets).NotTo(BeEmpty())
+			for name, secret := range secrets {
+				Expect(product["manifest"]).To(ContainSubstring("((odb_secret:" + name + "))"))
+				Expect(secret).To(BeAssignableToTypeOf(""))
+				Expect(product["manifest"]).NotTo(ContainSubstring(secret.(string)))
+			}
+			b.deploy(ctx, nil)
+			Expect(decode(b.deploy(ctx, object{"text": "other"}).Stdout)["secrets"]).To(BeEmpty())
+		})
 
-	It("row 16: writes one document to standard output and no secret to standard error", func(ctx context.Context) {
+	It("row 16: writes one document to standard output, and no secret to standard error", func(ctx context.Context) {
 		got := b.deploy(ctx, nil)
 		Expect(got.Stdout).To(HaveSuffix("}\n"))
 		for _, secret := range b.Secrets {
@@ -194,7 +198,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		}
 	})
 
-	DescribeTable("row 21: refuses what the broker would refuse without a reason",
+	DescribeTable("row 21: rejects a request that the broker would reject without a reason, for",
 		func(ctx context.Context, change func(), message string) {
 			change()
 			got := b.call(ctx, generateManifest, b.Generate(b.body(nil)))
@@ -208,15 +212,16 @@ var _ = Describe("the contract of generate-manifest", func() {
 		}, `version \"621.latest\"`),
 	)
 
-	It("row 21: names the manifest as the broker demands, whatever the template says", func(ctx context.Context) {
-		b.site.write("manifest-template.yml",
-			"name: another\nstemcells: []\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n"+
-				"    properties: {admin_password: ((admin_password))}\n")
-		b.deploy(ctx, nil)
-		Expect(b.Manifest).To(HavePrefix("name: service-instance_inst-1\n"))
-	})
+	It("row 21: names the manifest as the broker requires, regardless of the name in the template",
+		func(ctx context.Context) {
+			b.site.write("manifest-template.yml",
+				"name: another\nstemcells: []\ninstance_groups:\n- name: server\n  jobs:\n  - name: server\n"+
+					"    properties: {admin_password: ((admin_password))}\n")
+			b.deploy(ctx, nil)
+			Expect(b.Manifest).To(HavePrefix("name: service-instance_inst-1\n"))
+		})
 
-	It("row 22: has a complete update block without one in the plan, and the plan's where it has one",
+	It("row 22: generates a complete update block, and uses the one of the plan if the plan has one",
 		func(ctx context.Context) {
 			update := func() object {
 				var decoded struct{ Update object }
@@ -238,7 +243,7 @@ var _ = Describe("the contract of generate-manifest", func() {
 		})
 })
 
-// expectRefused asserts that the user reads one line and that no Go trace is shown.
+// expectRefused asserts that a command failed with this message for the user, on one line and without a stack trace.
 func expectRefused(got answer, message string) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1))
@@ -248,7 +253,8 @@ func expectRefused(got answer, message string) {
 	Expect(got.Stderr).NotTo(ContainSubstring("goroutine"))
 }
 
-// expectBroken asserts that the operator reads a clear line and the user nothing.
+// expectBroken asserts that a command failed with this message for the operator, on one line, and without a message for
+// the user.
 func expectBroken(got answer, message string) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1))

@@ -14,7 +14,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// draft04 is what $schema must be, to the letter.
+// draft04 is the exact value of $schema that the broker requires.
 const draft04 = "http://json-schema.org/draft-04/schema#"
 
 var _ = Describe("the contract of the other commands", func() {
@@ -25,29 +25,30 @@ var _ = Describe("the contract of the other commands", func() {
 		b.deploy(ctx, nil)
 	})
 
-	DescribeTable("row 9: deletes a binding whose request parameters come", func(ctx context.Context, key string) {
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-		parameters := b.unbindParameters("bind-1")
-		body := parameters["request_parameters"]
-		delete(parameters, "request_parameters")
-		parameters[key] = body
-		got := b.call(ctx, deleteBinding, parameters)
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(got.Stdout).To(BeEmpty())
-		b.site.expectNothingLeft()
-	},
-		Entry("as request_parameters, as the broker sends them", "request_parameters"),
-		Entry("as delete_parameters, as they are published", "delete_parameters"),
+	DescribeTable("row 9: deletes a binding if the parameters of the request are sent",
+		func(ctx context.Context, key string) {
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+			parameters := b.unbindParameters("bind-1")
+			body := parameters["request_parameters"]
+			delete(parameters, "request_parameters")
+			parameters[key] = body
+			got := b.call(ctx, deleteBinding, parameters)
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			Expect(got.Stdout).To(BeEmpty())
+			b.site.expectNothingLeft()
+		},
+		Entry("as request_parameters, as the broker does", "request_parameters"),
+		Entry("as delete_parameters, as the protocol is published", "delete_parameters"),
 	)
 
-	It("row 11: ends with 41 for a binding that does not exist, and leaves nothing", func(ctx context.Context) {
+	It("row 11: exits with 41 for a binding that does not exist, and leaves no files", func(ctx context.Context) {
 		got := b.unbind(ctx, "bind-1")
 		Expect(got.Exit).To(Equal(41), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 		b.site.expectNothingLeft()
 	})
 
-	It("row 12: ends with 49 for a binding that exists, and changes nothing", func(ctx context.Context) {
+	It("row 12: exits with 49 for a binding that exists, and changes nothing", func(ctx context.Context) {
 		secret := credentials(b.bind(ctx, "bind-1", nil))["secret"]
 		before, err := os.ReadFile(filepath.Join(b.site.entries, "bind-1-account"))
 		Expect(err).NotTo(HaveOccurred())
@@ -58,7 +59,7 @@ var _ = Describe("the contract of the other commands", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("row 12: ends with 42 without an app, only where the pak demands one", func(ctx context.Context) {
+	It("row 12: exits with 42 without an app, but only if the pak requires an app", func(ctx context.Context) {
 		without := b.bindParameters("bind-1", nil)
 		body := without["request_parameters"].(object)
 		delete(body, "app_guid")
@@ -76,7 +77,7 @@ var _ = Describe("the contract of the other commands", func() {
 		Expect(b.bind(ctx, "bind-2", nil).Exit).To(Equal(0))
 	})
 
-	It("row 13: has three schemas of the draft that the broker demands", func(ctx context.Context) {
+	It("row 13: returns three schemas of the draft that the broker requires", func(ctx context.Context) {
 		schemas := decode(b.call(ctx, generatePlanSchemas, object{"plan": b.Plan}).Stdout)
 		for _, path := range [][]string{
 			{"service_instance", "create"},
@@ -89,7 +90,7 @@ var _ = Describe("the contract of the other commands", func() {
 		}
 	})
 
-	It("has a sentence for the user where the schemas cannot be made, for which the broker has none",
+	It("returns an error for the user if the schemas cannot be generated, because the broker has none",
 		func(ctx context.Context) {
 			b.site.set(map[string]any{"service": "entry"})
 			got := b.call(ctx, generatePlanSchemas, object{"plan": b.Plan})
@@ -102,13 +103,13 @@ var _ = Describe("the contract of the other commands", func() {
 				"the request says which service it means")
 		})
 
-	It("row 14: ends with 10 for a service without a dashboard", func(ctx context.Context) {
+	It("row 14: exits with 10 for a service without a dashboard", func(ctx context.Context) {
 		got := b.call(ctx, dashboardURL, object{"instance_id": "inst-1", "plan": b.Plan, "manifest": b.Manifest})
 		Expect(got.Exit).To(Equal(10), got.Stderr)
 		Expect(got.Stdout).To(BeEmpty())
 	})
 
-	It("row 17: ends with 1 when nobody reads its standard output", func(ctx context.Context) {
+	It("row 17: exits with 1 if standard output is closed", func(ctx context.Context) {
 		for command, parameters := range map[string]object{
 			generateManifest: b.Generate(b.body(nil)), createBinding: b.bindParameters("bind-1", nil),
 		} {
@@ -126,7 +127,7 @@ var _ = Describe("the contract of the other commands", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("row 17: works with a manifest of three megabytes", kit.Slow(), func(ctx context.Context) {
+	It("row 17: accepts a manifest of three megabytes", kit.Slow(), func(ctx context.Context) {
 		b.site.set(object{"max_request_kb": 4096})
 		b.deploy(ctx, object{"text": strings.Repeat("three megabytes, one of them in the record. ", 1<<20/26)})
 		Expect(len(b.Manifest)).To(BeNumerically(">", 3<<20))
@@ -134,7 +135,7 @@ var _ = Describe("the contract of the other commands", func() {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 	})
 
-	It("row 18: works with positional arguments", func(ctx context.Context) {
+	It("row 18: accepts positional arguments", func(ctx context.Context) {
 		text := func(value any) string {
 			if s, ok := value.(string); ok {
 				return s
@@ -178,8 +179,8 @@ var _ = Describe("the contract of the other commands", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("row 19: works with nothing but a temporary directory", func(ctx context.Context) {
-		temporary := b.withoutPrivileges() // an environment without HOME and PATH, too
+	It("row 19: needs only a temporary directory", func(ctx context.Context) {
+		temporary := b.withoutPrivileges() // with an environment that has neither HOME nor PATH
 		Expect(b.call(ctx, generatePlanSchemas, object{"plan": b.Plan}).Exit).To(Equal(0))
 		expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))

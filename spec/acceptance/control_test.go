@@ -14,20 +14,20 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Points of a create-binding at which the wrapped OpenTofu can be held; testdata/tofu.sh explains their names.
+// The points of create-binding at which the wrapper of OpenTofu can be paused. testdata/tofu.sh defines their names.
 const (
 	beforeApply = "before-apply-apply"
 	afterApply  = "after-apply-apply"
 )
 
-// Points at which the provider "directory" can be held.
+// The points at which the provider "directory" can be paused.
 const (
 	beforeCreate  = "before-create"
 	afterCreate   = "after-create"
 	beforeDestroy = "before-destroy"
 )
 
-// controlled replaces the OpenTofu of the site's pak by a wrapper that can be held.
+// controlled replaces the OpenTofu of the site's pak with a wrapper that specs can pause.
 func (s *site) controlled() {
 	GinkgoHelper()
 	Expect(os.Mkdir(s.control(), 0o700)).To(Succeed())
@@ -41,7 +41,7 @@ func (s *site) controlled() {
 
 func (s *site) control() string { return filepath.Join(s.dir, "control") }
 
-// point returns a point of OpenTofu or of the provider by its name.
+// point returns the point of OpenTofu or of the provider with this name.
 func (s *site) point(name string) hold.Point {
 	switch name {
 	case beforeCreate, afterCreate, beforeDestroy:
@@ -51,7 +51,8 @@ func (s *site) point(name string) hold.Point {
 	}
 }
 
-// tofu is the process id of the OpenTofu that runs for a binding. It is not the one that started the provider.
+// tofu returns the process id of the OpenTofu that runs for a binding. This OpenTofu is not the process that started
+// the provider.
 func (s *site) tofu(binding string) int {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(s.cache(), "runs", "b-"+binding+".json"))
@@ -65,7 +66,7 @@ func (s *site) tofu(binding string) int {
 	return holder.Tofu.PID
 }
 
-// kill kills a process at once and waits for its end.
+// kill kills a process with SIGKILL and waits for its end.
 func kill(pid int) {
 	GinkgoHelper()
 	Expect(pid).To(BeNumerically(">", 1))

@@ -17,7 +17,7 @@ import (
 	"service-adapter/spec/kit/hold"
 )
 
-// counted replaces the OpenTofu and the provider of the site's pak by scripts that note each of their starts.
+// counted replaces the OpenTofu and the provider of the site's pak with scripts that record each of their starts.
 func (s *site) counted() {
 	GinkgoHelper()
 	wrap := func(path, real, name string) {
@@ -31,7 +31,8 @@ func (s *site) counted() {
 
 func (s *site) started() string { return filepath.Join(s.dir, "started") }
 
-// processesFor returns what a command started: the first two words of each OpenTofu, without options, and "provider".
+// processesFor returns the processes that a command started: for each OpenTofu its first two arguments that are not
+// options, and "provider" for each provider.
 func (s *site) processesFor(command func() answer) []string {
 	GinkgoHelper()
 	Expect(os.WriteFile(s.started(), nil, 0o600)).To(Succeed())
@@ -49,11 +50,11 @@ func (s *site) processesFor(command func() answer) []string {
 	return names
 }
 
-// What a broker waits for is mostly the start of processes: OpenTofu takes 30 ms, a provider 40 ms, whatever they do.
+// Starting processes takes most of the time of a bind: OpenTofu takes 30 ms and a provider 40 ms, whatever they do.
 var _ = Describe("the number of processes", func() {
 	var b *broker
 
-	// warm makes a first binding, so that everything is prepared.
+	// warm creates a first binding, so that later commands find all prepared directories.
 	warm := func(ctx context.Context) {
 		GinkgoHelper()
 		b.site.counted()
@@ -69,7 +70,7 @@ var _ = Describe("the number of processes", func() {
 		}
 	}
 
-	DescribeTable("of a binding is as small as can be", func(ctx context.Context, encrypted bool) {
+	DescribeTable("of a binding is minimal", func(ctx context.Context, encrypted bool) {
 		b = newBroker(newSite("entries"))
 		if encrypted {
 			b.site.encrypted()
@@ -90,7 +91,7 @@ var _ = Describe("the number of processes", func() {
 		Entry("with encrypted states", kit.Slow(), true),
 	)
 
-	It("of a binding is larger where OpenTofu alone may read and write states", func(ctx context.Context) {
+	It("of a binding is larger if only OpenTofu may read and write states", func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
 		b.site.set(map[string]any{"state": map[string]any{
 			"config": map[string]any{"dir": b.site.state()},
@@ -104,59 +105,62 @@ var _ = Describe("the number of processes", func() {
 		b.site.expectNoProcesses()
 	})
 
-	It("is 0 for what needs no OpenTofu", func(ctx context.Context) {
+	It("is 0 for commands that need no OpenTofu", func(ctx context.Context) {
 		b = newBroker(newSite("entries"))
 		warm(ctx)
 		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, nil) })).To(BeEmpty())
 		Expect(b.site.processesFor(func() answer { return b.unbind(ctx, "bind-2") })).To(BeEmpty())
 	})
 
-	It("of an instance with a provision template is 0 until something changes", func(ctx context.Context) {
-		b = newProvisionedBroker()
-		warm(ctx)
-		Expect(b.site.processesFor(func() answer { b.check(ctx); return answer{} })).To(BeEmpty())
-		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, nil) })).To(BeEmpty())
-		Expect(b.site.processesFor(func() answer { return b.deploy(ctx, object{"content": "new"}) })).
-			To(ConsistOf("apply", "provider", "apply"), "the new record, then the new template")
-	})
+	It("of an instance with a provision template is 0 as long as no input of the template changes",
+		func(ctx context.Context) {
+			b = newProvisionedBroker()
+			warm(ctx)
+			Expect(b.site.processesFor(func() answer { b.check(ctx); return answer{} })).To(BeEmpty())
+			Expect(b.site.processesFor(func() answer { return b.deploy(ctx, nil) })).To(BeEmpty())
+			Expect(b.site.processesFor(func() answer { return b.deploy(ctx, object{"content": "new"}) })).
+				To(ConsistOf("apply", "provider", "apply"),
+					"one apply stores the new record, the next applies the new template")
+		})
 })
 
-// traced is a line of strace with a call that waits for a disk.
+// traced matches a line of strace with a call that waits for a disk.
 var traced = regexp.MustCompile(`(?m)^\d+ +\w*sync\w*\(.*`)
 
 var _ = Describe("the adapter", func() {
-	// A binding must outlive a crash of the machine: its reservation with a copy, two files and their names in two
-	// directories; and what was made, again with a copy, two files and one directory. What a deletion loses is only
-	// deleted once more.
-	It("waits for the disk when it reserves and when everything was made, and else never", func(ctx context.Context) {
-		strace := hold.Strace()
-		b := newBroker(newSite("entries"))
-		b.deploy(ctx, nil)
-		Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
-		for _, call := range []struct {
-			command    string
-			parameters map[string]any
-			syncs      int
-		}{
-			{generateManifest, b.Generate(object{}), 0},
-			{createBinding, b.bindParameters("bind-1", nil), 7},
-			{deleteBinding, b.unbindParameters("bind-1"), 0},
-		} {
-			file := filepath.Join(b.site.dir, "trace")
-			input, err := odb.Input(call.command, call.parameters)
-			Expect(err).NotTo(HaveOccurred())
-			command := exec.CommandContext(ctx, strace, "-f", "-qq", "-b", "execve", "-e", "signal=none",
-				"-e", "trace=openat,fsync,fdatasync,sync,syncfs,msync", "-o", file, adapterBinary, call.command)
-			command.Env, command.Dir, command.Stdin = b.site.environment(), b.site.working, strings.NewReader(input)
-			output, err := command.CombinedOutput()
-			if strings.Contains(string(output), "ptrace") {
-				kit.Missing(GinkgoT(), "strace may not trace here; run the test where ptrace is allowed")
+	// A binding must survive a crash of the machine. The reservation therefore syncs the state and its copy, and their
+	// names in two directories. After the apply, the adapter syncs the state and its copy again, and one directory. A
+	// deletion needs no sync, because it can be repeated.
+	It("waits for the disk only when it reserves a binding and when all resources have been created",
+		func(ctx context.Context) {
+			strace := hold.Strace()
+			b := newBroker(newSite("entries"))
+			b.deploy(ctx, nil)
+			Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
+			for _, call := range []struct {
+				command    string
+				parameters map[string]any
+				syncs      int
+			}{
+				{generateManifest, b.Generate(object{}), 0},
+				{createBinding, b.bindParameters("bind-1", nil), 7},
+				{deleteBinding, b.unbindParameters("bind-1"), 0},
+			} {
+				file := filepath.Join(b.site.dir, "trace")
+				input, err := odb.Input(call.command, call.parameters)
+				Expect(err).NotTo(HaveOccurred())
+				command := exec.CommandContext(ctx, strace, "-f", "-qq", "-b", "execve", "-e", "signal=none",
+					"-e", "trace=openat,fsync,fdatasync,sync,syncfs,msync", "-o", file, adapterBinary, call.command)
+				command.Env, command.Dir, command.Stdin = b.site.environment(), b.site.working, strings.NewReader(input)
+				output, err := command.CombinedOutput()
+				if strings.Contains(string(output), "ptrace") {
+					kit.Missing(GinkgoT(), "strace may not trace here; run the test where ptrace is allowed")
+				}
+				Expect(err).NotTo(HaveOccurred(), string(output))
+				text, err := os.ReadFile(file)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(text)).To(ContainSubstring("service-adapter.yml"), "the adapter was traced")
+				Expect(traced.FindAllString(string(text), -1)).To(HaveLen(call.syncs), call.command)
 			}
-			Expect(err).NotTo(HaveOccurred(), string(output))
-			text, err := os.ReadFile(file)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(text)).To(ContainSubstring("service-adapter.yml"), "the adapter was traced")
-			Expect(traced.FindAllString(string(text), -1)).To(HaveLen(call.syncs), call.command)
-		}
-	})
+		})
 })

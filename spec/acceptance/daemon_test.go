@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// daemon is a resource whose creation starts a process that stays, and writes its id into a file.
+// daemon is a resource whose creation starts a process that continues to run, and writes its process id to a file.
 const daemon = `
 resource "terraform_data" "daemon" {
   provisioner "local-exec" {
@@ -21,7 +21,7 @@ resource "terraform_data" "daemon" {
 }
 `
 
-var _ = Describe("a template that starts a process which stays", func() {
+var _ = Describe("a template that starts a daemon", func() {
 	var b *broker
 	var file string
 
@@ -47,7 +47,7 @@ var _ = Describe("a template that starts a process which stays", func() {
 		return id
 	}
 
-	It("keeps nobody from deleting the binding", func(ctx context.Context) {
+	It("does not prevent the deletion of the binding", func(ctx context.Context) {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 		id := expectDaemon()
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
@@ -55,30 +55,31 @@ var _ = Describe("a template that starts a process which stays", func() {
 		b.site.expectNothingLeft()
 	})
 
-	DescribeTable("keeps nobody from deleting it when the adapter was killed", func(ctx context.Context, who victim) {
-		at := b.site.point(afterApply)
-		at.Hold()
-		creation := b.start(createBinding, b.bindParameters("bind-1", nil))
-		tofu := at.Reached()
-		id := expectDaemon()
-		kill(creation.Process.Pid)
-		if who == both {
-			kill(tofu)
-		}
-		at.Release()
-		creation.Wait()
-		together(func() {
-			got := b.bind(ctx, "bind-1", nil)
-			Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)
-		}, func() {
-			got := b.bind(ctx, "bind-1", nil)
-			Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)
-		})
-		for _, code := range []int{0, 41} {
-			got := b.unbind(ctx, "bind-1")
-			Expect(got.Exit).To(Equal(code), got.Stderr)
-		}
-		kill(id)
-		b.site.expectNothingLeft()
-	}, Entry("alone", theAdapter), Entry("with OpenTofu", both))
+	DescribeTable("does not prevent the deletion of the binding after a kill of",
+		func(ctx context.Context, who victim) {
+			at := b.site.point(afterApply)
+			at.Hold()
+			creation := b.start(createBinding, b.bindParameters("bind-1", nil))
+			tofu := at.Reached()
+			id := expectDaemon()
+			kill(creation.Process.Pid)
+			if who == both {
+				kill(tofu)
+			}
+			at.Release()
+			creation.Wait()
+			together(func() {
+				got := b.bind(ctx, "bind-1", nil)
+				Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)
+			}, func() {
+				got := b.bind(ctx, "bind-1", nil)
+				Expect(got.Exit).To(BeElementOf(0, 49), got.Stderr)
+			})
+			for _, code := range []int{0, 41} {
+				got := b.unbind(ctx, "bind-1")
+				Expect(got.Exit).To(Equal(code), got.Stderr)
+			}
+			kill(id)
+			b.site.expectNothingLeft()
+		}, Entry("the adapter alone", theAdapter), Entry("the adapter and OpenTofu", both))
 })

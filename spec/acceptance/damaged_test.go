@@ -12,7 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// condition is that of a binding, as an operator is shown it; "" when it is not in the list.
+// condition returns the condition of a binding in the operator's list of bindings. It returns "" for a binding that is
+// not listed.
 func (b *broker) condition(ctx context.Context, id string) string {
 	GinkgoHelper()
 	got := b.run(ctx, "", "bindings", "list", "--json")
@@ -29,9 +30,9 @@ func (b *broker) condition(ctx context.Context, id string) string {
 	return ""
 }
 
-// OpenTofu empties a local state before it writes it, and does not wait for the disk: a loss of power may cut it off
-// anywhere.
-var _ = Describe("a local state that is cut off", Ordered, func() {
+// OpenTofu truncates a local state before it writes the new one, and does not wait for the disk. A power loss can
+// therefore leave any prefix of the state.
+var _ = Describe("a truncated local state", Ordered, func() {
 	var b *broker
 	var state string
 
@@ -41,7 +42,7 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 		b.keepBindings(ctx)
 	})
 
-	// cuts are the lengths to which a text is cut, -1 for a file that is missing.
+	// cuts returns the lengths to which a text is truncated, in steps. The length -1 stands for a missing file.
 	cuts := func(text []byte, step int) []int {
 		lengths := []int{-1}
 		for n := 0; n < len(text); n += step {
@@ -50,7 +51,8 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 		return lengths
 	}
 
-	// cut restores what was there, damages the state, and the backup if it shall.
+	// cut restores a snapshot, truncates the state to a length, and writes the backup. A nil backup means that the
+	// backup is missing.
 	cut := func(before string, length int, backup []byte) {
 		GinkgoHelper()
 		b.site.restore(before)
@@ -66,33 +68,34 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 		}
 	}
 
-	// steps are the distances of the cuts.
-	steps := []TableEntry{Entry("each 64th byte", kit.Slow(), 64), Entry("a few", 1500)}
+	// The entries of the tables contain the difference between the lengths.
+	steps := []TableEntry{Entry("at each 64th byte", kit.Slow(), 64), Entry("at a few bytes", 1500)}
 
 	for _, before := range []string{complete, interrupted} {
-		DescribeTable("is restored from its copy, wherever it was cut: "+before, func(ctx context.Context, step int) {
-			b.site.restore(before)
-			text, err := os.ReadFile(state)
-			Expect(err).NotTo(HaveOccurred())
-			backup, err := os.ReadFile(state + ".backup")
-			Expect(err).NotTo(HaveOccurred())
-			if before == complete {
-				Expect(backup).To(Equal(text), "the copy of what was made")
-			}
-			for _, length := range cuts(text, step) {
-				cut(before, length, backup)
-				got := b.unbind(ctx, "bind-1")
-				Expect(got.Exit).To(Equal(0), "cut to %d: %s", length, got.Stderr)
-				b.site.expectNothingLeft()
-			}
-		}, steps)
-
-		DescribeTable("is unreadable without a copy, and never forgotten: "+before,
+		DescribeTable("is restored from its copy, at whatever byte it was truncated: "+before,
 			func(ctx context.Context, step int) {
 				b.site.restore(before)
 				text, err := os.ReadFile(state)
 				Expect(err).NotTo(HaveOccurred())
-				made := b.site.resources()
+				backup, err := os.ReadFile(state + ".backup")
+				Expect(err).NotTo(HaveOccurred())
+				if before == complete {
+					Expect(backup).To(Equal(text), "the copy of the complete state")
+				}
+				for _, length := range cuts(text, step) {
+					cut(before, length, backup)
+					got := b.unbind(ctx, "bind-1")
+					Expect(got.Exit).To(Equal(0), "cut to %d: %s", length, got.Stderr)
+					b.site.expectNothingLeft()
+				}
+			}, steps)
+
+		DescribeTable("without a copy is reported as unreadable and remains listed: "+before,
+			func(ctx context.Context, step int) {
+				b.site.restore(before)
+				text, err := os.ReadFile(state)
+				Expect(err).NotTo(HaveOccurred())
+				created := b.site.resources()
 				for n, length := range cuts(text, step) {
 					backup := [][]byte{nil, {}, text[:len(text)/2]}[n%3]
 					cut(before, length, backup)
@@ -102,7 +105,7 @@ var _ = Describe("a local state that is cut off", Ordered, func() {
 						expectBroken(b.bind(ctx, "bind-1", nil), state)
 						expectBroken(b.unbind(ctx, "bind-1"), state)
 					}
-					Expect(b.site.resources()).To(Equal(made))
+					Expect(b.site.resources()).To(Equal(created))
 					Expect(filepath.Dir(state)).To(BeADirectory())
 				}
 				b.site.restore(before)

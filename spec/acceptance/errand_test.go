@@ -15,9 +15,9 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// newErrandBroker is newBroker for an example without its binaries, so that nothing can be started, and for a plan with
-// the lifecycle errands. The broker's machine has no configuration for the pak, and a state backend that does not
-// exist. It returns the parameters of the example's first example.
+// newErrandBroker returns a broker for an example pak and a plan with the lifecycle errands, and the parameters of the
+// first example of the pak. The pak lacks its binaries, so no process can be started. The configuration contains no
+// values for the pak, and names a state backend that does not exist.
 func newErrandBroker(example string) (b *broker, parameters object) {
 	GinkgoHelper()
 	s := newSite("entries")
@@ -47,8 +47,8 @@ func newErrandBroker(example string) (b *broker, parameters object) {
 	return b, service.Examples[0].ProvisionParams
 }
 
-// inShape is the input of a recorded generate-manifest call with the instance's own plan, manifest and secrets, and
-// these parameters.
+// inShape returns the input of a recorded generate-manifest call with the plan, manifest and secrets of this instance,
+// and with these parameters.
 func (b *broker) inShape(recorded string, parameters object) string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", "odb-stdin", recorded+".json"))
@@ -77,7 +77,7 @@ func (b *broker) inShape(recorded string, parameters object) string {
 
 var _ = Describe("a manifest with the lifecycle errands", func() {
 	for _, example := range []string{"example-email", "postgresql-database"} {
-		It(fmt.Sprintf("starts nothing, and is the same however often it is made: %s", example),
+		It(fmt.Sprintf("is generated without any process, and is equal each time: %s", example),
 			func(ctx context.Context) {
 				b, parameters := newErrandBroker(example)
 				got := b.run(ctx, b.inShape(create, parameters), generateManifest)

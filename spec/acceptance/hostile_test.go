@@ -14,7 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// hostileTexts are texts that some reader on the way could take for something else.
+// hostileTexts are texts that have a meaning in one of the formats on their way, such as expressions, templates,
+// shells, YAML and JSON.
 var hostileTexts = []string{
 	"${secret}", "$${secret}", "%{ if true }yes%{ endif }", "%%{x}", "${file(\"/etc/passwd\")}", "${", "%{",
 	"{{.Secret}}", "<%= x %>", "$(id)", "`id`",
@@ -30,15 +31,16 @@ var hostileTexts = []string{
 	strings.Repeat("x", 1<<20),
 }
 
-// decomposed is a text that OpenTofu, and only OpenTofu, writes with one character: it normalises all strings.
+// decomposed is a text that OpenTofu normalises to one character, because it normalises all strings to NFC.
 const decomposed = "a\u0301"
 
-// nested is a value in that many lists and objects.
+// nested returns a JSON value in this many lists and objects.
 func nested(levels int) string {
 	return strings.Repeat(`{"a":[`, levels/2) + "1" + strings.Repeat("]}", levels/2)
 }
 
-// readBy reads the job's properties with two YAML readers, of which the first is the broker's.
+// readBy reads the properties of the job with two YAML libraries, one of them the broker's. The keys of the result are
+// the names of the libraries.
 func readBy(manifest string) map[string]object {
 	GinkgoHelper()
 	type document struct {
@@ -54,7 +56,7 @@ func readBy(manifest string) map[string]object {
 	return map[string]object{"yaml.v2": v2.Groups[0].Jobs[0].Properties, "yaml.v3": v3.Groups[0].Jobs[0].Properties}
 }
 
-// canonical renders a value so that values of different decoders compare, with numbers in full.
+// canonical encodes a value as JSON, so that values of different decoders can be compared. Numbers keep all digits.
 func canonical(value any) string {
 	switch v := value.(type) {
 	case map[any]any:
@@ -80,7 +82,8 @@ func canonical(value any) string {
 	}
 }
 
-// expectText compares long texts and shows no more of them than the place where they differ.
+// expectText asserts that two texts are equal. If they differ, the failure shows only the text around the first
+// difference.
 func expectText(got, wanted, where string) {
 	GinkgoHelper()
 	at := 0
@@ -91,7 +94,7 @@ func expectText(got, wanted, where string) {
 	Expect(got == wanted).To(BeTrue(), "%s, at byte %d: %q instead of %q", where, at, around(got), around(wanted))
 }
 
-// parse decodes JSON with numbers in full.
+// parse decodes JSON. Numbers keep all digits.
 func parse(text string) any {
 	GinkgoHelper()
 	return decode(`{"it":` + text + `}`)["it"]
@@ -102,13 +105,13 @@ var _ = Describe("hostile parameters", func() {
 
 	BeforeEach(func() {
 		b = newBroker(newSite("entries"))
-		b.site.set(object{"max_request_kb": 4096}) // some of the texts are beyond the default
+		b.site.set(object{"max_request_kb": 4096}) // some of the texts exceed the default
 	})
 
-	It("come out of the manifest and of the credentials as they are", func(ctx context.Context) {
+	It("are unchanged in the manifest and in the credentials", func(ctx context.Context) {
 		keys := object{}
 		for _, text := range hostileTexts {
-			if len(text) < 1000 && text != "<<" { // a key of YAML is short, and this one merges mappings
+			if len(text) < 1000 && text != "<<" { // a key of YAML is short, and the key << merges mappings
 				keys[text] = text
 			}
 		}
@@ -127,7 +130,7 @@ var _ = Describe("hostile parameters", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("may be each text by itself", kit.Slow(), func(ctx context.Context) {
+	It("may contain each hostile text alone", kit.Slow(), func(ctx context.Context) {
 		for _, text := range append(hostileTexts, decomposed) {
 			b.Manifest = ""
 			b.deploy(ctx, object{"text": text})
@@ -137,14 +140,14 @@ var _ = Describe("hostile parameters", func() {
 		}
 	})
 
-	It("keep numbers", func(ctx context.Context) {
-		given := `[1e6,10240000000,9007199254740993,-9007199254740993,18446744073709551615,0.1,5.0]`
+	It("keep all digits of numbers", func(ctx context.Context) {
+		numbers := `[1e6,10240000000,9007199254740993,-9007199254740993,18446744073709551615,0.1,5.0]`
 		written := []string{
 			"1000000", "10240000000", "9007199254740993", "-9007199254740993", "18446744073709551615",
 			"0.1", "5",
 		}
-		for i, number := range strings.Split(strings.Trim(given, "[]"), ",") {
-			b.deploy(ctx, object{"number": json.Number(number), "tree": json.RawMessage(given)})
+		for i, number := range strings.Split(strings.Trim(numbers, "[]"), ",") {
+			b.deploy(ctx, object{"number": json.Number(number), "tree": json.RawMessage(numbers)})
 			for reader, properties := range readBy(b.Manifest) {
 				Expect(canonical(properties["number"])).To(Equal(written[i]), reader)
 				Expect(canonical(properties["tree"])).To(Equal("["+strings.Join(written, ",")+"]"), reader)
@@ -152,36 +155,37 @@ var _ = Describe("hostile parameters", func() {
 			expectSame(b.Manifest, b.call(ctx, generateManifest, b.Generate(object{})))
 		}
 		got := credentials(b.bind(ctx, "bind-1",
-			object{"number": json.Number("9007199254740993"), "tree": json.RawMessage(given)}))
+			object{"number": json.Number("9007199254740993"), "tree": json.RawMessage(numbers)}))
 		Expect(got["echo"].(object)["number"]).To(Equal(json.Number("9007199254740993")))
 		Expect(canonical(got["echo"].(object)["tree"])).To(Equal("[" + strings.Join(written, ",") + "]"))
 	})
 
-	// request is a body with parameters that an encoder would not write.
+	// request returns a body with the JSON of parameters that an encoder would not write.
 	request := func(parameters string) string {
 		body := b.body(nil)
 		delete(body, "parameters")
 		return strings.TrimSuffix(encode(body), "}") + `,"parameters":` + parameters + "}"
 	}
 
-	DescribeTable("that a manifest cannot hold are refused with a sentence for the user",
+	DescribeTable("that a manifest cannot contain are rejected with a message for the user:",
 		func(ctx context.Context, parameters, message string) {
 			generate := b.Generate(nil)
 			generate["request_parameters"] = request(parameters)
 			expectRefused(b.call(ctx, generateManifest, generate), message)
 		},
 		Entry("a reference", `{"text":"((/odb/other))"}`, `parameter "text" must not contain "(("`),
-		Entry("half of one", `{"text":"(("}`, `parameter "text" must not contain "(("`),
-		Entry("one in a list", `{"tree":[["((x))"]]}`, `parameter "tree" must not contain "(("`),
-		Entry("one in a key", `{"tree":{"((x))":1}}`, `parameter "tree" must not contain "(("`),
-		Entry("an encoded one", `{"text":"\u0028\u0028x))"}`, `parameter "text" must not contain "(("`),
-		Entry("one in characters that the adapter uses itself", `{"text":"\ue0f0\ue0f0admin_password\ue0f1\ue0f1"}`,
+		Entry("half of a reference", `{"text":"(("}`, `parameter "text" must not contain "(("`),
+		Entry("a reference in a list", `{"tree":[["((x))"]]}`, `parameter "tree" must not contain "(("`),
+		Entry("a reference in a key", `{"tree":{"((x))":1}}`, `parameter "tree" must not contain "(("`),
+		Entry("an encoded reference", `{"text":"\u0028\u0028x))"}`, `parameter "text" must not contain "(("`),
+		Entry("a reference in characters that the adapter itself uses",
+			`{"text":"\ue0f0\ue0f0admin_password\ue0f1\ue0f1"}`,
 			`"text" must not hold`),
 		Entry("the key that merges mappings", `{"tree":[{"<<":1}]}`, `"tree" must not have the key "<<"`),
 		Entry("an integer beyond 64 bits", `{"number":123456789012345678901234567890}`, "is too large"),
 	)
 
-	DescribeTable("are refused with a sentence for the user", func(ctx context.Context, parameters, message string) {
+	DescribeTable("are rejected with a message for the user:", func(ctx context.Context, parameters, message string) {
 		generate := b.Generate(nil)
 		generate["request_parameters"] = request(parameters)
 		expectRefused(b.call(ctx, generateManifest, generate), message)
@@ -191,14 +195,15 @@ var _ = Describe("hostile parameters", func() {
 		expectRefused(b.call(ctx, createBinding, bind), message)
 		b.site.expectNothingLeft()
 	},
-		Entry("a number beyond all", `{"number":1e400}`, "is too large"),
-		Entry("101 levels", `{"tree":`+nested(102)+`}`, `parameter "tree" is nested more than 100 levels deep`),
-		Entry("20000 levels", `{"tree":`+nested(20000)+`}`, "nested"),
-		Entry("an unknown name that is long", `{"`+strings.Repeat("x", 5000)+`":1}`, "is not supported"),
-		Entry("an unknown name with newlines", `{"a\nb":1}`, "is not supported"),
+		Entry("a number beyond every range", `{"number":1e400}`, "is too large"),
+		Entry("101 levels of nesting",
+			`{"tree":`+nested(102)+`}`, `parameter "tree" is nested more than 100 levels deep`),
+		Entry("20000 levels of nesting", `{"tree":`+nested(20000)+`}`, "nested"),
+		Entry("a long undeclared name", `{"`+strings.Repeat("x", 5000)+`":1}`, "is not supported"),
+		Entry("an undeclared name with newlines", `{"a\nb":1}`, "is not supported"),
 	)
 
-	It("may be 50 levels deep", func(ctx context.Context) {
+	It("may be nested 50 levels deep", func(ctx context.Context) {
 		b.deploy(ctx, object{"tree": json.RawMessage(nested(50))})
 		for reader, properties := range readBy(b.Manifest) {
 			Expect(canonical(properties["tree"])).To(Equal(nested(50)), reader)
@@ -207,7 +212,7 @@ var _ = Describe("hostile parameters", func() {
 		Expect(canonical(echo["tree"])).To(Equal(nested(50)))
 	})
 
-	DescribeTable("cannot leave their place by the binding's id", func(ctx context.Context, id string) {
+	DescribeTable("cannot address another directory with the id of a binding:", func(ctx context.Context, id string) {
 		b := newRedisBroker(newSite("redis"))
 		b.deploy(ctx, nil)
 		before := list(b.site.dir)

@@ -14,29 +14,30 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// victim says what is killed at a point.
+// A victim names the processes that are killed at a point.
 type victim string
 
-// The victims. OpenTofu is what stands at a point of OpenTofu, and what started the provider at a point of that.
+// The victims. At a point of OpenTofu, the victim OpenTofu is the paused process. At a point of the provider, it is the
+// OpenTofu that started the provider.
 const (
 	theAdapter victim = "the adapter"
 	theTofu    victim = "OpenTofu"
 	both       victim = "the adapter and OpenTofu"
 )
 
-// skipped stands for the exit code of a command that is not run: what the second creation would find was found before.
+// skipped is the exit code of a second creation that is not run, because another case covers it.
 const skipped = -2
 
-// killing is a create-binding that is killed at a point.
+// A killing is a create-binding that is killed at a point.
 type killing struct {
 	point  string
 	victim victim
-	// create is the exit code of a second create-binding of the same id, which is not tried where it is skipped, delete
-	// that of a delete-binding at once.
+	// create is the exit code of a second create-binding with the same id, or skipped. delete is the exit code of a
+	// delete-binding immediately after the kill.
 	create, delete int
 }
 
-// play starts a creation, kills the victim at the point and lets what is left go on.
+// play starts a creation, kills the victim at the point, and resumes the remaining processes.
 func (k killing) play(b *broker) {
 	GinkgoHelper()
 	at := b.site.point(k.point)
@@ -64,7 +65,8 @@ func (k killing) play(b *broker) {
 }
 
 var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func() {
-	// What is done about it: two brokers with sites of their own, which work at the same time.
+	// One broker deletes the binding after the kill, the other creates it again. They have separate sites and work at
+	// the same time.
 	var deletes, creates *broker
 
 	BeforeAll(func(ctx context.Context) {
@@ -75,7 +77,7 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 				(*b).site.encrypted()
 			}
 			(*b).deploy(ctx, nil)
-			// The prepared directories are made once.
+			// This bind creates the prepared directories.
 			Expect((*b).bind(ctx, "bind-0", nil).Exit).To(Equal(0))
 			Expect((*b).unbind(ctx, "bind-0").Exit).To(Equal(0))
 		}
@@ -125,41 +127,43 @@ var _ = Describe("a creation that is killed", Ordered, ContinueOnFailure, func()
 })
 
 var _ = Describe("a deletion that is killed", func() {
-	DescribeTable("is finished by the next one", func(ctx context.Context, victim victim, code int) {
-		b := newBroker(newSite("entries"))
-		b.deploy(ctx, nil)
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-		at := b.site.point(beforeDestroy)
-		at.Hold()
-		deletion := b.start(deleteBinding, b.unbindParameters("bind-1"))
-		at.Reached()
-		tofu := b.site.tofu("bind-1")
-		if victim != theTofu {
-			kill(deletion.Process.Pid)
-		}
-		if victim != theAdapter {
-			kill(tofu)
-		}
-		at.Release()
-		Expect(deletion.Wait().Exit).To(Equal(code))
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		b.site.expectNothingLeft()
-	},
+	DescribeTable("is finished by the next deletion after a kill of",
+		func(ctx context.Context, victim victim, code int) {
+			b := newBroker(newSite("entries"))
+			b.deploy(ctx, nil)
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+			at := b.site.point(beforeDestroy)
+			at.Hold()
+			deletion := b.start(deleteBinding, b.unbindParameters("bind-1"))
+			at.Reached()
+			tofu := b.site.tofu("bind-1")
+			if victim != theTofu {
+				kill(deletion.Process.Pid)
+			}
+			if victim != theAdapter {
+				kill(tofu)
+			}
+			at.Release()
+			Expect(deletion.Wait().Exit).To(Equal(code))
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			b.site.expectNothingLeft()
+		},
 		Entry("the adapter", theAdapter, -1), Entry("OpenTofu", theTofu, 1), Entry("both", both, -1),
 	)
 })
 
 var _ = Describe("the first creation on a machine", func() {
-	DescribeTable("may be killed while it prepares", func(ctx context.Context, name string, victim victim) {
-		b := newBroker(newSite("entries"))
-		b.site.controlled()
-		b.deploy(ctx, nil)
-		killing{point: name, victim: victim}.play(b)
-		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
-		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
-		b.site.expectNothingLeft()
-		Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
-	},
+	DescribeTable("can be killed while it prepares the template:",
+		func(ctx context.Context, name string, victim victim) {
+			b := newBroker(newSite("entries"))
+			b.site.controlled()
+			b.deploy(ctx, nil)
+			killing{point: name, victim: victim}.play(b)
+			Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
+			Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
+			b.site.expectNothingLeft()
+			Expect(filepath.Glob(filepath.Join(b.site.cache(), "prepared", ".new-*"))).To(BeEmpty())
+		},
 		Entry("the adapter", "before-apply-init", theAdapter),
 		Entry("OpenTofu", kit.Slow(), "before-apply-init", theTofu),
 		Entry("both", kit.Slow(), "before-apply-init", both),
@@ -194,11 +198,11 @@ var _ = Describe("a creation that cannot be finished", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("gives its credentials when the broker is stopped after everything was made", func(ctx context.Context) {
+	It("returns its credentials if the broker is stopped after all resources were created", func(ctx context.Context) {
 		out, in, err := os.Pipe()
 		Expect(err).NotTo(HaveOccurred())
 		defer out.Close()
-		// A pipe that is full keeps the adapter from telling.
+		// A full pipe prevents the adapter from writing its answer.
 		filling := make([]byte, 1<<20)
 		Expect(in.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))).To(Succeed())
 		full, err := in.Write(filling)
@@ -211,27 +215,27 @@ var _ = Describe("a creation that cannot be finished", func() {
 		Eventually(resources).Should(Equal([]string{"bind-1-account", "bind-1-grant"}),
 			"made, and the workspace is closed")
 		Expect(creation.Process.Signal(syscall.SIGTERM)).To(Succeed())
-		told, err := io.ReadAll(out)
+		answerText, err := io.ReadAll(out)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(creation.Wait().Exit).To(Equal(0))
-		Expect(string(told[full:])).To(ContainSubstring("credentials"))
+		Expect(string(answerText[full:])).To(ContainSubstring("credentials"))
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
 	})
 
-	It("is rolled back at once when it fails", func(ctx context.Context) {
+	It("is rolled back immediately after it fails", func(ctx context.Context) {
 		got := b.bind(ctx, "bind-1", object{"failure": diskFull})
 		expectBroken(got, "Entry refused: the disk is full")
 		b.site.expectNothingLeft()
 		Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(41))
 	})
 
-	It("is found by delete-binding when its rollback fails, too", func(ctx context.Context) {
+	It("is undone by delete-binding if its rollback fails", func(ctx context.Context) {
 		at := b.site.point(beforeDestroy)
 		at.Hold()
 		creation := b.start(createBinding, b.bindParameters("bind-1", object{"failure": diskFull}))
 		at.Reached()
-		// What is a directory by now cannot be removed as a file.
+		// OpenTofu cannot remove the entry as a file after it was replaced by a directory.
 		entry := filepath.Join(b.site.entries, "bind-1-account")
 		Expect(os.Rename(entry, entry+".kept")).To(Succeed())
 		Expect(os.MkdirAll(filepath.Join(entry, "full"), 0o700)).To(Succeed())
@@ -247,11 +251,11 @@ var _ = Describe("a creation that cannot be finished", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("ends when its budget is spent, and is undone by delete-binding", kit.Slow(), func(ctx context.Context) {
+	It("ends when its time budget is spent, and is undone by delete-binding", kit.Slow(), func(ctx context.Context) {
 		at := b.site.point(beforeCreate)
 		at.Hold()
 		b.site.set(map[string]any{"budget": "10s"})
-		got := b.bind(ctx, "bind-1", nil) // the provider is held for all that time
+		got := b.bind(ctx, "bind-1", nil) // the provider is paused for the whole budget
 		Expect(got.Exit).To(Equal(1), got.Stderr)
 		Expect(got.Stdout).To(HavePrefix("The service did not finish within the 10s that it has for a request."))
 		Expect(got.Stderr).To(ContainSubstring("the budget of 10s, of which 5.6s are for the work and the rest " +

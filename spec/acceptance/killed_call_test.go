@@ -16,7 +16,7 @@ import (
 	"service-adapter/spec/kit/hold"
 )
 
-// traced is a command of the broker for strace.
+// traced returns a command of the broker to run under strace.
 func (b *broker) traced(command string, parameters object) hold.Traced {
 	GinkgoHelper()
 	input, err := odb.Input(command, parameters)
@@ -27,17 +27,17 @@ func (b *broker) traced(command string, parameters object) hold.Traced {
 	}
 }
 
-// stateFile is the state of a binding.
+// stateFile returns the path of a binding's state.
 func (s *site) stateFile(binding string) string {
 	return filepath.Join(s.state(), "workspaces", "b-"+binding, "terraform.tfstate")
 }
 
-// kept are the directories that keep what bindings are: their resources and their states.
+// kept returns the directories that contain the resources of bindings and their states, by the names of their copies.
 func (s *site) kept() map[string]string {
 	return map[string]string{"entries": s.entries, "workspaces": filepath.Join(s.state(), "workspaces")}
 }
 
-// keep makes a copy of the states and of what is outside, restore puts it back. What was never saved is nothing.
+// keep copies the states and the resources to a snapshot with this name. A directory that does not exist is skipped.
 func (s *site) keep(name string) {
 	GinkgoHelper()
 	for part, dir := range s.kept() {
@@ -58,7 +58,7 @@ func (s *site) restore(name string) {
 	}
 }
 
-// stored are the ids of the bindings that an operator is shown.
+// stored returns the ids of the bindings in the operator's list.
 func (b *broker) stored(ctx context.Context) []string {
 	GinkgoHelper()
 	got := b.run(ctx, "", "bindings", "list", "--json")
@@ -72,21 +72,22 @@ func (b *broker) stored(ctx context.Context) []string {
 	return ids
 }
 
-// expectSound asserts that what a killed adapter left of a state is one, and that what is outside is known.
+// expectSound asserts that the state that a killed adapter left is valid JSON or missing, and that the binding is
+// listed if it has resources.
 func (b *broker) expectSound(ctx context.Context, binding string) {
 	GinkgoHelper()
 	text, err := os.ReadFile(b.site.stateFile(binding))
 	if !errors.Is(err, fs.ErrNotExist) {
 		Expect(err).NotTo(HaveOccurred())
-		Expect(json.Valid(text)).To(BeTrue(), "a state that was not written to its end: %q", text)
+		Expect(json.Valid(text)).To(BeTrue(), "a truncated state: %q", text)
 	}
 	listed := b.stored(ctx)
 	if len(b.site.resources()) > 0 {
-		Expect(listed).To(ContainElement(binding), "resources of which no state tells")
+		Expect(listed).To(ContainElement(binding), "resources that are in no state")
 	}
 }
 
-// expectRecovered asserts that a binding can be deleted, or created anew, whatever a killed adapter left of it.
+// expectRecovered asserts that a binding can be deleted, or created again if anew is true, after a command was killed.
 func (b *broker) expectRecovered(ctx context.Context, binding string, anew bool) {
 	GinkgoHelper()
 	if anew {
@@ -104,10 +105,11 @@ func (b *broker) expectRecovered(ctx context.Context, binding string, anew bool)
 	b.site.expectNothingLeft()
 }
 
-// The snapshots of a site: before any binding, with a complete one, and with one whose creation was killed.
+// The names of the snapshots of a site: without bindings, with a complete binding, and with a binding whose creation
+// was killed.
 const nothing, complete, interrupted = "nothing", "complete", "interrupted"
 
-// keepBindings makes an instance, and keeps the site with a complete and with an interrupted binding. It leaves none.
+// keepBindings deploys an instance and saves the snapshots "complete" and "interrupted". No binding is left.
 func (b *broker) keepBindings(ctx context.Context) {
 	GinkgoHelper()
 	b.deploy(ctx, nil)
@@ -134,7 +136,8 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		}
 	})
 
-	// kill kills a command at the nth call of a name, and asserts what is left unless it met such a call before.
+	// kill kills a command at the nth call with a name. If the call has not been met before, it asserts that the
+	// remaining state is sound and can be recovered.
 	kill := func(ctx context.Context, b *broker, command hold.Traced, name string, nth int, met map[int]bool) {
 		GinkgoHelper()
 		done := command.KillAt(ctx, name, nth, b.site.kept()["workspaces"])
@@ -148,18 +151,18 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		b.expectRecovered(ctx, "bind-1", reached%2 == 0)
 	}
 
-	// cut kills a command at each of its calls that change something of the state, as far as one can meet them, and
-	// returns at how many. Which thread does which call is chance, and more so on a busy machine: as long as they are
-	// too few, all are tried again.
+	// cut kills a command at each of its calls that change the state, and returns the numbers of calls that were met
+	// and of all calls. The scheduling of threads decides which call is the nth, in particular on a busy machine, so
+	// all calls are tried again as long as too few were met.
 	cut := func(ctx context.Context, b *broker, before string, command hold.Traced, atLeast int) (hits, all int) {
 		GinkgoHelper()
 		b.site.restore(before)
 		calls := command.Changes(ctx, b.site.kept()["workspaces"])
 		met := map[int]bool{}
 		for round := 0; round == 0 || round < 10 && len(met) < atLeast; round++ {
-			for place, call := range calls {
+			for index, call := range calls {
 				for _, nth := range []int{call.Nth, call.NthOfAll} {
-					if !met[place] {
+					if !met[index] {
 						b.site.restore(before)
 						kill(ctx, b, command, call.Name, nth, met)
 					}
@@ -169,7 +172,7 @@ var _ = Describe("the adapter's own work on a state", Ordered, ContinueOnFailure
 		return len(met), len(calls)
 	}
 
-	DescribeTable("may be cut short at any call",
+	DescribeTable("can be killed at any system call of",
 		func(ctx context.Context, before, command string, parameters func(*broker) object, atLeast int) {
 			var work []func()
 			for _, b := range brokers {

@@ -13,7 +13,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// zipPak makes a zip of the site's pak beside it and returns its path.
+// zipPak writes a zip of the site's pak next to the pak and returns the path of the zip.
 func (s *site) zipPak() string {
 	GinkgoHelper()
 	s.ownBinaries()
@@ -32,7 +32,7 @@ func (s *site) zipPak() string {
 		if err != nil {
 			return err
 		}
-		header := &zip.FileHeader{Name: filepath.ToSlash(name), Method: zip.Store} // binaries compress slowly
+		header := &zip.FileHeader{Name: filepath.ToSlash(name), Method: zip.Store} // compressing binaries takes long
 		header.SetMode(0o755)
 		member, err := archive.CreateHeader(header)
 		if err != nil {
@@ -47,9 +47,9 @@ func (s *site) zipPak() string {
 }
 
 var _ = Describe("a pak", func() {
-	It("works as a zip as it does as a directory", func(ctx context.Context) {
+	It("works as a zip in the same way as a directory", func(ctx context.Context) {
 		b := newBroker(newSite("entries"))
-		b.site.controlled() // a wrapper of OpenTofu, because a hundred megabytes take their time
+		b.site.controlled() // a wrapper of OpenTofu, because copying a hundred megabytes takes long
 		zipped := b.site.zipPak()
 		b.deploy(ctx, object{"text": "mine"})
 		directory := credentials(b.bind(ctx, "bind-1", object{"content": "mine"}))
@@ -75,12 +75,12 @@ var _ = Describe("a mistake of the operator", func() {
 		b.deploy(ctx, nil)
 	})
 
-	DescribeTable("is one clear line", func(ctx context.Context, mistake func(s *site), message string) {
+	DescribeTable("is reported on one line:", func(ctx context.Context, mistake func(s *site), message string) {
 		mistake(b.site)
 		expectBroken(b.bind(ctx, "bind-1", nil), message)
 		Expect(b.site.resources()).To(BeEmpty())
 	},
-		Entry("the state directory cannot be made", func(s *site) {
+		Entry("the state directory cannot be created", func(s *site) {
 			file := filepath.Join(s.dir, "file")
 			Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
 			s.set(object{"state": object{"config": object{"dir": filepath.Join(file, "state")}}})
@@ -102,7 +102,7 @@ var _ = Describe("a mistake of the operator", func() {
 		Entry("the pak is missing", func(s *site) {
 			s.set(object{"paks": []string{filepath.Join(s.dir, "nowhere")}})
 		}, "nowhere: no such file or directory"),
-		Entry("the pak is no pak", func(s *site) {
+		Entry("the pak is not a pak", func(s *site) {
 			s.set(object{"paks": []string{s.configFile()}})
 		}, "it is neither a directory nor a brokerpak zip"),
 		Entry("a pak has a mistake", func(s *site) {
@@ -117,22 +117,23 @@ var _ = Describe("a mistake of the operator", func() {
 		Entry("the configuration is missing", func(s *site) {
 			Expect(os.Remove(s.configFile())).To(Succeed())
 		}, "reading the configuration that SERVICE_ADAPTER_CONFIG names"),
-		Entry("the configuration is no YAML", func(s *site) {
+		Entry("the configuration is not YAML", func(s *site) {
 			Expect(os.WriteFile(s.configFile(), []byte("paks: ["), 0o600)).To(Succeed())
 		}, "reading the configuration"),
-		Entry("the configuration names no pak", func(s *site) {
+		Entry("the configuration contains no pak", func(s *site) {
 			s.set(object{"paks": []string{}})
 		}, "paks must name at least one brokerpak"),
 	)
 
-	It("is one clear line when a pak has secrets and nobody said who keeps them", func(ctx context.Context) {
-		delete(b.site.config, "secure_manifests")
-		b.site.save()
-		expectBroken(b.call(ctx, generateManifest, b.Generate(object{})),
-			"set secure_manifests in the adapter's configuration")
-	})
+	It("is reported on one line if a pak has secrets and the configuration does not state who stores them",
+		func(ctx context.Context) {
+			delete(b.site.config, "secure_manifests")
+			b.site.save()
+			expectBroken(b.call(ctx, generateManifest, b.Generate(object{})),
+				"set secure_manifests in the adapter's configuration")
+		})
 
-	It("is one clear line when the state directory cannot be written", func(ctx context.Context) {
+	It("is reported on one line if the state directory is read-only", func(ctx context.Context) {
 		b.withoutPrivileges()
 		b.site.set(object{"state": object{"config": object{"dir": filepath.Join(b.site.dir, "state")}}})
 		expectBroken(b.bind(ctx, "bind-1", nil), "state.config.dir must be a writable, durable directory")

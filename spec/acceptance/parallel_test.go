@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("creations at the same time", func() {
+var _ = Describe("simultaneous creations", func() {
 	var b *broker
 
 	BeforeEach(func(ctx context.Context) {
@@ -17,7 +17,7 @@ var _ = Describe("creations at the same time", func() {
 		b.deploy(ctx, nil)
 	})
 
-	// bindAll creates n bindings at once and returns their secrets.
+	// bindAll creates n bindings at the same time and returns their secrets.
 	bindAll := func(ctx context.Context, n int) map[any]bool {
 		GinkgoHelper()
 		secrets := map[any]bool{}
@@ -35,19 +35,20 @@ var _ = Describe("creations at the same time", func() {
 		return secrets
 	}
 
-	It("succeed on a machine that never ran one, and twenty on one that did", func(ctx context.Context) {
-		Expect(bindAll(ctx, 2)).To(HaveLen(2))
-		together(
-			func() { Expect(b.unbind(ctx, "bind-0").Exit).To(Equal(0)) },
-			func() { Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0)) },
-		)
-		b.site.expectNothingLeft()
-		Expect(bindAll(ctx, 20)).To(HaveLen(20))
-		Expect(b.site.resources()).To(HaveLen(2 * 20))
-		b.site.expectNoProcesses()
-	})
+	It("succeed on a new machine, and twenty of them on a machine with prepared directories",
+		func(ctx context.Context) {
+			Expect(bindAll(ctx, 2)).To(HaveLen(2))
+			together(
+				func() { Expect(b.unbind(ctx, "bind-0").Exit).To(Equal(0)) },
+				func() { Expect(b.unbind(ctx, "bind-1").Exit).To(Equal(0)) },
+			)
+			b.site.expectNothingLeft()
+			Expect(bindAll(ctx, 20)).To(HaveLen(20))
+			Expect(b.site.resources()).To(HaveLen(2 * 20))
+			b.site.expectNoProcesses()
+		})
 
-	It("make one binding of one id", func(ctx context.Context) {
+	It("with the same id create one binding", func(ctx context.Context) {
 		var codes [2]int
 		together(
 			func() { codes[0] = b.bind(ctx, "bind-1", nil).Exit },
@@ -58,7 +59,7 @@ var _ = Describe("creations at the same time", func() {
 		b.site.expectNothingLeft()
 	})
 
-	It("and deletions leave nothing, whoever is first", func(ctx context.Context) {
+	It("and deletions leave nothing, in whatever order they run", func(ctx context.Context) {
 		var created, deleted int
 		together(
 			func() { created = b.bind(ctx, "bind-1", nil).Exit },

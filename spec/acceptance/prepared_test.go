@@ -17,7 +17,8 @@ import (
 	"service-adapter/spec/kit/hold"
 )
 
-// tree returns the relative paths of the regular files and the directories below a directory, "." among them.
+// tree returns the relative paths of the regular files below a directory, and of the directories including the
+// directory itself as ".".
 func tree(root string) (files, dirs []string) {
 	GinkgoHelper()
 	Expect(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -36,8 +37,8 @@ func tree(root string) (files, dirs []string) {
 	return files, dirs
 }
 
-// expectDurable asserts that the calls write everything below a directory to the disk before they rename it, and then
-// the directory that names it.
+// expectDurable asserts that the calls sync all files and directories below dir before the rename that gives dir its
+// name, and sync the parent directory after the rename.
 func expectDurable(calls []hold.Call, dir string) {
 	GinkgoHelper()
 	renamed := slices.IndexFunc(calls, func(c hold.Call) bool {
@@ -56,10 +57,10 @@ func expectDurable(calls []hold.Call, dir string) {
 		Expect(synced(calls[:renamed], filepath.Join(temporary, name))).To(BeTrue(), "%s is synced before the rename",
 			name)
 	}
-	Expect(synced(calls[renamed:], filepath.Dir(dir))).To(BeTrue(), "the name is synced")
+	Expect(synced(calls[renamed:], filepath.Dir(dir))).To(BeTrue(), "the parent directory is synced after the rename")
 }
 
-// preparedDir returns the prepared directory of the entries pak's bindings below a cache.
+// preparedDir returns the prepared directory for bindings of the pak "entries" in a cache.
 func preparedDir(cache string) string {
 	GinkgoHelper()
 	found, err := filepath.Glob(filepath.Join(cache, "prepared", "[^.]*", "destroy", "main.tf"))
@@ -69,7 +70,7 @@ func preparedDir(cache string) string {
 }
 
 var _ = Describe("the binaries of a zip", func() {
-	// zipped returns a zip of a pak whose binaries are small scripts that fail.
+	// zipped returns the path of a zip of a pak whose binaries are small scripts that fail.
 	zipped := func(s *site) string {
 		GinkgoHelper()
 		for _, name := range []string{s.bin(kit.Newest, "tofu"), s.bin("terraform-provider-directory_v1.0.0")} {
@@ -85,7 +86,7 @@ var _ = Describe("the binaries of a zip", func() {
 		return name
 	}
 
-	It("are on the disk before their directory has its name", func(ctx context.Context) {
+	It("are synced to the disk before their directory gets its name", func(ctx context.Context) {
 		hold.Strace()
 		b := newBroker(newSite("entries"))
 		b.deploy(ctx, nil)
@@ -111,13 +112,13 @@ var _ = Describe("a prepared directory", func() {
 		b.deploy(ctx, nil)
 	})
 
-	// damage is what a power loss may leave of a directory that was prepared in the cache.
+	// damage truncates files of the prepared directory as a power loss can.
 	damage := func() {
 		GinkgoHelper()
 		Expect(os.Truncate(filepath.Join(preparedDir(b.site.cache()), "destroy/main.tf"), 0)).To(Succeed())
 	}
 
-	It("is on the disk before it has its name", func(ctx context.Context) {
+	It("is synced to the disk before it gets its name", func(ctx context.Context) {
 		site := newSite("provisioned")
 		dir := filepath.Join(site.dir, "prepared")
 		prepare := hold.Traced{
@@ -133,7 +134,7 @@ var _ = Describe("a prepared directory", func() {
 		}
 	})
 
-	It("is rebuilt where the file system cannot exchange directories", func(ctx context.Context) {
+	It("is rebuilt on a file system that cannot exchange directories", func(ctx context.Context) {
 		Expect(b.bind(ctx, "bind-1", nil).Exit).To(Equal(0))
 		damage()
 		calls := b.traced(deleteBinding, b.unbindParameters("bind-1")).Failing(ctx, "renameat2", "EINVAL",
@@ -144,7 +145,7 @@ var _ = Describe("a prepared directory", func() {
 		Expect(list(filepath.Join(b.site.cache(), "prepared"))).NotTo(ContainElement(HavePrefix(".new-")))
 	})
 
-	DescribeTable("may be rebuilt by a command that is killed at any time", func(ctx context.Context, step int) {
+	DescribeTable("can be rebuilt by a command that is killed", func(ctx context.Context, step int) {
 		Expect(b.bind(ctx, "bind-0", nil).Exit).To(Equal(0))
 		within := filepath.Join(b.site.cache(), "prepared")
 		command := b.traced(createBinding, b.bindParameters("bind-1", nil))
@@ -168,7 +169,7 @@ var _ = Describe("a prepared directory", func() {
 		Expect(b.unbind(ctx, "bind-0").Exit).To(Equal(0))
 		b.site.expectNothingLeft()
 	},
-		Entry("at each eighth call", kit.Slow(), 8),
-		Entry("at a few calls", 40),
+		Entry("at each eighth system call", kit.Slow(), 8),
+		Entry("at a few system calls", 40),
 	)
 })

@@ -16,10 +16,10 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// olderTofu is the version before kit.Newest on the upgrade path of a spec's pak.
+// olderTofu is the version that precedes kit.Newest on the upgrade path of a spec's pak.
 const olderTofu = "1.10.10"
 
-// newProvisionedBroker is newBroker for the pak whose provision template makes an entry.
+// newProvisionedBroker returns a broker for the pak whose provision template creates an entry.
 func newProvisionedBroker() *broker {
 	GinkgoHelper()
 	s := newSite("provisioned")
@@ -29,7 +29,7 @@ func newProvisionedBroker() *broker {
 	return newBroker(s)
 }
 
-// properties are those of the deployed manifest's only job.
+// properties returns the properties of the only job of the deployed manifest.
 func (b *broker) properties() object {
 	GinkgoHelper()
 	var manifest struct {
@@ -43,7 +43,8 @@ func (b *broker) properties() object {
 	return manifest.Groups[0].Jobs[0].Properties
 }
 
-// check is what the broker does before an update: it returns standard error.
+// check generates the manifest as the broker does before an update, asserts that it equals the deployed one and that no
+// resource changed, and returns the standard error.
 func (b *broker) check(ctx context.Context) string {
 	GinkgoHelper()
 	before := b.site.resources()
@@ -52,12 +53,12 @@ func (b *broker) check(ctx context.Context) string {
 	manifest, _ := decode(got.Stdout)["manifest"].(string)
 	same, err := odb.SameManifests(b.Manifest, manifest)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(same).To(BeTrue(), "the broker would refuse the update")
+	Expect(same).To(BeTrue(), "the broker would reject the update")
 	Expect(b.site.resources()).To(Equal(before))
 	return got.Stderr
 }
 
-// pendingChanges runs the command of that name.
+// pendingChanges runs the command pending-changes and returns its exit code and the changes in its JSON.
 func (b *broker) pendingChanges(ctx context.Context) (exit int, changes []any) {
 	GinkgoHelper()
 	manifest, plan := filepath.Join(b.site.dir, "deployed.yml"), filepath.Join(b.site.dir, "plan.json")
@@ -70,7 +71,7 @@ func (b *broker) pendingChanges(ctx context.Context) (exit int, changes []any) {
 	return got.Exit, changes
 }
 
-// applying is the id of the OpenTofu that applies right now.
+// applying returns the process id of the OpenTofu that is running an apply. It fails the spec if none is running.
 func (s *site) applying() int {
 	GinkgoHelper()
 	for _, p := range s.processes() {
@@ -87,7 +88,7 @@ var _ = Describe("an instance with a provision template", func() {
 
 	BeforeEach(func() { b = newProvisionedBroker() })
 
-	It("is made, checked, changed, bound and unbound", func(ctx context.Context) {
+	It("is created, checked, changed, bound and unbound", func(ctx context.Context) {
 		b.deploy(ctx, object{"content": "first"})
 		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
 		Expect(b.properties()).To(HaveKeyWithValue("host", "inst-1-data.example.com"))
@@ -117,7 +118,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.site.resources()).To(Equal([]string{"inst-1-data", "inst-1-data-grant"}))
 	})
 
-	It("has what the next update will do to its resources among its pending changes", func(ctx context.Context) {
+	It("lists the changes of its resources by the next update among its pending changes", func(ctx context.Context) {
 		plan := object{"service": "entries", "plan": "standard"}
 		b.Plan["properties"] = object{"brokerpak": plan}
 		b.deploy(ctx, object{"content": "first"})
@@ -146,9 +147,9 @@ var _ = Describe("an instance with a provision template", func() {
 				"effect":    "data-at-risk", "consequence": "what the resource holds is lost",
 			},
 		}))
-		Expect(b.site.resources()).To(Equal(before), "it changes nothing")
+		Expect(b.site.resources()).To(Equal(before), "the command changes no resource")
 
-		By("with another template, where instances get it")
+		By("with another template, if instances get new templates")
 		b.site.write("provisioned.yml", string(definition))
 		template, err := os.ReadFile(filepath.Join(b.site.pak, "main.tf"))
 		Expect(err).NotTo(HaveOccurred())
@@ -174,7 +175,7 @@ var _ = Describe("an instance with a provision template", func() {
 		}))
 		b.site.write("main.tf", string(template))
 
-		By("with a change of the manifest, and a resource that an update that failed left out")
+		By("with a change of the manifest, and a resource that a failed update did not create")
 		b.site.write("provisioned.yml", string(definition))
 		Expect(b.call(ctx, generateManifest,
 			b.Generate(b.body(object{"content": "second", "failure": "no space"}))).Exit).To(Equal(1))
@@ -188,13 +189,13 @@ var _ = Describe("an instance with a provision template", func() {
 			HaveKeyWithValue("opentofu", "change"),
 			HaveKeyWithValue("reason", ContainSubstring("the last run of OpenTofu was not finished"))))
 
-		By("where nobody can tell")
+		By("with a backend that cannot be read")
 		Expect(os.RemoveAll(filepath.Join(b.site.state(), "workspaces", "i-inst-1"))).To(Succeed())
 		exit, _ = b.pendingChanges(ctx)
 		Expect(exit).To(Equal(3))
 	})
 
-	It("runs no OpenTofu for what concerns BOSH alone", func(ctx context.Context) {
+	It("starts no OpenTofu for changes that concern only BOSH", func(ctx context.Context) {
 		b.deploy(ctx, nil)
 		state := filepath.Join(b.site.state(), "workspaces", "i-inst-1", "terraform.tfstate")
 		before, err := os.ReadFile(state)
@@ -206,7 +207,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(string(after)).To(Equal(string(before)))
 	})
 
-	It("keeps sensitive outputs in the manifest where the broker stores no secrets", func(ctx context.Context) {
+	It("keeps sensitive outputs in the manifest if the broker stores no secrets", func(ctx context.Context) {
 		b.site.set(object{"secure_manifests": false})
 		b.deploy(ctx, nil)
 		key, _ := b.properties()["key"].(string)
@@ -216,7 +217,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 	})
 
-	It("leaves nothing of a creation that fails", func(ctx context.Context) {
+	It("has no resources left after its creation failed", func(ctx context.Context) {
 		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"failure": "no space"})))
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stdout).To(BeEmpty())
@@ -225,7 +226,7 @@ var _ = Describe("an instance with a provision template", func() {
 		b.deploy(ctx, nil)
 	})
 
-	It("is taken up again after an update that failed", func(ctx context.Context) {
+	It("can be updated again after an update that failed", func(ctx context.Context) {
 		b.deploy(ctx, object{"content": "first"})
 		got := b.call(ctx, generateManifest, b.Generate(b.body(object{"content": "second", "failure": "no space"})))
 		Expect(got.Exit).To(Equal(1))
@@ -235,7 +236,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 	})
 
-	DescribeTable("goes on after a kill", func(ctx context.Context, victim victim, point string) {
+	DescribeTable("completes its creation after a kill", func(ctx context.Context, victim victim, point string) {
 		at := b.site.point(point)
 		at.Hold()
 		creation := b.start(generateManifest, b.Generate(b.body(nil)))
@@ -260,7 +261,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Entry("of both", both, afterCreate),
 	)
 
-	It("is checked by its record while the state backend is down", func(ctx context.Context) {
+	It("is checked with its record while the state backend is unavailable", func(ctx context.Context) {
 		b.deploy(ctx, nil)
 		b.site.set(object{"state": object{
 			"type":   "pg",
@@ -272,7 +273,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(got.Stdout).To(BeEmpty())
 	})
 
-	It("is not made again when its state is gone", func(ctx context.Context) {
+	It("is not created again if its state is missing", func(ctx context.Context) {
 		b.deploy(ctx, nil)
 		Expect(os.RemoveAll(filepath.Join(b.site.state(), "workspaces", "i-inst-1"))).To(Succeed())
 		Expect(b.check(ctx)).To(ContainSubstring("the state backend has no state of the instance"))
@@ -280,7 +281,7 @@ var _ = Describe("an instance with a provision template", func() {
 			"the state backend has no state of the instance")
 	})
 
-	It("is imported with all that the resource has", func(ctx context.Context) {
+	It("is imported with all attributes of the resource", func(ctx context.Context) {
 		file := filepath.Join(b.site.entries, "inst-1-data")
 		Expect(os.WriteFile(file, []byte(`{"content":"by hand","secret":"made by hand"}`), 0o600)).To(Succeed())
 		b.deploy(ctx, object{"data_id": file})
@@ -296,7 +297,7 @@ var _ = Describe("an instance with a provision template", func() {
 			HaveKeyWithValue("key", "made by hand")))
 	})
 
-	It("needs the environment variables that the pak requires, and sees no others", func(ctx context.Context) {
+	It("receives the environment variables that the pak requires, and no others", func(ctx context.Context) {
 		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		b.site.write("manifest.yml", string(manifest)+"required_env_variables: [CLOUD_TOKEN]\n")
@@ -319,7 +320,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.bind(ctx, "bind-1", nil).Stdout).To(ContainSubstring(`"content":"as made"`))
 	})
 
-	It("is upgraded where the operator wants that", func(ctx context.Context) {
+	It("is upgraded if the operator enables upgrades", func(ctx context.Context) {
 		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		b.site.link(kit.OpenTofu(GinkgoT(), kit.Older), b.site.bin(olderTofu, "tofu"))
@@ -346,7 +347,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(b.check(ctx)).NotTo(ContainSubstring("level=WARN"))
 	})
 
-	It("of the specification's example is made, bound and unbound", func(ctx context.Context) {
+	It("of the specification's example is created, bound and unbound", func(ctx context.Context) {
 		s := b.site
 		Expect(os.RemoveAll(s.pak)).To(Succeed())
 		Expect(os.CopyFS(s.pak, os.DirFS(kit.Path("examples", "example-email")))).To(Succeed())
@@ -364,7 +365,7 @@ var _ = Describe("an instance with a provision template", func() {
 		Expect(got["uri"]).To(MatchRegexp(`^smtp://me@example\.com:.{16}@smtp\.mycompany\.com$`))
 		b.deploy(ctx, object{"username": "you"})
 		Expect(credentials(b.bind(ctx, "bind-2", nil))).To(HaveKeyWithValue("email", "you@example.com"))
-		By("moving the app from its binding to a new one")
+		By("moving the app from its binding to a new binding")
 		current := credentials(b.bind(ctx, "bind-3", nil))
 		Expect(strings.Replace(current["uri"].(string), "you@", "me@", 1)).NotTo(Equal(got["uri"]),
 			"the password is the binding's own")

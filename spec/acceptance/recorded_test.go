@@ -13,8 +13,8 @@ import (
 	"service-adapter/internal/odb"
 )
 
-// recorded are the files of testdata/odb-stdin: what the real broker wrote to an adapter in the order of one life
-// cycle.
+// The names of the files in testdata/odb-stdin, which contain the inputs that the real broker wrote to an adapter
+// during one life cycle, in order.
 const (
 	schemasOfCatalog1 = "00-generate-plan-schemas"
 	schemasOfCatalog2 = "01-generate-plan-schemas"
@@ -32,8 +32,8 @@ const (
 	dashboardOfNew    = "13-dashboard-url"
 )
 
-// recordedInput reads a recorded input, with the names of the recorded service replaced by those of the example, and
-// with the manifest and secrets that this adapter made.
+// recordedInput returns a recorded command and its input. The names of the recorded service are replaced by those of
+// the example, and the manifest and secrets by those that this adapter generated.
 func (b *broker) recordedInput(name string) (command, input string) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join("testdata", "odb-stdin", name+".json"))
@@ -62,7 +62,7 @@ func (b *broker) recordedInput(name string) (command, input string) {
 }
 
 var _ = Describe("the recorded life cycle of an instance", func() {
-	It("plays through", func(ctx context.Context) {
+	It("succeeds with each recorded input", func(ctx context.Context) {
 		b := newRedisBroker(newSite("redis"))
 		play := func(name string) answer {
 			GinkgoHelper()

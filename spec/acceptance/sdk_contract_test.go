@@ -16,9 +16,9 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// sdkCase is a line of testdata/sdk-contract/cases.jsonl: an input, and what a minimal adapter on the Go SDK answered
-// to it. Bindings of earlier cases exist in later ones. Lacks names the interface that the adapter of the case did not
-// implement: "dashboard" or "binder".
+// An sdkCase is a line of testdata/sdk-contract/cases.jsonl: an input, and the answer of a minimal adapter that uses
+// the Go SDK. A case may refer to bindings that earlier cases created. Lacks is the interface that the adapter of the
+// case did not implement, "dashboard" or "binder", or "".
 type sdkCase struct {
 	Name  string
 	Lacks string
@@ -27,8 +27,8 @@ type sdkCase struct {
 	SDK   answer
 }
 
-// different are the cases whose standard output differs: what the SDK writes, and what this adapter does. The section
-// on the SDK of docs/compatibility.md says why.
+// different contains the cases in which the two adapters write different texts to standard output, by name.
+// docs/compatibility.md explains the differences.
 var different = map[string]struct{ theirs, ours string }{
 	"C same binding again": {theirs: "binding already exists: %!s(<nil>)"},
 	"C no app_guid":        {theirs: "app GUID not provided: %!s(<nil>)"},
@@ -52,7 +52,8 @@ func sdkCases() []sdkCase {
 	return cases
 }
 
-// sdkPaks gives the service of the cases whole, and without what each adapter lacks.
+// sdkPaks returns the paths of paks with the service of the cases: the complete pak under "", and under the names of
+// interfaces those without the corresponding section.
 func sdkPaks(s *site) map[string]string {
 	GinkgoHelper()
 	paks := map[string]string{"": s.pak}
@@ -80,8 +81,8 @@ func asTheBrokerReads(manifest string) bosh.BoshManifest {
 	return decoded
 }
 
-// expectAsSDK holds a product against the SDK's: manifests as the broker reads them, schemas only as far as that there
-// are three, and everything else byte by byte.
+// expectAsSDK compares a product with that of the SDK. Manifests are compared as the broker decodes them. Schemas only
+// have to be complete. Every other product must be equal byte by byte.
 func (c sdkCase) expectAsSDK(stdout string) {
 	GinkgoHelper()
 	succeeded := c.SDK.Exit == 0
@@ -114,7 +115,7 @@ func (c sdkCase) expectAsSDK(stdout string) {
 }
 
 var _ = Describe("the contract of the Go SDK", func() {
-	It("holds for every recorded input", func(ctx context.Context) {
+	It("is met for every recorded input", func(ctx context.Context) {
 		s := newSite(filepath.Join("..", "sdk-contract", "pak"))
 		paks, b := sdkPaks(s), newBroker(s)
 		cases := sdkCases()
@@ -133,14 +134,14 @@ var _ = Describe("the contract of the Go SDK", func() {
 		}
 		Expect(covered).To(Equal(len(different)))
 
-		By("what the cases do not hold: a pak without bind deletes nothing, whatever the input is")
+		By("a pak without bind deletes nothing, whatever the input is")
 		s.set(map[string]any{"paks": []string{paks["binder"]}})
 		for _, input := range []string{"", "asd", "{}"} {
 			Expect(b.run(ctx, input, deleteBinding).Exit).To(Equal(10))
 		}
 	})
 
-	It("lets bindings be deleted that an earlier version of the pak made", func(ctx context.Context) {
+	It("allows the deletion of bindings that an earlier version of the pak created", func(ctx context.Context) {
 		s := newSite("entries")
 		b := newBroker(s)
 		b.deploy(ctx, nil)

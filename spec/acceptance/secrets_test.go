@@ -13,8 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// planted is a secret that must not be seen; each place has one of its own.
-func planted(place string) string { return "planted-in-" + place + "-0123456789" }
+// planted returns a secret that must not be visible. Each source of values has its own secret.
+func planted(source string) string { return "planted-in-" + source + "-0123456789" }
 
 var _ = Describe("a secret", func() {
 	var b *broker
@@ -36,7 +36,7 @@ var _ = Describe("a secret", func() {
 		Expect(got.Stderr).NotTo(ContainSubstring("planted-in-"))
 	}
 
-	It("of any input is not on standard error", func(ctx context.Context) {
+	It("is not on standard error, whichever input contains it", func(ctx context.Context) {
 		parameters := b.Generate(b.body(object{"text": planted("parameter")}))
 		parameters["uaa_client"] = object{"client_id": "inst-1", "client_secret": planted("uaa"), "name": "n"}
 		expectUnseen(b.call(ctx, generateManifest, parameters))
@@ -82,13 +82,13 @@ var _ = Describe("a secret", func() {
 		got = b.bind(ctx, "bind-1", object{"path": "/" + generated})
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stderr).To(And(ContainSubstring("Writing entry: open "), Not(ContainSubstring(generated))))
-		// What it is about is no secret.
+		// The path is not a secret, so the error may contain it.
 		got = b.bind(ctx, "bind-1", object{"path": "/missing/orders"})
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stderr).To(ContainSubstring("Writing entry: open /missing/orders/"))
 	})
 
-	It("is neither an argument nor in the environment of any process, and files are private",
+	It("is neither an argument nor in the environment of a process, and files are private",
 		func(ctx context.Context) {
 			at := b.site.point(afterCreate)
 			at.Hold()
@@ -117,7 +117,7 @@ var _ = Describe("a secret", func() {
 			Expect(modes(b.site.state())).To(BeEmpty())
 		})
 
-	It("reaches OpenTofu when the pak requires its variable", func(ctx context.Context) {
+	It("in an environment variable reaches OpenTofu only if the pak requires the variable", func(ctx context.Context) {
 		manifest, err := os.ReadFile(filepath.Join(b.site.pak, "manifest.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		b.site.write("manifest.yml", string(manifest)+"required_env_variables: [DB_PASSWORD]\n")

@@ -19,26 +19,26 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// site is the machine of one spec. Everything of it lies below one directory.
+// A site is the machine of one spec. All of its files are below one directory.
 type site struct {
 	dir string
-	// pak is the pak that the configuration names, unless a spec adds others.
+	// pak is the path of the pak in the configuration. A spec may configure further paks.
 	pak string
-	// entries is where the provider "directory" keeps its resources.
+	// entries is the directory in which the provider "directory" stores its resources.
 	entries string
-	// config is the adapter's configuration; save writes it.
+	// config is the configuration of the adapter. Changes take effect when save writes it.
 	config map[string]any
-	// working is the adapter's working directory, temporary its TMPDIR.
+	// working is the working directory of the adapter, and temporary its TMPDIR.
 	working, temporary string
-	// env are further environment variables of the broker, NAME=value.
+	// env contains further environment variables of the broker as NAME=value.
 	env []string
 }
 
-// newSite returns a new site with a copy of a pak: a directory below testdata/paks, or "redis", which is the pak of
-// spec/parity. The end of the spec ends what still runs in the site, and removes it.
+// newSite returns a new site with a copy of a pak: a directory below testdata/paks, or "redis", the pak of spec/parity.
+// At the end of the spec, the processes of the site are killed and its files are removed.
 func newSite(pak string) *site {
 	GinkgoHelper()
-	dir, err := os.MkdirTemp("", "acc-") // short: OpenTofu makes sockets below it
+	dir, err := os.MkdirTemp("", "acc-") // short, because OpenTofu creates sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	s := &site{
 		dir: dir, pak: filepath.Join(dir, "pak"), entries: filepath.Join(dir, "entries"), working: dir,
@@ -65,7 +65,7 @@ func newSite(pak string) *site {
 func (s *site) cache() string { return filepath.Join(s.dir, "cache") }
 func (s *site) state() string { return filepath.Join(s.dir, "state") }
 
-// bin is the path of a binary in the pak.
+// bin returns the path of a binary in the pak.
 func (s *site) bin(elements ...string) string {
 	return filepath.Join(append([]string{s.pak, "bin", runtime.GOOS, runtime.GOARCH}, elements...)...)
 }
@@ -84,7 +84,7 @@ func (s *site) write(name, text string) {
 
 func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
 
-// save writes the configuration, as JSON, which is YAML.
+// save writes the configuration as JSON, which is valid YAML.
 func (s *site) save() {
 	GinkgoHelper()
 	text, err := json.Marshal(s.config)
@@ -92,14 +92,14 @@ func (s *site) save() {
 	Expect(os.WriteFile(s.configFile(), text, 0o600)).To(Succeed())
 }
 
-// set changes keys of the configuration.
+// set replaces keys of the configuration and writes it.
 func (s *site) set(keys map[string]any) {
 	GinkgoHelper()
 	maps.Copy(s.config, keys)
 	s.save()
 }
 
-// encrypted has the site's states encrypted.
+// encrypted enables the encryption of the site's states.
 func (s *site) encrypted() {
 	GinkgoHelper()
 	s.set(map[string]any{"state": map[string]any{
@@ -107,12 +107,12 @@ func (s *site) encrypted() {
 	}})
 }
 
-// environment is what the broker gives the adapter.
+// environment returns the environment that the broker gives to the adapter.
 func (s *site) environment() []string {
 	return append([]string{"SERVICE_ADAPTER_CONFIG=" + s.configFile(), "TMPDIR=" + s.temporary}, s.env...)
 }
 
-// list is the names in a directory, sorted; none when it does not exist.
+// list returns the sorted names in a directory. It returns an empty list if the directory does not exist.
 func list(dir string) []string {
 	GinkgoHelper()
 	entries, err := os.ReadDir(dir)
@@ -126,7 +126,7 @@ func list(dir string) []string {
 	return names
 }
 
-// resources are the entries that exist outside.
+// resources returns the names of the resources that the provider "directory" has created.
 func (s *site) resources() []string {
 	GinkgoHelper()
 	names := []string{}
@@ -141,28 +141,28 @@ func (s *site) resources() []string {
 // expectNothingLeft asserts that no resource, state, scratch directory or process is left.
 func (s *site) expectNothingLeft() {
 	GinkgoHelper()
-	Expect(s.resources()).To(BeEmpty(), "resources outside")
+	Expect(s.resources()).To(BeEmpty(), "resources")
 	Expect(list(filepath.Join(s.state(), "workspaces"))).To(BeEmpty(), "states")
 	Expect(list(filepath.Join(s.cache(), "runs"))).To(BeEmpty(), "scratch directories")
 	s.expectNoProcesses()
 }
 
-// expectNoProcesses waits for the end of what ends by itself: a provider ends a moment after its OpenTofu.
+// expectNoProcesses waits until no process runs in the site. A provider ends shortly after its OpenTofu.
 func (s *site) expectNoProcesses() {
 	GinkgoHelper()
 	Eventually(s.processes).Should(BeEmpty(), "processes")
 }
 
-// processes are those whose working directory lies in the site.
+// processes returns the processes whose working directory is in the site.
 func (s *site) processes() []process.Process { return process.Below(s.dir) }
 
-// remove removes the site.
+// remove kills the processes of the site and removes its files.
 func (s *site) remove() error {
 	process.End(s.dir)
 	return os.RemoveAll(s.dir)
 }
 
-// clear removes what a failed spec left, for the next one on the same site.
+// clear kills the processes of a failed spec and removes its resources and states, for the next spec on the same site.
 func (s *site) clear() {
 	GinkgoHelper()
 	process.End(s.dir)
@@ -176,7 +176,7 @@ func (s *site) clear() {
 	}
 }
 
-// modes returns the mode of every file and directory below dir that others than its owner may use in any way, by path.
+// modes returns the modes of all files and directories below dir that users other than the owner may access, by path.
 func modes(dir string) map[string]string {
 	GinkgoHelper()
 	open := map[string]string{}
@@ -193,8 +193,8 @@ func modes(dir string) map[string]string {
 	return open
 }
 
-// ownBinaries replaces the links to the pak's binaries by files of the pak: for users who cannot follow the links, and
-// for zips.
+// ownBinaries replaces the links to the pak's binaries with files, which zips and users who cannot follow the links
+// need.
 func (s *site) ownBinaries() {
 	GinkgoHelper()
 	Expect(filepath.WalkDir(s.bin(), func(path string, entry fs.DirEntry, err error) error {
@@ -208,7 +208,7 @@ func (s *site) ownBinaries() {
 		if err := os.Remove(path); err != nil {
 			return err
 		}
-		if os.Link(target, path) == nil { // takes no time; not across file systems
+		if os.Link(target, path) == nil { // a hard link takes no time, but is limited to one file system
 			return nil
 		}
 		content, err := os.ReadFile(target)
@@ -219,7 +219,7 @@ func (s *site) ownBinaries() {
 	})).To(Succeed())
 }
 
-// unexecutable replaces a binary of the pak by a file that cannot be executed.
+// unexecutable replaces a binary of the pak with a file that is not executable.
 func (s *site) unexecutable(elements ...string) {
 	GinkgoHelper()
 	Expect(os.Remove(s.bin(elements...))).To(Succeed())
