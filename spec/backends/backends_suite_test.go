@@ -1,10 +1,11 @@
-// Package backends_test drives the built adapter with the on-demand broker's JSON on every state backend that the
-// project answers for: files, a real PostgreSQL and servers of objects, with and without encryption; and breaks what
-// can break on the way: processes, servers, disks and clocks.
+// Package backends_test runs the built adapter with the on-demand broker's JSON on every supported state backend: local
+// files, a real PostgreSQL, and object stores, each with and without encryption. Its specs make processes, servers,
+// disks and clocks fail.
 //
-// A world (world_test.go) is what exists once: the state backend and the directory in which the provider "directory"
-// keeps what it makes. A machine (machine_test.go) is one of several that run an adapter in a world, each with a cache
-// of its own, as after the move of a VM. Specs wait for files and processes, never for time.
+// A world (world_test.go) contains everything that exists only once: the state backend, and the directory in which the
+// provider "directory" stores its resources. A machine (machine_test.go) is one of several that run an adapter in a
+// world. Each has its own cache, as a recreated VM has. Specs wait for files and processes, and never sleep for a fixed
+// time.
 package backends_test
 
 import (
@@ -22,21 +23,21 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// suite is what all specs share.
+// suite contains the values that all specs share.
 var suite struct {
-	dir     string // of everything that the suite makes
+	dir     string // of all files of the suite
 	adapter string // the binary under test
 	pak     string
-	// provided is the pak whose template errands apply; "" until one needs it.
+	// provided is the path of the pak whose template errands apply. It is "" until a spec needs the pak.
 	provided string
-	// leaky and leakyErrands are the paks of the specs about leaks; "" until one needs them.
+	// leaky and leakyErrands are the paths of the paks of the specs about leaks. They are "" until a spec needs them.
 	leaky, leakyErrands string
-	servers             map[string]*servers.Shared // by the kind of their store
+	servers             map[string]*servers.Shared // by the kind of their backend
 	worlds              int
-	// warm are caches of machines that ran already, by the kind of their store: other machines find their prepared
-	// directories there.
-	warm map[string]string
-	made map[string]bool // whether a kind of store has its database or bucket
+	// warm contains the caches of machines that have run, by the kind of their backend. Other machines use their
+	// prepared directories.
+	warm    map[string]string
+	created map[string]bool // whether the database or bucket of a backend has been created
 }
 
 func TestBackends(t *testing.T) {
@@ -45,7 +46,7 @@ func TestBackends(t *testing.T) {
 
 var _ = BeforeSuite(func() {
 	suite.dir, suite.warm = kit.Directory(GinkgoT()), map[string]string{}
-	suite.made = map[string]bool{}
+	suite.created = map[string]bool{}
 	suite.adapter = broker.Binary(GinkgoT())
 	suite.servers = map[string]*servers.Shared{
 		pg: {Start: servers.PostgreSQL}, s3: {Start: servers.S3}, gcs: {Start: servers.GCS},
@@ -60,7 +61,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// makePak makes a pak with OpenTofus that can be held and, as the provider, spied upon.
+// makePak builds a pak from a source directory and returns its path. Its OpenTofu versions are wrappers that specs can
+// pause, and the wrappers of OpenTofu and the provider record their arguments.
 func makePak(source string, versions ...string) string {
 	GinkgoHelper()
 	pak := filepath.Join(suite.dir, "pak-"+filepath.Base(source))

@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// move makes a machine whose states are in another store of the same world of resources.
+// move returns a machine whose states are in another backend, with the resources of this world.
 func (w *world) move(ctx context.Context, kind string) *machine {
 	GinkgoHelper()
 	other := newWorld(ctx, kind)
@@ -24,7 +24,7 @@ func (w *world) move(ctx context.Context, kind string) *machine {
 
 var _ = Describe("a backup", func() {
 	for _, encrypted := range []bool{false, true} {
-		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where they are deleted for real: "+
+		It(fmt.Sprintf("moves bindings from files to PostgreSQL and to S3, where unbinds delete their resources: "+
 			"encrypted %t", encrypted), kit.Slow(), func(ctx context.Context) {
 			w := newWorld(ctx, local)
 			if encrypted {
@@ -35,12 +35,12 @@ var _ = Describe("a backup", func() {
 			for _, id := range []string{"bind-1", "bind 2"} {
 				secrets[id] = m.credentials(m.bind(ctx, id))
 			}
-			m.killed(createBinding, m.bindParameters("bind-3"), afterMake, theMachine)
+			m.killed(createBinding, m.bindParameters("bind-3"), afterCreate, theMachine)
 
 			for _, kind := range []string{pg, s3} {
 				file := filepath.Join(w.dir, kind+".backup")
 				m.says(ctx, "3 written, 0 unreadable", "bindings", "export", file)
-				Expect(open(w.dir)).NotTo(ContainElement(file), "what others may use")
+				Expect(open(w.dir)).NotTo(ContainElement(file), "files that other users may read")
 				for _, secret := range secrets {
 					Expect(strings.Contains(read(file), secret.(string))).To(Equal(!encrypted), "secrets in the file")
 				}
@@ -63,7 +63,7 @@ var _ = Describe("a backup", func() {
 		})
 	}
 
-	It("never changes what is stored, and is put back by a second import after one that was killed",
+	It("never changes a stored state, and is imported completely by a second import after a killed import",
 		func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			w.encrypt()
@@ -75,7 +75,7 @@ var _ = Describe("a backup", func() {
 			m.says(ctx, "2 written", "bindings", "export", file)
 			whole := read(file)
 
-			By("another state")
+			By("an import over another state")
 			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 			m.credentials(m.bind(ctx, "bind-1"))
 			before := w.text("bind-1")
@@ -86,7 +86,7 @@ var _ = Describe("a backup", func() {
 					ContainSubstring("1 current, 1 failed")))
 			Expect(w.text("bind-1")).To(Equal(before))
 
-			By("another place")
+			By("an import into another backend")
 			other := w.move(ctx, s3)
 			for _, size := range []int{0, 10, len(whole) / 2, len(whole) - 1} {
 				Expect(os.WriteFile(file, []byte(whole[:size]), 0o600)).To(Succeed())
@@ -114,7 +114,7 @@ var _ = Describe("a backup", func() {
 			Expect(again.Exit).To(Equal(0), again.Stderr)
 			other.says(ctx, "2 current", "bindings", "import", file)
 			Expect(other.unbind(ctx, "bind-2").Exit).To(Equal(0))
-			// pg has the newer one
+			// The state in pg is newer than the backup.
 			Expect(other.run(ctx, "", "bindings", "delete", "bind-1", "--forget").Exit).To(Equal(0))
 			Expect(other.world.stored()).To(BeEmpty())
 			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
@@ -124,7 +124,7 @@ var _ = Describe("a backup", func() {
 		})
 })
 
-// says runs a command that succeeds and tells this.
+// says runs a command, which must succeed and print the text on one of its streams.
 func (m *machine) says(ctx context.Context, text string, arguments ...string) {
 	GinkgoHelper()
 	got := m.run(ctx, "", arguments...)
@@ -132,7 +132,7 @@ func (m *machine) says(ctx context.Context, text string, arguments ...string) {
 	Expect(got.Stdout + got.Stderr).To(ContainSubstring(text))
 }
 
-// killImport kills an import as soon as something is stored.
+// killImport kills an import as soon as it has stored a state.
 func (m *machine) killImport(file string) {
 	GinkgoHelper()
 	running := process.Start(m.adapter(), nil, "", "bindings", "import", file)

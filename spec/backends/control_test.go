@@ -12,8 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Points at which the wrapped OpenTofu of a machine can be held; testdata/tofu.sh explains their names. Only where
-// OpenTofu makes the reservation, on s3, are there points around that.
+// The points at which the wrapper of OpenTofu on a machine can be paused. testdata/tofu.sh defines their names. The
+// points around the reservation exist only on s3, where OpenTofu makes the reservation.
 const (
 	beforeReserve = "before-base-apply"
 	afterReserve  = "after-base-apply"
@@ -23,26 +23,26 @@ const (
 	afterDestroy  = "after-destroy-destroy"
 )
 
-// Points at which the provider "directory" can be held, on whatever machine.
+// The points at which the provider "directory" can be paused on any machine.
 const (
-	beforeMake  = "before-create"
-	afterMake   = "after-create"
-	beforeClear = "before-destroy"
-	afterClear  = "after-destroy"
+	beforeCreate = "before-create"
+	afterCreate  = "after-create"
+	beforeDelete = "before-destroy"
+	afterDelete  = "after-destroy"
 )
 
-// point returns a point of OpenTofu or of the provider by its name.
+// point returns the point of OpenTofu or of the provider with this name.
 func (m *machine) point(name string) hold.Point {
 	switch name {
-	case beforeMake, afterMake, beforeClear, afterClear:
+	case beforeCreate, afterCreate, beforeDelete, afterDelete:
 		return hold.Point{Name: name, Dir: m.world.entries, Provider: true}
 	default:
 		return hold.Point{Name: name, Dir: m.control()}
 	}
 }
 
-// spy writes down the arguments and the environment of every run of OpenTofu on the machine, and returns how to read
-// them.
+// spy starts recording the arguments and the environment of every run of OpenTofu on the machine. It returns a function
+// that returns the record.
 func (m *machine) spy() func() string {
 	GinkgoHelper()
 	file := filepath.Join(m.control(), "spy")
@@ -50,7 +50,8 @@ func (m *machine) spy() func() string {
 	return func() string { return read(file) }
 }
 
-// tofu is the process id of the only OpenTofu that runs on the machine. It is not the one that started the provider.
+// tofu returns the process id of the only OpenTofu on the machine. This OpenTofu is not the process that started the
+// provider.
 func (m *machine) tofu() int {
 	GinkgoHelper()
 	owners, err := filepath.Glob(filepath.Join(m.runs(), "*.json"))
@@ -61,14 +62,14 @@ func (m *machine) tofu() int {
 			PID int `json:"pid"`
 		} `json:"tofu"`
 	}
-	Eventually(func() int { // the adapter writes the id after it has started the process, which may be held by then
+	Eventually(func() int { // the adapter writes the id after it has started the process, which may already be paused
 		Expect(json.Unmarshal([]byte(read(owners[0])), &holder)).To(Succeed())
 		return holder.Tofu.PID
 	}).Should(BeNumerically(">", 1))
 	return holder.Tofu.PID
 }
 
-// kill kills processes at once and waits for their end.
+// kill kills processes with SIGKILL and waits for their end.
 func kill(pids ...int) {
 	GinkgoHelper()
 	for _, pid := range pids {

@@ -10,13 +10,14 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// processesFor returns what a command started: the first two words of each OpenTofu, without options, and "provider".
+// processesFor returns the processes that a command started: for each OpenTofu its first two arguments that are not
+// options, and "provider" for each provider.
 func (m *machine) processesFor(command func() answer) []string {
 	GinkgoHelper()
-	told := m.spy()
+	recorded := m.spy()
 	command()
 	names := []string{}
-	for line := range strings.Lines(told()) {
+	for line := range strings.Lines(recorded()) {
 		line = strings.TrimSpace(line)
 		arguments, ofTofu := strings.CutPrefix(line, "arguments: ")
 		switch {
@@ -33,13 +34,13 @@ func (m *machine) processesFor(command func() answer) []string {
 	return names
 }
 
-// cost is what commands start on one kind of store, each as often as it is named.
+// A cost contains the processes that each kind of command starts on a backend, once for each start.
 type cost struct {
 	bind, failing, unbind, absent []string
 }
 
 var _ = Describe("the number of processes", func() {
-	// Of pg the adapter reads, reserves, takes over and removes states itself; of s3 OpenTofu does all of that.
+	// On pg, the adapter itself reads, reserves, takes over and removes states. On s3, OpenTofu does this.
 	costs := map[string]cost{
 		pg: {
 			bind:    []string{"provider", "apply"},
@@ -68,7 +69,7 @@ var _ = Describe("the number of processes", func() {
 
 	for _, kind := range []string{pg, s3} {
 		cost := costs[kind]
-		DescribeTable("of a binding is as small as can be: "+kind, func(ctx context.Context, encrypted bool) {
+		DescribeTable("of a binding is minimal: "+kind, func(ctx context.Context, encrypted bool) {
 			w := newWorld(ctx, kind)
 			if encrypted {
 				w.encrypt()

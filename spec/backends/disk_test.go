@@ -15,7 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mount mounts a file system at a directory until the spec ends; without the right to do so the spec is skipped.
+// mount mounts a file system at a directory until the spec ends. The spec ends as described for kit.Missing if mounting
+// is not permitted.
 func mount(source, dir, kind string, flags uintptr, options string) {
 	GinkgoHelper()
 	Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
@@ -27,13 +28,13 @@ func mount(source, dir, kind string, flags uintptr, options string) {
 	DeferCleanup(func() { Expect(syscall.Unmount(dir, syscall.MNT_DETACH)).To(Succeed()) })
 }
 
-// smallDisk puts a directory on a disk of its own, of two megabytes.
+// smallDisk mounts a disk of two megabytes at a directory.
 func smallDisk(dir string) {
 	GinkgoHelper()
 	mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=700")
 }
 
-// fill leaves no room on a disk, and returns how to make room again.
+// fill fills a disk, and returns a function that frees the space again.
 func fill(dir string) (empty func()) {
 	GinkgoHelper()
 	path := filepath.Join(dir, "filling")
@@ -49,8 +50,8 @@ func fill(dir string) (empty func()) {
 
 const diskFull = "no space left on device"
 
-var _ = Describe("a disk that is full", func() {
-	It("before a command is one line for the operator, and loses nothing", func(ctx context.Context) {
+var _ = Describe("a full disk", func() {
+	It("before a command is reported on one line, and loses no binding", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		smallDisk(m.cache)
@@ -66,16 +67,16 @@ var _ = Describe("a disk that is full", func() {
 	})
 
 	for _, kind := range []string{local, pg, s3} {
-		It("while a resource is made gives no credentials that are not stored: "+kind, kit.SlowIf(kind != pg),
+		It("while a resource is created prevents credentials that are not stored: "+kind, kit.SlowIf(kind != pg),
 			func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				m := w.newMachine(ctx)
 				smallDisk(m.cache)
 				var empty func()
-				got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+				got := m.heldAt(afterCreate, createBinding, m.bindParameters("bind-1"), func(int) {
 					empty = fill(m.cache)
 				})
-				if got.Exit == 0 { // where the states have room
+				if got.Exit == 0 { // the disk of the states has space
 					w.works("bind-1", m.credentials(got))
 				} else {
 					Expect(got.Exit).To(Equal(1), got.Stderr)
@@ -90,35 +91,35 @@ var _ = Describe("a disk that is full", func() {
 			})
 	}
 
-	It("when half of a state was written gives it back, and what was made since is found", func(ctx context.Context) {
-		w := newWorld(ctx, local)
-		m := w.newMachine(ctx)
-		m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
-		// As a kill or a full disk leaves it in the middle of a write: the file is cut off, the backup is what was
-		// there before.
-		file := filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate")
-		text := read(file)
-		Expect(json.Valid([]byte(text))).To(BeTrue(), text)
-		Expect(os.WriteFile(file+".backup", []byte(text), 0o600)).To(Succeed())
-		Expect(os.WriteFile(file, []byte(text[:len(text)/2]), 0o600)).To(Succeed())
-		got := m.unbind(ctx, "bind-1")
-		Expect(got.Exit).To(Equal(0), got.Stderr)
-		w.expectNothingLeft()
-	})
+	It("in the middle of a state write loses neither the previous state nor the resources created since",
+		func(ctx context.Context) {
+			w := newWorld(ctx, local)
+			m := w.newMachine(ctx)
+			m.killed(createBinding, m.bindParameters("bind-1"), afterCreate, theMachine)
+			// A kill or a full disk during a write leaves a truncated state, and the previous state in the backup.
+			file := filepath.Join(w.location, "workspaces", "b-bind-1", "terraform.tfstate")
+			text := read(file)
+			Expect(json.Valid([]byte(text))).To(BeTrue(), text)
+			Expect(os.WriteFile(file+".backup", []byte(text), 0o600)).To(Succeed())
+			Expect(os.WriteFile(file, []byte(text[:len(text)/2]), 0o600)).To(Succeed())
+			got := m.unbind(ctx, "bind-1")
+			Expect(got.Exit).To(Equal(0), got.Stderr)
+			w.expectNothingLeft()
+		})
 
-	It("with the states on it loses none: neither that of a creation nor that of a deletion",
+	It("with the states on it loses no state, neither during a creation nor during a deletion",
 		func(ctx context.Context) {
 			w := newWorld(ctx, local)
 			m := w.bareMachine()
 			disk := filepath.Join(m.dir, "disk")
 			smallDisk(disk)
-			w.place, m.cache = filepath.Join(disk, "states"), filepath.Join(disk, "cache")
+			w.location, m.cache = filepath.Join(disk, "states"), filepath.Join(disk, "cache")
 			m.set(object{"state": w.state(), "cache_dir": m.cache})
 			m.deploy(ctx)
 			secret := m.credentials(m.bind(ctx, "bind-1"))
 
 			var empty func()
-			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-2"), func(int) { empty = fill(disk) })
+			got := m.heldAt(afterCreate, createBinding, m.bindParameters("bind-2"), func(int) { empty = fill(disk) })
 			Expect(got.Exit).To(Equal(1), got.Stderr)
 			Expect(got.Stdout).To(BeEmpty())
 			empty()
@@ -126,16 +127,16 @@ var _ = Describe("a disk that is full", func() {
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(w.resources()).To(HaveLen(2))
 
-			got = m.heldAt(afterClear, deleteBinding, m.unbindParameters("bind-1"), func(int) { empty = fill(disk) })
+			got = m.heldAt(afterDelete, deleteBinding, m.unbindParameters("bind-1"), func(int) { empty = fill(disk) })
 			empty()
-			if got.Exit != 0 { // what is left of the state may have room where more of it was
+			if got.Exit != 0 { // the adapter's copy of the state may fit where the state did not
 				Expect(got.Exit).To(Equal(1), got.Stderr)
 				Expect(secret).NotTo(BeEmpty())
 				got = m.unbind(ctx, "bind-1")
 				Expect(got.Exit).To(Equal(0), got.Stderr)
 			}
-			// What OpenTofu could write of a state stays for an operator; here the stored state has everything that it
-			// has.
+			// The part of the state that OpenTofu could write is kept for an operator. Here, the stored state contains
+			// all of its resources.
 			incomplete, err := filepath.Glob(filepath.Join(m.cache, "incomplete-*.tfstate"))
 			Expect(err).NotTo(HaveOccurred())
 			for _, file := range incomplete {
@@ -146,7 +147,7 @@ var _ = Describe("a disk that is full", func() {
 })
 
 var _ = Describe("a directory", func() {
-	It("for the cache that is read-only is one line for the operator", func(ctx context.Context) {
+	It("for the cache that is read-only is reported on one line", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		mount("tmpfs", m.cache, "tmpfs", syscall.MS_RDONLY, "mode=700")
@@ -156,9 +157,9 @@ var _ = Describe("a directory", func() {
 		Expect(w.resources()).To(BeEmpty())
 	})
 
-	It("for the cache and for temporary files may be noexec", func(ctx context.Context) {
+	It("for the cache or for temporary files may be mounted noexec", func(ctx context.Context) {
 		w := newWorld(ctx, s3)
-		m := w.bareMachine() // it prepares OpenTofu there
+		m := w.bareMachine() // this machine prepares OpenTofu itself
 		w.encrypt()
 		m.set(object{"state": w.state()})
 		mount("tmpfs", m.cache, "tmpfs", syscall.MS_NOEXEC, "mode=700")
@@ -169,7 +170,7 @@ var _ = Describe("a directory", func() {
 		w.expectNothingLeft()
 	})
 
-	It("with what was prepared may be read-only, and nothing is prepared again", func(ctx context.Context) {
+	It("with prepared directories may be read-only, and no template is prepared again", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		prepared := filepath.Join(m.dir, "prepared")

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// rewrite changes what the file of an entry holds, as somebody does behind OpenTofu's back.
+// rewrite changes keys in the file of an entry, as a user does who does not use OpenTofu.
 func (w *world) rewrite(name string, change object) {
 	GinkgoHelper()
 	path := filepath.Join(w.entries, name)
@@ -26,9 +26,9 @@ func (w *world) rewrite(name string, change object) {
 	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
 }
 
-var _ = Describe("Drift", func() {
+var _ = Describe("The command drift", func() {
 	for _, kind := range []string{local, pg, s3} {
-		It("is found in all that drifted and in nothing else, and nothing is written, on "+kind, kit.SlowIf(kind != pg),
+		It("reports each resource that has drifted and no other, and writes no state, on "+kind, kit.SlowIf(kind != pg),
 			func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				if kind != local {
@@ -84,7 +84,7 @@ var _ = Describe("Drift", func() {
 			})
 	}
 
-	It("is not looked for in what is not complete, or is being worked on", func(ctx context.Context) {
+	It("does not examine a binding that is incomplete or that another command is changing", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		m := w.newMachine(ctx)
 		got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) {

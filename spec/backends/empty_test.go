@@ -12,7 +12,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// newInlineBroker returns a machine whose provision template generate-manifest applies, for an instance with this id.
+// newInlineBroker returns a machine for an instance with this id, whose provision template is applied by
+// generate-manifest.
 func (w *world) newInlineBroker(id string) *machine {
 	GinkgoHelper()
 	m := w.newErrandBroker()
@@ -22,24 +23,24 @@ func (w *world) newInlineBroker(id string) *machine {
 	return m
 }
 
-// emptyStore removes every state from the store, which itself stays, as after a restore that went wrong. It returns a
-// function that puts the states of the named workspaces back.
+// emptyStore removes every state from the backend, as a failed restore does. It returns a function that restores the
+// states of the named workspaces.
 func (w *world) emptyStore(ctx context.Context) (restore func(workspaces ...string)) {
 	GinkgoHelper()
 	if w.kind == pg {
 		saved := w.copyStates(ctx)
-		_, err := w.server.Query(ctx, w.place, "DELETE FROM terraform_remote_state.states")
+		_, err := w.server.Query(ctx, w.location, "DELETE FROM terraform_remote_state.states")
 		Expect(err).NotTo(HaveOccurred())
 		return func(workspaces ...string) {
 			GinkgoHelper()
 			for _, name := range workspaces {
-				_, err := w.server.Query(ctx, w.place,
+				_, err := w.server.Query(ctx, w.location,
 					"INSERT INTO terraform_remote_state.states SELECT * FROM "+saved+" WHERE name = '"+name+"'")
 				Expect(err).NotTo(HaveOccurred())
 			}
 		}
 	}
-	states := filepath.Join(w.place, "workspaces")
+	states := filepath.Join(w.location, "workspaces")
 	if w.kind == s3 {
 		states = w.object("env:")
 	}
@@ -48,7 +49,7 @@ func (w *world) emptyStore(ctx context.Context) (restore func(workspaces ...stri
 	Expect(os.Mkdir(states, 0o700)).To(Succeed())
 	return func(workspaces ...string) {
 		GinkgoHelper()
-		// the server of objects removes a directory with its last object
+		// The object store removes a directory together with its last object.
 		Expect(os.MkdirAll(states, 0o700)).To(Succeed())
 		for _, name := range workspaces {
 			Expect(os.Rename(filepath.Join(kept, name), filepath.Join(states, name))).To(Succeed())
@@ -66,7 +67,7 @@ var _ = Describe("a state backend without any state", func() {
 			"provision template: "+kind,
 			kit.SlowIf(kind == s3), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
-				m := w.newInlineBroker("inst.1") // whose workspace has a hashed name
+				m := w.newInlineBroker("inst.1") // the workspace of this id has a hashed name
 				m.deployWith(ctx, object{})
 				Expect(m.operate(ctx, 0, "bindings", "list").Stderr).NotTo(ContainSubstring(empty),
 					"the instance has a state")
@@ -75,7 +76,7 @@ var _ = Describe("a state backend without any state", func() {
 					Expect(bound.Exit).To(Equal(0), bound.Stderr)
 				}
 				Expect(m.unbind(ctx, "unknown").Exit).To(Equal(41))
-				made := w.resources()
+				created := w.resources()
 
 				restore := w.emptyStore(ctx)
 				for range 2 {
@@ -92,16 +93,16 @@ var _ = Describe("a state backend without any state", func() {
 				destroyed := m.operate(ctx, 0, "instance", "destroy", "inst.1", "--force")
 				Expect(destroyed.Stdout).To(Equal("instance inst.1: nothing to do, there is none\n"))
 				Expect(destroyed.Stderr).To(ContainSubstring("instance inst.1: the state backend has no state of it"))
-				Expect(w.resources()).To(Equal(made))
+				Expect(w.resources()).To(Equal(created))
 
-				By("the state of a binding alone")
+				By("after the state of a binding was restored")
 				restore(lifecycle.Workspace(lifecycle.Binding, "bind-1"))
 				Expect(m.operate(ctx, 0, "instance", "list").Stderr).NotTo(ContainSubstring(empty),
 					"a binding has a state")
 				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 				expectBroken(m.unbind(ctx, "bind-1"), noInstance)
 
-				By("the state of the instance")
+				By("after the state of the instance was restored")
 				restore(lifecycle.Workspace(lifecycle.Instance, "inst.1"))
 				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 				restore(lifecycle.Workspace(lifecycle.Binding, "bind-2"))
@@ -112,7 +113,7 @@ var _ = Describe("a state backend without any state", func() {
 			})
 	}
 
-	It("answers an unbind that there is no such binding, for an instance that only an errand may have provisioned",
+	It("makes an unbind report a missing binding, if only an errand may have provisioned the instance",
 		func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			m := w.newErrandBroker()

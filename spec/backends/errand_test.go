@@ -12,13 +12,13 @@ import (
 )
 
 var _ = Describe("an instance whose provision template an errand applies", func() {
-	It("is made, changed, bound and deleted, and no request waits for it", func(ctx context.Context) {
+	It("is created, changed, bound and deleted, and no request waits for an errand", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		w.encrypt()
 		m := w.newErrandBroker()
 		spy := m.spy()
 		m.deployWith(ctx, object{"content": "first", "password": `a"b` + "\n((c)) 🔑"})
-		Expect(w.stored()).To(BeEmpty(), "nothing is made yet")
+		Expect(w.stored()).To(BeEmpty(), "no resource exists yet")
 		Expect(spy()).To(BeEmpty(), "no process is started")
 
 		refused := m.bind(ctx, "bind-0")
@@ -43,12 +43,12 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(bound.Exit).To(Equal(0), bound.Stderr)
 		Expect(bound.Stdout).To(ContainSubstring(`"host":"inst-1-data.example.com"`))
 
-		By("nothing is pending, and a repetition changes nothing")
+		By("no changes are pending, and another run of the errand changes nothing")
 		before := w.outside()
 		Expect(vm.apply(ctx).Exit).To(Equal(0))
 		Expect(w.outside()).To(Equal(before))
 
-		By("an update and an upgrade, which brings no secrets")
+		By("an update, and an upgrade, which brings no secrets")
 		m.deployWith(ctx, object{"content": "second"})
 		m.upgrade(ctx)
 		vm.render(m)
@@ -57,16 +57,16 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		after["inst-1-data"] = "second"
 		Expect(w.outside()).To(Equal(after))
 
-		By("deletion with a binding left")
+		By("a deletion while a binding exists")
 		got = vm.destroy(ctx)
 		Expect(got.Exit).To(Equal(0), got.Stderr)
 		Expect(got.Stdout).To(ContainSubstring("bind-1"))
-		Expect(vm.destroy(ctx).Exit).To(Equal(0), "what does not exist is success")
+		Expect(vm.destroy(ctx).Exit).To(Equal(0), "destroying an absent instance succeeds")
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 		w.expectNothingLeft()
 	})
 
-	It("is applied and destroyed although another pak of the errands cannot be read", func(ctx context.Context) {
+	It("is applied and destroyed even if another pak of the errands cannot be read", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
 		m.deployWith(ctx, object{})
@@ -87,7 +87,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		vm.delete(ctx)
 	})
 
-	It("has the same manifest for ever", func(ctx context.Context) {
+	It("has an equal manifest whenever it is generated", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
 		m.deployWith(ctx, object{"password": "s3cret"})
@@ -101,7 +101,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(m.Manifest).To(Equal(before))
 	})
 
-	It("keeps what a failed errand made, tells why, and goes on", func(ctx context.Context) {
+	It("keeps the resources of a failed errand, reports the error, and is completed later", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
 		m.deployWith(ctx, object{"failure": "no space"})
@@ -109,7 +109,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		got := vm.apply(ctx)
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stderr).To(ContainSubstring("Entry refused"))
-		Expect(w.outside()).To(HaveLen(1), "it is kept")
+		Expect(w.outside()).To(HaveLen(1), "the resource is kept")
 		refused := m.bind(ctx, "bind-1")
 		Expect(refused.Exit).To(Equal(1))
 		Expect(refused.Stdout).To(ContainSubstring("The last attempt failed: There is no space left for the file."))
@@ -117,7 +117,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(shown.Stdout).To(And(ContainSubstring("Entry refused"),
 			ContainSubstring("There is no space left for the file."), ContainSubstring("creating")))
 
-		By("an update mends it")
+		By("an update that corrects the failure")
 		m.deployWith(ctx, object{"failure": ""})
 		vm.render(m)
 		got = vm.apply(ctx)
@@ -126,7 +126,7 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(m.bind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).NotTo(ContainSubstring("no space"))
 
-		By("an update that fails leaves what bindings use as it was")
+		By("an update that fails leaves the outputs for bindings unchanged")
 		m.deployWith(ctx, object{"content": "changed", "failure": "no space"})
 		vm.render(m)
 		Expect(vm.apply(ctx).Exit).To(Equal(1))
@@ -136,13 +136,13 @@ var _ = Describe("an instance whose provision template an errand applies", func(
 		Expect(m.unbind(ctx, "bind-2").Exit).To(Equal(0))
 		got = vm.destroy(ctx)
 		Expect(got.Exit).To(Equal(0))
-		Expect(got.Stderr).NotTo(ContainSubstring("finishing"), "all that the errand made is known")
+		Expect(got.Stderr).NotTo(ContainSubstring("finishing"), "all resources that the errand created are recorded")
 		w.expectNothingLeft()
 	})
 })
 
-var _ = Describe("an instance whose plan gets the errands, and loses them again", func() {
-	It("is the same outside", func(ctx context.Context) {
+var _ = Describe("an instance whose plan gets the errands, and loses them later", func() {
+	It("keeps its resources", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
 		m.set(object{"config": object{"entries.path": w.entries}})
@@ -175,7 +175,7 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 		vm.delete(ctx)
 	})
 
-	It("is destroyed by an errand also where a request made it", func(ctx context.Context) {
+	It("is destroyed by an errand even if generate-manifest applied its template", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newErrandBroker()
 		m.set(object{"config": object{"entries.path": w.entries}})
@@ -197,7 +197,8 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 		vm.delete(ctx)
 	})
 
-	It("is upgraded through two OpenTofus by the errand, and keeps its template where the operator says so",
+	It("is upgraded by the errand through two OpenTofu versions, and keeps its template if the operator disables "+
+		"updates",
 		func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			m := w.newErrandBroker()
@@ -221,7 +222,7 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 			Expect(vm.apply(ctx).Exit).To(Equal(0))
 			before := w.outside()
 
-			By("a newer pak that nobody may upgrade to")
+			By("a newer pak to which the instance may not be upgraded")
 			use(newer)
 			m.upgrade(ctx)
 			vm.render(m)
@@ -229,7 +230,7 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 			Expect(got.Exit).To(Equal(0), got.Stderr)
 			Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.10.10"))
 
-			By("and that they may upgrade to")
+			By("a newer pak to which the instance may be upgraded")
 			m.set(object{"terraform_upgrades_enabled": true})
 			Expect(m.pendingPaths(ctx)).To(
 				ConsistOf("/instance_groups/name=errands/jobs/name=apply-instance/properties/intent/tofu_version"))
@@ -240,7 +241,7 @@ var _ = Describe("an instance whose plan gets the errands, and loses them again"
 			Expect(vm.run(ctx, "", "instance", "show", "inst-1").Stdout).To(ContainSubstring("1.12.6"))
 			Expect(w.outside()).To(Equal(before))
 
-			By("an errand whose release has another template than the manifest was made for")
+			By("an errand whose release has another template than the pak that generated the manifest")
 			Expect(vm.destroy(ctx).Exit).To(Equal(0))
 			Expect(os.WriteFile(filepath.Join(older, "main.tf"),
 				[]byte(read(filepath.Join(older, "main.tf"))+"\n# another\n"), 0o600)).To(Succeed())

@@ -15,7 +15,7 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// The errands, and the plan's part about them.
+// The names of the errands.
 const (
 	applyInstance   = "apply-instance"
 	destroyInstance = "destroy-instance"
@@ -28,8 +28,8 @@ func bothErrands() object {
 	}
 }
 
-// newErrandBroker makes a broker's machine whose plan has the errands. Its own configuration lacks what the template
-// needs of the operator, which the errands have.
+// newErrandBroker returns a broker's machine whose plan has the errands. Its configuration lacks the operator's values
+// for the template, which only the errands have.
 func (w *world) newErrandBroker() *machine {
 	GinkgoHelper()
 	m := w.bareMachine()
@@ -66,7 +66,7 @@ func cmpOr(text string, otherwise func() string) string {
 	return otherwise()
 }
 
-// generate asks for a manifest with these parameters, as a creation or an update does.
+// generate requests a manifest with these parameters, as for a creation or an update.
 func (m *machine) generate(ctx context.Context, parameters object) answer {
 	GinkgoHelper()
 	return m.call(ctx, generateManifest, m.Generate(object{
@@ -75,7 +75,7 @@ func (m *machine) generate(ctx context.Context, parameters object) answer {
 	}))
 }
 
-// deployWith deploys what that gave.
+// deployWith requests a manifest with these parameters, which must succeed, and deploys it.
 func (m *machine) deployWith(ctx context.Context, parameters object) {
 	GinkgoHelper()
 	got := m.generate(ctx, parameters)
@@ -83,7 +83,7 @@ func (m *machine) deployWith(ctx context.Context, parameters object) {
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
 }
 
-// jobProperties are those of a job of the deployed manifest, as the Director renders them.
+// jobProperties returns the properties of a job in the deployed manifest, as the Director renders them.
 func (m *machine) jobProperties(job string) object {
 	GinkgoHelper()
 	properties, found, err := m.JobProperties(job)
@@ -92,10 +92,11 @@ func (m *machine) jobProperties(job string) object {
 	return properties
 }
 
-// errandVM is one on which the errands of a deployed manifest run. It has the files that their jobs render.
+// An errandVM is a VM that runs the errands of a deployed manifest. It has the files that the jobs of the errands
+// render.
 type errandVM struct{ *machine }
 
-// newErrandVM makes such a VM.
+// newErrandVM returns a new VM with the jobs of the deployed manifest.
 func (m *machine) newErrandVM() *errandVM {
 	GinkgoHelper()
 	vm := &errandVM{m.world.bareMachine()}
@@ -104,7 +105,7 @@ func (m *machine) newErrandVM() *errandVM {
 	return vm
 }
 
-// render renders the jobs of a manifest, as a deployment does.
+// render renders the jobs of the manifest of a broker's machine on the VM, as a deployment does.
 func (vm *errandVM) render(m *machine) {
 	GinkgoHelper()
 	properties := m.jobProperties(applyInstance)
@@ -125,7 +126,7 @@ func (vm *errandVM) applyArguments() []string {
 	return []string{"instance", "apply", "--intent", vm.intent()}
 }
 
-// apply runs the errand apply-instance, destroy the errand destroy-instance.
+// apply runs the errand apply-instance. destroy runs the errand destroy-instance.
 func (vm *errandVM) apply(ctx context.Context) answer {
 	GinkgoHelper()
 	return vm.run(ctx, "", vm.applyArguments()...)
@@ -140,19 +141,19 @@ func (vm *errandVM) destroyArguments() []string {
 	return []string{"instance", "destroy", "--force", "--", vm.ID}
 }
 
-// beginDestroy starts the errand destroy-instance.
+// beginDestroy starts the errand destroy-instance in the background.
 func (vm *errandVM) beginDestroy() *process.Running {
 	GinkgoHelper()
 	return process.Start(vm.adapter(), nil, "", vm.destroyArguments()...)
 }
 
-// beginApply starts the errand apply-instance.
+// beginApply starts the errand apply-instance in the background.
 func (vm *errandVM) beginApply() *process.Running {
 	GinkgoHelper()
 	return process.Start(vm.adapter(), nil, "", vm.applyArguments()...)
 }
 
-// outside is what the template made, name → content.
+// outside returns the contents of the resources that the template created, by their names.
 func (w *world) outside() map[string]string {
 	GinkgoHelper()
 	found := map[string]string{}
@@ -164,7 +165,7 @@ func (w *world) outside() map[string]string {
 	return found
 }
 
-// upgrade deploys what an upgrade gives: the broker sends neither parameters nor secrets.
+// upgrade generates and deploys the manifest of an upgrade, for which the broker sends neither parameters nor secrets.
 func (m *machine) upgrade(ctx context.Context) {
 	GinkgoHelper()
 	parameters := m.Generate(object{"context": object{"space_guid": "sp"}})
@@ -174,7 +175,7 @@ func (m *machine) upgrade(ctx context.Context) {
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
 }
 
-// pendingPaths are the places that the command pending-changes names.
+// pendingPaths returns the paths in the product of the command pending-changes.
 func (m *machine) pendingPaths(ctx context.Context) []string {
 	GinkgoHelper()
 	manifest, plan := filepath.Join(m.dir, "deployed.yml"), filepath.Join(m.dir, "plan.json")
@@ -193,7 +194,8 @@ func (m *machine) pendingPaths(ctx context.Context) []string {
 	return paths
 }
 
-// expectNothingPending does what the broker does before an update.
+// expectNothingPending generates the manifest as the broker does before an update, and asserts that it equals the
+// deployed manifest.
 func (m *machine) expectNothingPending(ctx context.Context) {
 	GinkgoHelper()
 	got := m.call(ctx, generateManifest, m.Generate(object{}))
@@ -204,7 +206,7 @@ func (m *machine) expectNothingPending(ctx context.Context) {
 	Expect(odb.SameManifests(m.Manifest, product.Manifest)).To(BeTrue())
 }
 
-// strikeAt begins an errand and kills one of its processes when it reaches a point.
+// strikeAt starts an errand and kills the victim when the errand reaches a point.
 func (vm *errandVM) strikeAt(where string, who victim, begin func() *process.Running) {
 	GinkgoHelper()
 	at := vm.point(where)
@@ -215,7 +217,7 @@ func (vm *errandVM) strikeAt(where string, who victim, begin func() *process.Run
 	Expect(run.Wait().Exit).NotTo(BeZero())
 }
 
-// delete runs the errand destroy-instance until nothing is left.
+// delete runs the errand destroy-instance, and asserts that no resources and states are left.
 func (vm *errandVM) delete(ctx context.Context) {
 	GinkgoHelper()
 	got := vm.destroy(ctx)

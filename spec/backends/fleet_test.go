@@ -13,11 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// An adapter does not trust itself to read what OpenTofu reads where its environment says something about PostgreSQL,
-// which OpenTofu does not get to see. So there may be adapters of both ways on one database, as there are during an
-// upgrade of a fleet.
-var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
-	// ended asserts what a command on a contested id may end with.
+// The adapter leaves all access to the state backend to OpenTofu if its environment contains variables for PostgreSQL
+// that OpenTofu does not receive. Adapters of both kinds can therefore use one database, for instance during the
+// upgrade of several brokers.
+var _ = Describe("two machines, one of which leaves all access to states to OpenTofu", func() {
+	// ended asserts that a command on a contested id ended with one of these exit codes.
 	ended := func(got answer, codes ...int) {
 		GinkgoHelper()
 		Expect(got.Exit).To(BeElementOf(codes), got.Stderr)
@@ -26,7 +26,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 		}
 	}
 
-	DescribeTable("never have two owners of a binding, and lose none", func(ctx context.Context, encrypted bool) {
+	DescribeTable("never both own a binding, and lose no binding", func(ctx context.Context, encrypted bool) {
 		w := newWorld(ctx, pg)
 		if encrypted {
 			w.encrypt()
@@ -60,7 +60,7 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					process.Together(2, func() {
 						got[0] = first.unbind(ctx, id)
 					}, func() { got[1] = second.bind(ctx, id) })
-					ended(got[0], 0, 1, 41) // the creation may clear up what the deletion is about to remove
+					ended(got[0], 0, 1, 41) // the creation may remove the state that the deletion is about to remove
 					ended(got[1], 0, 1, 49)
 					if got[1].Exit == 0 {
 						w.works(id, second.credentials(got[1]))
@@ -75,14 +75,14 @@ var _ = Describe("two machines of which one leaves all to OpenTofu", func() {
 					ended(got[0], 0, 1, 41)
 					ended(got[1], 0, 1, 49)
 					if _, err := os.Stat(filepath.Join(w.entries, id+"-account")); err == nil {
-						Expect(first.listed(ctx)).To(ContainElement(id), "resources of which no state tells")
+						Expect(first.listed(ctx)).To(ContainElement(id), "resources that are in no state")
 					}
 					ended(second.unbind(ctx, id), 0, 41)
 				})
 			}
 			process.Together(len(contests), contests...)
-			Expect(w.resources()).To(BeEmpty(), "resources outside")
-			Expect(w.stored()).To(BeEmpty(), "the store")
+			Expect(w.resources()).To(BeEmpty(), "resources")
+			Expect(w.stored()).To(BeEmpty(), "states")
 		}
 		w.expectNothingLeft()
 	}, Entry("with states in clear text", kit.Slow(), false), Entry("with encrypted states", true))

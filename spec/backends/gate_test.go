@@ -19,20 +19,20 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// gate stands between a machine and PostgreSQL and kills an adapter at one of its requests. strace cannot do that: it
-// counts the calls of each thread, and a goroutine that waited for an answer goes on in any. OpenTofu passes
-// unhindered.
+// A gate is a proxy between a machine and PostgreSQL that kills an adapter at one of its requests. strace cannot do
+// this, because it counts the calls of each thread, and a goroutine that waited for a response may continue on any
+// thread. OpenTofu's connections are not affected.
 type gate struct {
 	net.Listener
 	server string
 
 	mutex    sync.Mutex
 	armed    bool
-	nth      int  // the request at which the adapter is killed, from 1
-	answered bool // after the server answered it, else before it got it
+	nth      int  // the number of the request at which the adapter is killed, from 1
+	answered bool // true to kill after the server's response, false to kill before the request reaches the server
 	seen     int
 	killed   bool
-	victim   chan int // the adapter's process id, once it is known
+	victim   chan int // receives the adapter's process id when the adapter has started
 }
 
 // newGate opens a gate to a server until the spec ends.
@@ -54,14 +54,14 @@ func newGate(server string) *gate {
 	return g
 }
 
-// arm has the next adapter killed at its nth request.
+// arm configures the gate to kill the next adapter at its nth request.
 func (g *gate) arm(nth int, answered bool) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.armed, g.nth, g.answered, g.seen, g.killed, g.victim = true, nth, answered, 0, false, make(chan int, 1)
 }
 
-// disarm tells whether the adapter was killed.
+// disarm stops the gate from killing, and reports whether the adapter was killed.
 func (g *gate) disarm() bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -69,7 +69,7 @@ func (g *gate) disarm() bool {
 	return g.killed
 }
 
-// pass passes a connection on.
+// pass copies the data of a connection in both directions until one side closes it.
 func (g *gate) pass(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", g.server)
@@ -80,7 +80,7 @@ func (g *gate) pass(client net.Conn) {
 	pid := g.adapter(client)
 	ready := make(chan struct{}, 1)
 	go func() {
-		defer server.Close() // which ends the loop below
+		defer server.Close() // ends the loop below
 		if pid == 0 {
 			_, _ = io.Copy(server, client)
 			return
@@ -100,7 +100,7 @@ func (g *gate) pass(client net.Conn) {
 		if err != nil {
 			return
 		}
-		// ready for the next request, outside of a transaction
+		// The server is ready for the next request, outside of a transaction.
 		if bytes.HasSuffix(answer[:n], []byte("Z\x00\x00\x00\x05I")) {
 			select {
 			case ready <- struct{}{}:
@@ -113,8 +113,8 @@ func (g *gate) pass(client net.Conn) {
 	}
 }
 
-// readRequest reads the messages of a client up to one that the server answers, and tells whether that ends a query.
-// The first one on a connection has no type.
+// readRequest reads the messages of a client up to the first message that the server answers, and reports whether this
+// message ends a query. The first message on a connection has no type. The error is that of the connection.
 func readRequest(client io.Reader, first bool) (request []byte, query bool, err error) {
 	for {
 		header := make([]byte, 5)
@@ -135,7 +135,8 @@ func readRequest(client io.Reader, first bool) (request []byte, query bool, err 
 	}
 }
 
-// adapter returns the process id of the adapter that is to be killed when the connection is its own, else 0.
+// adapter returns the process id of the adapter that is to be killed if the connection belongs to that adapter, and 0
+// otherwise.
 func (g *gate) adapter(client net.Conn) int {
 	g.mutex.Lock()
 	armed, victim := g.armed, g.victim
@@ -165,7 +166,8 @@ func (g *gate) adapter(client net.Conn) int {
 	return 0
 }
 
-// strike counts a request and kills the adapter when it is the one. Nobody passes the request on then.
+// strike counts a request and kills the adapter if the number is reached. It reports whether it did; if so, the caller
+// must not pass the request on.
 func (g *gate) strike(pid int, request []byte, server io.Writer, ready <-chan struct{}) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -178,7 +180,7 @@ func (g *gate) strike(pid int, request []byte, server io.Writer, ready <-chan st
 		case <-ready: // after the last request
 		default:
 		}
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // it must not do anything with the answer
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // the adapter must not act on the response
 		if _, err := server.Write(request); err != nil {
 			return true
 		}
@@ -188,7 +190,8 @@ func (g *gate) strike(pid int, request []byte, server io.Writer, ready <-chan st
 	return true
 }
 
-// cut starts a command and kills it at its nth request; false when it ended by itself.
+// cut starts a command and kills it at its nth request. It reports whether the command was killed before it ended by
+// itself.
 func (m *machine) cut(g *gate, nth int, answered bool, name string, parameters object) bool {
 	GinkgoHelper()
 	g.arm(nth, answered)
@@ -198,15 +201,15 @@ func (m *machine) cut(g *gate, nth int, answered bool, name string, parameters o
 	return g.disarm()
 }
 
-// keep saves the stored states and the entries, and returns a function that puts them back into the empty store and the
-// empty directory.
+// keep copies the stored states and the entries. It returns a function that restores them into the empty backend and
+// the empty directory.
 func (w *world) keep(ctx context.Context) (restore func()) {
 	GinkgoHelper()
 	saved, entries := w.copyStates(ctx), filepath.Join(w.dir, "kept")
 	Expect(os.CopyFS(entries, os.DirFS(w.entries))).To(Succeed())
 	return func() {
 		GinkgoHelper()
-		_, err := w.server.Query(ctx, w.place,
+		_, err := w.server.Query(ctx, w.location,
 			"INSERT INTO terraform_remote_state.states (name, data) SELECT name, data FROM "+saved)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.CopyFS(w.entries, os.DirFS(entries))).To(Succeed())
@@ -229,7 +232,7 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		door = newGate(w.server.Address())
 		m = w.bareMachine()
 		state := w.state()
-		state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(),
+		state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.location), w.server.Address(),
 			door.Addr().String(), 1)}
 		m.set(object{"state": state})
 		m.deploy(ctx)
@@ -237,7 +240,7 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 	}
 
-	// cutEverywhere kills a command before and after each answer of the server, and returns how often.
+	// cutEverywhere kills a command before and after each response of the server, and returns the number of kills.
 	cutEverywhere := func(ctx context.Context, before func(), name string, parameters object) int {
 		GinkgoHelper()
 		for kills := 0; ; kills++ {
@@ -261,17 +264,18 @@ var _ = Describe("the adapter's own work on a state in pg", func() {
 		}
 	}
 
-	It("may be cut short at any request: a creation that fails", kit.Slow(), func(ctx context.Context) {
+	It("can be killed at any request: a creation that fails", kit.Slow(), func(ctx context.Context) {
 		prepare(ctx, false)
 		parameters := m.bindParameters("bind-1", object{"failure": 1})
-		// To look, to reserve, to look and take over, to look and remove; each asks twice, to prepare and to run.
+		// The adapter reads the state, reserves, reads and takes over, reads and removes. It sends two requests for
+		// each: one to prepare the statement, one to execute it.
 		Expect(cutEverywhere(ctx, func() {}, createBinding, parameters)).To(BeNumerically(">=", 2*2*6))
 	})
 
-	It("may be cut short at any request: the deletion of an interrupted creation", kit.Slow(),
+	It("can be killed at any request: the deletion of an interrupted creation", kit.Slow(),
 		func(ctx context.Context) {
 			prepare(ctx, true)
-			m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+			m.killed(createBinding, m.bindParameters("bind-1"), afterCreate, theMachine)
 			restore := w.keep(ctx)
 			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 			kills := cutEverywhere(ctx, restore, deleteBinding, m.unbindParameters("bind-1"))

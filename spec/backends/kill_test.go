@@ -13,17 +13,18 @@ import (
 	"github.com/onsi/gomega/gbytes"
 )
 
-// victim says what is killed at a point.
+// A victim names the processes that are killed at a point.
 type victim string
 
 // The victims.
 const (
 	theTofu     victim = "OpenTofu"
 	theProvider victim = "the provider"
-	theMachine  victim = "the machine" // the adapter, OpenTofu, the provider and whatever else runs there
+	theMachine  victim = "the machine" // the adapter, OpenTofu, the provider and all other processes of the machine
 )
 
-// heldAt runs a command, and does something while it waits at a point.
+// heldAt runs a command, and calls a function while the command is paused at a point. It returns the answer of the
+// command.
 func (m *machine) heldAt(where, name string, parameters object, meanwhile func(waiting int)) answer {
 	GinkgoHelper()
 	at := m.point(where)
@@ -34,7 +35,7 @@ func (m *machine) heldAt(where, name string, parameters object, meanwhile func(w
 	return begun.Wait()
 }
 
-// killed runs a command up to a point and kills the victim there.
+// killed runs a command up to a point, kills the victim there, and returns the answer of the command.
 func (m *machine) killed(name string, parameters object, where string, who victim) answer {
 	GinkgoHelper()
 	got := m.heldAt(where, name, parameters, func(waiting int) { m.strike(who, waiting) })
@@ -42,7 +43,7 @@ func (m *machine) killed(name string, parameters object, where string, who victi
 	return got
 }
 
-// strike kills the victim while a process waits at a point.
+// strike kills the victim while a process is paused at a point.
 func (m *machine) strike(who victim, waiting int) {
 	GinkgoHelper()
 	switch who {
@@ -55,8 +56,8 @@ func (m *machine) strike(who victim, waiting int) {
 	}
 }
 
-// ageLocks makes every lock that is left in s3 one of yesterday, which another machine need not wait for. Those of pg
-// are gone.
+// ageLocks dates every remaining lock in s3 to yesterday, so that other machines do not wait for it. In pg, the lock of
+// a killed process is already released.
 func (w *world) ageLocks(id string) {
 	GinkgoHelper()
 	if w.kind == s3 && w.locked(id) {
@@ -64,15 +65,15 @@ func (w *world) ageLocks(id string) {
 	}
 }
 
-// expectAccounted asserts that what exists outside is found by an operator on any machine.
+// expectAccounted asserts that the operator's list on any machine contains the binding if resources exist.
 func (m *machine) expectAccounted(ctx context.Context, id string) {
 	GinkgoHelper()
 	if len(m.world.resources()) > 0 {
-		Expect(m.listed(ctx)).To(ContainElement(id), "resources of which no state tells")
+		Expect(m.listed(ctx)).To(ContainElement(id), "resources that are in no state")
 	}
 }
 
-// listed are the ids of all stored bindings.
+// listed returns the ids of all stored bindings.
 func (m *machine) listed(ctx context.Context) []string {
 	GinkgoHelper()
 	got := m.run(ctx, "", "bindings", "list", "--json")
@@ -87,7 +88,7 @@ func (m *machine) listed(ctx context.Context) []string {
 }
 
 var _ = Describe("a creation that is killed", func() {
-	DescribeTable("is cleared by delete-binding",
+	DescribeTable("is undone by delete-binding",
 		func(ctx context.Context, where string, who victim, code int, kinds ...string) {
 			for _, kind := range kinds {
 				By(kind)
@@ -109,24 +110,25 @@ var _ = Describe("a creation that is killed", func() {
 				w.expectNothingLeft()
 			}
 		},
-		// After a kill of the machine another one clears up, else the same one, at once.
+		// After a kill of the machine, another machine deletes the binding; otherwise the same machine does so
+		// immediately.
 		Entry("the machine, before OpenTofu reserves", kit.Slow(), beforeReserve, theMachine, 41, s3),
 		Entry("the machine, after OpenTofu reserved", kit.Slow(), afterReserve, theMachine, 0, s3),
 		Entry("the machine, after the reservation", kit.Slow(), beforeApply, theMachine, 0, pg, s3),
-		Entry("the machine, before a resource is made", beforeMake, theMachine, 0, pg, s3),
-		Entry("the machine, after a resource was made", afterMake, theMachine, 0, pg, s3),
+		Entry("the machine, before a resource is created", beforeCreate, theMachine, 0, pg, s3),
+		Entry("the machine, after a resource was created", afterCreate, theMachine, 0, pg, s3),
 		Entry("the machine, after the state was saved", kit.Slow(), afterApply, theMachine, 0, pg, s3),
 		Entry("OpenTofu, before it applies", kit.Slow(), beforeApply, theTofu, 0, pg, s3),
-		Entry("OpenTofu, after a resource was made", kit.Slow(), afterMake, theTofu, 0, pg, s3, gcs, azure),
-		Entry("the provider, before a resource is made", kit.Slow(), beforeMake, theProvider, 0, pg, s3),
-		Entry("the provider, after a resource was made", kit.Slow(), afterMake, theProvider, 0, pg, s3),
+		Entry("OpenTofu, after a resource was created", kit.Slow(), afterCreate, theTofu, 0, pg, s3, gcs, azure),
+		Entry("the provider, before a resource is created", kit.Slow(), beforeCreate, theProvider, 0, pg, s3),
+		Entry("the provider, after a resource was created", kit.Slow(), afterCreate, theProvider, 0, pg, s3),
 	)
 
-	DescribeTable("while its OpenTofu goes on is waited for by another machine",
+	DescribeTable("while its OpenTofu continues makes another machine wait",
 		func(ctx context.Context, kind string) {
 			w := newWorld(ctx, kind)
 			first, second := w.newMachine(ctx), w.newMachine(ctx)
-			at := first.point(beforeMake)
+			at := first.point(beforeCreate)
 			at.Hold()
 			creation := first.begin(createBinding, first.bindParameters("bind-1"))
 			at.Reached()
@@ -141,14 +143,14 @@ var _ = Describe("a creation that is killed", func() {
 		}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 })
 
-// cleanUp has a machine that was killed look at what it left: files only.
+// cleanUp runs a command on a machine that was killed, so that the adapter removes its files of killed commands.
 func (m *machine) cleanUp(ctx context.Context) {
 	GinkgoHelper()
 	Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 }
 
 var _ = Describe("a deletion that is killed", func() {
-	DescribeTable("is finished by the next one", func(ctx context.Context, where string, who victim) {
+	DescribeTable("is finished by the next deletion", func(ctx context.Context, where string, who victim) {
 		for _, kind := range []string{pg, s3} {
 			By(kind)
 			w := newWorld(ctx, kind)
@@ -169,10 +171,10 @@ var _ = Describe("a deletion that is killed", func() {
 			w.expectNothingLeft()
 		}
 	},
-		Entry("the machine, before a resource is removed", kit.Slow(), beforeClear, theMachine),
-		Entry("the machine, after a resource was removed", afterClear, theMachine),
+		Entry("the machine, before a resource is removed", kit.Slow(), beforeDelete, theMachine),
+		Entry("the machine, after a resource was removed", afterDelete, theMachine),
 		Entry("the machine, after everything was removed", kit.Slow(), afterDestroy, theMachine),
-		Entry("the provider, after a resource was removed", kit.Slow(), afterClear, theProvider),
-		Entry("OpenTofu, before a resource is removed", kit.Slow(), beforeClear, theTofu),
+		Entry("the provider, after a resource was removed", kit.Slow(), afterDelete, theProvider),
+		Entry("OpenTofu, before a resource is removed", kit.Slow(), beforeDelete, theTofu),
 	)
 })

@@ -47,7 +47,7 @@ func writeInput(dir, name string, content any) string {
 	GinkgoHelper()
 	text, isText := content.(string)
 	if !isText {
-		encoded, err := json.Marshal(content) // JSON is YAML
+		encoded, err := json.Marshal(content) // JSON is valid YAML
 		Expect(err).NotTo(HaveOccurred())
 		text = string(encoded)
 	}
@@ -57,8 +57,8 @@ func writeInput(dir, name string, content any) string {
 	return path
 }
 
-var _ = Describe("secrets under 40 names are shown and stored", func() {
-	It("by no lifecycle errand", kit.Slow(), func(ctx context.Context) {
+var _ = Describe("secrets under 40 names", func() {
+	It("are neither shown nor stored by a lifecycle errand", kit.Slow(), func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		w.encrypt()
 		m := w.newErrandBroker()
@@ -92,7 +92,7 @@ var _ = Describe("secrets under 40 names are shown and stored", func() {
 		vm.render(m)
 		vm.strikeAt(beforeApply, theMachine, vm.beginApply)
 		_, clear := filesWithLeaks(vm.cache)
-		Expect(clear).NotTo(BeEmpty(), "the killed run leaves files that the next one removes")
+		Expect(clear).NotTo(BeEmpty(), "the killed run leaves files that the next run removes")
 		expectNoLeak(vm.apply(ctx), 0, false)
 		expectNothingStored()
 		deploy("manifest", "template")
@@ -120,7 +120,7 @@ var _ = Describe("secrets under 40 names are shown and stored", func() {
 		Expect(clear).To(BeEmpty())
 	})
 
-	It("by no command for states but in its product", kit.Slow(), func(ctx context.Context) {
+	It("are shown by commands for states only in their products", kit.Slow(), func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newLeakyMachine(ctx)
 		inputs := GinkgoT().TempDir() // the files of the operator are not searched
@@ -168,7 +168,7 @@ var _ = Describe("secrets under 40 names are shown and stored", func() {
 		Expect(w.expectNoStoredLeak(ctx, leakyPak())).To(BeNumerically(">", 20))
 	})
 
-	DescribeTable("by no command after a bind that was killed",
+	DescribeTable("are not shown by commands after a bind that was killed",
 		func(ctx context.Context, where string, next ...string) {
 			w := newWorld(ctx, pg)
 			m := w.newLeakyMachine(ctx)
@@ -185,7 +185,7 @@ var _ = Describe("secrets under 40 names are shown and stored", func() {
 		Entry("after OpenTofu applied", kit.Slow(), afterApply, "bindings", "show", "b-1", "--json"),
 	)
 
-	It("by no command for authors of paks but in its product", func(ctx context.Context) {
+	It("are shown by commands for authors of paks only in their products", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		m := w.newLeakyMachine(ctx)
 		defaults, err := json.Marshal(plantedValues("defaults"))
@@ -221,7 +221,7 @@ var _ = Describe("secrets under 40 names are shown and stored", func() {
 		}
 		pak(1, false, "test", source)
 		definition := read(filepath.Join(source, "leaky.yml"))
-		var examples strings.Builder // one value a line, because findings quote their line
+		var examples strings.Builder // one value on each line, because findings quote their line
 		for _, further := range []string{"unknown: value", "mode: user", "mode: operator", "mode: []"} {
 			examples.WriteString("- name: '" + further + "'\n  description: One\n  plan_id: " + entriesPlan + "\n")
 			for _, parameters := range []string{"provision_params", "bind_params"} {

@@ -28,8 +28,8 @@ var secretKeys = []string{
 	"keyfile", "dsn", "community", "snmp_community", "proxy_bearer", "endpoint",
 }
 
-// planted is the value of a secret key in one of the places where values come from. Every form in which programs write
-// it is another one.
+// planted returns the value of a secret key for one of the sources of values. Its encodings in JSON, URLs and base64
+// all differ.
 func planted(from, key string) string { return fmt.Sprintf(`pl@nted <%s> %s? "é"`, from, key) }
 
 // plantedValues returns the values of all keys. The last one is a URL with a user and a password.
@@ -185,7 +185,7 @@ func (w *world) expectNoStoredLeak(ctx context.Context, pak string) int {
 	dirs := []string{w.dir, pak}
 	if w.server != nil {
 		dirs = append(dirs, w.server.Dir)
-		rows, err := w.server.Query(ctx, w.place, "SELECT row_to_json(s)::text FROM terraform_remote_state.states s")
+		rows, err := w.server.Query(ctx, w.location, "SELECT row_to_json(s)::text FROM terraform_remote_state.states s")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(rows).NotTo(BeEmpty())
 		Expect(leaks(strings.Join(rows, "\n"))).To(BeEmpty())
@@ -216,7 +216,7 @@ func filesWithLeaks(dirs ...string) (files int, leaky map[string][]string) {
 }
 
 var _ = Describe("secrets under 40 names", func() {
-	It("are in no file, in no row of the database and in no stream of any command but its product",
+	It("are in no file, no row of the database and no output of a command except its product",
 		func(ctx context.Context) {
 			Expect(secretKeys).To(HaveLen(40))
 			Expect(leaks(fmt.Sprint(plantedValues("plan")))).To(HaveLen(40))
@@ -233,7 +233,7 @@ var _ = Describe("secrets under 40 names", func() {
 				"audit_log": filepath.Join(w.dir, "audit.log"),
 			})
 			m.Plan["properties"] = object{"other": plantedValues("plan")}
-			inputs := GinkgoT().TempDir() // what a command is given is not searched
+			inputs := GinkgoT().TempDir() // the inputs of commands are not searched
 
 			commands := 0
 			unseen := func(got answer, exit int, product bool) answer {
@@ -290,7 +290,7 @@ var _ = Describe("secrets under 40 names", func() {
 				object{"instance_id": "inst-1", "plan": m.Plan, "manifest": m.Manifest}), 0,
 				false)
 
-			// another value of each property is deployed
+			// The deployed manifest has another value for each property.
 			properties, remembered, _ := strings.Cut(m.Manifest, "\nbrokerpak: ")
 			changed := strings.ReplaceAll(properties, "<parameters>", "<manifest>") + "\nbrokerpak: " + remembered
 			Expect(os.WriteFile(filepath.Join(inputs, "manifest.yml"), []byte(changed), 0o600)).To(Succeed())
@@ -315,7 +315,7 @@ var _ = Describe("secrets under 40 names", func() {
 			unseen(m.call(ctx, deleteBinding, m.unbindParameters("b-1")), 41, false)
 			for _, recording := range list(requests) { // of the masked requests
 				got := m.run(ctx, "", "replay", filepath.Join(requests, recording))
-				// whose product are the variables, with the defaults of the environment
+				// The product of a binding request is its variables, which contain the defaults of the environment.
 				unseen(got, got.Exit, strings.Contains(recording, "-binding"))
 			}
 			unseen(m.call(ctx, createBinding, bind("b-3", "none")), 0, false)

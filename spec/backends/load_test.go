@@ -16,11 +16,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// atOnce is how many adapters run at the same time; each has an OpenTofu and a provider.
+// atOnce is the number of adapters that run at the same time, each with an OpenTofu and a provider.
 const atOnce = 6
 
 var _ = Describe("fifty bindings of ten instances", func() {
-	DescribeTable("are made and deleted at the same time", func(ctx context.Context, kind string) {
+	DescribeTable("are created and deleted concurrently", func(ctx context.Context, kind string) {
 		const count = 50
 		w := newWorld(ctx, kind)
 		host := w.newMachine(ctx)
@@ -47,7 +47,7 @@ var _ = Describe("fifty bindings of ten instances", func() {
 				got := on.unbind(ctx, id)
 				Expect(got.Exit).To(Equal(0), got.Stderr)
 			}
-			// The second half is made while the first one is deleted.
+			// The second half is created while the first half is deleted.
 			if n < count/2 {
 				first, second = append(first, make), append(second, remove)
 			} else {
@@ -65,23 +65,23 @@ var _ = Describe("fifty bindings of ten instances", func() {
 	}, kit.Slow(), Entry("on pg", pg), Entry("on s3", s3))
 })
 
-// multiply fills the store with copies of the binding "copy-0000" in which only the id differs, and returns their
-// number. It writes what OpenTofu would have written, right into the table, the bucket and the directory: to make
-// thousands takes an hour.
+// multiply fills the backend with copies of the binding "copy-0000" that differ only in their id, and returns their
+// number. It writes the data of OpenTofu directly into the table, the bucket or the directory, because creating
+// thousands of bindings takes an hour.
 func (w *world) multiply(ctx context.Context, from, to int) {
 	GinkgoHelper()
 	const original = "copy-0000"
 	switch w.kind {
 	case pg:
-		_, err := w.server.Query(ctx, w.place, fmt.Sprintf(`INSERT INTO terraform_remote_state.states (name, data)
+		_, err := w.server.Query(ctx, w.location, fmt.Sprintf(`INSERT INTO terraform_remote_state.states (name, data)
 			SELECT 'b-copy-' || lpad(n::text, 4, '0'), replace(data, '%s', 'copy-' || lpad(n::text, 4, '0'))
 			FROM terraform_remote_state.states, generate_series(%d, %d) n
 			WHERE name = 'b-%s'`, original, from, to, original))
 		Expect(err).NotTo(HaveOccurred())
 	default:
-		roots := []string{filepath.Join(w.place, "workspaces")}
+		roots := []string{filepath.Join(w.location, "workspaces")}
 		if w.kind == s3 {
-			roots = []string{w.object("env:"), filepath.Join(w.server.Dir, "metadata", w.place, "env:")}
+			roots = []string{w.object("env:"), filepath.Join(w.server.Dir, "metadata", w.location, "env:")}
 		}
 		for _, root := range roots {
 			for n := from; n <= to; n++ {
@@ -91,11 +91,11 @@ func (w *world) multiply(ctx context.Context, from, to int) {
 	}
 }
 
-// copyTree copies a directory whose name ends with an id to one of another id, and replaces that in the files as well.
+// copyTree copies a directory whose name ends with an id. It replaces the id in the name of the copy and in its files.
 func copyTree(dir, from, to string) {
 	GinkgoHelper()
 	Expect(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		// that of the original
+		// A checksum of the original does not match the copy.
 		if err != nil || entry.IsDir() || strings.Contains(strings.ToLower(entry.Name()), "checksum") {
 			return err
 		}
@@ -113,20 +113,20 @@ func copyTree(dir, from, to string) {
 
 var _ = Describe("two thousand bindings", func() {
 	for _, kind := range []string{local, pg, s3} {
-		It("can be stored, and one of them deleted: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
+		It("can be stored, and one of them can be deleted: "+kind, kit.SlowIf(kind != pg), func(ctx context.Context) {
 			const many = 2000
 			w := newWorld(ctx, kind)
 			m := w.newMachine(ctx)
 			m.credentials(m.bind(ctx, "copy-0000"))
 			w.multiply(ctx, 1, many-1)
 			Expect(w.stored()).To(HaveLen(many))
-			if kind != s3 { // where each entry takes an OpenTofu
+			if kind != s3 { // each entry of a list takes a run of OpenTofu on s3
 				Expect(m.listed(ctx)).To(HaveLen(many))
 			}
 			w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))
 			Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 
-			// A copy is as good as the original: its own resources never existed, as if somebody had removed them.
+			// The resources of a copy never existed, which OpenTofu treats like resources that were removed without it.
 			Expect(m.unbind(ctx, "copy-1234").Exit).To(Equal(0))
 			Expect(m.unbind(ctx, "copy-1234").Exit).To(Equal(41))
 			Expect(w.stored()).To(HaveLen(many - 1))

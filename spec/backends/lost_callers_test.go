@@ -14,39 +14,39 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// lostCall is one command whose state is lost while OpenTofu works for it.
+// A lostCall is a command whose state is lost while it runs OpenTofu.
 type lostCall struct {
-	// workspace is the name of the state, and resources are the addresses that exist when it is lost.
+	// workspace is the name of the state, and resources are the addresses that exist when the state is lost.
 	workspace string
 	resources []string
-	// on runs the command, which reaches the point that the fault comes at.
+	// on is the machine that runs the command, begin starts it, and point is the point at which the fault occurs.
 	on    *machine
 	begin func() *process.Running
 	point string
-	// updates reports that OpenTofu first stores the new record with an apply of its own.
+	// updates is true if OpenTofu first stores the new record with an apply of its own.
 	updates bool
-	// unconfirmed reports that another run may have destroyed the resources, so that only the first answer names them.
+	// unconfirmed is true if another run may have destroyed the resources, so that only the first answer names them.
 	unconfirmed bool
-	// again is a command that must not forget the resources afterwards, either.
+	// again runs a second command, which must not forget the resources either.
 	again func(ctx context.Context) answer
 }
 
-// The addresses of the resources of the two paks.
+// The functions return the addresses of the resources of the two paks.
 func accountAndGrant() []string { return []string{"directory_entry.account", "directory_entry.grant"} }
 
 func dataAndAccess() []string { return []string{"directory_entry.data", "directory_entry.access"} }
 
-// start returns a function that begins a command of an operator.
+// start returns a function that starts an operator's command in the background.
 func (m *machine) start(arguments ...string) func() *process.Running {
 	return func() *process.Running { return process.Start(m.adapter(), nil, "", arguments...) }
 }
 
-// ask returns a function that begins a command of the broker.
+// ask returns a function that starts a command of the broker in the background.
 func (m *machine) ask(command string, parameters object) func() *process.Running {
 	return func() *process.Running { return m.begin(command, parameters) }
 }
 
-// bindingCall is a command about the binding bind-1 that loses its state after an apply.
+// bindingCall returns a command for the binding bind-1 that loses its state after an apply.
 func (m *machine) bindingCall(begin func() *process.Running) *lostCall {
 	return &lostCall{
 		workspace: "b-bind-1", resources: accountAndGrant(), on: m, begin: begin, point: afterApply,
@@ -54,13 +54,13 @@ func (m *machine) bindingCall(begin func() *process.Running) *lostCall {
 	}
 }
 
-// interrupted leaves a binding whose creation was killed.
+// interrupted creates a binding whose creation is killed.
 func (m *machine) interrupted() {
 	GinkgoHelper()
-	m.killed(createBinding, m.bindParameters("bind-1"), afterMake, theMachine)
+	m.killed(createBinding, m.bindParameters("bind-1"), afterCreate, theMachine)
 }
 
-// instanceCall is a command about the instance that loses its state after an apply.
+// instanceCall returns a command for the instance that loses its state after an apply.
 func (vm *errandVM) instanceCall(begin func() *process.Running) *lostCall {
 	return &lostCall{
 		workspace: "i-inst-1", resources: dataAndAccess(), on: vm.machine, begin: begin, point: afterApply,
@@ -76,7 +76,8 @@ func (w *world) errands(ctx context.Context) (*machine, *errandVM) {
 	return m, m.newErrandVM()
 }
 
-// inline returns a broker that applies the provision template itself, and its request for a manifest.
+// inline returns a broker whose generate-manifest applies the provision template, and the parameters of a request for a
+// manifest.
 func (w *world) inline(parameters object) (*machine, object) {
 	GinkgoHelper()
 	m := w.newErrandBroker()
@@ -88,14 +89,14 @@ func (w *world) inline(parameters object) (*machine, object) {
 	})
 }
 
-// run begins the command, calls the fault while it waits at its point, and returns its answer.
+// run starts the command, calls the fault while the command is paused at its point, and returns the answer.
 func (c *lostCall) run(fault func()) answer {
 	GinkgoHelper()
 	at := c.on.point(c.point)
 	at.Hold()
 	running := c.begin()
 	at.Reached()
-	if c.updates { // this was the apply that stores the record: go on to the next one
+	if c.updates { // this apply stored only the record, so continue to the next apply
 		before := c.on.point(beforeApply)
 		before.Hold()
 		at.Release()
@@ -109,17 +110,17 @@ func (c *lostCall) run(fault func()) answer {
 	return running.Wait()
 }
 
-// storedText returns the state of a workspace as the database has it, "" without one.
+// storedText returns the state of a workspace in the database, and "" if there is none.
 func (w *world) storedText(ctx context.Context, workspace string) string {
 	GinkgoHelper()
-	rows, err := w.server.Query(ctx, w.place,
+	rows, err := w.server.Query(ctx, w.location,
 		"SELECT data FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
 	Expect(err).NotTo(HaveOccurred())
 	return strings.Join(rows, "\n")
 }
 
-// replaceState stores the state of a workspace as another run has it that took it over: with another nonce, and with
-// its resources or without them.
+// replaceState replaces the state of a workspace with that of another run which took the workspace over. The new state
+// has another nonce. It contains the resources if with is true.
 func (w *world) replaceState(ctx context.Context, workspace string, with bool) {
 	GinkgoHelper()
 	var state object
@@ -138,12 +139,12 @@ func (w *world) replaceState(ctx context.Context, workspace string, with bool) {
 	state["resources"] = kept
 	text, err := json.Marshal(state)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = w.server.Query(ctx, w.place,
+	_, err = w.server.Query(ctx, w.location,
 		"UPDATE terraform_remote_state.states SET data = $state$"+string(text)+"$state$ WHERE name = '"+workspace+"'")
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// forget returns the command that forgets the resources.
+// forget returns the command with which an operator forgets the resources.
 func (c *lostCall) forget() []string {
 	if id, ok := strings.CutPrefix(c.workspace, "i-"); ok {
 		return []string{"instance", "destroy", id, "--forget"}
@@ -151,7 +152,7 @@ func (c *lostCall) forget() []string {
 	return []string{"bindings", "delete", strings.TrimPrefix(c.workspace, "b-"), "--forget"}
 }
 
-// expectNamed asserts that a command failed for the operator and named the resources.
+// expectNamed asserts that a command failed, and that its message for the operator names the resources.
 func (c *lostCall) expectNamed(got answer) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1), got.Stderr)
@@ -161,7 +162,7 @@ func (c *lostCall) expectNamed(got answer) {
 	}
 }
 
-// The commands that apply or destroy a template, each with what must exist before it.
+// lostCalls returns the commands that apply or destroy a template, each with a function that creates its prerequisites.
 func lostCalls() []TableEntry {
 	var entries []TableEntry
 	add := func(name string, slow bool, call func(ctx context.Context, w *world) *lostCall) {
@@ -219,7 +220,7 @@ func lostCalls() []TableEntry {
 	})
 	add("instance destroy that finishes an interrupted creation", false, func(ctx context.Context, w *world) *lostCall {
 		_, vm := w.errands(ctx)
-		vm.strikeAt(afterMake, theMachine, vm.beginApply)
+		vm.strikeAt(afterCreate, theMachine, vm.beginApply)
 		return vm.instanceCall(vm.beginDestroy)
 	})
 	add("instance destroy before it destroys", false, func(ctx context.Context, w *world) *lostCall {
@@ -249,15 +250,15 @@ func lostCalls() []TableEntry {
 	return entries
 }
 
-var _ = Describe("a command whose state disappears while OpenTofu works", func() {
-	DescribeTable("names what is in no state, and so does every later command",
+var _ = Describe("a command whose state is removed while OpenTofu runs", func() {
+	DescribeTable("names the resources that are in no state, as does every later command",
 		func(ctx context.Context, prepare func(ctx context.Context, w *world) *lostCall) {
 			w := newWorld(ctx, pg)
 			call := prepare(ctx, w)
 			audit := filepath.Join(w.dir, "audit")
 			call.on.set(object{"audit_log": audit})
 			got := call.run(func() {
-				_, err := w.server.Query(ctx, w.place,
+				_, err := w.server.Query(ctx, w.location,
 					"DELETE FROM terraform_remote_state.states WHERE name = '"+call.workspace+"'")
 				Expect(err).NotTo(HaveOccurred())
 			})
@@ -273,7 +274,7 @@ var _ = Describe("a command whose state disappears while OpenTofu works", func()
 				for range 2 {
 					call.expectNamed(call.again(ctx))
 				}
-				Expect(w.resources()).To(HaveLen(len(call.resources)), "nothing was changed")
+				Expect(w.resources()).To(HaveLen(len(call.resources)), "no resource was changed")
 				forgotten := call.on.run(ctx, "", call.forget()...)
 				Expect(forgotten.Exit).To(Equal(0), forgotten.Stderr)
 				Expect(forgotten.Stdout + forgotten.Stderr).To(ContainSubstring(call.resources[0]))
@@ -285,14 +286,14 @@ var _ = Describe("a command whose state disappears while OpenTofu works", func()
 		}, lostCalls())
 })
 
-var _ = Describe("a command whose state another run replaces while OpenTofu works", func() {
-	// replaced runs create-binding or delete-binding and replaces the state at a point.
+var _ = Describe("a command whose state another run replaces while OpenTofu runs", func() {
+	// replaced runs create-binding or delete-binding, and replaces the state at a point. It returns the answer.
 	replaced := func(ctx context.Context, w *world, call *lostCall, with bool) answer {
 		GinkgoHelper()
 		return call.run(func() { w.replaceState(ctx, call.workspace, with) })
 	}
 
-	It("names what the other run does not have, and leaves its record alone", func(ctx context.Context) {
+	It("names the resources that the other run does not have, and keeps that run's record", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		call := m.bindingCall(m.ask(createBinding, m.bindParameters("bind-1")))
@@ -302,7 +303,7 @@ var _ = Describe("a command whose state another run replaces while OpenTofu work
 		Expect(w.storedText(ctx, call.workspace)).To(And(ContainSubstring("ANOTHER"), Not(ContainSubstring(`lost`))))
 	})
 
-	It("says that the binding exists if the other run has everything", func(ctx context.Context) {
+	It("reports that the binding exists if the other run has all resources", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		call := m.bindingCall(m.ask(createBinding, m.bindParameters("bind-1")))
@@ -311,12 +312,12 @@ var _ = Describe("a command whose state another run replaces while OpenTofu work
 	})
 })
 
-var _ = Describe("an instance whose template generate-manifest applies, and whose deletion was begun", func() {
+var _ = Describe("an instance that generate-manifest provisioned, and whose deletion has begun", func() {
 	It("cannot be bound", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m, request := w.inline(object{})
 		Expect(m.Deploy(m.call(ctx, generateManifest, request).Stdout)).To(Succeed())
-		(&errandVM{m}).strikeAt(afterClear, theMachine, m.start("instance", "destroy", "inst-1"))
+		(&errandVM{m}).strikeAt(afterDelete, theMachine, m.start("instance", "destroy", "inst-1"))
 		refused := m.bind(ctx, "bind-1")
 		Expect(refused.Exit).To(Equal(1), refused.Stderr)
 		Expect(refused.Stdout).To(ContainSubstring("delete the service instance again"))

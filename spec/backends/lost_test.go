@@ -9,31 +9,31 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// loseLocks ends all sessions of the database that hold a lock of a state, as a failover does.
+// loseLocks ends all sessions of the database that hold the lock of a state, as a failover does.
 func (w *world) loseLocks(ctx context.Context) {
 	GinkgoHelper()
-	ended, err := w.server.Query(ctx, w.place,
+	ended, err := w.server.Query(ctx, w.location,
 		"SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(ended).NotTo(BeEmpty())
 }
 
-// removeState removes the state of a binding, as another machine does that got its lock.
+// removeState removes the state of a binding, as another machine can do after it has acquired the lock.
 func (w *world) removeState(ctx context.Context, id string) {
 	GinkgoHelper()
-	_, err := w.server.Query(ctx, w.place, "DELETE FROM terraform_remote_state.states WHERE name = 'b-"+id+"'")
+	_, err := w.server.Query(ctx, w.location, "DELETE FROM terraform_remote_state.states WHERE name = 'b-"+id+"'")
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// refuseOnce makes the database refuse the next new state.
+// refuseOnce makes the database reject the next new state.
 func (w *world) refuseOnce(ctx context.Context) {
 	GinkgoHelper()
-	_, err := w.server.Query(ctx, w.place, `CREATE SEQUENCE refusals;
+	_, err := w.server.Query(ctx, w.location, `CREATE SEQUENCE refusals;
 		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 			BEGIN IF nextval('refusals') = 1 THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON terraform_remote_state.states FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.server.Query, w.place,
+	DeferCleanup(w.server.Query, w.location,
 		"DROP TRIGGER refuse ON terraform_remote_state.states; DROP FUNCTION refuse(); DROP SEQUENCE refusals")
 }
 
@@ -46,8 +46,9 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 		m = w.newMachine(ctx)
 	})
 
-	// expectTold asserts that a creation told what it made and that nobody forgets it until an operator says so.
-	expectTold := func(ctx context.Context, got answer) {
+	// expectReported asserts that a creation failed and named its resources, and that they remain recorded until an
+	// operator forgets them.
+	expectReported := func(ctx context.Context, got answer) {
 		GinkgoHelper()
 		const account, grant = "directory_entry.account", "directory_entry.grant"
 		Expect(got.Exit).To(Equal(1), got.Stderr)
@@ -71,22 +72,22 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 	}
 
-	It("and whose state was removed after it ended tells what it made", func(ctx context.Context) {
+	It("and whose state is removed after the run reports the created resources", func(ctx context.Context) {
 		got := m.heldAt(afterApply, createBinding, m.bindParameters("bind-1"), func(int) {
 			w.removeState(ctx, "bind-1")
 		})
-		expectTold(ctx, got)
+		expectReported(ctx, got)
 		w.expectNothingLeft()
 	})
 
-	It("and whose state was removed before it ended, and cannot be stored then, tells what it made",
+	It("and whose state is removed during the run, and cannot be stored again, reports the created resources",
 		func(ctx context.Context) {
-			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+			got := m.heldAt(afterCreate, createBinding, m.bindParameters("bind-1"), func(int) {
 				w.loseLocks(ctx)
 				w.removeState(ctx, "bind-1")
 				w.refuseOnce(ctx)
 			})
-			expectTold(ctx, got)
+			expectReported(ctx, got)
 			aside, err := filepath.Glob(filepath.Join(m.cache, "superseded-b-bind-1-*.tfstate"))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(aside).To(HaveLen(1))
@@ -94,9 +95,9 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 			w.expectNothingLeft()
 		})
 
-	It("and whose state was removed before it ended gives credentials that are stored, or tells what it made",
+	It("and whose state is removed during the run either stores its credentials or reports the created resources",
 		func(ctx context.Context) {
-			got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+			got := m.heldAt(afterCreate, createBinding, m.bindParameters("bind-1"), func(int) {
 				w.loseLocks(ctx)
 				w.removeState(ctx, "bind-1")
 			})
@@ -106,6 +107,6 @@ var _ = Describe("a creation whose lock is lost while it runs", func() {
 				w.expectNothingLeft()
 				return
 			}
-			expectTold(ctx, got)
+			expectReported(ctx, got)
 		})
 })

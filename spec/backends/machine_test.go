@@ -19,7 +19,7 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-// The commands of the protocol.
+// The commands of the broker's protocol.
 const (
 	generateManifest = "generate-manifest"
 	createBinding    = "create-binding"
@@ -28,17 +28,17 @@ const (
 
 type answer = broker.Answer
 
-// machine is one on which an adapter runs, with a broker that has one service instance.
+// A machine runs an adapter, with a broker for one service instance.
 type machine struct {
 	*odb.Instance
 	world            *world
 	dir              string
 	cache, temporary string
 	config           object
-	env              []string // further variables of the adapter's environment, NAME=value
+	env              []string // further environment variables of the adapter as NAME=value
 }
 
-// newMachine makes a machine whose instance is deployed.
+// newMachine returns a new machine whose instance is deployed.
 func (w *world) newMachine(ctx context.Context) *machine {
 	GinkgoHelper()
 	m := w.bareMachine()
@@ -50,7 +50,7 @@ func (w *world) newMachine(ctx context.Context) *machine {
 	return m
 }
 
-// bareMachine makes a machine on which nothing ran yet, and nothing is deployed.
+// bareMachine returns a new machine on which no command has run and no instance is deployed.
 func (w *world) bareMachine() *machine {
 	GinkgoHelper()
 	dir := filepath.Join(w.dir, fmt.Sprintf("m%d", len(w.machines)))
@@ -70,7 +70,7 @@ func (w *world) bareMachine() *machine {
 	return m
 }
 
-// warmUp makes what OpenTofu prepares for a store, once.
+// warmUp prepares the templates for a backend, once for each kind.
 func (w *world) warmUp(ctx context.Context) {
 	GinkgoHelper()
 	m := w.bareMachine()
@@ -87,11 +87,11 @@ func (w *world) warmUp(ctx context.Context) {
 func (m *machine) control() string { return filepath.Join(m.dir, "control") }
 func (m *machine) runs() string    { return filepath.Join(m.cache, "runs") }
 
-// set changes keys of the configuration.
+// set replaces keys of the configuration and writes it.
 func (m *machine) set(keys object) {
 	GinkgoHelper()
 	maps.Copy(m.config, keys)
-	text, err := json.Marshal(m.config) // JSON is YAML
+	text, err := json.Marshal(m.config) // JSON is valid YAML
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(m.configFile(), text, 0o600)).To(Succeed())
 }
@@ -102,7 +102,7 @@ func (m *machine) environment() []string {
 	return append([]string{"SERVICE_ADAPTER_CONFIG=" + m.configFile(), "TMPDIR=" + m.temporary}, m.env...)
 }
 
-// deploy creates the instance and keeps what the adapter returned, as the broker does.
+// deploy creates the instance and stores the manifest and secrets of the adapter, as the broker does.
 func (m *machine) deploy(ctx context.Context) {
 	GinkgoHelper()
 	got := m.call(ctx, generateManifest, m.Generate(object{
@@ -113,7 +113,7 @@ func (m *machine) deploy(ctx context.Context) {
 	Expect(m.Deploy(got.Stdout)).To(Succeed())
 }
 
-// call runs a command of the protocol, run any command.
+// call runs a command of the protocol with the parameters of a request. run runs any command.
 func (m *machine) call(ctx context.Context, command string, parameters object) answer {
 	GinkgoHelper()
 	input, err := odb.Input(command, parameters)
@@ -133,7 +133,7 @@ func (m *machine) run(ctx context.Context, stdin string, arguments ...string) an
 	return got
 }
 
-// bindParameters are those of create-binding; further parameters of the request may be given.
+// bindParameters returns the parameters of create-binding, with further parameters of the user.
 func (m *machine) bindParameters(id string, further ...object) object {
 	parameters := object{"content": "content of " + id}
 	for _, each := range further {
@@ -159,7 +159,7 @@ func (m *machine) unbind(ctx context.Context, id string) answer {
 	return m.call(ctx, deleteBinding, m.unbindParameters(id))
 }
 
-// credentials returns the secret of a binding.
+// credentials returns the secret in the answer to create-binding, which must have succeeded.
 func (m *machine) credentials(got answer) any {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
@@ -169,7 +169,7 @@ func (m *machine) credentials(got answer) any {
 	return binding.Credentials["secret"]
 }
 
-// expectBroken asserts that the user learns nothing and the operator one thing.
+// expectBroken asserts that a command failed with one message for the operator and none for the user.
 func expectBroken(got answer, message string) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1), got.Stderr)
@@ -186,7 +186,7 @@ func expectBroken(got answer, message string) {
 	Expect(errors).To(Equal(1), got.Stderr)
 }
 
-// expectTidy asserts that the adapter left no files on the machine but what it prepared.
+// expectTidy asserts that the adapter left only prepared directories on the machine.
 func (m *machine) expectTidy() {
 	GinkgoHelper()
 	Expect(list(m.runs())).To(BeEmpty(), "scratch directories")

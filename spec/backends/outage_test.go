@@ -11,12 +11,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("a store that is down", func() {
+var _ = Describe("a state backend that is down", func() {
 	for _, kind := range []string{pg, s3} {
-		// The server cannot be asked what is in it while it is down.
+		// The states cannot be listed while the server is down.
 		down := "the state backend " + kind + " cannot be used"
 
-		It("refuses creations and deletions, and loses nothing: "+kind, kit.SlowIf(kind != pg),
+		It("makes creations and deletions fail, and loses no binding: "+kind, kit.SlowIf(kind != pg),
 			func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				m := w.newMachine(ctx)
@@ -34,12 +34,12 @@ var _ = Describe("a store that is down", func() {
 				w.expectNothingLeft()
 			})
 
-		It("while a resource is made leaves the state on the machine, for the next run to save: "+kind,
+		It("while a resource is created leaves the state on the machine, for the next run to save: "+kind,
 			kit.SlowIf(kind != pg), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				w.encrypt()
 				m := w.newMachine(ctx)
-				got := m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) { w.stop() })
+				got := m.heldAt(afterCreate, createBinding, m.bindParameters("bind-1"), func(int) { w.stop() })
 				Expect(got.Exit).To(Equal(1), got.Stderr)
 				Expect(got.Stdout).To(BeEmpty())
 				Expect(got.Stderr).To(ContainSubstring(down))
@@ -53,11 +53,11 @@ var _ = Describe("a store that is down", func() {
 				w.expectNothingLeft()
 			})
 
-		It("while a resource is made, on a machine that is lost with it, leaves what another machine clears: "+kind,
+		It("while a resource is created, on a machine that is lost too, leaves a record for another machine: "+kind,
 			kit.SlowIf(kind != pg), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				first, second := w.newMachine(ctx), w.newMachine(ctx)
-				got := first.heldAt(afterMake, createBinding, first.bindParameters("bind-1"), func(int) { w.stop() })
+				got := first.heldAt(afterCreate, createBinding, first.bindParameters("bind-1"), func(int) { w.stop() })
 				Expect(got.Exit).To(Equal(1))
 				w.start(ctx)
 				w.ageLocks("bind-1")
@@ -65,8 +65,8 @@ var _ = Describe("a store that is down", func() {
 				Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 				Expect(w.resources()).To(BeEmpty())
 				Expect(w.stored()).To(BeEmpty())
-				// If the first machine comes back, its old state must not come back with it: it is set aside for
-				// people.
+				// If the first machine comes back, it must not store its old state again, but set it aside for an
+				// operator.
 				Expect(first.unbind(ctx, "bind-1").Exit).To(BeElementOf(0, 41))
 				aside, err := filepath.Glob(filepath.Join(filepath.Dir(first.runs()), "superseded-b-bind-1-*.tfstate"))
 				Expect(err).NotTo(HaveOccurred())
@@ -75,7 +75,8 @@ var _ = Describe("a store that is down", func() {
 				w.expectNothingLeft()
 			})
 
-		It("after everything was made gives no credentials, and the next run clears: "+kind, kit.SlowIf(kind != pg),
+		It("after all resources were created prevents credentials, and the next run deletes the binding: "+kind,
+			kit.SlowIf(kind != pg),
 			func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				m := w.newMachine(ctx)
@@ -88,12 +89,12 @@ var _ = Describe("a store that is down", func() {
 				w.expectNothingLeft()
 			})
 
-		It("while a resource is removed lets the next run finish: "+kind, kit.SlowIf(kind != pg),
+		It("while a resource is removed lets the next run finish the deletion: "+kind, kit.SlowIf(kind != pg),
 			func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				m := w.newMachine(ctx)
 				m.credentials(m.bind(ctx, "bind-1"))
-				got := m.heldAt(afterClear, deleteBinding, m.unbindParameters("bind-1"), func(int) { w.stop() })
+				got := m.heldAt(afterDelete, deleteBinding, m.unbindParameters("bind-1"), func(int) { w.stop() })
 				expectBroken(got, down)
 				w.start(ctx)
 				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))

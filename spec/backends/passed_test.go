@@ -9,9 +9,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The other specs that name gcs and azure are the round trip and a killed OpenTofu.
-var _ = Describe("a backend of which the adapter knows nothing", func() {
-	DescribeTable("keeps bindings, and the lock of a machine that died, which an operator releases",
+// Two other specs run on gcs and azurerm: the round trip of a binding, and a killed OpenTofu.
+var _ = Describe("a backend that only OpenTofu can read", func() {
+	DescribeTable("keeps bindings, and the lock of a crashed machine until an operator releases it",
 		func(ctx context.Context, kind string) {
 			w := newWorld(ctx, kind)
 			w.encrypt()
@@ -23,7 +23,7 @@ var _ = Describe("a backend of which the adapter knows nothing", func() {
 			second.operate(ctx, 0, "bindings", "drift", "bind-1")
 			Expect(second.operate(ctx, 0, "bindings", "unlock", "bind-1").Stdout).To(ContainSubstring("is not locked"))
 
-			first.killed(deleteBinding, first.unbindParameters("bind-1"), afterClear, theMachine)
+			first.killed(deleteBinding, first.unbindParameters("bind-1"), afterDelete, theMachine)
 			second.set(object{"budget": "6s"})
 			expectBroken(second.unbind(ctx, "bind-1"), "is locked by root@")
 			second.set(object{"budget": "45s"})

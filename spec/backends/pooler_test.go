@@ -12,7 +12,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// pooled makes a machine that reaches the database through PgBouncer.
+// pooled returns a machine that reaches the database through PgBouncer with this pool_mode.
 func (w *world) pooled(ctx context.Context, mode string) *machine {
 	GinkgoHelper()
 	pooler := servers.Run(GinkgoT(), func(ctx context.Context, dir string) (*servers.Server, error) {
@@ -20,16 +20,16 @@ func (w *world) pooled(ctx context.Context, mode string) *machine {
 	})
 	m := w.bareMachine()
 	state := w.state()
-	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.place), w.server.Address(), pooler.Address(),
+	state["config"] = object{"conn_str": strings.Replace(w.server.DSN(w.location), w.server.Address(), pooler.Address(),
 		1)}
 	m.set(object{"state": state})
 	m.deploy(ctx)
 	return m
 }
 
-var _ = Describe("PgBouncer before the database", func() {
+var _ = Describe("a database behind PgBouncer", func() {
 	for _, mode := range []string{"transaction", "statement"} {
-		It("is refused before anything is made where it shares sessions: "+mode, func(ctx context.Context) {
+		It("is rejected before any resource is created if clients share sessions: "+mode, func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			m := w.pooled(ctx, mode)
 			for range 2 {
@@ -37,7 +37,7 @@ var _ = Describe("PgBouncer before the database", func() {
 				expectBroken(got, "use pool_mode session for this database, or connect to PostgreSQL itself")
 				w.expectNoSecrets(got.Stderr)
 			}
-			// To prepare, all outputs of the template must be declared.
+			// The command prepare requires that the definition declares all outputs of the template.
 			pak := filepath.Join(m.dir, "pak")
 			Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
 			definition := filepath.Join(pak, "entries.yml")
@@ -53,7 +53,7 @@ var _ = Describe("PgBouncer before the database", func() {
 		})
 	}
 
-	It("is fine where each client has its session", func(ctx context.Context) {
+	It("is accepted if each client has its own session", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.pooled(ctx, "session")
 		w.works("bind-1", m.credentials(m.bind(ctx, "bind-1")))

@@ -18,19 +18,19 @@ import (
 var _ = Describe("a binding", func() {
 	for _, kind := range []string{local, pg, s3, gcs, azure} {
 		for _, encrypted := range []bool{false, true} {
-			It(fmt.Sprintf("is made and deleted, and tells nobody the secrets of the store: %s, encrypted %t", kind,
-				encrypted), kit.SlowIf(kind != pg), func(ctx context.Context) {
+			It(fmt.Sprintf("is created and deleted without showing a secret of the state backend: %s, encrypted %t",
+				kind, encrypted), kit.SlowIf(kind != pg), func(ctx context.Context) {
 				w := newWorld(ctx, kind)
 				if encrypted {
 					w.encrypt()
 				}
-				m := w.bareMachine() // it prepares OpenTofu itself, which is when the backend's credentials are needed
+				m := w.bareMachine() // this machine prepares OpenTofu itself, which needs the backend's credentials
 				m.deploy(ctx)
 				spy := m.spy()
 				Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 				w.expectNothingLeft()
 
-				at := m.point(afterMake)
+				at := m.point(afterCreate)
 				at.Hold()
 				creation := m.begin(createBinding, m.bindParameters("bind-1"))
 				provider := at.Reached()
@@ -48,7 +48,7 @@ var _ = Describe("a binding", func() {
 				} else {
 					Expect(w.text("bind-1")).To(ContainSubstring(secret.(string)))
 				}
-				Expect(open(m.cache)).To(BeEmpty(), "what others may use")
+				Expect(open(m.cache)).To(BeEmpty(), "files that other users may read")
 
 				again := w.newMachine(ctx)
 				Expect(again.bind(ctx, "bind-1").Exit).To(Equal(49))
@@ -62,7 +62,7 @@ var _ = Describe("a binding", func() {
 		}
 	}
 
-	It("is neither read nor overwritten with another key, and deleted with the old one beside it",
+	It("is neither read nor overwritten with another key, and is deleted if the old key is configured as well",
 		func(ctx context.Context) {
 			w := newWorld(ctx, pg)
 			w.encrypt()
@@ -86,15 +86,15 @@ var _ = Describe("a binding", func() {
 		})
 })
 
-// expectNoSecrets asserts that a text has none of the store's secrets.
+// expectNoSecrets asserts that a text contains none of the backend's secrets.
 func (w *world) expectNoSecrets(text string) {
 	GinkgoHelper()
 	for _, secret := range w.secrets {
-		Expect(strings.Contains(text, secret)).To(BeFalse(), "a secret of the store is told")
+		Expect(strings.Contains(text, secret)).To(BeFalse(), "a secret of the backend is shown")
 	}
 }
 
-// open are the files and directories below dir that others than its owner may use in any way.
+// open returns the paths of the files and directories below dir that users other than the owner may access.
 func open(dir string) []string {
 	GinkgoHelper()
 	var found []string
@@ -111,8 +111,8 @@ func open(dir string) []string {
 	return found
 }
 
-var _ = Describe("two machines that create one binding", func() {
-	DescribeTable("make it once", func(ctx context.Context, kind string) {
+var _ = Describe("two machines that create the same binding", func() {
+	DescribeTable("create it once", func(ctx context.Context, kind string) {
 		w := newWorld(ctx, kind)
 		machines := []*machine{w.newMachine(ctx), w.newMachine(ctx)}
 		for round := range 2 {
@@ -127,7 +127,7 @@ var _ = Describe("two machines that create one binding", func() {
 			}
 			secret := machines[0].credentials(winner)
 			Expect(loser.Stdout).To(BeEmpty())
-			// this S3 server replaces an object and its checksum one after the other
+			// This S3 server replaces an object and its checksum in two steps.
 			if !strings.Contains(loser.Stderr, "checksum did not match") {
 				Expect(loser.Exit).To(Equal(49), loser.Stderr)
 			}
@@ -138,11 +138,11 @@ var _ = Describe("two machines that create one binding", func() {
 		w.expectNothingLeft()
 	}, Entry("on pg", pg), Entry("on s3", kit.Slow(), s3))
 
-	DescribeTable("and one that may not wait are told who holds the lock",
+	DescribeTable("without waiting report the lock holder",
 		func(ctx context.Context, kind, holder string) {
 			w := newWorld(ctx, kind)
 			first, second := w.newMachine(ctx), w.newMachine(ctx)
-			got := first.heldAt(afterMake, createBinding, first.bindParameters("bind-1"), func(int) {
+			got := first.heldAt(afterCreate, createBinding, first.bindParameters("bind-1"), func(int) {
 				second.set(object{"budget": "6s"})
 				expectBroken(second.bind(ctx, "bind-1"), "is locked by "+holder)
 				expectBroken(second.unbind(ctx, "bind-1"), "is locked by "+holder)
@@ -155,10 +155,10 @@ var _ = Describe("two machines that create one binding", func() {
 })
 
 var _ = Describe("a clock that jumps", func() {
-	It("lets nobody release a lock of the future, and everybody one of long ago", func(ctx context.Context) {
+	It("prevents the release of a lock from the future, and allows that of an old lock", func(ctx context.Context) {
 		w := newWorld(ctx, s3)
 		first, second := w.newMachine(ctx), w.newMachine(ctx)
-		first.killed(createBinding, first.bindParameters("bind-1"), afterMake, theMachine)
+		first.killed(createBinding, first.bindParameters("bind-1"), afterCreate, theMachine)
 		second.set(object{"budget": "6s"})
 		w.forgeLock("bind-1", time.Now().Add(48*time.Hour))
 		expectBroken(second.unbind(ctx, "bind-1"), "is locked by")
@@ -167,7 +167,7 @@ var _ = Describe("a clock that jumps", func() {
 		Expect(second.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(w.resources()).To(BeEmpty())
 		Expect(w.stored()).To(BeEmpty())
-		// The first machine finds out when it is asked.
+		// The first machine notices the change when it runs its next command.
 		Expect(first.unbind(ctx, "bind-1").Exit).To(Equal(41))
 		w.expectNothingLeft()
 	})

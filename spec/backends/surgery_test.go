@@ -19,7 +19,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 )
 
-// operate runs a command of the operator that must end with this exit status.
+// operate runs an operator's command, which must exit with this status, and returns its answer.
 func (m *machine) operate(ctx context.Context, exit int, arguments ...string) answer {
 	GinkgoHelper()
 	got := m.run(ctx, "", arguments...)
@@ -27,7 +27,7 @@ func (m *machine) operate(ctx context.Context, exit int, arguments ...string) an
 	return got
 }
 
-// kept is the file of the copy that a command tells of, which only its owner may read.
+// kept returns the path of the copy that a command names in its message. The copy must be readable only by its owner.
 func kept(got answer) string {
 	GinkgoHelper()
 	found := regexp.MustCompile(
@@ -39,7 +39,7 @@ func kept(got answer) string {
 	return found[1]
 }
 
-// matching are the files that match a pattern.
+// matching returns the paths that match a pattern.
 func matching(pattern ...string) []string {
 	GinkgoHelper()
 	paths, err := filepath.Glob(filepath.Join(pattern...))
@@ -47,7 +47,7 @@ func matching(pattern ...string) []string {
 	return paths
 }
 
-// edited is a state file with other texts.
+// edited returns the text of a state file in which pairs of old and new texts are replaced.
 func edited(path string, oldnew ...string) string {
 	GinkgoHelper()
 	var compact bytes.Buffer
@@ -61,28 +61,27 @@ func edited(path string, oldnew ...string) string {
 	return path
 }
 
-// damage writes something else in the place of a binding's stored state.
+// damage replaces the stored state of a binding with a text.
 func (w *world) damage(ctx context.Context, id, text string) {
 	GinkgoHelper()
 	if w.kind == pg {
-		_, err := w.server.Query(ctx, w.place,
+		_, err := w.server.Query(ctx, w.location,
 			"UPDATE terraform_remote_state.states SET data = '"+text+"' WHERE name = 'b-"+id+"'")
 		Expect(err).NotTo(HaveOccurred())
 		return
 	}
-	Expect(os.WriteFile(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"), []byte(text),
+	Expect(os.WriteFile(filepath.Join(w.location, "workspaces", "b-"+id, "terraform.tfstate"), []byte(text),
 		0o600)).To(Succeed())
 }
 
-// The scenarios of docs/operations/repair-a-state.md, each cured without a loss: in the end nothing is left of the
-// binding.
-var _ = Describe("A broken state:", func() {
+// The specs follow docs/operations/repair-a-state.md. Each one ends by deleting the binding, with nothing left.
+var _ = Describe("A damaged state", func() {
 	for _, kind := range []string{local, pg} {
 		Context("on "+kind, kit.SlowIf(kind != pg), func() {
 			var w *world
 			var m *machine
 			var secret any
-			var copied string // the state when all was well
+			var copied string // the state before it was damaged
 
 			BeforeEach(func(ctx context.Context) {
 				w = newWorld(ctx, kind)
@@ -93,7 +92,7 @@ var _ = Describe("A broken state:", func() {
 				m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
 			})
 
-			// expectCured asserts that the binding works, and that nothing is left of it after an unbind.
+			// expectCured asserts that the binding works, and that an unbind leaves no resource and no state.
 			expectCured := func(ctx context.Context) {
 				GinkgoHelper()
 				w.works("bind-1", secret)
@@ -103,7 +102,7 @@ var _ = Describe("A broken state:", func() {
 				Expect(m.listed(ctx)).To(BeEmpty())
 			}
 
-			It("a ciphertext that nobody can read is set aside, and put back when it can be read",
+			It("that cannot be decrypted is set aside, and replaced with a copy",
 				func(ctx context.Context) {
 					good := w.text("bind-1")
 					broken := regexp.MustCompile(`"encrypted_data": ?"`).ReplaceAllString(good, "${0}AAAA")
@@ -122,10 +121,11 @@ var _ = Describe("A broken state:", func() {
 					expectCured(ctx)
 				})
 
-			It("an emptied state is unreadable for every command, and put back", func(ctx context.Context) {
+			It("that is empty is unreadable for every command, and replaced with a copy", func(ctx context.Context) {
 				w.damage(ctx, "bind-1", "")
 				if kind == local {
-					Expect(os.Remove(filepath.Join(w.place, "workspaces", "b-bind-1", "terraform.tfstate.backup"))).To(
+					Expect(os.Remove(filepath.Join(w.location, "workspaces", "b-bind-1",
+						"terraform.tfstate.backup"))).To(
 						Succeed())
 				}
 				const reason = "the state is missing, empty or cut off"
@@ -147,7 +147,7 @@ var _ = Describe("A broken state:", func() {
 				expectCured(ctx)
 			})
 
-			It("a wrong key is no reason to lose anything", func(ctx context.Context) {
+			It("is not lost because of a wrong key", func(ctx context.Context) {
 				old := w.key
 				w.encrypt()
 				state := w.state()
@@ -161,7 +161,7 @@ var _ = Describe("A broken state:", func() {
 				expectCured(ctx)
 			})
 
-			It("what was edited wrongly is put back", func(ctx context.Context) {
+			It("that was edited wrongly is replaced with a copy", func(ctx context.Context) {
 				m.operate(ctx, 3, "bindings", "state", "push", "bind-2", copied)
 				Expect(m.operate(ctx, 3, "bindings", "state", "push", "bind-1",
 					edited(copied, `bind-1-account`, `bind-9-account`)).Stderr).To(
@@ -171,14 +171,14 @@ var _ = Describe("A broken state:", func() {
 					edited(copied, `"tofu":"1.12.6"`, `"tofu":"99.0.0"`))
 				wrong := edited(copied, `bind-1-account`, `bind-9-account`, `"serial":`, `"serial":1`)
 				before := kept(m.operate(ctx, 0, "bindings", "state", "push", "bind-1", wrong))
-				Expect(read(before)).NotTo(ContainSubstring("bind-1"), "it is encrypted")
+				Expect(read(before)).NotTo(ContainSubstring("bind-1"), "the copy is encrypted")
 				m.operate(ctx, 1, "bindings", "drift", "bind-1")
 				m.operate(ctx, 3, "bindings", "state", "push", "bind-1", before)
 				m.operate(ctx, 0, "bindings", "state", "push", "bind-1", "--force", before)
 				expectCured(ctx)
 			})
 
-			It("a record that was removed is put back", func(ctx context.Context) {
+			It("without its record is replaced with a copy", func(ctx context.Context) {
 				got := m.operate(ctx, 3, "bindings", "state", "exec", "bind-1", "--", "state", "rm",
 					"terraform_data._binding")
 				Expect(got.Stderr).To(ContainSubstring("its record is gone"))
@@ -187,11 +187,11 @@ var _ = Describe("A broken state:", func() {
 				expectCured(ctx)
 			})
 
-			if kind != local { // the rest is OpenTofu's
+			if kind != local { // OpenTofu does the rest on other backends
 				return
 			}
 
-			It("a resource that exists and is not in it is imported, and one that is to stay is removed",
+			It("that lacks a resource gets it by an import, and a resource to keep is removed from it",
 				func(ctx context.Context) {
 					kept(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "state", "rm",
 						"directory_entry.grant"))
@@ -203,7 +203,7 @@ var _ = Describe("A broken state:", func() {
 					expectCured(ctx)
 				})
 
-			It("a tainted resource is untainted", func(ctx context.Context) {
+			It("with a tainted resource is untainted", func(ctx context.Context) {
 				m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "taint", "directory_entry.account")
 				Expect(m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan",
 					"-no-color").Stdout).To(ContainSubstring("is tainted"))
@@ -211,11 +211,11 @@ var _ = Describe("A broken state:", func() {
 					"directory_entry.account"))
 				got := m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "plan", "-no-color")
 				Expect(got.Stdout).To(ContainSubstring("No changes."))
-				Expect(got.Stderr).To(BeEmpty(), "a copy of what did not change is of no use")
+				Expect(got.Stderr).To(BeEmpty(), "no copy is needed of an unchanged state")
 				expectCured(ctx)
 			})
 
-			It("a command of OpenTofu waits for an answer for longer than the budget", kit.Slow(),
+			It("can be edited by an OpenTofu command that waits for an answer for longer than the budget", kit.Slow(),
 				func(ctx context.Context) {
 					Expect(os.Remove(filepath.Join(w.entries, "bind-1-grant"))).To(Succeed())
 					const budget = 10 * time.Second
@@ -237,47 +237,48 @@ var _ = Describe("A broken state:", func() {
 					expectCured(ctx)
 				})
 
-			It("a resource that is gone is made again", func(ctx context.Context) {
+			It("with a resource that no longer exists gets it again by an apply", func(ctx context.Context) {
 				Expect(os.Remove(filepath.Join(w.entries, "bind-1-grant"))).To(Succeed())
 				m.operate(ctx, 1, "bindings", "drift", "bind-1")
 				m.operate(ctx, 0, "bindings", "state", "exec", "bind-1", "--", "apply", "-auto-approve")
 				expectCured(ctx)
 			})
 
-			It("a provider that no pak has is named, and found again", func(ctx context.Context) {
-				pak := filepath.Join(w.dir, "pak")
-				Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
-				manifest := read(filepath.Join(pak, "manifest.yml"))
-				without := strings.ReplaceAll(manifest, "directory", "other")
-				Expect(os.WriteFile(filepath.Join(pak, "manifest.yml"), []byte(without), 0o600)).To(Succeed())
-				for _, path := range matching(pak, "bin", "*", "*", "terraform-provider-*") {
-					Expect(os.Rename(path, strings.ReplaceAll(path, "directory", "other"))).To(Succeed())
-				}
-				m.set(object{"paks": []string{pak}})
-				Expect(m.operate(ctx, 3, "bindings", "drift",
-					"bind-1").Stderr).To(ContainSubstring("no installed pak bundles the provider"))
-				m.set(object{"paks": []string{pak, suite.pak}})
-				expectCured(ctx)
-			})
+			It("whose provider no pak has is reported with the name of the provider, until a pak has it",
+				func(ctx context.Context) {
+					pak := filepath.Join(w.dir, "pak")
+					Expect(os.CopyFS(pak, os.DirFS(suite.pak))).To(Succeed())
+					manifest := read(filepath.Join(pak, "manifest.yml"))
+					without := strings.ReplaceAll(manifest, "directory", "other")
+					Expect(os.WriteFile(filepath.Join(pak, "manifest.yml"), []byte(without), 0o600)).To(Succeed())
+					for _, path := range matching(pak, "bin", "*", "*", "terraform-provider-*") {
+						Expect(os.Rename(path, strings.ReplaceAll(path, "directory", "other"))).To(Succeed())
+					}
+					m.set(object{"paks": []string{pak}})
+					Expect(m.operate(ctx, 3, "bindings", "drift",
+						"bind-1").Stderr).To(ContainSubstring("no installed pak bundles the provider"))
+					m.set(object{"paks": []string{pak, suite.pak}})
+					expectCured(ctx)
+				})
 		})
 	}
 
-	It("a local one that is cut off, with its copy, is set aside and put back", func(ctx context.Context) {
+	It("on local that is truncated, with its copy, is set aside and replaced", func(ctx context.Context) {
 		w := newWorld(ctx, local)
 		m := w.newMachine(ctx)
 		secret := m.credentials(m.bind(ctx, "bind-1"))
 		copied := filepath.Join(w.dir, "copied")
 		m.operate(ctx, 0, "bindings", "state", "pull", "bind-1", "--output", copied)
-		dir := filepath.Join(w.place, "workspaces", "b-bind-1")
+		dir := filepath.Join(w.location, "workspaces", "b-bind-1")
 		w.damage(ctx, "bind-1", read(copied)[:100])
-		m.operate(ctx, 0, "bindings", "drift", "bind-1") // the adapter's own copy
+		m.operate(ctx, 0, "bindings", "drift", "bind-1") // restores the adapter's own copy
 		for _, name := range []string{"terraform.tfstate", "terraform.tfstate.backup"} {
 			Expect(os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600)).To(Succeed())
 		}
 		m.operate(ctx, 3, "bindings", "drift", "bind-1")
 		m.operate(ctx, 0, "bindings", "state", "set-aside", "bind-1")
 		Expect(dir).NotTo(BeADirectory())
-		Expect(matching(w.place, "workspaces", "aside-b-bind-1-*", "terraform.tfstate.backup")).To(HaveLen(1))
+		Expect(matching(w.location, "workspaces", "aside-b-bind-1-*", "terraform.tfstate.backup")).To(HaveLen(1))
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(41))
 		m.operate(ctx, 0, "bindings", "state", "push", "bind-1", copied)
 		w.works("bind-1", secret)
@@ -285,7 +286,7 @@ var _ = Describe("A broken state:", func() {
 		Expect(w.resources()).To(BeEmpty())
 	})
 
-	It("a healthy one, and what is not there, is not set aside", func(ctx context.Context) {
+	It("is the only state that can be set aside: neither a healthy nor an absent state can", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m := w.newMachine(ctx)
 		secret := m.credentials(m.bind(ctx, "bind-1"))
@@ -299,17 +300,18 @@ var _ = Describe("A broken state:", func() {
 		w.expectNothingLeft()
 	})
 
-	It("of a binding that is half made is told by its condition", func(ctx context.Context) {
+	It("is not reported for a binding that is being created", func(ctx context.Context) {
 		w := newWorld(ctx, pg)
 		m, other := w.newMachine(ctx), w.newMachine(ctx)
-		m.credentials(m.heldAt(afterMake, createBinding, m.bindParameters("bind-1"), func(int) {
+		m.credentials(m.heldAt(afterCreate, createBinding, m.bindParameters("bind-1"), func(int) {
 			Expect(other.operate(ctx, 0, "bindings", "drift", "bind-1").Stdout).To(Equal("binding bind-1: creating\n"))
 		}))
 		Expect(m.unbind(ctx, "bind-1").Exit).To(Equal(0))
 		w.expectNothingLeft()
 	})
 
-	It("on s3 is pulled, pushed and worked on, its stale lock is released, and only its bucket can set it aside",
+	It("on s3 is pulled, pushed and edited, its stale lock is released, and only the owner of the bucket can set it "+
+		"aside",
 		kit.Slow(), func(ctx context.Context) {
 			w := newWorld(ctx, s3)
 			m := w.newMachine(ctx)

@@ -19,10 +19,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// traffic is what went to an S3 server: requests, and the objects that lists named.
+// traffic counts the requests to an S3 server, and the objects in the lists that the server returned.
 type traffic struct{ requests, listed int64 }
 
-// counted puts a proxy before the S3 server of a world, and returns its address and how to read what a command sent.
+// counted starts a proxy in front of the S3 server of a world. It returns the address of the proxy, and a function that
+// returns the traffic of a command.
 func (w *world) counted() (address string, of func(command func()) traffic) {
 	GinkgoHelper()
 	target, err := url.Parse(w.server.URL())
@@ -31,7 +32,7 @@ func (w *world) counted() (address string, of func(command func()) traffic) {
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Host = r.In.Host // which is signed
+			r.Out.Host = r.In.Host // the signature covers the host
 			requests.Add(1)
 		},
 		ModifyResponse: func(answer *http.Response) error {
@@ -54,7 +55,7 @@ func (w *world) counted() (address string, of func(command func()) traffic) {
 }
 
 var _ = Describe("a binding among many in s3", func() {
-	It("costs as much as the first one", kit.Slow(), func(ctx context.Context) {
+	It("needs no more requests than the first binding", kit.Slow(), func(ctx context.Context) {
 		const others, pageSize = 2100, 1000
 		w := newWorld(ctx, s3)
 		m := w.bareMachine()
@@ -69,7 +70,7 @@ var _ = Describe("a binding among many in s3", func() {
 		unbind := func(id string) traffic {
 			return of(func() { Expect(m.unbind(ctx, id).Exit).To(Equal(0)) })
 		}
-		bind("bind-1") // which also prepares the template
+		bind("bind-1") // also prepares the template
 		first := bind("bind-2")
 		Expect(first.requests).To(BeNumerically(">", 10))
 		firstEnd := unbind("bind-2")
@@ -86,7 +87,7 @@ var _ = Describe("a binding among many in s3", func() {
 			Expect(m.call(ctx, createBinding, failing).Exit).To(Equal(1))
 		}).listed).To(BeNumerically("<=", 2*others+50))
 		Expect(of(func() { Expect(m.unbind(ctx, "bind-3").Exit).To(Equal(41)) }).listed).To(BeZero())
-		// One OpenTofu deletes the object in the end. It looks for it twice.
+		// OpenTofu deletes the object in the end, and looks it up twice.
 		end := unbind("bind-2")
 		Expect(end.requests).To(Equal(firstEnd.requests + 2*(others/pageSize)))
 		Expect(end.listed).To(Equal(firstEnd.listed + 2*others))

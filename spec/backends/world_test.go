@@ -24,7 +24,7 @@ import (
 
 type object = map[string]any
 
-// The kinds of stores.
+// The kinds of state backends.
 const (
 	local = "local"
 	pg    = "pg"
@@ -33,39 +33,39 @@ const (
 	azure = "azurerm"
 )
 
-// The service and plan of the pak.
+// The ids of the service and plan of the pak.
 const (
 	entriesService = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
 	entriesPlan    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 )
 
-// world is the state backend and what bindings made outside, whichever machine an adapter runs on.
+// A world contains the state backend and the resources of bindings, which all machines share.
 type world struct {
 	dir      string
-	entries  string // where the provider "directory" keeps its resources
+	entries  string // directory in which the provider "directory" stores its resources
 	kind     string
 	server   *servers.Server // nil for local
-	place    string          // the directory, database or bucket of the states
-	key      string          // of the encryption in base64, "" without
-	env      []string        // what adapters need to reach the server
+	location string          // the directory, database or bucket of the states
+	key      string          // base64 of the encryption key, "" without encryption
+	env      []string        // environment variables that adapters need to reach the server
 	secrets  []string        // of the backend and the encryption
 	machines []*machine
 }
 
-// newWorld makes a world with an empty store. Those of one kind use the same store one after the other, so that what
-// OpenTofu prepared for it is of use to all of them.
+// newWorld returns a world with an empty state backend. Worlds of one kind use the same backend one after the other, so
+// that all of them can use the directories prepared for it.
 func newWorld(ctx context.Context, kind string) *world {
 	GinkgoHelper()
 	suite.worlds++
-	w := &world{kind: kind, dir: filepath.Join(suite.dir, fmt.Sprintf("w%d", suite.worlds)), place: "states"}
+	w := &world{kind: kind, dir: filepath.Join(suite.dir, fmt.Sprintf("w%d", suite.worlds)), location: "states"}
 	w.entries = filepath.Join(w.dir, "entries")
 	Expect(os.MkdirAll(w.entries, 0o700)).To(Succeed())
 	switch kind {
 	case local:
-		w.place = filepath.Join(suite.dir, "states")
+		w.location = filepath.Join(suite.dir, "states")
 	default:
 		w.server = suite.servers[kind].Get(GinkgoT())
-		w.makePlace(ctx)
+		w.createLocation(ctx)
 	}
 	if w.server != nil && w.server.Password != "" {
 		w.secrets = append(w.secrets, w.server.Password)
@@ -77,24 +77,24 @@ func newWorld(ctx context.Context, kind string) *world {
 	return w
 }
 
-// makePlace makes the database or bucket of the states where it is not there.
-func (w *world) makePlace(ctx context.Context) {
+// createLocation creates the database or bucket of the states unless it exists.
+func (w *world) createLocation(ctx context.Context) {
 	GinkgoHelper()
-	if suite.made[w.kind] {
+	if suite.created[w.kind] {
 		return
 	}
 	switch w.kind {
 	case pg:
-		Expect(w.server.CreateDatabase(ctx, w.place)).To(Succeed())
+		Expect(w.server.CreateDatabase(ctx, w.location)).To(Succeed())
 	case azure:
-		Expect(w.server.CreateContainer(ctx, w.place)).To(Succeed())
+		Expect(w.server.CreateContainer(ctx, w.location)).To(Succeed())
 	default:
-		Expect(w.server.CreateBucket(w.place)).To(Succeed())
+		Expect(w.server.CreateBucket(w.location)).To(Succeed())
 	}
-	suite.made[w.kind] = true
+	suite.created[w.kind] = true
 }
 
-// encrypt makes the machines of the world encrypt their states.
+// encrypt enables the encryption of states on all machines of the world.
 func (w *world) encrypt() {
 	key := make([]byte, 32)
 	_, err := rand.Read(key)
@@ -103,17 +103,17 @@ func (w *world) encrypt() {
 	w.secrets = append(w.secrets, w.key)
 }
 
-// state is the part of the adapter's configuration.
+// state returns the key state of the adapter's configuration.
 func (w *world) state() object {
 	state := object{"type": w.kind}
 	switch w.kind {
 	case local:
-		state["config"] = object{"dir": w.place}
+		state["config"] = object{"dir": w.location}
 	case pg:
-		state["config"] = object{"conn_str": w.server.DSN(w.place)}
+		state["config"] = object{"conn_str": w.server.DSN(w.location)}
 	case s3:
 		state["config"] = object{
-			"bucket": w.place, "key": "state", "region": "us-east-1", "access_key": w.server.User,
+			"bucket": w.location, "key": "state", "region": "us-east-1", "access_key": w.server.User,
 			"secret_key": w.server.Password,
 			"endpoints":  object{"s3": w.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
 			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
@@ -121,12 +121,12 @@ func (w *world) state() object {
 		}
 	case gcs:
 		state["config"] = object{
-			"bucket": w.place, "prefix": "adapter", "access_token": "any",
+			"bucket": w.location, "prefix": "adapter", "access_token": "any",
 			"storage_custom_endpoint": w.server.URL() + "/storage/v1/",
 		}
 	case azure:
 		state["config"] = object{
-			"storage_account_name": w.server.User, "container_name": w.place, "key": "state",
+			"storage_account_name": w.server.User, "container_name": w.location, "key": "state",
 			"access_key":    w.server.Password,
 			"metadata_host": servers.AzureMetadata,
 		}
@@ -137,35 +137,36 @@ func (w *world) state() object {
 	return state
 }
 
-// What OpenTofu makes of the default workspace when it is used for a list.
+// The objects that OpenTofu creates for the default workspace when it lists workspaces.
 const (
 	gcsDefault   = "adapter/default.tfstate"
 	azureDefault = "state"
 )
 
-// stored is what is in the store, as the server sees it: rows, objects and files.
+// stored returns the names of the states in the backend, as rows, objects or files. It reads them directly from the
+// server.
 func (w *world) stored() []string {
 	GinkgoHelper()
 	switch w.kind {
 	case pg:
-		rows, err := w.server.Query(context.Background(), w.place,
+		rows, err := w.server.Query(context.Background(), w.location,
 			"SELECT name FROM pg_tables t, LATERAL (SELECT name FROM terraform_remote_state.states) s WHERE "+
 				"t.tablename = 'states' ORDER BY name")
-		if err != nil && strings.Contains(err.Error(), "does not exist") { // nobody used it yet
+		if err != nil && strings.Contains(err.Error(), "does not exist") { // no adapter has used the database yet
 			return nil
 		}
 		Expect(err).NotTo(HaveOccurred())
 		return rows
 	case s3, gcs:
-		keys, err := w.server.Objects(w.place)
+		keys, err := w.server.Objects(w.location)
 		Expect(err).NotTo(HaveOccurred())
 		return slices.DeleteFunc(keys, func(key string) bool { return key == gcsDefault })
 	case azure:
-		blobs, err := w.server.Blobs(context.Background(), w.place)
+		blobs, err := w.server.Blobs(context.Background(), w.location)
 		Expect(err).NotTo(HaveOccurred())
 		return slices.DeleteFunc(blobs, func(name string) bool { return name == azureDefault })
 	default:
-		found, err := filepath.Glob(filepath.Join(w.place, "workspaces", "*"))
+		found, err := filepath.Glob(filepath.Join(w.location, "workspaces", "*"))
 		Expect(err).NotTo(HaveOccurred())
 		return found
 	}
@@ -176,18 +177,18 @@ func (w *world) stored() []string {
 func (w *world) copyStates(ctx context.Context) (table string) {
 	GinkgoHelper()
 	table = "copy_of_" + filepath.Base(w.dir)
-	_, err := w.server.Query(ctx, w.place, "CREATE TABLE "+table+" AS SELECT * FROM terraform_remote_state.states")
+	_, err := w.server.Query(ctx, w.location, "CREATE TABLE "+table+" AS SELECT * FROM terraform_remote_state.states")
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.server.Query, w.place, "DROP TABLE "+table)
+	DeferCleanup(w.server.Query, w.location, "DROP TABLE "+table)
 	return table
 }
 
-// text is the stored state of a binding.
+// text returns the stored state of a binding.
 func (w *world) text(id string) string {
 	GinkgoHelper()
 	switch w.kind {
 	case pg:
-		rows, err := w.server.Query(context.Background(), w.place,
+		rows, err := w.server.Query(context.Background(), w.location,
 			"SELECT data FROM terraform_remote_state.states WHERE name = 'b-"+id+"'")
 		Expect(err).NotTo(HaveOccurred())
 		return strings.Join(rows, "\n")
@@ -196,31 +197,31 @@ func (w *world) text(id string) string {
 	case gcs:
 		return read(w.object("adapter", "b-"+id+".tfstate"))
 	case azure:
-		text, err := w.server.Blob(context.Background(), w.place, "stateenv:b-"+id)
+		text, err := w.server.Blob(context.Background(), w.location, "stateenv:b-"+id)
 		Expect(err).NotTo(HaveOccurred())
 		return text
 	default:
-		return read(filepath.Join(w.place, "workspaces", "b-"+id, "terraform.tfstate"))
+		return read(filepath.Join(w.location, "workspaces", "b-"+id, "terraform.tfstate"))
 	}
 }
 
 func (w *world) object(elements ...string) string {
-	return filepath.Join(append([]string{w.server.Dir, "buckets", w.place}, elements...)...)
+	return filepath.Join(append([]string{w.server.Dir, "buckets", w.location}, elements...)...)
 }
 
-// locked tells whether there is a lock of a binding in s3.
+// locked reports whether s3 contains a lock of a binding.
 func (w *world) locked(id string) bool {
 	_, err := os.Stat(w.object("env:", "b-"+id, "state.tflock"))
 	return err == nil
 }
 
-// forgeLock changes since when the lock of a binding in s3 is held.
+// forgeLock changes the creation time of a binding's lock in s3.
 func (w *world) forgeLock(id string, created time.Time) {
 	GinkgoHelper()
 	w.forgeLockOf("b-"+id, created)
 }
 
-// forgeLockOf is forgeLock for a workspace.
+// forgeLockOf changes the creation time of a workspace's lock in s3.
 func (w *world) forgeLockOf(workspace string, created time.Time) {
 	GinkgoHelper()
 	path := w.object("env:", workspace, "state.tflock")
@@ -232,7 +233,7 @@ func (w *world) forgeLockOf(workspace string, created time.Time) {
 	Expect(os.WriteFile(path, text, 0o600)).To(Succeed())
 }
 
-// stop stops the server of the store; it runs again when the spec ends, at the latest.
+// stop stops the server of the backend. The server is started again at the end of the spec at the latest.
 func (w *world) stop() {
 	GinkgoHelper()
 	Expect(w.server.Stop()).To(Succeed())
@@ -246,14 +247,14 @@ func (w *world) start(ctx context.Context) {
 	GinkgoHelper()
 	Expect(w.server.Start(context.WithoutCancel(ctx))).To(Succeed())
 	if w.kind == pg {
-		Eventually(func() error { // it listens before it answers
-			_, err := w.server.Query(ctx, w.place, "SELECT 1")
+		Eventually(func() error { // the server listens before it responds
+			_, err := w.server.Query(ctx, w.location, "SELECT 1")
 			return err
 		}).Should(Succeed())
 	}
 }
 
-// resources are the entries that exist outside.
+// resources returns the names of the entries that exist.
 func (w *world) resources() []string {
 	GinkgoHelper()
 	var names []string
@@ -265,7 +266,7 @@ func (w *world) resources() []string {
 	return names
 }
 
-// works tells whether a credential is that of an account which exists, with its grant.
+// works asserts that the account of a binding exists with this secret, and that its grant exists.
 func (w *world) works(id string, secret any) {
 	GinkgoHelper()
 	var account object
@@ -277,15 +278,15 @@ func (w *world) works(id string, secret any) {
 // expectNothingLeft asserts that no resource, state, lock, scratch directory, temporary file or process is left.
 func (w *world) expectNothingLeft() {
 	GinkgoHelper()
-	Expect(w.resources()).To(BeEmpty(), "resources outside")
-	Expect(w.stored()).To(BeEmpty(), "the store")
+	Expect(w.resources()).To(BeEmpty(), "resources")
+	Expect(w.stored()).To(BeEmpty(), "states")
 	for _, m := range w.machines {
 		Eventually(m.processes).Should(BeEmpty(), "processes")
 		m.expectTidy()
 	}
 }
 
-// remove removes the world, and what a failed spec left in the store.
+// remove kills the processes of the world, and removes its files and all states.
 func (w *world) remove(ctx context.Context) {
 	GinkgoHelper()
 	for _, m := range w.machines {
@@ -294,7 +295,7 @@ func (w *world) remove(ctx context.Context) {
 	switch w.kind {
 	case pg:
 		if len(w.stored()) > 0 {
-			_, err := w.server.Query(ctx, w.place, "DELETE FROM terraform_remote_state.states")
+			_, err := w.server.Query(ctx, w.location, "DELETE FROM terraform_remote_state.states")
 			Expect(err).NotTo(HaveOccurred())
 		}
 	case s3:
@@ -303,15 +304,15 @@ func (w *world) remove(ctx context.Context) {
 		Expect(os.RemoveAll(w.object("adapter"))).To(Succeed())
 	case azure:
 		for _, name := range w.stored() {
-			Expect(w.server.RemoveBlob(ctx, w.place, name)).To(Succeed())
+			Expect(w.server.RemoveBlob(ctx, w.location, name)).To(Succeed())
 		}
 	default:
-		Expect(os.RemoveAll(w.place)).To(Succeed())
+		Expect(os.RemoveAll(w.location)).To(Succeed())
 	}
 	Expect(os.RemoveAll(w.dir)).To(Succeed())
 }
 
-// instance returns a service instance as the broker knows it before it is deployed.
+// instance returns a service instance that has not been deployed, as the broker describes it.
 func instance(id string) *odb.Instance {
 	plan := object{
 		"properties": object{}, "lifecycle_errands": object{},
@@ -334,7 +335,7 @@ func instance(id string) *odb.Instance {
 	}
 }
 
-// list is the names in a directory, sorted; none when it does not exist.
+// list returns the sorted names in a directory, and nil if the directory does not exist.
 func list(dir string) []string {
 	GinkgoHelper()
 	entries, err := os.ReadDir(dir)
