@@ -24,30 +24,33 @@ import (
 
 const backupJob = "bbr-service-adapter"
 
-// artefact is the directory that BBR makes for the job on a VM, and backupFile the file that the job writes there.
+// artefact is the directory that BBR creates for the job on a VM. backupFile is the path of the file that the job
+// writes to it.
 const (
 	artefact   = "store/bbr-backup"
 	backupFile = artefact + "/states.backup"
 )
 
-// backupScripts returns the scripts of the job on both kinds of VMs and with both values of its properties, by name.
+// backupScripts returns the scripts of the job, rendered for both kinds of VMs and with both values of its properties,
+// by name.
 func backupScripts(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	scripts := map[string]string{}
-	for name, given := range map[string]properties{
+	for name, values := range map[string]properties{
 		"strict": {}, "lenient": {"allow_unencrypted": true, "allow_partial": true},
 	} {
-		for path, text := range renderOn(ctx, backupJob, true, given) {
+		for path, text := range renderOn(ctx, backupJob, true, values) {
 			scripts[name+"-"+filepath.Base(path)] = text
 		}
 	}
-	// metadata and restore are the same with any properties and on any VM, or nearly so.
+	// The scripts metadata and restore are equal or almost equal for all properties and VMs.
 	delete(scripts, "lenient-metadata")
 	scripts["other-vm-backup"] = renderOn(ctx, backupJob, false, properties{})["bin/bbr/backup"]
 	return scripts
 }
 
-// bbr runs a script of the job as BBR does: as root, with the directory of the artefact in the environment.
+// bbr runs a script of the job as BBR does: as root, with the path of the artefact directory in the environment. It
+// returns the output of the script.
 func (v *vm) bbr(ctx context.Context, script string) (output string, err error) {
 	GinkgoHelper()
 	Expect(os.MkdirAll(filepath.Join(v.vcap, artefact), 0o700)).To(Succeed())
@@ -67,17 +70,17 @@ func (v *vm) artefactFiles() []string {
 	return names
 }
 
-// backupVM makes a VM with the job, and with a shell script in the place of the adapter that stages what the real one
-// cannot show at will.
-func backupVM(ctx context.Context, given properties, program string) *vm {
+// backupVM returns a VM with the job. A shell script replaces the adapter, to produce situations that the real adapter
+// produces only by chance.
+func backupVM(ctx context.Context, values properties, program string) *vm {
 	GinkgoHelper()
-	v := install(ctx, backupJob, given, "#!/bin/bash\n"+program+"\n")
+	v := install(ctx, backupJob, values, "#!/bin/bash\n"+program+"\n")
 	Expect(os.MkdirAll(filepath.Join(v.vcap, "data/service-adapter"), 0o755)).To(Succeed())
 	return v
 }
 
 var _ = Describe("The scripts of BOSH Backup and Restore", func() {
-	It("tell BBR that nothing has to be locked", func(ctx context.Context) {
+	It("declare that BBR has to lock nothing", func(ctx context.Context) {
 		v := backupVM(ctx, properties{}, "exit 1")
 		output, err := v.run(ctx, "/var/vcap/jobs/"+backupJob+"/bin/bbr/metadata")
 		Expect(err).NotTo(HaveOccurred(), output)
@@ -88,7 +91,7 @@ var _ = Describe("The scripts of BOSH Backup and Restore", func() {
 		}))
 	})
 
-	It("run the adapter as vcap, and keep the backup to root", func(ctx context.Context) {
+	It("run the adapter as vcap, and let only root read the backup", func(ctx context.Context) {
 		v := backupVM(ctx, properties{}, `
 id -un
 env | grep -v '^PATH\|^_=\|^PWD\|^SHLVL' | sort
@@ -126,7 +129,7 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 		Expect(output).To(Equal("bindings import --accept-unencrypted states.backup\n"))
 	})
 
-	DescribeTable("back up a part of the states only if the operator allows it",
+	DescribeTable("back up a part of the states only if the operator allows it:",
 		func(ctx context.Context, allowed bool, program, failure string, files ...string) {
 			v := backupVM(ctx, properties{"allow_partial": allowed}, program)
 			output, err := v.bbr(ctx, "backup")
@@ -137,13 +140,15 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 			}
 			Expect(append([]string{}, files...)).To(Equal(v.artefactFiles()))
 		},
-		Entry("unreadable states", false, "echo part >states.backup.partial; exit 1", "exit status 1"),
-		Entry("unreadable states, allowed", true, "echo part >states.backup.partial; exit 1", "", "states.backup"),
-		Entry("an error", true, "echo part >states.backup.partial; exit 3", "exit status 3"),
-		Entry("an error without a file", true, "exit 1", "exit status 1"),
+		Entry("states are unreadable, which is not allowed",
+			false, "echo part >states.backup.partial; exit 1", "exit status 1"),
+		Entry("states are unreadable, which is allowed",
+			true, "echo part >states.backup.partial; exit 1", "", "states.backup"),
+		Entry("the adapter fails and leaves a file", true, "echo part >states.backup.partial; exit 3", "exit status 3"),
+		Entry("the adapter fails without a file", true, "exit 1", "exit status 1"),
 	)
 
-	It("do their work on one of several VMs", func(ctx context.Context) {
+	It("do nothing on all VMs but the first one", func(ctx context.Context) {
 		v := backupVM(ctx, properties{}, "echo must not run; exit 1")
 		v.install(backupJob, renderOn(ctx, backupJob, false, properties{}))
 		for _, script := range []string{"backup", "restore"} {
@@ -154,14 +159,14 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 		Expect(v.artefactFiles()).To(Equal([]string{"backed-up-by-another-vm"}))
 	})
 
-	It("do not restore nothing", func(ctx context.Context) {
+	It("report an error if the artefact contains no backup", func(ctx context.Context) {
 		v := backupVM(ctx, properties{}, "exit 0")
 		output, err := v.bbr(ctx, "restore")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(ContainSubstring("has no file states.backup"))
 	})
 
-	It("do not run at the same time, and leave no directory that hinders the next run when they are killed",
+	It("do not run concurrently, and leave no directory that disturbs the next run when they are killed",
 		func(ctx context.Context) {
 			v := backupVM(ctx, properties{}, "echo half >states.backup; echo began; sleep 1000")
 			Expect(os.MkdirAll(filepath.Join(v.vcap, artefact), 0o700)).To(Succeed())
@@ -173,7 +178,8 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 				return err
 			}).Should(Succeed())
 
-			soon, cancel := context.WithTimeout(ctx, time.Minute) // a second backup that runs would wait for long
+			// a second backup would otherwise wait for a long time
+			soon, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			second, err := v.bbr(soon, "backup")
 			Expect(err).To(MatchError("exit status 1"))
@@ -181,7 +187,7 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 
 			Expect(first.Process.Kill()).To(Succeed())
 			Expect(first.Wait()).NotTo(Succeed())
-			Expect(v.artefactFiles()).To(BeEmpty(), "what is not complete is not a backup")
+			Expect(v.artefactFiles()).To(BeEmpty(), "an incomplete file is not a backup")
 			writeFile("#!/bin/bash\necho whole >states.backup\n", v.vcap,
 				"packages/odb-service-adapter/bin/service-adapter")
 			var failure error
@@ -195,7 +201,7 @@ TMPDIR=/var/vcap/data/service-adapter/bbr
 })
 
 var _ = Describe("The installed release, backed up and restored", kit.Slow(), func() {
-	It("moves bindings to an empty backend of another type while other binds go on", func(ctx context.Context) {
+	It("moves bindings to an empty backend of another type while other binds continue", func(ctx context.Context) {
 		pak := filepath.Join(kit.Directory(GinkgoT()), "entries.brokerpak")
 		bin := "bin/" + runtime.GOOS + "/" + runtime.GOARCH
 		makePak(filepath.Join("testdata", "pak"), pak, map[string]string{
@@ -214,11 +220,11 @@ var _ = Describe("The installed release, backed up and restored", kit.Slow(), fu
 				output, err := v.compile(ctx, name)
 				Expect(err).NotTo(HaveOccurred(), output)
 			}
-			given := deployed()
+			values := deployed()
 			state["encryption"] = properties{"key": key('n')}
-			given["state"] = state
-			given["services"] = properties{"entries": properties{"bind_defaults": properties{"path": entries}}}
-			v.deploy(ctx, "service-adapter", given)
+			values["state"] = state
+			values["services"] = properties{"entries": properties{"bind_defaults": properties{"path": entries}}}
+			v.deploy(ctx, "service-adapter", values)
 			v.deploy(ctx, backupJob, properties{})
 			output, err := v.preStart(ctx)
 			Expect(err).NotTo(HaveOccurred(), output)
@@ -236,7 +242,7 @@ var _ = Describe("The installed release, backed up and restored", kit.Slow(), fu
 			Expect(bound.Exit).To(BeZero(), bound.Stderr)
 			credentials[id] = bound.Stdout
 		}
-		// A bind is held while the provider creates its resource, so it runs throughout the backup.
+		// A bind is paused while the provider creates its resource, so that it runs throughout the backup.
 		at := hold.Point{Name: "after-create", Dir: entries, Provider: true}
 		at.Hold()
 		during := make(chan broker.Answer, 1)
@@ -275,7 +281,7 @@ var _ = Describe("The installed release, backed up and restored", kit.Slow(), fu
 		Expect(killed.Process.Kill()).To(Succeed())
 		_ = killed.Wait()
 
-		By("repeating it")
+		By("a second restore")
 		Eventually(func() (err error) {
 			output, err = restored.bbr(ctx, "restore")
 			if err != nil {
@@ -285,10 +291,11 @@ var _ = Describe("The installed release, backed up and restored", kit.Slow(), fu
 		}).Should(Succeed())
 		output, err = restored.bbr(ctx, "restore")
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(MatchRegexp(`(?m)^[34] current$`), "what was restored is left alone")
+		Expect(output).To(MatchRegexp(`(?m)^[34] current$`), "restored states are not changed")
 
 		for id := range credentials {
-			Expect(restored.call(ctx, "create-binding", i.Bind(id, appBody(i))).Exit).To(Equal(49), "it exists")
+			Expect(restored.call(ctx, "create-binding", i.Bind(id, appBody(i))).Exit).To(Equal(49),
+				"the binding exists")
 			unbound := restored.call(ctx, "delete-binding", i.Bind(id, appBody(i)))
 			Expect(unbound.Exit).To(BeZero(), unbound.Stderr)
 			Expect(filepath.Join(entries, id)).NotTo(BeAnExistingFile())

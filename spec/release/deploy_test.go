@@ -32,18 +32,18 @@ const (
 	stateDir         = "/var/vcap/store/service-adapter"
 )
 
-// vm is something like the broker's VM.
+// A vm imitates the broker's VM.
 type vm struct {
-	// release is an unpacked release tarball, vcap the VM's /var/vcap.
+	// release is the directory of an unpacked release tarball, and vcap that of the VM's /var/vcap.
 	release, vcap string
-	// shares are directories of this machine, and online tells whether the VM has its network.
+	// shares are directories of this machine that the VM can access. online is true if the VM has network access.
 	shares []string
 	online bool
 	// coreutils is a directory with programs that replace GNU's coreutils; "" for none.
 	coreutils string
 }
 
-// bareVM makes a VM on which nothing is installed.
+// bareVM returns a VM on which no package or job is installed.
 func bareVM() *vm {
 	GinkgoHelper()
 	kit.Root(GinkgoT(), "make containers")
@@ -54,7 +54,7 @@ func bareVM() *vm {
 	return v
 }
 
-// newVM makes a VM that has a release.
+// newVM returns a VM with an unpacked release.
 func newVM(ctx context.Context, tarball string) *vm {
 	GinkgoHelper()
 	v := bareVM()
@@ -62,7 +62,8 @@ func newVM(ctx context.Context, tarball string) *vm {
 	return v
 }
 
-// compile runs a package's packaging script as the agent does on a compilation VM, and installs what it made.
+// compile runs a package's packaging script as the agent does on a compilation VM, and installs the result. It returns
+// the output and the error of the script.
 func (v *vm) compile(ctx context.Context, name string) (output string, err error) {
 	GinkgoHelper()
 	source, installed := filepath.Join(v.vcap, "data", "compile", name), filepath.Join(v.vcap, "data", "packages", name,
@@ -77,7 +78,8 @@ BOSH_INSTALL_TARGET="$1" BOSH_PACKAGE_NAME="$2" BOSH_PACKAGE_VERSION=1 bash -x p
 		"/var/vcap/data/compile/"+name, target, name)
 }
 
-// run runs a command as root in the VM; output is what it wrote, to whatever stream.
+// run runs a command as root in the VM, and returns its standard output and standard error in one text. The error is
+// that of the command's exit status.
 func (v *vm) run(ctx context.Context, command ...string) (output string, err error) {
 	GinkgoHelper()
 	container := exec.CommandContext(ctx, "./container", append([]string{"vm", v.vcap}, command...)...)
@@ -90,7 +92,8 @@ func (v *vm) run(ctx context.Context, command ...string) (output string, err err
 	return string(text), err
 }
 
-// environment is what the containers of the VM get besides that of whoever starts them.
+// environment returns the environment variables that containers of the VM get in addition to those of their parent
+// process.
 func (v *vm) environment() []string {
 	env := []string{
 		"CONTAINER_SHARES=" + strings.Join(v.shares, " "), "CONTAINER_COREUTILS=" + v.coreutils,
@@ -102,12 +105,12 @@ func (v *vm) environment() []string {
 }
 
 // deploy installs a job with properties, as the agent does on the first VM of an instance group.
-func (v *vm) deploy(ctx context.Context, job string, given properties) {
+func (v *vm) deploy(ctx context.Context, job string, values properties) {
 	GinkgoHelper()
-	v.install(job, render(ctx, job, given))
+	v.install(job, render(ctx, job, values))
 }
 
-// install writes the rendered templates of a job, destination → text.
+// install writes the rendered templates of a job, given as texts by their destinations.
 func (v *vm) install(job string, rendered map[string]string) {
 	GinkgoHelper()
 	installed := filepath.Join(v.vcap, "jobs", job)
@@ -127,7 +130,7 @@ func (v *vm) install(job string, rendered map[string]string) {
 	})).To(Succeed())
 }
 
-// vcapID is the user vcap in VMs and containers.
+// vcapID is the user and group id of vcap in VMs and containers.
 const vcapID = 1000
 
 func (v *vm) preStart(ctx context.Context) (output string, err error) {
@@ -135,7 +138,7 @@ func (v *vm) preStart(ctx context.Context) (output string, err error) {
 	return v.run(ctx, "/var/vcap/jobs/service-adapter/bin/pre-start")
 }
 
-// adapter is the installed adapter in the broker's container.
+// adapter returns the installed adapter in the broker's container.
 func (v *vm) adapter() broker.Adapter {
 	GinkgoHelper()
 	container, err := filepath.Abs("container")
@@ -154,7 +157,8 @@ func (v *vm) call(ctx context.Context, command string, parameters map[string]any
 	return answer
 }
 
-// appBody is the body of requests for an instance and for a binding of an app to it, without parameters.
+// appBody returns the body of a request for an instance, or for a binding of an app to it, without parameters of the
+// user.
 func appBody(i *odb.Instance) map[string]any {
 	return body(i, map[string]any{
 		"app_guid": "app", "parameters": map[string]any{}, "bind_resource": map[string]any{"app_guid": "app"},
@@ -182,7 +186,7 @@ func deployed() properties {
 	}
 }
 
-// instance is one of the pak's service.
+// instance returns an instance of the pak's service that has not been deployed.
 func instance() *odb.Instance {
 	return &odb.Instance{
 		ID: "i1", ServiceID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", PlanID: "0c6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11",
@@ -206,7 +210,7 @@ func instance() *odb.Instance {
 }
 
 var _ = Describe("A release of the source", func() {
-	It("is compiled with vendored modules and the operator's Go, without network", kit.Slow(),
+	It("is compiled with vendored modules and the operator's Go, without network access", kit.Slow(),
 		func(ctx context.Context) {
 			dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 			Expect(maker.Stage(ctx, maker.Content{
@@ -218,7 +222,7 @@ var _ = Describe("A release of the source", func() {
 			tarball := filepath.Join(filepath.Dir(dir), "release.tgz")
 			Expect(maker.Write(dir, label(), tarball)).To(Succeed())
 			site := newVM(ctx, tarball)
-			// The cache is this machine's, to save a minute.
+			// The build cache is that of this machine, which saves a minute.
 			goroot, cache := strings.TrimSpace(run(ctx, ".", "go", "env", "GOROOT")),
 				strings.TrimSpace(run(ctx, ".", "go",
 					"env", "GOCACHE"))
@@ -248,7 +252,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 		site = newVM(ctx, tarball)
 	})
 
-	It("compiles its packages without network or environment", func(ctx context.Context) {
+	It("compiles its packages without network access and environment variables", func(ctx context.Context) {
 		for _, name := range []string{"odb-service-adapter", "service-adapter-paks"} {
 			output, err := site.compile(ctx, name)
 			Expect(err).NotTo(HaveOccurred(), output)
@@ -258,7 +262,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 		site.expectLicences()
 	})
 
-	It("prepares before the broker starts", func(ctx context.Context) {
+	It("prepares its templates before the broker starts", func(ctx context.Context) {
 		site.deploy(ctx, "service-adapter", deployed())
 		old := filepath.Join(site.vcap, "data/service-adapter/prepared/prepared/old")
 		writeFile("credentials", old, "backend")
@@ -316,7 +320,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 			Equal(serviceadapter.BindingNotFoundErrorExitCode))
 	})
 
-	It("tells on the broker's VM what an upgrade would change", func(ctx context.Context) {
+	It("reports on the broker's VM the changes of an upgrade", func(ctx context.Context) {
 		i := instance()
 		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
@@ -372,7 +376,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 		Expect(output).To(HavePrefix("      1  recreate\n\n      1  recreate      /stemcells/0/version: "))
 	})
 
-	It("uses in the container what was prepared, and initialises nothing", func(ctx context.Context) {
+	It("uses the prepared templates in the container, and initialises none", func(ctx context.Context) {
 		i := instance()
 		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(i.Deploy(created.Stdout)).To(Succeed())
@@ -383,16 +387,16 @@ var _ = Describe("The deployed release", Ordered, func() {
 		command.Stdin = strings.NewReader(input)
 		output, err := command.Output()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(string(output)).To(BeEmpty(), "what the adapter initialised itself")
+		Expect(string(output)).To(BeEmpty(), "templates that the adapter initialised itself")
 	})
 
-	It("is deployed although the state backend is down", func(ctx context.Context) {
-		given := deployed()
-		given["state"] = properties{
+	It("is deployed even if the state backend is down", func(ctx context.Context) {
+		values := deployed()
+		values["state"] = properties{
 			"type":   "pg",
 			"config": properties{"conn_str": "postgres://u:planted@127.0.0.1:1/db?sslmode=disable"},
 		}
-		site.deploy(ctx, "service-adapter", given)
+		site.deploy(ctx, "service-adapter", values)
 		output, err := site.preStart(ctx)
 		Expect(err).NotTo(HaveOccurred(), output)
 		Expect(output).To(
@@ -401,11 +405,11 @@ var _ = Describe("The deployed release", Ordered, func() {
 		Expect(output).NotTo(ContainSubstring("planted"))
 	})
 
-	DescribeTable("tells the operator in one line about",
+	DescribeTable("reports on one line",
 		func(ctx context.Context, change func(properties), wanted string) {
-			given := deployed()
-			change(given)
-			site.deploy(ctx, "service-adapter", given)
+			values := deployed()
+			change(values)
+			site.deploy(ctx, "service-adapter", values)
 			output, err := site.preStart(ctx)
 			Expect(err).To(HaveOccurred())
 			Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*` + wanted + `[^\n]*\n$`))
@@ -416,7 +420,7 @@ var _ = Describe("The deployed release", Ordered, func() {
 		Entry("a missing secure_manifests", func(p properties) {
 			delete(p, "secure_manifests")
 		}, `service "entries" has secrets: secure_manifests must say`),
-		Entry("a pak that is not there", func(p properties) {
+		Entry("a missing pak", func(p properties) {
 			p["paks"] = []any{"/var/vcap/packages/service-adapter-paks/mysql"}
 		}, "mysql"),
 		Entry("an unknown service", func(p properties) {
@@ -436,25 +440,25 @@ var _ = Describe("The deployed release", Ordered, func() {
 		}, `"bucket": required field is not set`),
 	)
 
-	It("tells the operator in one line about a pak that does not validate", func(ctx context.Context) {
+	It("reports on one line a pak that is not valid", func(ctx context.Context) {
 		pak := filepath.Join(site.vcap, "data", "wrong")
 		Expect(os.CopyFS(pak, os.DirFS(filepath.Join("testdata", "pak")))).To(Succeed())
 		writeFile(strings.Replace(readFile(pak, "bosh.yml"), "((text))", "((textt))", 1), pak, "bosh.yml")
-		given := deployed()
-		given["paks"] = []any{"/var/vcap/data/wrong"}
-		site.deploy(ctx, "service-adapter", given)
+		values := deployed()
+		values["paks"] = []any{"/var/vcap/data/wrong"}
+		site.deploy(ctx, "service-adapter", values)
 		output, err := site.preStart(ctx)
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(MatchRegexp(`^service-adapter: [^\n]*/var/vcap/data/wrong[^\n]*textt[^\n]*\n$`))
 	})
 
-	It("tells the operator in one line about a cache that is noexec", func(ctx context.Context) {
+	It("reports on one line a cache on a noexec file system", func(ctx context.Context) {
 		zipped := filepath.Join(site.vcap, "data/compile/service-adapter-paks/brokerpaks/entries.brokerpak")
 		Expect(os.Rename(zipped,
 			filepath.Join(site.vcap, "data/packages/service-adapter-paks/0123abc/entries.brokerpak"))).To(Succeed())
-		given := deployed()
-		given["paks"] = []any{installedPak + ".brokerpak"}
-		site.deploy(ctx, "service-adapter", given)
+		values := deployed()
+		values["paks"] = []any{installedPak + ".brokerpak"}
+		site.deploy(ctx, "service-adapter", values)
 		i := instance()
 		created := site.call(ctx, "generate-manifest", i.Generate(appBody(i)))
 		Expect(created.Exit).To(BeZero(), created.Stderr)

@@ -24,10 +24,10 @@ const (
 		"is gone with the VM"
 )
 
-// instanceJobs are those of the deployments of service instances; all others stand beside the broker.
+// instanceJobs returns the jobs that run in deployments of service instances. All others are colocated with the broker.
 func instanceJobs() []string { return []string{"apply-instance", "destroy-instance"} }
 
-// ownProperties are those that only one of the jobs has, and that it requires.
+// ownProperties returns the required properties that only this job has.
 func ownProperties(job string) properties {
 	if job == "apply-instance" {
 		return properties{"intent": `{"format":1}`}
@@ -35,18 +35,18 @@ func ownProperties(job string) properties {
 	return properties{"instance_id": "i1"}
 }
 
-// errand are the properties that a job of an instance requires, and others.
+// errand returns the required properties of a job of an instance, with others added.
 func errand(job string, others properties) properties {
-	given := properties{"paks": []any{"/paks/redis"}, "state": properties{"type": "pg"}}
-	maps.Copy(given, ownProperties(job))
-	maps.Copy(given, others)
-	return given
+	values := properties{"paks": []any{"/paks/redis"}, "state": properties{"type": "pg"}}
+	maps.Copy(values, ownProperties(job))
+	maps.Copy(values, others)
+	return values
 }
 
-// everyErrand are all properties of a job of an instance with values that are not the defaults. The secret ones hold
-// "planted".
+// everyErrand returns all properties of a job of an instance with values that differ from the defaults. The secret
+// values contain "planted".
 func everyErrand(job string) properties {
-	given := errand(job, properties{
+	values := errand(job, properties{
 		"paks": []any{"/paks/redis", "/paks/old"},
 		"state": properties{
 			"type": "pg", "config": properties{"conn_str": "postgres://planted"}, "direct": false,
@@ -57,12 +57,12 @@ func everyErrand(job string) properties {
 		"unknown":   "is not rendered",
 	})
 	if job == "apply-instance" {
-		given["secrets"] = properties{"password": "planted"}
+		values["secrets"] = properties{"password": "planted"}
 	}
-	return given
+	return values
 }
 
-// eachJob are entries of a table, one for each job of an instance.
+// eachJob returns a table entry for each job of an instance.
 func eachJob() []TableEntry {
 	entries := []TableEntry{}
 	for _, job := range instanceJobs() {
@@ -71,21 +71,22 @@ func eachJob() []TableEntry {
 	return entries
 }
 
-// install installs a job on a bare VM that has a program in the place of the adapter.
-func install(ctx context.Context, job string, given properties, program string) *vm {
+// install installs a job on a bare VM, with a program in place of the adapter, and returns the VM.
+func install(ctx context.Context, job string, values properties, program string) *vm {
 	GinkgoHelper()
 	site := bareVM()
 	path := filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter")
 	writeFile(program, path)
 	Expect(os.Chmod(path, 0o755)).To(Succeed())
-	site.deploy(ctx, job, given)
+	site.deploy(ctx, job, values)
 	return site
 }
 
-// escaped are the characters that JSON allows in a text and YAML does not, or which end a line for some readers.
+// escaped contains characters that JSON allows in a text, but that YAML does not allow or some readers treat as the end
+// of a line.
 const escaped = "\u007f\u0085\u2028\u2029\ufeff\uffff"
 
-var _ = Describe("The job of an instance's errand", func() {
+var _ = Describe("The job of an errand", func() {
 	DescribeTable("renders a configuration with defaults", func(ctx context.Context, job string) {
 		text := render(ctx, job, errand(job, nil))[configFile]
 		Expect(text).To(
@@ -97,7 +98,7 @@ var _ = Describe("The job of an instance's errand", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, eachJob())
 
-	DescribeTable("renders a configuration with everything", func(ctx context.Context, job string) {
+	DescribeTable("renders a configuration with all properties", func(ctx context.Context, job string) {
 		text := render(ctx, job, everyErrand(job))[configFile]
 		wanted := everyErrand(job)
 		for name := range ownProperties(job) {
@@ -113,10 +114,10 @@ var _ = Describe("The job of an instance's errand", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, eachJob())
 
-	DescribeTable("renders every text of its configuration as it is", func(ctx context.Context, job string) {
+	DescribeTable("renders every text of its configuration unchanged", func(ctx context.Context, job string) {
 		keys := properties{}
 		for _, text := range hostile() {
-			if len(text.(string)) < 1000 { // longer keys are not YAML
+			if len(text.(string)) < 1000 { // YAML does not allow longer keys
 				keys[text.(string)] = text
 			}
 		}
@@ -130,7 +131,7 @@ var _ = Describe("The job of an instance's errand", func() {
 		Expect(config.State.Config).To(Equal(settings))
 	}, eachJob())
 
-	DescribeTable("has secrets only in the files that it takes from the group vcap",
+	DescribeTable("has secrets only in files that the group vcap cannot read",
 		func(ctx context.Context, job string) {
 			rendered := render(ctx, job, everyErrand(job))
 			holding := map[string]bool{configFile: true, intentFile: true}
@@ -143,19 +144,22 @@ var _ = Describe("The job of an instance's errand", func() {
 				ContainSubstring(key('o'))))
 		}, eachJob())
 
-	DescribeTable("refuses a state that is gone with the VM, with a sentence", func(ctx context.Context, job string) {
-		for _, kind := range []string{"local", ""} {
-			given := errand(job, properties{"state": properties{"type": kind}})
-			_, stderr := ruby(ctx, job, given)
-			Expect(stderr).To(Equal("Error filling in template 'service-adapter.yml.erb' (line 5: " + notLocal + ")\n"))
-			Expect(complaints(ctx, job, given)).To(ConsistOf("/state/type"))
-		}
-		// The Director, whose validator knows x-error, says this in the place of its own words.
-		Expect(readFile(kit.Path("jobs", job, "properties_schema.json"))).To(MatchRegexp(`"x-error": \{\s*"not": "` +
-			notLocal + `"`))
-	}, eachJob())
+	DescribeTable("rejects a state on the VM, which is lost with the VM, with an explanation",
+		func(ctx context.Context, job string) {
+			for _, kind := range []string{"local", ""} {
+				values := errand(job, properties{"state": properties{"type": kind}})
+				_, stderr := ruby(ctx, job, values)
+				Expect(stderr).To(Equal(
+					"Error filling in template 'service-adapter.yml.erb' (line 5: " + notLocal + ")\n"))
+				Expect(complaints(ctx, job, values)).To(ConsistOf("/state/type"))
+			}
+			// The Director's validator prints the text of x-error instead of its own message.
+			Expect(readFile(kit.Path("jobs", job,
+				"properties_schema.json"))).To(MatchRegexp(`"x-error": \{\s*"not": "` +
+				notLocal + `"`))
+		}, eachJob())
 
-	DescribeTable("requires", func(ctx context.Context, job string) {
+	DescribeTable("cannot be rendered without its required properties", func(ctx context.Context, job string) {
 		const config = "service-adapter.yml.erb"
 		templates := map[string]string{
 			"paks": config, "state": config, "intent": "intent.json.erb",
@@ -163,55 +167,57 @@ var _ = Describe("The job of an instance's errand", func() {
 		}
 		required := append(slices.Collect(maps.Keys(ownProperties(job))), "paks", "state")
 		for _, name := range required {
-			given := errand(job, properties{name: nil})
-			property, place := name, "/"+name
+			values := errand(job, properties{name: nil})
+			property, pointer := name, "/"+name
 			if name == "state" {
-				given[name], property, place = properties{"config": properties{}}, "state.type", "/state/type"
+				values[name], property, pointer = properties{"config": properties{}}, "state.type", "/state/type"
 			}
-			_, stderr := ruby(ctx, job, given)
+			_, stderr := ruby(ctx, job, values)
 			Expect(stderr).To(MatchRegexp(`^Error filling in template '` + templates[name] +
 				`' \(line \d+: Can't find property '` + property + `'\)\n$`))
-			Expect(complaints(ctx, job, given)).To(ConsistOf(place))
+			Expect(complaints(ctx, job, values)).To(ConsistOf(pointer))
 		}
 		Expect(complaints(ctx, job, errand(job, nil))).To(BeEmpty())
 		Expect(complaints(ctx, job, everyErrand(job))).To(BeEmpty())
 	}, eachJob())
 
-	DescribeTable("has a schema that names the place of what is wrong",
-		func(ctx context.Context, wrong properties, place string, only ...string) {
+	DescribeTable("has a schema that reports the path of an error:",
+		func(ctx context.Context, wrong properties, pointer string, only ...string) {
 			for _, job := range instanceJobs() {
 				if len(only) == 0 || slices.Contains(only, job) {
-					Expect(complaints(ctx, job, errand(job, wrong))).To(ConsistOf(place), job)
+					Expect(complaints(ctx, job, errand(job, wrong))).To(ConsistOf(pointer), job)
 				}
 			}
 		},
 		Entry("no paks", properties{"paks": []any{}}, "/paks"),
 		Entry("a relative pak", properties{"paks": []any{"redis"}}, "/paks/0"),
-		Entry("a state backend that is no name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
-		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}},
+		Entry("a state backend that is not a name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
+		Entry("settings that are not a mapping", properties{"state": properties{"type": "pg", "config": "x"}},
 			"/state/config"),
 		Entry("direct as text", properties{"state": properties{"type": "pg", "direct": "false"}}, "/state/direct"),
-		Entry("a key that is no text",
+		Entry("a key that is not a text",
 			properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
-		Entry("an old key that is empty",
+		Entry("an empty old key",
 			properties{"state": properties{"type": "pg", "encryption": properties{"old_keys": []any{""}}}},
 			"/state/encryption/old_keys/0"),
-		Entry("values for paks that are a list", properties{"config": []any{}}, "/config"),
+		Entry("values for paks in a list", properties{"config": []any{}}, "/config"),
 		Entry("an unknown log level", properties{"log_level": "trace"}, "/log_level"),
-		Entry("a budget without unit", properties{"budget": "45"}, "/budget"),
-		Entry("a limit without unit", properties{"errand_limit": 7200}, "/errand_limit"),
+		Entry("a budget without a unit", properties{"budget": "45"}, "/budget"),
+		Entry("a limit without a unit", properties{"errand_limit": 7200}, "/errand_limit"),
 		Entry("an empty intent", properties{"intent": ""}, "/intent", "apply-instance"),
-		Entry("an intent that is no text", properties{"intent": properties{"format": 1}}, "/intent", "apply-instance"),
-		Entry("secrets that are no mapping", properties{"secrets": []any{"a"}}, "/secrets", "apply-instance"),
-		Entry("an empty instance", properties{"instance_id": ""}, "/instance_id", "destroy-instance"),
-		Entry("an instance that a shell cannot pass on", properties{"instance_id": "i\x001"}, "/instance_id",
+		Entry("an intent that is not a text",
+			properties{"intent": properties{"format": 1}}, "/intent", "apply-instance"),
+		Entry("secrets that are not a mapping", properties{"secrets": []any{"a"}}, "/secrets", "apply-instance"),
+		Entry("an empty id of an instance", properties{"instance_id": ""}, "/instance_id", "destroy-instance"),
+		Entry("an id of an instance that a shell cannot pass as an argument",
+			properties{"instance_id": "i\x001"}, "/instance_id",
 			"destroy-instance"),
 	)
 
 	DescribeTable("runs the adapter as vcap with its own configuration",
-		func(ctx context.Context, job string, given properties, arguments ...string) {
-			output, err := install(ctx, job, errand(job, given), stand).run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
-			Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
+		func(ctx context.Context, job string, values properties, arguments ...string) {
+			output, err := install(ctx, job, errand(job, values), stand).run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
+			Expect(err).To(MatchError("exit status 3"), "the exit code of the adapter is that of the errand")
 			Expect(output).To(Equal("vcap\nSERVICE_ADAPTER_CONFIG=/var/vcap/jobs/" + job + "/" + configFile +
 				"\nSERVICE_ADAPTER_ERRAND=" + job + "\nTMPDIR=/var/vcap/data/" + job + "/tmp\n" +
 				"<" + strings.Join(arguments, ">\n<") + ">\n"))
@@ -219,12 +225,13 @@ var _ = Describe("The job of an instance's errand", func() {
 		Entry(nil, "apply-instance", properties{}, "instance", "apply", "--intent",
 			"/var/vcap/jobs/apply-instance/config/intent.json"),
 		Entry(nil, "destroy-instance", properties{}, "instance", "destroy", "--force", "--", "i1"),
-		Entry("of an instance with every text in its id", "destroy-instance", properties{"instance_id": everyText()},
+		Entry("of an instance whose id contains every special text",
+			"destroy-instance", properties{"instance_id": everyText()},
 			"instance", "destroy", "--force", "--", everyText()),
 	)
 
-	// surroundings is a program in the place of the adapter that shows what of its surroundings others depend on: a VM
-	// has more processes of the group vcap, and the agent stops and judges the process that it started.
+	// surroundings replaces the adapter and prints its environment, as far as other programs depend on it: other
+	// processes on a VM have the group vcap, and the agent stops the process that it started and reads its exit code.
 	const surroundings = `#!/bin/bash
 echo "$$ $PPID" >started
 pwd
@@ -236,7 +243,7 @@ cat * >/dev/null
 stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 `
 
-	DescribeTable("gives the adapter files and directories that nobody else reads",
+	DescribeTable("gives the adapter files and directories that no other user can read",
 		func(ctx context.Context, job string) {
 			site := install(ctx, job, errand(job, nil), surroundings)
 			private := "vcap:vcap 600 "
@@ -247,15 +254,15 @@ stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 			data := "/var/vcap/data/" + job
 			wanted := data + "/tmp\n/usr/bin:/bin\nNoNewPrivs:\t1\n" + files +
 				"root:root 755 " + data + "\nvcap:vcap 700 " + data + "/cache\nvcap:vcap 700 " + data + "/tmp\n"
-			// in a directory with another owner and mode
+			// This file is in a directory with another owner and mode.
 			unsaved := filepath.Join(site.vcap, "data", job, "cache", "unsaved")
 			writeFile("a state", unsaved)
-			for range 2 { // errands are run again, after a change and without one
+			for range 2 { // errands are run again, after a change and without a change
 				output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
 				Expect(err).NotTo(HaveOccurred(), output)
 				Expect(output).To(Equal(wanted))
 			}
-			Expect(unsaved).To(BeARegularFile(), "what the adapter keeps for its next run")
+			Expect(unsaved).To(BeARegularFile(), "a file that the adapter keeps for its next run")
 		}, eachJob())
 
 	DescribeTable("changes nothing behind a link that vcap put in the place of its directories",
@@ -268,13 +275,14 @@ stat -c '%U:%G %a %n' "${TMPDIR%/tmp}" "${TMPDIR%/tmp}"/*
 			site.expectUntouched(data, "cache", "tmp")
 		}, eachJob())
 
-	DescribeTable("is the adapter's process, which so gets the agent's signals", func(ctx context.Context, job string) {
-		site := install(ctx, job, errand(job, nil), surroundings)
-		output, err := site.run(ctx, "/bin/bash", "-c",
-			`echo "$$ $PPID" >/var/vcap/data/agent; exec /var/vcap/jobs/`+job+`/bin/run`)
-		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(readFile(site.vcap, "data", job, "tmp", "started")).To(Equal(readFile(site.vcap, "data", "agent")))
-	}, eachJob())
+	DescribeTable("is replaced by the adapter's process, which therefore receives the agent's signals",
+		func(ctx context.Context, job string) {
+			site := install(ctx, job, errand(job, nil), surroundings)
+			output, err := site.run(ctx, "/bin/bash", "-c",
+				`echo "$$ $PPID" >/var/vcap/data/agent; exec /var/vcap/jobs/`+job+`/bin/run`)
+			Expect(err).NotTo(HaveOccurred(), output)
+			Expect(readFile(site.vcap, "data", job, "tmp", "started")).To(Equal(readFile(site.vcap, "data", "agent")))
+		}, eachJob())
 })
 
 // linkDirectories puts links to a directory of root into the data directory of a job, which the group vcap can write as
@@ -308,11 +316,11 @@ func (v *vm) expectUntouched(data string, names ...string) {
 	}
 }
 
-// everyText is an id that holds what a shell could misread, and looks like an option.
+// everyText returns an id that contains all texts with a meaning in a shell, and begins like an option.
 func everyText() string {
 	all := "--all"
 	for _, text := range hostile() {
-		if text != "\x00" { // no argument holds it
+		if text != "\x00" { // an argument cannot contain it
 			all += "|" + text.(string)
 		}
 	}
@@ -320,7 +328,7 @@ func everyText() string {
 }
 
 var _ = Describe("The job apply-instance", func() {
-	It("renders the intent and every secret as they are", func(ctx context.Context) {
+	It("renders the intent and every secret unchanged", func(ctx context.Context) {
 		secrets := properties{"certificate": properties{
 			"ca":    "-----BEGIN\nEND-----\n",
 			"chain": []any{"\u2029", 1.5, true, nil},
@@ -330,7 +338,7 @@ var _ = Describe("The job apply-instance", func() {
 		}
 		for _, intent := range append(hostile(), `{"inputs":{"text":"\u0028\u0028x))\n\"'"}}`) {
 			if intent == "" {
-				continue // the schema refuses it
+				continue // the schema rejects it
 			}
 			text := render(ctx, "apply-instance",
 				errand("apply-instance", properties{"intent": intent, "secrets": secrets}))[intentFile]
@@ -341,7 +349,7 @@ var _ = Describe("The job apply-instance", func() {
 		}
 	})
 
-	It("needs no secrets", func(ctx context.Context) {
+	It("does not require secrets", func(ctx context.Context) {
 		Expect(render(ctx, "apply-instance",
 			errand("apply-instance", nil))[intentFile]).To(MatchJSON(`{"intent": "{\"format\":1}", "secrets": {}}`))
 	})

@@ -22,7 +22,7 @@ import (
 	"service-adapter/spec/kit/hold"
 )
 
-// files is all below a directory, relative path → what it is.
+// files returns information about all files and directories below a directory, by their relative paths.
 func files(dir string) map[string]fs.FileInfo {
 	GinkgoHelper()
 	found := map[string]fs.FileInfo{}
@@ -43,8 +43,8 @@ func stat(info fs.FileInfo) *syscall.Stat_t {
 	return found
 }
 
-// changed are the paths that were made, removed or changed in any way meanwhile, but for what lies in the directory
-// apart.
+// changed returns the paths that were created, removed or changed between two calls of files, except those below the
+// directory apart.
 func changed(before, after map[string]fs.FileInfo, apart string) []string {
 	GinkgoHelper()
 	paths := []string{}
@@ -62,7 +62,7 @@ func changed(before, after map[string]fs.FileInfo, apart string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return strings.HasPrefix(path+"/", apart+"/") })
 }
 
-// holders are those of the files of a VM that have secrets in clear, path → what they have.
+// holders returns the files of a VM that contain secrets in clear text, by path, with the names of these secrets.
 func (l *landscape) holders(v *vm, all map[string]fs.FileInfo) map[string][]string {
 	GinkgoHelper()
 	found := map[string][]string{}
@@ -71,7 +71,7 @@ func (l *landscape) holders(v *vm, all map[string]fs.FileInfo) map[string][]stri
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(v.vcap, path))
-		if !errors.Is(err, fs.ErrNotExist) { // an errand that runs may have removed it
+		if !errors.Is(err, fs.ErrNotExist) { // a running errand may have removed it
 			Expect(err).NotTo(HaveOccurred())
 		}
 		for _, what := range slices.Sorted(maps.Keys(l.secrets)) {
@@ -83,7 +83,7 @@ func (l *landscape) holders(v *vm, all map[string]fs.FileInfo) map[string][]stri
 	return found
 }
 
-// expectRendered asserts where the jobs of an instance have secrets, and that none but root and vcap read these files.
+// expectRendered asserts which files of the jobs contain secrets, and that only root and vcap can read these files.
 func (l *landscape) expectRendered(v *vm, i *odb.Instance) {
 	GinkgoHelper()
 	all := files(v.vcap)
@@ -99,19 +99,18 @@ func (l *landscape) expectRendered(v *vm, i *odb.Instance) {
 	}
 }
 
-// expectPrivate asserts that none but vcap reads the files with secrets that the job of an errand was given, or that it
-// wrote.
+// expectPrivate asserts that only vcap can read the files with secrets that the job of an errand received or wrote.
 func (l *landscape) expectPrivate(v *vm, job string) {
 	GinkgoHelper()
 	all := files(v.vcap)
 	for path, secrets := range l.holders(v, all) {
 		if strings.HasPrefix(path, "jobs/") && !strings.HasPrefix(path, "jobs/"+job+"/") {
-			continue // expectRendered asserts what they are
+			continue // expectRendered checks this file
 		}
 		Expect(all[path].Mode()).To(BeElementOf(fs.FileMode(0o600), fs.FileMode(0o700)), "%s has %s", path, secrets)
 		Expect(stat(all[path]).Uid).To(BeEquivalentTo(vcapID), "%s has %s", path, secrets)
 	}
-	// So nobody else came to any other file that was there meanwhile.
+	// No other user could reach other files in these directories either.
 	for _, name := range []string{"cache", "tmp"} {
 		info, found := all[filepath.Join("data", job, name)]
 		Expect(found).To(BeTrue(), name)
@@ -120,8 +119,8 @@ func (l *landscape) expectPrivate(v *vm, job string) {
 	}
 }
 
-// expectTidy asserts what an errand leaves in its directory: prepared directories, which know the way to the state
-// backend.
+// expectTidy asserts that an errand leaves only prepared directories with secrets, which contain the address of the
+// state backend.
 func (l *landscape) expectTidy(v *vm, job string) {
 	GinkgoHelper()
 	for path, secrets := range l.holders(v, files(v.vcap)) {
@@ -135,7 +134,7 @@ func (l *landscape) expectTidy(v *vm, job string) {
 	}
 }
 
-// arguments are those of the processes of this machine, which every user can read.
+// arguments returns the command lines of all processes of this machine, which every user can read.
 func arguments() []string {
 	GinkgoHelper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -148,7 +147,7 @@ func arguments() []string {
 	return texts
 }
 
-// placed are the jobs of the deployed manifest, by their groups.
+// placed returns the names of the jobs in the deployed manifest, by the names of their groups.
 func placed(i *odb.Instance) map[string][]string {
 	GinkgoHelper()
 	manifest, err := odb.Compared(i.Manifest)
@@ -162,12 +161,13 @@ func placed(i *odb.Instance) map[string][]string {
 	return found
 }
 
-// errand runs the errand of a job, and asserts what is the same for all of them. Something may be done while it runs.
+// errand runs the errand of a job, asserts the properties that all errands share, and returns the answer. The functions
+// are called while the errand runs.
 func (l *landscape) errand(v *vm, job string, during ...func()) broker.Answer {
 	GinkgoHelper()
 	before := files(v.vcap)
 	running := v.begin(job)
-	// also when it ended before it did what is waited for
+	// The output is printed even if the errand ended before the functions were done.
 	defer func() { GinkgoWriter.Printf("%s: %s\n", job, running.Stderr.Contents()) }()
 	for _, act := range during {
 		act()
@@ -178,20 +178,20 @@ func (l *landscape) errand(v *vm, job string, during ...func()) broker.Answer {
 	l.expectTidy(v, job)
 	wanted := []string{}
 	if _, again := before["data/"+job]; !again {
-		wanted = []string{"data"} // has the job's directory now
+		wanted = []string{"data"} // the directory of the job was created
 	}
 	for _, name := range readSpec(job).Templates {
 		if strings.HasPrefix(name, "config/") {
-			wanted = append(wanted, "jobs/"+job+"/"+name) // has another owner now
+			wanted = append(wanted, "jobs/"+job+"/"+name) // the owner of the file changed
 		}
 	}
 	Expect(changed(before, files(v.vcap), "data/"+job)).To(ConsistOf(wanted))
 	return got
 }
 
-var _ = Describe("The installed release, whose errands provision", Ordered, kit.Slow(), func() {
+var _ = Describe("The installed release with errands that provision", Ordered, kit.Slow(), func() {
 	var l *landscape
-	var v *vm // on which the errands run
+	var v *vm // runs the errands
 
 	BeforeAll(func(ctx context.Context) {
 		l = newLandscape(ctx)
@@ -199,12 +199,12 @@ var _ = Describe("The installed release, whose errands provision", Ordered, kit.
 		v = l.newErrandVM(ctx, l.Instance)
 	})
 
-	It("renders secrets only into the files that the errands take from the group vcap", func() {
+	It("renders secrets only into files that the group vcap cannot read", func() {
 		Expect(placed(l.Instance)).To(Equal(map[string][]string{"server": {"server"}, "errands": instanceJobs()}))
 		l.expectRendered(v, l.Instance)
 	})
 
-	It("renders the same for errands on an instance of the service", func(ctx context.Context) {
+	It("renders the same files for errands on an instance group of the service", func(ctx context.Context) {
 		i := l.newInstance("i2", "server/0")
 		l.update(ctx, i, map[string]any{"password": userSecret})
 		Expect(placed(i)).To(HaveLen(1))
@@ -228,17 +228,18 @@ var _ = Describe("The installed release, whose errands provision", Ordered, kit.
 					written = append(written, secrets...)
 				}
 			}
-			Expect(written).To(ContainElements("parameter", "value of i1", "key"), "what OpenTofu gets is there now")
+			Expect(written).To(ContainElements("parameter", "value of i1", "key"),
+				"these files exist while OpenTofu runs")
 			l.expectNone(arguments()...)
 			at.Release()
 		})
 		Expect(got.Exit).To(BeZero(), got.Stderr)
-		Expect(l.made()).To(HaveLen(1))
-		made := l.made()["i1"]
-		Expect(made.Content).To(Equal(l.secrets["value of i1"] + " " + userSecret))
+		Expect(l.resources()).To(HaveLen(1))
+		resource := l.resources()["i1"]
+		Expect(resource.Content).To(Equal(l.secrets["value of i1"] + " " + userSecret))
 
-		By("keeping what the provider made to itself")
-		l.secrets["resource"] = made.Secret
+		By("the files of the provider are private")
+		l.secrets["resource"] = resource.Secret
 		l.expectNone(got.Stdout, got.Stderr)
 		l.expectTidy(v, "apply-instance")
 		Expect(l.stored(ctx)).To(And(HaveLen(1), HaveKeyWithValue("i-i1", ContainSubstring("encrypted_data"))))
@@ -252,20 +253,20 @@ var _ = Describe("The installed release, whose errands provision", Ordered, kit.
 		var binding struct{ Credentials map[string]any }
 		Expect(json.Unmarshal([]byte(bound.Stdout), &binding)).To(Succeed())
 		Expect(binding.Credentials).To(Equal(map[string]any{"key": l.secrets["resource"]}))
-		Expect(l.made()).To(And(HaveLen(2), HaveKey("b1")))
+		Expect(l.resources()).To(And(HaveLen(2), HaveKey("b1")))
 		l.expectNone(bound.Stderr)
 	})
 
-	It("tells why it failed, and no secret", func(ctx context.Context) {
-		before := l.made()
+	It("reports the reason of a failure, and no secret", func(ctx context.Context) {
+		before := l.resources()
 		l.update(ctx, l.Instance, map[string]any{"failure": "no space"})
 		v.deployErrands(ctx, l.Instance)
 		got := l.errand(v, "apply-instance")
 		Expect(got.Exit).To(Equal(1))
 		Expect(got.Stderr).To(And(ContainSubstring("Entry refused"), ContainSubstring("no space")))
-		Expect(l.made()).To(Equal(before))
+		Expect(l.resources()).To(Equal(before))
 
-		By("the state backend does not know the password any more")
+		By("a state backend that rejects the password")
 		l.secrets["old password"] = "planted-password"
 		i := *l.Instance
 		i.Secrets = maps.Clone(i.Secrets)
@@ -277,14 +278,14 @@ var _ = Describe("The installed release, whose errands provision", Ordered, kit.
 			Expect(got.Exit).NotTo(BeZero(), job)
 			Expect(got.Stderr).To(ContainSubstring("password authentication failed"))
 		}
-		Expect(l.made()).To(Equal(before))
+		Expect(l.resources()).To(Equal(before))
 	})
 
-	It("destroys everything on another VM, also what is bound", func(ctx context.Context) {
+	It("destroys an instance with its bindings on another VM", func(ctx context.Context) {
 		other := l.newErrandVM(ctx, l.Instance)
 		got := l.errand(other, "destroy-instance")
 		Expect(got.Exit).To(BeZero(), got.Stderr)
-		Expect(l.made()).To(BeEmpty())
+		Expect(l.resources()).To(BeEmpty())
 		Expect(l.stored(ctx)).To(BeEmpty())
 	})
 })

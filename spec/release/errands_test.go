@@ -15,7 +15,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// stand is a program in the place of the adapter that shows who runs it, and how.
+// stand replaces the adapter and prints its user, environment and arguments.
 const stand = `#!/bin/bash
 id -un
 env | grep -v '^PATH\|^_=\|^PWD\|^SHLVL' | sort
@@ -24,7 +24,7 @@ exit 3
 `
 
 var _ = Describe("An errand", func() {
-	// environment is the user and the environment that the errand gives the adapter.
+	// environment returns the user and the environment that the errand gives to the adapter.
 	environment := func(job string) string {
 		return `vcap
 SERVICE_ADAPTER_CONFIG=/var/vcap/jobs/service-adapter/config/service-adapter.yml
@@ -34,15 +34,15 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 	}
 
 	DescribeTable("runs the adapter as vcap with the job's configuration",
-		func(ctx context.Context, job string, given properties, arguments ...string) {
+		func(ctx context.Context, job string, values properties, arguments ...string) {
 			site := bareVM()
 			writeFile(stand, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
 			Expect(os.Chmod(filepath.Join(site.vcap, "packages/odb-service-adapter/bin/service-adapter"),
 				0o755)).To(Succeed())
 			Expect(os.MkdirAll(filepath.Join(site.vcap, "data/service-adapter/errands"), 0o755)).To(Succeed())
-			site.deploy(ctx, job, given)
+			site.deploy(ctx, job, values)
 			output, err := site.run(ctx, "/var/vcap/jobs/"+job+"/bin/run")
-			Expect(err).To(MatchError("exit status 3"), "the adapter's exit code is the errand's")
+			Expect(err).To(MatchError("exit status 3"), "the exit code of the adapter is that of the errand")
 			Expect(output).To(Equal(environment(job) + "<" + strings.Join(arguments, ">\n<") + ">\n"))
 		},
 		Entry(nil, "upgrade-bindings", properties{}, "bindings", "upgrade", "--all"),
@@ -80,7 +80,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		Expect(output).To(Equal(strings.Repeat("vcap\n/bin/bash /var/vcap/jobs/drift/bin/run\n", 2)))
 	})
 
-	It("compares instances and bindings, and its exit code is the worst of both", func(ctx context.Context) {
+	It("compares instances and bindings, and exits with the worse of the two exit codes", func(ctx context.Context) {
 		site := bareVM()
 		script := strings.Replace(stand, "exit 3", `[ "$1" != bindings ]`, 1)
 		writeFile(script, site.vcap, "packages/odb-service-adapter/bin/service-adapter")
@@ -98,7 +98,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 		}
 	})
 
-	It("destroys nothing when it knows neither instances nor a Director", func(ctx context.Context) {
+	It("destroys nothing if neither instances nor a Director are configured", func(ctx context.Context) {
 		site := bareVM()
 		site.deploy(ctx, "destroy-instances", properties{})
 		output, err := site.run(ctx, "/var/vcap/jobs/destroy-instances/bin/run")
@@ -107,7 +107,7 @@ TMPDIR=/var/vcap/data/service-adapter/errands
 	})
 })
 
-// directorProperties say how an errand reaches a Director.
+// directorProperties returns the properties with which an errand reaches a Director.
 func directorProperties() properties {
 	return properties{
 		"url": "https://10.0.0.6:25555", "ca_cert": "planted\n", "client_id": "planted",
@@ -118,19 +118,19 @@ func directorProperties() properties {
 var _ = Describe("The job destroy-instances", func() {
 	const file = "config/director.yml"
 
-	It("tells the adapter how to reach the Director, and nobody else", func(ctx context.Context) {
+	It("renders the Director's settings into a file that only the adapter can read", func(ctx context.Context) {
 		for name, text := range render(ctx, "destroy-instances", properties{"director": directorProperties()}) {
 			Expect(strings.Contains(text, "planted")).To(Equal(name == file), name)
 		}
 		Expect(render(ctx, "destroy-instances", properties{})[file]).To(MatchYAML("{}"))
 	})
 
-	It("renders every text as it is", kit.Slow(), func(ctx context.Context) {
+	It("renders every text unchanged", kit.Slow(), func(ctx context.Context) {
 		for _, text := range hostile() {
-			given := directorProperties()
-			given["client_secret"] = text
+			values := directorProperties()
+			values["client_secret"] = text
 			path := filepath.Join(kit.Directory(GinkgoT()), "director.yml")
-			writeFile(render(ctx, "destroy-instances", properties{"director": given})[file], path)
+			writeFile(render(ctx, "destroy-instances", properties{"director": values})[file], path)
 			Expect(os.Chmod(path, 0o640)).To(Succeed())
 			Expect(cli.ReadDirectorConfig(path)).To(Equal(&director.Config{
 				URL: "https://10.0.0.6:25555", CACert: "planted\n", ClientID: "planted", ClientSecret: text.(string),
@@ -138,17 +138,17 @@ var _ = Describe("The job destroy-instances", func() {
 		}
 	})
 
-	DescribeTable("takes only a Director that it can ask",
+	DescribeTable("validates the settings of a Director",
 		func(ctx context.Context, change properties, places ...string) {
-			given := directorProperties()
-			maps.Copy(given, change)
-			Expect(complaints(ctx, "destroy-instances", properties{"director": given})).To(ConsistOf(places))
+			values := directorProperties()
+			maps.Copy(values, change)
+			Expect(complaints(ctx, "destroy-instances", properties{"director": values})).To(ConsistOf(places))
 		},
-		Entry("with everything", properties{}),
+		Entry("that are complete", properties{}),
 		Entry("without certificates", properties{"ca_cert": nil}),
-		Entry("nowhere", properties{"url": nil, "client_id": nil, "client_secret": nil}),
-		Entry("without client", properties{"client_id": nil}, "/director/client_id"),
-		Entry("without secret", properties{"client_secret": nil}, "/director/client_secret"),
+		Entry("that are absent", properties{"url": nil, "client_id": nil, "client_secret": nil}),
+		Entry("without a client", properties{"client_id": nil}, "/director/client_id"),
+		Entry("without a secret", properties{"client_secret": nil}, "/director/client_secret"),
 		Entry("with an empty URL", properties{"url": ""}, "/director/url"),
 		Entry("with a wrong type", properties{"ca_cert": 1}, "/director/ca_cert"),
 	)

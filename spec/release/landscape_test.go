@@ -23,26 +23,27 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
-// userSecret is a parameter of the user with all that templates, shells and BOSH could misread. However it is written
-// somewhere, userWords stand in it as they are.
+// userSecret is a parameter of the user with characters that templates, shells and BOSH interpret. userWords is the
+// part of it that is the same in every encoding.
 const (
 	userWords  = "planted-by-a-user"
 	userSecret = userWords + `"'$(x)\` + "\n((c)) 🔑"
 )
 
-// landscape is a broker whose plan has the lifecycle errands, and what exists outside of VMs.
+// A landscape is a broker whose plan has the lifecycle errands, together with the state backend and the resources.
 type landscape struct {
 	*odb.Instance
 
 	broker *vm
 	states *servers.Server
-	// entries is the directory in which the provider makes its resources.
+	// entries is the directory in which the provider creates its resources.
 	entries string
-	// secrets are texts that only few may read, by what they are.
+	// secrets contains texts that only few users may read, by their names.
 	secrets map[string]string
 }
 
-// newLandscape installs the release with the pak "provisioned" on the broker's VM. Its instance i1 is not deployed yet.
+// newLandscape installs the release with the pak "provisioned" on the broker's VM. The instance i1 has not been
+// deployed.
 func newLandscape(ctx context.Context) *landscape {
 	GinkgoHelper()
 	pak, bin := filepath.Join(kit.Directory(GinkgoT()), "provisioned.brokerpak"), "bin/"+runtime.GOOS+"/"+runtime.GOARCH
@@ -73,13 +74,13 @@ func newLandscape(ctx context.Context) *landscape {
 	return l
 }
 
-// What the operator keeps in CredHub for the errands, as references of a manifest.
+// The operator's secrets for the errands in CredHub, as references in a manifest.
 const (
 	databaseReference = "((/director/broker/state_database))"
 	keyReference      = "((/director/broker/state_key))"
 )
 
-// brokerProperties are those of the job service-adapter, written as docs/deploying.md says.
+// brokerProperties returns the properties of the job service-adapter, as docs/deploying.md describes them.
 func (l *landscape) brokerProperties() properties {
 	paks := []any{"/var/vcap/packages/service-adapter-paks/provisioned"}
 	state := func(database, key string) properties {
@@ -94,13 +95,13 @@ func (l *landscape) brokerProperties() properties {
 		"services": properties{"provisioned": properties{"bind_defaults": properties{"path": l.entries}}},
 		"errand_properties": properties{
 			"paks": paks, "state": state(credhub(databaseReference), credhub(keyReference)),
-			"config": properties{"entries.path": l.entries}, "log_level": "debug", // which tells the most
+			"config": properties{"entries.path": l.entries}, "log_level": "debug", // the level with the most messages
 		},
 	}
 }
 
-// newInstance is an instance of the pak's service. Its errands run at these places, without any on a group of their
-// own.
+// newInstance returns an instance of the pak's service. Its errands run on the groups in places; if there are none, the
+// plan has a separate group for errands.
 func (l *landscape) newInstance(id string, places ...any) *odb.Instance {
 	i := instance()
 	i.ID, i.ServiceID, i.PlanID = id, "0d6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01", "0d6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
@@ -119,7 +120,7 @@ func (l *landscape) newInstance(id string, places ...any) *odb.Instance {
 	return i
 }
 
-// call runs a command of the protocol in the broker's container.
+// call runs a command of the protocol in the broker's container. The command must succeed.
 func (l *landscape) call(ctx context.Context, command string, parameters map[string]any) broker.Answer {
 	GinkgoHelper()
 	got, err := l.broker.adapter().Call(ctx, command, parameters)
@@ -128,7 +129,7 @@ func (l *landscape) call(ctx context.Context, command string, parameters map[str
 	return got
 }
 
-// body is that of a request.
+// body returns the body of a request with further keys.
 func body(i *odb.Instance, further map[string]any) map[string]any {
 	all := map[string]any{
 		"context": map[string]any{"platform": "cloudfoundry"}, "service_id": i.ServiceID,
@@ -138,8 +139,7 @@ func body(i *odb.Instance, further map[string]any) map[string]any {
 	return all
 }
 
-// update deploys an instance with these parameters; the first time that is its creation. What the template gets that is
-// secret is known then.
+// update creates or updates an instance with these parameters, and adds the secrets of its template to the landscape.
 func (l *landscape) update(ctx context.Context, i *odb.Instance, parameters map[string]any) {
 	GinkgoHelper()
 	got := l.call(ctx, "generate-manifest", i.Generate(body(i, map[string]any{"parameters": parameters})))
@@ -151,16 +151,16 @@ func (l *landscape) update(ctx context.Context, i *odb.Instance, parameters map[
 	l.expectNone(i.Manifest, got.Stderr)
 }
 
-// jobProperties are those of a job of the deployed manifest, as the Director renders them.
+// jobProperties returns the properties of a job in the deployed manifest, as the Director renders them.
 func jobProperties(i *odb.Instance, job string) properties {
 	GinkgoHelper()
-	given, found, err := i.JobProperties(job)
+	values, found, err := i.JobProperties(job)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(found).To(BeTrue(), job)
-	return given
+	return values
 }
 
-// newErrandVM makes a VM for the errands of an instance: with compiled packages, and without the job service-adapter.
+// newErrandVM returns a VM for the errands of an instance, with compiled packages and without the job service-adapter.
 func (l *landscape) newErrandVM(ctx context.Context, i *odb.Instance) *vm {
 	GinkgoHelper()
 	v := bareVM()
@@ -176,38 +176,38 @@ func (l *landscape) newErrandVM(ctx context.Context, i *odb.Instance) *vm {
 func (v *vm) deployErrands(ctx context.Context, i *odb.Instance) {
 	GinkgoHelper()
 	for _, job := range instanceJobs() {
-		given := jobProperties(i, job)
-		Expect(complaints(ctx, job, given)).To(BeEmpty(), job)
-		v.deploy(ctx, job, given)
+		values := jobProperties(i, job)
+		Expect(complaints(ctx, job, values)).To(BeEmpty(), job)
+		v.deploy(ctx, job, values)
 	}
 }
 
-// begin starts the errand of a job as the agent does, where nothing but the VM's data and jobs can be written.
+// begin starts the errand of a job as the agent does, in a container in which only the VM's data and jobs are writable.
 func (v *vm) begin(job string) *process.Running {
 	GinkgoHelper()
 	container := broker.Adapter{Path: "./container", Env: append(os.Environ(), v.environment()...)}
 	return process.Start(container, nil, "", "errand", v.vcap, filepath.Join("/var/vcap/jobs", job, "bin/run"))
 }
 
-// entry is what the file of a resource holds.
+// An entry is the content of a resource's file.
 type entry struct{ Content, Secret string }
 
-// made are the resources that exist, by their names.
-func (l *landscape) made() map[string]entry {
+// resource returns the existing resources by their names.
+func (l *landscape) resources() map[string]entry {
 	GinkgoHelper()
 	found := map[string]entry{}
 	for path, info := range files(l.entries) {
 		if info.Mode().IsRegular() {
-			var made entry
-			Expect(json.Unmarshal([]byte(readFile(l.entries, path)), &made)).To(Succeed())
-			Expect(stat(info).Uid).To(BeEquivalentTo(vcapID), "who ran the provider")
-			found[path] = made
+			var resource entry
+			Expect(json.Unmarshal([]byte(readFile(l.entries, path)), &resource)).To(Succeed())
+			Expect(stat(info).Uid).To(BeEquivalentTo(vcapID), "the user who ran the provider")
+			found[path] = resource
 		}
 	}
 	return found
 }
 
-// stored are the states in the backend, by the names of their workspaces.
+// stored returns the states in the backend by the names of their workspaces.
 func (l *landscape) stored(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	rows, err := l.states.Query(ctx, "states", "SELECT name, data FROM terraform_remote_state.states")
@@ -220,7 +220,7 @@ func (l *landscape) stored(ctx context.Context) map[string]string {
 	return found
 }
 
-// expectNone asserts that texts have no secret.
+// expectNone asserts that texts contain no secret of the landscape.
 func (l *landscape) expectNone(texts ...string) {
 	GinkgoHelper()
 	for what, secret := range l.secrets {

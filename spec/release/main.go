@@ -1,5 +1,5 @@
-// Command release makes the BOSH release of this repository below build/release: the release directory "dir", and of it
-// the tarball service-adapter-VERSION.tgz.
+// Command release builds the BOSH release of this repository in build/release: the release directory "dir", and the
+// tarball service-adapter-VERSION.tgz of this directory.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(ctx context.Context, version string, content maker.Content) error {
 	if golang := filepath.Join(dir, "packages", "golang-1-linux"); content.Binary == "" && !exists(golang) {
 		return errors.New("the package golang-1-linux, which compiles the source, is missing: see docs/deploying.md")
 	} else if exists(filepath.Join(golang, "spec.lock")) {
-		// Its archive is in a blobstore, to which the BOSH CLI knows the way.
+		// The archive of the package is in a blobstore that only the BOSH CLI can read.
 		fmt.Println(dir)
 		return nil
 	}
@@ -63,7 +63,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// commit is what the BOSH CLI says of a repository.
+// commit returns the short hash of the repository's commit and whether the repository has uncommitted changes, in the
+// words of the BOSH CLI. Without a repository, the hash is "non-git".
 func commit(ctx context.Context) (hash string, dirty bool, err error) {
 	// Without a length, git chooses one by the number of objects in the repository, which differs between clones.
 	head, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
@@ -72,11 +73,11 @@ func commit(ctx context.Context) (hash string, dirty bool, err error) {
 		return "non-git", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("asking git: %w", err)
+		return "running git: %w", false, fmt.Errorf("asking git: %w", err)
 	}
 	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
 	if err != nil {
-		return "", false, fmt.Errorf("asking git: %w", err)
+		return "running git: %w", false, fmt.Errorf("asking git: %w", err)
 	}
 	return strings.TrimSpace(string(head)), len(changes) > 0, nil
 }

@@ -22,7 +22,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// interpolated is the example manifest with ops files, as `bosh interpolate` makes it.
+// interpolated returns the example manifest with ops files, as `bosh interpolate` evaluates it.
 func interpolated(ops ...string) map[string]any {
 	GinkgoHelper()
 	return interpolatedWith(nil, ops...)
@@ -71,7 +71,7 @@ func evaluated(variables map[string]any, ops patch.Ops) map[string]any {
 	return value.Normalise(manifest).(map[string]any)
 }
 
-// anotherPak is the section of docs/deploying.md on the manifest of the broker for another pak than that of redis.
+// anotherPak returns the section of docs/deploying.md on the broker's manifest for a pak other than redis.
 func anotherPak() string {
 	GinkgoHelper()
 	_, section, found := strings.Cut(readFile(kit.Path("docs", "deploying.md")), "\n### The service of another pak\n")
@@ -102,8 +102,8 @@ func expectDeclared(manifest map[string]any) {
 	GinkgoHelper()
 	var declared map[string][]string
 	Expect(yaml.Unmarshal([]byte(readFile("testdata", "odb-properties.yml")), &declared)).To(Succeed())
-	for job, given := range propertiesOf(manifest, "on-demand-service-broker") {
-		Expect(undeclared("", given, declared[job])).To(BeEmpty(), job)
+	for job, values := range propertiesOf(manifest, "on-demand-service-broker") {
+		Expect(undeclared("", values, declared[job])).To(BeEmpty(), job)
 	}
 }
 
@@ -125,7 +125,7 @@ func undeclared(path string, properties map[string]any, declared []string) []str
 	return found
 }
 
-// propertiesOf are those of the jobs that a release provides, by the jobs' names.
+// propertiesOf returns the properties of the jobs of a release in a manifest, by the jobs' names.
 func propertiesOf(manifest map[string]any, release string) map[string]properties {
 	found := map[string]properties{}
 	for _, group := range manifest["instance_groups"].([]any) {
@@ -140,29 +140,33 @@ func propertiesOf(manifest map[string]any, release string) map[string]properties
 }
 
 var _ = Describe("The example manifest", func() {
-	It("has with its ops files what the jobs take, and is a manifest", func(ctx context.Context) {
-		manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml", "backup.yml")
-		Expect(schemas.CheckManifest(manifest)).To(Succeed())
-		found := propertiesOf(manifest, "service-adapter")
-		besideBroker := slices.DeleteFunc(jobs(), func(job string) bool { return slices.Contains(instanceJobs(), job) })
-		Expect(slices.Sorted(maps.Keys(found))).To(Equal(besideBroker))
-		for job, given := range found {
-			Expect(complaints(ctx, job, given)).To(BeEmpty(), job)
-			render(ctx, job, given)
-		}
-		config, err := load(render(ctx, "service-adapter", found["service-adapter"])["config/service-adapter.yml"])
-		if err == nil || !strings.Contains(err.Error(), "state.encryption") { // the keys are no keys
-			Expect(err).NotTo(HaveOccurred())
-		}
-		Expect(config.Paks).To(Equal([]string{"/var/vcap/packages/service-adapter-paks/redis"}))
-		Expect(config.State.Type).To(Equal("pg"))
-	})
+	It("and its ops files set only valid properties of the jobs, and make up a valid manifest",
+		func(ctx context.Context) {
+			manifest := interpolated("service-adapter.yml", "errands.yml", "rotate-encryption-key.yml", "backup.yml")
+			Expect(schemas.CheckManifest(manifest)).To(Succeed())
+			found := propertiesOf(manifest, "service-adapter")
+			colocated := slices.DeleteFunc(jobs(), func(job string) bool {
+				return slices.Contains(instanceJobs(),
+					job)
+			})
+			Expect(slices.Sorted(maps.Keys(found))).To(Equal(colocated))
+			for job, values := range found {
+				Expect(complaints(ctx, job, values)).To(BeEmpty(), job)
+				render(ctx, job, values)
+			}
+			config, err := load(render(ctx, "service-adapter", found["service-adapter"])["config/service-adapter.yml"])
+			if err == nil || !strings.Contains(err.Error(), "state.encryption") { // the keys are placeholders
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(config.Paks).To(Equal([]string{"/var/vcap/packages/service-adapter-paks/redis"}))
+			Expect(config.State.Type).To(Equal("pg"))
+		})
 
 	It("sets only properties that the jobs of the broker's release declare", func() {
 		expectDeclared(interpolated("service-adapter.yml"))
 	})
 
-	It("replaces the key of the adapter's states, and that of its errands", func() {
+	It("replaces the keys of the adapter's states and of its errands with an ops file", func() {
 		const credhub = "/director/redis-broker/"
 		job := func(ops ...patch.Ops) properties {
 			all := append(opsFile("service-adapter.yml"), patch.ReplaceOp{
@@ -176,8 +180,8 @@ var _ = Describe("The example manifest", func() {
 			variables := map[string]any{"director_name": "director", "broker_deployment": "redis-broker"}
 			return propertiesOf(evaluated(variables, all), "service-adapter")["service-adapter"]
 		}
-		encryption := func(given properties) any {
-			return given["errand_properties"].(properties)["state"].(properties)["encryption"]
+		encryption := func(values properties) any {
+			return values["errand_properties"].(properties)["state"].(properties)["encryption"]
 		}
 		rotated := job(opsFile("rotate-encryption-key.yml"), opsFile("rotate-encryption-key-of-errands.yml"))
 		Expect(rotated["state"]).To(HaveKeyWithValue("encryption",
@@ -186,17 +190,17 @@ var _ = Describe("The example manifest", func() {
 			"key":      `${credhub("` + credhub + `new_service_adapter_state_key")}`,
 			"old_keys": []any{`${credhub("` + credhub + `service_adapter_state_key")}`},
 		}))
-		By("changing nothing else")
+		By("changing no other value")
 		before := job()
 		before["state"].(properties)["encryption"] = rotated["state"].(properties)["encryption"]
 		before["errand_properties"].(properties)["state"].(properties)["encryption"] = encryption(rotated)
 		Expect(rotated).To(Equal(before))
 	})
 
-	DescribeTable("has the service of another pak with what pak catalog prints",
+	DescribeTable("describes the service of another pak with the variables that pak catalog prints",
 		func(ctx context.Context, pak string) {
 			printed := run(ctx, kit.Path(), adapterBinary, "pak", "catalog", kit.Path("examples", pak))
-			var variables map[any]any // what the BOSH CLI decodes a file of variables to
+			var variables map[any]any // the type to which the BOSH CLI decodes a file of variables
 			Expect(yamlv2.Unmarshal([]byte(printed), &variables)).To(Succeed())
 			catalog := map[string]any{}
 			for name, item := range variables {
@@ -222,7 +226,7 @@ var _ = Describe("The example manifest", func() {
 		Entry(nil, "mysql"), Entry(nil, "rabbitmq"), Entry(nil, "redis-cluster"),
 	)
 
-	It("shows the broker's container all that the configuration names", func() {
+	It("mounts all paths of the configuration into the broker's container", func() {
 		broker := propertiesOf(interpolated("service-adapter.yml"), "on-demand-service-broker")["broker"]
 		adapter := broker["service_adapter"].(map[string]any)
 		mounts := adapter["mount_paths"].([]any)
@@ -237,8 +241,8 @@ var _ = Describe("The example manifest", func() {
 	})
 })
 
-var _ = Describe("The scripts", func() {
-	It("please shellcheck when they are rendered", func(ctx context.Context) {
+var _ = Describe("The scripts of the jobs", func() {
+	It("have no findings of shellcheck when they are rendered", func(ctx context.Context) {
 		dir := kit.Directory(GinkgoT())
 		scripts := []string{}
 		add := func(name, text string) {
@@ -260,11 +264,11 @@ var _ = Describe("The scripts", func() {
 		}
 		add("destroy-gone", render(ctx, "destroy-instances", properties{"director": directorProperties()})["bin/run"])
 		for _, job := range instanceJobs() {
-			given := errand(job, nil)
+			values := errand(job, nil)
 			if job == "destroy-instance" {
-				given["instance_id"] = "a b'$(touch /x)"
+				values["instance_id"] = "a b'$(touch /x)"
 			}
-			add(job, render(ctx, job, given)["bin/run"])
+			add(job, render(ctx, job, values)["bin/run"])
 		}
 		for name, text := range backupScripts(ctx) {
 			add(name, text)
@@ -286,7 +290,7 @@ func labelledBlock(text, label string) string {
 }
 
 var _ = Describe("docs/deploying.md", func() {
-	It("has properties that the job takes", func(ctx context.Context) {
+	It("has properties that the job accepts", func(ctx context.Context) {
 		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(
 			readFile(kit.Path("docs", "deploying.md")), -1)
 		Expect(blocks).NotTo(BeEmpty())
@@ -295,7 +299,7 @@ var _ = Describe("docs/deploying.md", func() {
 			var example struct{ Properties properties }
 			Expect(yaml.Unmarshal([]byte(block[1]), &example)).To(Succeed())
 			if example.Properties == nil {
-				continue // a plan
+				continue // the block is a plan
 			}
 			Expect(complaints(ctx, "service-adapter", example.Properties)).To(BeEmpty())
 			if errands, ok := example.Properties["errand_properties"].(properties); ok {
@@ -336,7 +340,7 @@ var _ = Describe("docs/deploying.md", func() {
 		for _, file := range append(files, kit.Path("manifests", "broker.yml")) {
 			Expect(text).To(ContainSubstring(strings.TrimPrefix(file, kit.Path()+"/")))
 			for _, found := range regexp.MustCompile(`\(\(([a-z_]+)`).FindAllStringSubmatch(readFile(file), -1) {
-				if found[1] != "broker_password" { // BOSH makes it
+				if found[1] != "broker_password" { // BOSH generates it
 					Expect(text).To(MatchRegexp(`\b` + found[1] + `\b`))
 				}
 			}

@@ -19,7 +19,7 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-// psych reads YAML documents as the Director does, which is written in ruby.
+// psych decodes YAML documents with ruby, as the Director does.
 func psych(ctx context.Context, documents []string) []any {
 	GinkgoHelper()
 	input, err := json.Marshal(documents)
@@ -35,7 +35,7 @@ func psych(ctx context.Context, documents []string) []any {
 	return values
 }
 
-// golang reads YAML documents as the adapter does.
+// golang decodes YAML documents as the adapter does.
 func golang(documents []string) []any {
 	GinkgoHelper()
 	values := []any{}
@@ -48,11 +48,11 @@ func golang(documents []string) []any {
 	return values
 }
 
-// aside begins what a case of manifestgen shows after a manifest, up to the next one.
+// aside matches the lines of manifestgen's cases at which the text after a manifest begins.
 var aside = regexp.MustCompile(`(?m)^(# |--- |error: |user error: |no pending changes|PENDING CHANGES)`)
 
 var _ = Describe("The Director", func() {
-	It("reads the manifests of manifestgen's cases as we do", func(ctx context.Context) {
+	It("decodes the manifests of manifestgen's cases as the adapter does", func(ctx context.Context) {
 		names, err := filepath.Glob(kit.Path("manifestgen", "testdata", "*.txtar"))
 		Expect(err).NotTo(HaveOccurred())
 		documents := []string{}
@@ -61,7 +61,7 @@ var _ = Describe("The Director", func() {
 			Expect(err).NotTo(HaveOccurred())
 			for _, file := range archive.Files {
 				for _, part := range aside.Split(string(file.Data), -1) {
-					_, document, _ := strings.Cut(part, "\n") // after the rest of the line
+					_, document, _ := strings.Cut(part, "\n") // the document begins after the first line
 					if file.Name == "want" && strings.HasPrefix(document, "name: ") {
 						documents = append(documents, document)
 					}
@@ -72,7 +72,7 @@ var _ = Describe("The Director", func() {
 		Expect(psych(ctx, documents)).To(Equal(golang(documents)))
 	})
 
-	It("reads every text of a user as we do", func(ctx context.Context) {
+	It("decodes every text of a user as the adapter does", func(ctx context.Context) {
 		pak, err := filepath.Abs(filepath.Join("testdata", "pak"))
 		Expect(err).NotTo(HaveOccurred())
 		file := filepath.Join(kit.Directory(GinkgoT()), "service-adapter.yml")
@@ -81,7 +81,7 @@ var _ = Describe("The Director", func() {
 		documents, wanted := []string{}, []any{}
 		for _, text := range hostile() {
 			if strings.Contains(text.(string), "((") {
-				continue // refused
+				continue // the adapter rejects the text
 			}
 			i := instance()
 			answer, err := adapter.Call(ctx, "generate-manifest",

@@ -1,6 +1,6 @@
-// Package main_test makes the BOSH release, and deploys it on something like a stemcell: templates are rendered with
-// ruby as the Director does, packages are compiled by their own scripts, pre-start runs, the installed adapter gets the
-// broker's input in something like the broker's container, and errands run on something like the VM of an instance.
+// Package main_test builds the BOSH release and deploys it on imitated VMs. Templates are rendered with ruby as the
+// Director does, packages are compiled by their own scripts, and pre-start runs. The installed adapter then receives
+// the broker's input in an imitation of the broker's container, and errands run on an imitation of an instance's VM.
 package main_test
 
 import (
@@ -15,7 +15,7 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-// adapterBinary is the adapter that the release gets.
+// adapterBinary is the path of the adapter in the release.
 var adapterBinary string
 
 func TestRelease(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
-// boshVersion is the BOSH CLI whose code the specs run; `make tools` builds it.
+// boshVersion is the version of the BOSH CLI whose code the specs run. `make tools` builds it.
 const boshVersion = "7.10.1"
 
-// bosh is the BOSH CLI as far as a release directory goes, with a home directory of its own, where it keeps archives.
+// A bosh is the part of the BOSH CLI that works on release directories. Its home directory contains the archives.
 type bosh struct{ home string }
 
 func newBOSH() bosh {
@@ -36,7 +36,7 @@ func (b bosh) run(ctx context.Context, args ...string) {
 	Expect(err).NotTo(HaveOccurred(), "%s", output)
 }
 
-// create is bosh create-release --force; it returns the unpacked tarball.
+// create runs create-release --force and returns the directory of the unpacked tarball.
 func (b bosh) create(ctx context.Context, dir, version string) string {
 	GinkgoHelper()
 	tarball := filepath.Join(kit.Directory(GinkgoT()), "release.tgz")
@@ -44,7 +44,7 @@ func (b bosh) create(ctx context.Context, dir, version string) string {
 	return unpack(ctx, tarball)
 }
 
-// vendorGo is bosh vendor-package of a release that has a small golang-1-linux.
+// vendorGo runs vendor-package for a release that contains a small golang-1-linux.
 func (b bosh) vendorGo(ctx context.Context, dir string) {
 	GinkgoHelper()
 	source := kit.Directory(GinkgoT())
@@ -59,7 +59,8 @@ func (b bosh) vendorGo(ctx context.Context, dir string) {
 	b.run(ctx, "vendor-package", dir, "golang-1-linux", source)
 }
 
-// operatorsCopy is a copy of what of this repository a release is made of. Its blobstore is a directory.
+// operatorsCopy returns a copy of those parts of this repository of which a release consists. Its blobstore is a
+// directory.
 func operatorsCopy() string {
 	GinkgoHelper()
 	root := kit.Directory(GinkgoT())
@@ -78,7 +79,7 @@ func operatorsCopy() string {
 	return root
 }
 
-// fingerprints are those of all jobs and packages of an unpacked tarball.
+// fingerprints returns the fingerprints of all jobs and packages of an unpacked tarball, by name.
 func fingerprints(dir string) map[string]string {
 	GinkgoHelper()
 	var manifest releaseMF
@@ -90,41 +91,43 @@ func fingerprints(dir string) map[string]string {
 	return found
 }
 
-// packaged is a file of a package of an unpacked tarball.
+// packaged returns the content of a file in a package of an unpacked tarball.
 func packaged(ctx context.Context, dir, name, file string) string {
 	GinkgoHelper()
 	return run(ctx, dir, "tar", "-xzOf", filepath.Join("packages", name+".tgz"), "./"+file)
 }
 
 var _ = Describe("The release directory", func() {
-	It("gives the BOSH CLI the release that make release makes, and again", func(ctx context.Context) {
+	It("makes the BOSH CLI create the same release as make release, repeatedly", func(ctx context.Context) {
 		cli, pak, program := newBOSH(), smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program")
 		writeFile("#!/bin/sh\n", program)
 		tarball, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		for _, version := range []string{"1.2.3", "1.2.4"} {
-			made := cli.create(ctx, dir, version)
-			Expect(fingerprints(made)).To(Equal(fingerprints(unpack(ctx, tarball))))
-			Expect(packaged(ctx, made, "service-adapter-paks",
-				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+			unpacked := cli.create(ctx, dir, version)
+			Expect(fingerprints(unpacked)).To(Equal(fingerprints(unpack(ctx, tarball))))
+			Expect(packaged(ctx, unpacked, "service-adapter-paks",
+				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "the release contains another pak")
 		}
 	})
 
-	It("gives the BOSH CLI a release of the source with the operator's Go", kit.Slow(), func(ctx context.Context) {
-		cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
-		cli.vendorGo(ctx, root)
-		dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
-		Expect(maker.Stage(ctx, maker.Content{
-			Repository: root, Licences: licences(), Paks: []string{pak}, Arch: runtime.GOARCH,
-		}, dir)).To(Succeed())
-		made := cli.create(ctx, dir, "1.2.3")
-		Expect(fingerprints(made)).To(And(HaveLen(len(jobs())+3),
-			HaveKey("golang-1-linux"), HaveKey("service-adapter")))
-		Expect(packaged(ctx, made, "golang-1-linux", "bosh/compile.env")).To(Equal("export GOROOT=none\n"))
-		Expect(packaged(ctx, made, "service-adapter-paks", "brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(),
-			"another pak")
-		Expect(packaged(ctx, made, "odb-service-adapter",
-			"service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
-	})
+	It("makes the BOSH CLI create a release of the source with the operator's Go",
+		kit.Slow(), func(ctx context.Context) {
+			cli, pak, root := newBOSH(), smallPak("redis.brokerpak"), operatorsCopy()
+			cli.vendorGo(ctx, root)
+			dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
+			Expect(maker.Stage(ctx, maker.Content{
+				Repository: root, Licences: licences(), Paks: []string{pak}, Arch: runtime.GOARCH,
+			}, dir)).To(Succeed())
+			unpacked := cli.create(ctx, dir, "1.2.3")
+			Expect(fingerprints(unpacked)).To(And(HaveLen(len(jobs())+3),
+				HaveKey("golang-1-linux"), HaveKey("service-adapter")))
+			Expect(packaged(ctx, unpacked, "golang-1-linux", "bosh/compile.env")).To(Equal("export GOROOT=none\n"))
+			Expect(packaged(ctx, unpacked, "service-adapter-paks",
+				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(),
+				"another pak")
+			Expect(packaged(ctx, unpacked, "odb-service-adapter",
+				"service-adapter/go.mod")).To(ContainSubstring("module service-adapter"))
+		})
 
 	Context("of a copy with a blob", func() {
 		var root, blob, dir string
@@ -146,7 +149,7 @@ var _ = Describe("The release directory", func() {
 			blob = filepath.Join(root, "blobs", "brokerpaks", "redis.brokerpak")
 			writeFile(readFile(smallPak("redis.brokerpak")), blob)
 			Expect(stage(ctx)).To(Succeed())
-			// As bosh upload-blobs leaves it.
+			// This is the entry that bosh upload-blobs writes.
 			writeFile(strings.Replace(listed(), "    sha:", "    object_id: 0123-abc\n    sha:", 1), root, "config",
 				"blobs.yml")
 		})
@@ -156,19 +159,19 @@ var _ = Describe("The release directory", func() {
 			Expect(listed()).To(ContainSubstring("object_id: 0123-abc"))
 		})
 
-		It("lists the pak that replaces it", func(ctx context.Context) {
+		It("lists the new pak that replaces it", func(ctx context.Context) {
 			pak := filepath.Join(kit.Directory(GinkgoT()), "redis.brokerpak")
 			makePak(filepath.Join("testdata", "pak"), pak,
 				map[string]string{"bin/linux/" + runtime.GOARCH +
 					"/other": filepath.Join("testdata", "pak", "manifest.yml")})
 			Expect(stage(ctx, pak)).To(Succeed())
 			Expect(listed()).NotTo(ContainSubstring("object_id"))
-			made := newBOSH().create(ctx, dir, "1.2.3")
-			Expect(packaged(ctx, made, "service-adapter-paks",
-				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "another pak")
+			unpacked := newBOSH().create(ctx, dir, "1.2.3")
+			Expect(packaged(ctx, unpacked, "service-adapter-paks",
+				"brokerpaks/redis.brokerpak") == readFile(pak)).To(BeTrue(), "the release contains another pak")
 		})
 
-		It("refuses a blob that is not here, or another one", func(ctx context.Context) {
+		It("rejects a blob that is missing or differs from its entry", func(ctx context.Context) {
 			other := filepath.Join(filepath.Dir(blob), "other.brokerpak")
 			Expect(os.Rename(blob, other)).To(Succeed())
 			Expect(stage(ctx)).To(MatchError(ContainSubstring("run `bosh sync-blobs`")))

@@ -23,22 +23,23 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// properties are those of a job, as in a deployment manifest.
+// properties are the properties of a job in a deployment manifest.
 type properties = map[string]any
 
-// ruby renders the templates of a job for the first VM of its instance group, destination → text. stderr is what the
-// Director would say of a failure, one line.
-func ruby(ctx context.Context, job string, given properties, env ...string) (stdout []byte, stderr string) {
+// ruby renders the templates of a job for the first VM of its instance group. stdout is a JSON object of the texts by
+// their destinations. stderr is the Director's message for a failure, on one line.
+func ruby(ctx context.Context, job string, values properties, env ...string) (stdout []byte, stderr string) {
 	GinkgoHelper()
-	return rubyOn(ctx, job, true, given, env...)
+	return rubyOn(ctx, job, true, values, env...)
 }
 
-// rubyOn is ruby for a VM that is the first of its instance group, which BOSH calls bootstrap, or another one.
+// rubyOn renders the templates of a job. bootstrap is true for the first VM of an instance group. See ruby for the
+// results.
 func rubyOn(
-	ctx context.Context, job string, bootstrap bool, given properties, env ...string,
+	ctx context.Context, job string, bootstrap bool, values properties, env ...string,
 ) (stdout []byte, stderr string) {
 	GinkgoHelper()
-	input, err := json.Marshal(map[string]any{"properties": given, "spec": properties{"bootstrap": bootstrap}})
+	input, err := json.Marshal(map[string]any{"properties": values, "spec": properties{"bootstrap": bootstrap}})
 	Expect(err).NotTo(HaveOccurred())
 	var out, complaints bytes.Buffer
 	command := exec.CommandContext(ctx, "ruby", "render.rb", kit.Path("jobs", job))
@@ -51,23 +52,24 @@ func rubyOn(
 	return out.Bytes(), complaints.String()
 }
 
-// render renders the templates of a job that must succeed.
-func render(ctx context.Context, job string, given properties) map[string]string {
+// render renders the templates of a job for the first VM of an instance group, and returns the texts by their
+// destinations. Rendering must succeed.
+func render(ctx context.Context, job string, values properties) map[string]string {
 	GinkgoHelper()
-	return renderOn(ctx, job, true, given)
+	return renderOn(ctx, job, true, values)
 }
 
-// renderOn is render for a VM that is the first of its instance group or another one.
-func renderOn(ctx context.Context, job string, bootstrap bool, given properties) map[string]string {
+// renderOn does the same as render. bootstrap is true for the first VM of an instance group.
+func renderOn(ctx context.Context, job string, bootstrap bool, values properties) map[string]string {
 	GinkgoHelper()
-	stdout, stderr := rubyOn(ctx, job, bootstrap, given)
+	stdout, stderr := rubyOn(ctx, job, bootstrap, values)
 	Expect(stderr).To(BeEmpty())
 	rendered := map[string]string{}
 	Expect(json.Unmarshal(stdout, &rendered)).To(Succeed())
 	return rendered
 }
 
-// load has the adapter read a configuration file.
+// load decodes a configuration with the adapter's code.
 func load(text string) (config.Config, error) {
 	GinkgoHelper()
 	file := filepath.Join(kit.Directory(GinkgoT()), "service-adapter.yml")
@@ -82,14 +84,14 @@ func minimal() properties {
 	return properties{"paks": []any{"/paks/redis"}, "state": properties{"type": "local"}}
 }
 
-// with are the minimal properties and others.
+// with returns the required properties, with others added.
 func with(others properties) properties {
-	given := minimal()
-	maps.Copy(given, others)
-	return given
+	values := minimal()
+	maps.Copy(values, others)
+	return values
 }
 
-// hostile are texts that mean something to YAML, to ERB, to shells or to BOSH.
+// hostile returns texts that have a meaning in YAML, ERB, shells or BOSH.
 func hostile() []any {
 	return []any{
 		"", " ", "~", "null", "yes", "no", "n", "010", "0o10", "1_000", "1e3", "1:30", "2020-01-01", "*a", "&a",
@@ -102,8 +104,8 @@ func hostile() []any {
 }
 
 var _ = Describe("The job service-adapter", func() {
-	DescribeTable("renders a configuration", func(ctx context.Context, given, wanted properties) {
-		text := render(ctx, "service-adapter", given)["config/service-adapter.yml"]
+	DescribeTable("renders a configuration", func(ctx context.Context, values, wanted properties) {
+		text := render(ctx, "service-adapter", values)["config/service-adapter.yml"]
 		var config map[string]any
 		Expect(yaml.Unmarshal([]byte(text), &config)).To(Succeed())
 		Expect(config).To(Equal(wanted))
@@ -115,7 +117,7 @@ var _ = Describe("The job service-adapter", func() {
 			"prepared_dir": preparedDir, "disable_bosh_configs": false,
 			"brokerpak_updates_enabled": false, "terraform_upgrades_enabled": false,
 		}),
-		Entry("with everything", full(), properties{
+		Entry("with all properties", full(), properties{
 			"paks": []any{"/paks/redis", "/paks/old"}, "service": "redis", "secure_manifests": false,
 			"state": properties{
 				"type": "local", "config": properties{"dir": "/store"},
@@ -137,10 +139,10 @@ var _ = Describe("The job service-adapter", func() {
 		}),
 	)
 
-	It("renders every text as it is", func(ctx context.Context) {
+	It("renders every text unchanged", func(ctx context.Context) {
 		keys := properties{}
 		for _, text := range hostile() {
-			if len(text.(string)) < 1000 { // longer keys are not YAML
+			if len(text.(string)) < 1000 { // YAML does not allow longer keys
 				keys[text.(string)] = text
 			}
 		}
@@ -152,7 +154,7 @@ var _ = Describe("The job service-adapter", func() {
 		Expect(config.ProvisionDefaults).To(HaveKeyWithValue("texts", Equal(hostile())))
 	})
 
-	It("makes the directory of a local state, whatever its name", func(ctx context.Context) {
+	It("creates the directory of a local state, whatever its name is", func(ctx context.Context) {
 		dir := "/var/vcap/store/it's $(touch /x)"
 		script := render(ctx, "service-adapter",
 			with(properties{"state": properties{"type": "local", "config": properties{"dir": dir}}}))["bin/pre-start"]
@@ -161,20 +163,20 @@ var _ = Describe("The job service-adapter", func() {
 		Expect(script).NotTo(ContainSubstring("/var/vcap/store"))
 	})
 
-	It("has no secret in bin", func(ctx context.Context) {
-		given := full()
-		given["state"] = properties{
+	It("has no secret in the directory bin", func(ctx context.Context) {
+		values := full()
+		values["state"] = properties{
 			"type": "pg", "config": properties{"conn_str": "postgres://planted"},
 			"encryption": properties{"key": "planted", "old_keys": []any{"planted"}},
 		}
-		given["config"], given["provision_defaults"] = properties{"a": "planted"}, properties{"a": "planted"}
-		for name, text := range render(ctx, "service-adapter", given) {
+		values["config"], values["provision_defaults"] = properties{"a": "planted"}, properties{"a": "planted"}
+		for name, text := range render(ctx, "service-adapter", values) {
 			Expect(strings.Contains(text, "planted")).To(Equal(name == "config/service-adapter.yml"), name)
 		}
 	})
 
-	DescribeTable("refuses to be rendered without", func(ctx context.Context, given properties, wanted string) {
-		_, stderr := ruby(ctx, "service-adapter", given)
+	DescribeTable("cannot be rendered without", func(ctx context.Context, values properties, wanted string) {
+		_, stderr := ruby(ctx, "service-adapter", values)
 		Expect(stderr).To(Equal("Error filling in template 'service-adapter.yml.erb' (line 4: Can't find property '" +
 			wanted + "')\n"))
 	},
@@ -184,12 +186,12 @@ var _ = Describe("The job service-adapter", func() {
 	)
 })
 
-// key is a key for states.
+// key returns a key for the encryption of states.
 func key(letter byte) string {
 	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{letter}, 32))
 }
 
-// full has every property with a value that is not the default.
+// full returns all properties with values that differ from the defaults.
 func full() properties {
 	return properties{
 		"paks": []any{"/paks/redis", "/paks/old"}, "service": "redis", "secure_manifests": false,
@@ -211,7 +213,7 @@ func full() properties {
 	}
 }
 
-// declared is the spec of a job.
+// A declared is the spec file of a job.
 type declared struct {
 	Properties map[string]struct {
 		Description string `yaml:"description"`
@@ -225,7 +227,7 @@ func jobs() []string {
 	names := []string{}
 	entries, err := os.ReadDir("../../jobs")
 	if err != nil {
-		return nil // the specs over the jobs say so
+		return nil // other specs report this
 	}
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -242,7 +244,7 @@ func readSpec(job string) declared {
 }
 
 var _ = Describe("Every job", func() {
-	It("has no process, and describes its properties with a default or an example", func() {
+	It("has no process, and describes each property with a default or an example", func() {
 		Expect(jobs()).To(ContainElement("service-adapter"))
 		for _, job := range jobs() {
 			Expect(readFile(kit.Path("jobs", job, "monit"))).To(BeEmpty(), job)
@@ -263,7 +265,7 @@ var _ = Describe("Every job", func() {
 		for name := range spec.Properties {
 			own = append(own, strings.Split(name, ".")[0])
 		}
-		own = append(own, "prepared_dir", "cache_dir") // the job's and the container's
+		own = append(own, "prepared_dir", "cache_dir") // the job and the container determine these
 		Expect(own).To(ContainElements(keys))
 		config, err := load("paks: [/a]")
 		Expect(err).NotTo(HaveOccurred())
@@ -274,14 +276,15 @@ var _ = Describe("Every job", func() {
 	})
 })
 
-// complaints are what the Director finds wrong in properties before it renders anything, place → text.
-func complaints(ctx context.Context, job string, given properties) []string {
+// complaints returns the errors that the Director finds in the properties of a job before it renders them, as texts by
+// path.
+func complaints(ctx context.Context, job string, values properties) []string {
 	GinkgoHelper()
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	schema, err := compiler.Compile(kit.Path("jobs", job, "properties_schema.json"))
 	Expect(err).NotTo(HaveOccurred())
-	merged, stderr := ruby(ctx, job, given, "SHOW_PROPERTIES=1")
+	merged, stderr := ruby(ctx, job, values, "SHOW_PROPERTIES=1")
 	Expect(stderr).To(BeEmpty())
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(merged))
 	Expect(err).NotTo(HaveOccurred())
@@ -306,7 +309,7 @@ func complaints(ctx context.Context, job string, given properties) []string {
 }
 
 var _ = Describe("The schema of the properties", func() {
-	It("is of the one draft that the Director knows", func() {
+	It("has the only draft that the Director supports", func() {
 		for _, job := range jobs() {
 			var schema map[string]any
 			Expect(json.Unmarshal([]byte(readFile(kit.Path("jobs", job, "properties_schema.json"))),
@@ -315,16 +318,16 @@ var _ = Describe("The schema of the properties", func() {
 		}
 	})
 
-	It("accepts defaults, everything and every example", func(ctx context.Context) {
+	It("accepts the defaults, all properties and every example", func(ctx context.Context) {
 		Expect(complaints(ctx, "service-adapter", minimal())).To(BeEmpty())
 		Expect(complaints(ctx, "service-adapter", full())).To(BeEmpty())
 		for _, job := range jobs() {
-			given := properties{}
+			values := properties{}
 			for name, property := range readSpec(job).Properties {
 				if property.Example == nil {
 					continue
 				}
-				tree := given
+				tree := values
 				path := strings.Split(name, ".")
 				for _, key := range path[:len(path)-1] {
 					if tree[key] == nil {
@@ -334,36 +337,36 @@ var _ = Describe("The schema of the properties", func() {
 				}
 				tree[path[len(path)-1]] = property.Example
 			}
-			Expect(complaints(ctx, job, given)).To(BeEmpty(), job)
+			Expect(complaints(ctx, job, values)).To(BeEmpty(), job)
 		}
 	})
 
-	DescribeTable("names the place of what is wrong", func(ctx context.Context, wrong properties, place string) {
-		Expect(complaints(ctx, "service-adapter", with(wrong))).To(ConsistOf(place))
+	DescribeTable("reports the path of an error:", func(ctx context.Context, wrong properties, pointer string) {
+		Expect(complaints(ctx, "service-adapter", with(wrong))).To(ConsistOf(pointer))
 	},
 		Entry("no paks", properties{"paks": []any{}}, "/paks"),
-		Entry("paks that are no list", properties{"paks": "/paks/redis"}, "/paks"),
-		Entry("paks that are missing", properties{"paks": nil}, "/paks"),
+		Entry("paks that are not a list", properties{"paks": "/paks/redis"}, "/paks"),
+		Entry("missing paks", properties{"paks": nil}, "/paks"),
 		Entry("a relative pak", properties{"paks": []any{"redis"}}, "/paks/0"),
 		Entry("no state backend", properties{"state": properties{}}, "/state/type"),
-		Entry("a state backend that is no name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
-		Entry("settings that are no mapping", properties{"state": properties{"type": "pg", "config": "x"}},
+		Entry("a state backend that is not a name", properties{"state": properties{"type": "PG\n"}}, "/state/type"),
+		Entry("settings that are not a mapping", properties{"state": properties{"type": "pg", "config": "x"}},
 			"/state/config"),
-		Entry("a key that is no text",
+		Entry("a key that is not a text",
 			properties{"state": properties{"type": "pg", "encryption": properties{"key": 1}}}, "/state/encryption/key"),
 		Entry("secure_manifests as text", properties{"secure_manifests": "true"}, "/secure_manifests"),
-		Entry("a budget without unit", properties{"budget": "45"}, "/budget"),
+		Entry("a budget without a unit", properties{"budget": "45"}, "/budget"),
 		Entry("a service that is a list", properties{"services": properties{"redis": []any{}}}, "/services/redis"),
 		Entry("an unknown key of a service", properties{"services": properties{"redis": properties{"binds": 1}}},
 			"/services/redis"),
-		Entry("a plan without name",
+		Entry("a plan without a name",
 			properties{"services": properties{"redis": properties{"plans": []any{properties{"id": "1"}}}}},
 			"/services/redis/plans/0"),
-		Entry("a label that is no text", properties{"global_labels": properties{"a": 1}}, "/global_labels/a"),
+		Entry("a label that is not a text", properties{"global_labels": properties{"a": 1}}, "/global_labels/a"),
 		Entry("a relative reference", properties{"allowed_references": []any{"a"}}, "/allowed_references/0"),
 		Entry("a relative record_requests", properties{"record_requests": "a"}, "/record_requests"),
 		Entry("a relative audit_log", properties{"audit_log": "a"}, "/audit_log"),
-		Entry("no room for a request", properties{"max_request_kb": 0}, "/max_request_kb"),
+		Entry("a size limit of 0 for requests", properties{"max_request_kb": 0}, "/max_request_kb"),
 		Entry("an unknown log level", properties{"log_level": "trace"}, "/log_level"),
 		Entry("a flag as text", properties{"terraform_upgrades_enabled": "yes"}, "/terraform_upgrades_enabled"),
 	)

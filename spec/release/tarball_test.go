@@ -21,8 +21,8 @@ import (
 	"service-adapter/spec/release/maker"
 )
 
-// makePak makes a .brokerpak of a pak's source, with binaries at paths of the archive. They are stored as they are,
-// which is quicker.
+// makePak writes a .brokerpak of a pak's source directory, with binaries at paths in the archive. The files are not
+// compressed, to save time.
 func makePak(source, target string, binaries map[string]string) {
 	GinkgoHelper()
 	file, err := os.Create(target)
@@ -52,7 +52,7 @@ func makePak(source, target string, binaries map[string]string) {
 	Expect(file.Close()).To(Succeed())
 }
 
-// smallPak is a .brokerpak with a small file in the place of its binaries.
+// smallPak returns the path of a .brokerpak with small files in place of its binaries.
 func smallPak(name string) string {
 	GinkgoHelper()
 	path := filepath.Join(kit.Directory(GinkgoT()), name)
@@ -74,11 +74,11 @@ func label() maker.Label {
 	return maker.Label{Name: "service-adapter", Version: "1.2.3", Commit: "0123abc"}
 }
 
-// makeRelease stages and writes a release; dir is the release directory.
+// makeRelease stages a release in a directory and writes its tarball. It returns both paths.
 func makeRelease(ctx context.Context, content maker.Content) (tarball, dir string) {
 	GinkgoHelper()
-	place := kit.Directory(GinkgoT())
-	tarball, dir = filepath.Join(place, "release.tgz"), filepath.Join(place, "dir")
+	parent := kit.Directory(GinkgoT())
+	tarball, dir = filepath.Join(parent, "release.tgz"), filepath.Join(parent, "dir")
 	content.Repository, content.Licences, content.Arch = kit.Path(), licences(), runtime.GOARCH
 	Expect(maker.Stage(ctx, content, dir)).To(Succeed())
 	Expect(maker.Write(dir, label(), tarball)).To(Succeed())
@@ -94,7 +94,7 @@ func run(ctx context.Context, dir, name string, args ...string) string {
 	return string(output)
 }
 
-// unpack unpacks a tarball into a new directory.
+// unpack unpacks a tarball into a new directory and returns the directory.
 func unpack(ctx context.Context, tarball string) string {
 	GinkgoHelper()
 	dir := kit.Directory(GinkgoT())
@@ -102,7 +102,7 @@ func unpack(ctx context.Context, tarball string) string {
 	return dir
 }
 
-// releaseMF is the manifest of a release tarball.
+// releaseMF is the manifest of a release tarball, release.MF.
 type releaseMF struct {
 	Name       string `yaml:"name"`
 	Version    string `yaml:"version"`
@@ -121,7 +121,7 @@ type part struct {
 }
 
 var _ = Describe("make release", func() {
-	It("makes a tarball that the Director takes", func(ctx context.Context) {
+	It("writes a tarball that the Director accepts", func(ctx context.Context) {
 		tarball, _ := makeRelease(ctx,
 			maker.Content{Binary: adapterBinary, Paks: []string{smallPak("redis.brokerpak")}})
 		dir := unpack(ctx, tarball)
@@ -159,14 +159,14 @@ var _ = Describe("make release", func() {
 		}))
 	})
 
-	It("makes the same bytes again, elsewhere and later", func(ctx context.Context) {
-		// not the large one
+	It("writes the same bytes again in another directory and later", func(ctx context.Context) {
+		// This spec uses a small program instead of the adapter.
 		pak, program := smallPak("redis.brokerpak"), filepath.Join(kit.Directory(GinkgoT()), "program")
 		writeFile("#!/bin/sh\n", program)
 		first, _ := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		second, dir := makeRelease(ctx, maker.Content{Binary: program, Paks: []string{pak}})
 		Expect(readFile(first) == readFile(second)).To(BeTrue(), "the tarballs differ")
-		// Times and modes of a checkout are not content.
+		// The times and modes of the files of a checkout must not affect the release.
 		touched := filepath.Join(dir, "jobs", "service-adapter", "spec")
 		Expect(os.Chmod(filepath.Dir(touched), 0o700)).To(Succeed())
 		Expect(os.Chmod(touched, 0o600)).To(Succeed())
@@ -178,7 +178,7 @@ var _ = Describe("make release", func() {
 			"the spec is no job any more")
 	})
 
-	It("takes blobs of the repository", func(ctx context.Context) {
+	It("includes blobs of the repository", func(ctx context.Context) {
 		root := kit.Directory(GinkgoT())
 		for _, name := range []string{"jobs", "packages", "config"} {
 			Expect(os.CopyFS(filepath.Join(root, name), os.DirFS(kit.Path(name)))).To(Succeed())
@@ -193,7 +193,7 @@ var _ = Describe("make release", func() {
 		Expect(filepath.Join(dir, "blobs", "brokerpaks", "blob.brokerpak")).To(BeARegularFile())
 	})
 
-	DescribeTable("refuses", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
+	DescribeTable("rejects", func(ctx context.Context, change func(*maker.Content, *maker.Label), wanted string) {
 		content := maker.Content{
 			Repository: kit.Path(), Binary: adapterBinary, Licences: licences(),
 			Paks: []string{smallPak("redis.brokerpak")}, Arch: runtime.GOARCH,

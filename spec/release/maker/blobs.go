@@ -15,17 +15,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// blob is an entry of config/blobs.yml, as the BOSH CLI writes it.
+// A blob is an entry of config/blobs.yml in the format of the BOSH CLI.
 type blob struct {
 	Size int64 `yaml:"size"`
-	// ObjectID is the blob's name in the blobstore, "" until it is uploaded.
+	// ObjectID is the name of the blob in the blobstore. It is "" until the blob is uploaded.
 	ObjectID string `yaml:"object_id,omitempty"`
 	Digest   string `yaml:"sha"`
 }
 
-// trackBlobs lists every blob of a release directory in its config/blobs.yml: the BOSH CLI deletes all others. Those
-// that are listed already must be what the list says, unless they were added since; else the CLI would take another
-// file than the checks here did.
+// trackBlobs writes an entry for every blob of a release directory to its config/blobs.yml, because the BOSH CLI
+// deletes blobs without an entry. It returns an error if a blob differs from its existing entry and is not in added,
+// because the CLI would then download a file that the checks of this package have not read.
 func trackBlobs(dir string, added []string) error {
 	index := filepath.Join(dir, "config", "blobs.yml")
 	text, err := os.ReadFile(index) //nolint:gosec // a file of the release
@@ -78,10 +78,10 @@ func trackBlobs(dir string, added []string) error {
 	if err != nil {
 		return fmt.Errorf("writing config/blobs.yml: %w", err)
 	}
-	return os.WriteFile(index, encoded, 0o644) //nolint:gosec // nothing secret
+	return os.WriteFile(index, encoded, 0o644) //nolint:gosec // it contains no secret
 }
 
-// verify compares a file with its entry.
+// verify returns an error unless the file at the path has the digest of the entry.
 func (b blob) verify(path string, files boshsys.FileSystem) error {
 	digest, err := boshalgorithms.ParseMultipleDigest(b.Digest)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package maker makes the BOSH release of this repository: a release directory that a BOSH CLI could use, and of it a
-// tarball whose bytes depend on nothing but its content.
+// Package maker builds the BOSH release of this repository: a release directory that a BOSH CLI can use, and a tarball
+// of this directory whose bytes depend only on its content.
 package maker
 
 import (
@@ -15,23 +15,25 @@ import (
 	"service-adapter/brokerpak"
 )
 
-// Content is what goes into a release besides what the repository has.
+// Content contains the parts of a release that are not in the repository.
 type Content struct {
 	// Repository is the root of this repository.
 	Repository string
-	// Binary is the adapter, a static program for the stemcells' platform; "" to release its source with vendored
-	// modules, which the stemcell compiles with the package golang-1-linux.
+	// Binary is the path of the adapter, a static program for the platform of the stemcells. If it is "", the release
+	// contains the source with vendored modules, which is compiled with the package golang-1-linux.
 	Binary string
 	// Licences is the file with the licences of the modules in the adapter, which spec/licences writes. It is installed
 	// together with the adapter.
 	Licences string
-	// Paks are .brokerpak files besides the repository's blobs; each is unpacked as a directory of its base name.
+	// Paks are the paths of .brokerpak files to add to the repository's blobs. Each is unpacked into a directory with
+	// its base name.
 	Paks []string
-	// Arch is the architecture of the stemcells, as Go names it, for which each pak must have binaries.
+	// Arch is the architecture of the stemcells in Go's notation. Each pak must have binaries for it.
 	Arch string
 }
 
-// Stage makes a release directory. What was there before is removed.
+// Stage writes a release directory after removing its previous content. It returns an error if a file cannot be copied,
+// if the release contains no pak, or if a pak is not valid or has no binaries for the architecture.
 func Stage(ctx context.Context, content Content, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("removing the old release directory: %w", err)
@@ -87,14 +89,14 @@ func Stage(ctx context.Context, content Content, dir string) error {
 	return stageSource(ctx, content.Repository, dir, program)
 }
 
-// checkPak makes sure that a file is a pak with binaries for the stemcells.
+// checkPak returns an error unless the file is a pak with binaries for the platform.
 func checkPak(path string, platform brokerpak.Platform) error {
 	name := filepath.Base(path)
 	pak, err := brokerpak.Open(path)
 	if err != nil {
 		return fmt.Errorf("checking the pak %s: %w", name, err)
 	}
-	defer pak.Close() //nolint:errcheck // opened for reading: closing cannot lose anything
+	defer pak.Close() //nolint:errcheck // it was opened for reading, so closing cannot lose data
 	if info, err := fs.Stat(pak.Files(), "bin/"+platform.String()); err != nil || !info.IsDir() {
 		return fmt.Errorf("checking the pak %s: it has no binaries for %s; build it for this platform, or set "+
 			"RELEASE_GOARCH", name, platform)
@@ -102,14 +104,15 @@ func checkPak(path string, platform brokerpak.Platform) error {
 	return nil
 }
 
-// stageSource puts the program's source, with its modules vendored, in the place of the program.
+// stageSource copies the source of the program with its vendored modules into the directory program. It replaces the
+// spec and packaging of the package odb-service-adapter in dir with those that compile the source.
 func stageSource(ctx context.Context, repository, dir, program string) error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		if err := copyFile(filepath.Join(repository, name), filepath.Join(program, name)); err != nil {
 			return fmt.Errorf("staging the source: %w", err)
 		}
 	}
-	// Whatever the packages of the program embed lies below the same directories.
+	// All files that the packages of the program embed are in these directories as well.
 	for _, name := range []string{
 		"cmd", "adapter", "binding", "brokerpak", "docs", "examples", "internal",
 		"manifestgen", "schemas",
@@ -132,17 +135,19 @@ func stageSource(ctx context.Context, repository, dir, program string) error {
 	return nil
 }
 
-// skipped tells what of a source tree no package needs: tests and what they read.
+// skipped reports whether a file or directory of the source is not needed by any package. These are tests and their
+// data.
 func skipped(entry fs.DirEntry) bool {
 	return entry.IsDir() && entry.Name() == "testdata" || strings.HasSuffix(entry.Name(), "_test.go")
 }
 
-// copyTree copies the regular files of a directory; one that does not exist is empty.
+// copyTree copies the regular files of a directory, except those that skipped excludes. A directory that does not exist
+// counts as empty.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && path == from:
-			return os.MkdirAll(to, 0o755) //nolint:gosec // nothing secret
+			return os.MkdirAll(to, 0o755) //nolint:gosec // it contains no secret
 		case err != nil:
 			return err
 		case entry.IsDir() && skipped(entry):
@@ -156,15 +161,16 @@ func copyTree(from, to string) error {
 		}
 		target := filepath.Join(to, relative)
 		if entry.IsDir() {
-			return os.MkdirAll(target, 0o755) //nolint:gosec // nothing secret
+			return os.MkdirAll(target, 0o755) //nolint:gosec // it contains no secret
 		}
 		return copyFile(path, target)
 	})
 }
 
-// copyFile copies a file with its mode. Paks are large.
+// copyFile copies a file with its mode and creates the parent directories. It does not read the whole file into memory,
+// because paks are large.
 func copyFile(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // nothing secret
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // it contains no secret
 		return err
 	}
 	info, err := os.Stat(from)

@@ -15,15 +15,16 @@ import (
 	"github.com/cppforlife/go-semi-semantic/version"
 )
 
-// Label is what release.MF says about a release.
+// A Label contains the fields of release.MF that identify a release.
 type Label struct {
 	Name, Version string
-	// Commit is the repository's, Dirty says that it has changes that are in no commit.
+	// Commit is the commit of the repository. Dirty is true if the repository has uncommitted changes.
 	Commit string
 	Dirty  bool
 }
 
-// Write makes a release tarball of a release directory. It needs the program tar.
+// Write writes the tarball of a release directory to target. It runs the program tar. It returns an error if the
+// version is not a BOSH version, or if the BOSH CLI's code cannot read the directory.
 func Write(dir string, label Label, target string) (err error) {
 	if _, err := version.NewVersionFromString(label.Version); err != nil {
 		return fmt.Errorf("reading version %q: %w", label.Version, err)
@@ -54,18 +55,19 @@ func Write(dir string, label Label, target string) (err error) {
 	if err := release.Build(built, built, 1); err != nil {
 		return fmt.Errorf("building jobs and packages: %w", err)
 	}
-	made, err := provider.NewArchiveWriter().Write(release, nil)
+	archive, err := provider.NewArchiveWriter().Write(release, nil)
 	if err != nil {
 		return fmt.Errorf("writing the tarball: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
-	return errors.Join(copyFile(made, target), os.Chmod(target, 0o644)) //nolint:gosec // everybody may read a release
+	defer func() { err = errors.Join(err, os.RemoveAll(archive)) }()
+	return errors.Join(copyFile(archive, target), os.Chmod(target, 0o644)) //nolint:gosec // a release is public
 }
 
-// reproducible has tar leave out what differs from one machine and moment to the next.
+// reproducible runs tar with options that omit owners, times and the order of the file system, so that the archive does
+// not depend on the machine and the time.
 type reproducible struct{ boshsys.CmdRunner }
 
-// RunCommand runs tar.
+// RunCommand runs tar and returns its output and exit status.
 func (r reproducible) RunCommand(name string, args ...string) (stdout, stderr string, status int, err error) {
 	return r.RunComplexCommand(boshsys.Command{Name: name, Args: args, Env: map[string]string{
 		"TAR_OPTIONS": "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w",
@@ -73,13 +75,15 @@ func (r reproducible) RunCommand(name string, args ...string) (stdout, stderr st
 	}})
 }
 
-// index keeps the archives of one release; it knows none before.
+// An index is the BOSH CLI's index of the archives of jobs and packages. It is empty at first, so that all archives are
+// built.
 type index struct{ dir string }
 
-// Find finds nothing.
+// Find reports that the index contains no archive.
 func (i index) Find(string, string) (path, digest string, err error) { return "", "", nil }
 
-// Add copies an archive, because the caller deletes it.
+// Add copies an archive into the directory of the index, because the caller deletes the original. It returns the path
+// of the copy and the digest.
 func (i index) Add(name, _, path, digest string) (kept, keptDigest string, err error) {
 	kept = filepath.Join(i.dir, name+".tgz")
 	return kept, digest, copyFile(path, kept)
