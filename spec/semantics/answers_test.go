@@ -9,27 +9,28 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// answer is what testdata/answers*.yml adds to a recorded case.
+// An answer is an entry of testdata/answers*.yml, which extends a recorded case.
 type answer struct {
 	Case string
-	// Row is the row of docs/compatibility.md that says why the adapter's answers differ.
+	// Row is the id of the row of docs/compatibility.md that explains why the adapter's answers differ. It is "" if
+	// they do not.
 	Row string
-	// Bodies are requests that the recording left out, because its decoder would have rounded the numbers in them.
+	// Bodies contains requests that the recording lacks, by the number of their step. The recorder would have rounded
+	// their numbers.
 	Bodies map[int]string
-	// Bound is the JSON of the credentials that a bind after the recorded steps answers, where no bind was recorded:
-	// they show the variables of the provision template.
+	// Bound is the JSON of the credentials that a bind after the recorded steps must return, for cases without a
+	// recorded bind. These credentials show the variables of the provision template.
 	Bound string
-	// Steps are the adapter's own answers, by the number of the step. All other steps are answered as they were
-	// recorded.
+	// Steps contains the adapter's own answers by the number of the step. All other steps must be answered as recorded.
 	Steps map[int]struct {
-		// Refused is a part of what the adapter says when it refuses the request.
+		// Refused is a part of the message with which the adapter rejects the request.
 		Refused string
-		// Credentials is the JSON of what a bind answers.
+		// Credentials is the JSON of the credentials that a bind must return.
 		Credentials string
 	}
 }
 
-// readAnswers returns the answers of every file of answers in testdata, by case.
+// readAnswers returns the entries of all files testdata/answers*.yml, by the ids of their cases.
 func readAnswers() map[string]answer {
 	files, err := filepath.Glob("testdata/answers*.yml")
 	Expect(err).NotTo(HaveOccurred())
@@ -50,5 +51,5 @@ func readAnswers() map[string]answer {
 	return found
 }
 
-// answers are those of every case. They are read while the specs are declared.
+// answers contains the entries of all cases. They are read while the specs are declared.
 var answers map[string]answer

@@ -12,7 +12,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// leftOut are operations of the recorded cases of which an adapter never hears.
+// leftOut contains the operations of recorded cases for which the broker does not call an adapter, with the reason.
 var leftOut = map[string]string{
 	"get_instance": "the broker answers it from its own records",
 	"get_binding":  "the broker answers it from its own records",
@@ -21,10 +21,10 @@ var leftOut = map[string]string{
 	"unbind":       "only where the provision failed: nothing is bound",
 }
 
-// documentedRow is a row of the tables of docs/compatibility.md whose first cell is a code span.
+// documentedRow matches a row of the tables of docs/compatibility.md whose first cell is a code span.
 var documentedRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| (.+) \\|$")
 
-// documentedRows returns the cells of the rows after the id.
+// documentedRows returns the cells of the rows after the id, by id.
 func documentedRows() map[string][]string {
 	found := map[string][]string{}
 	for _, match := range documentedRow.FindAllStringSubmatch(compatibility(), -1) {
@@ -40,7 +40,7 @@ func compatibility() string {
 	return string(text)
 }
 
-// countTable is how the cases of each group ended, as a Markdown table.
+// countTable returns a Markdown table with the numbers of equal, different and omitted answers of each group of cases.
 func countTable(cases []recorded) string {
 	type count struct{ all, equal, different, leftOut int }
 	var groups []string

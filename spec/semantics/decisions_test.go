@@ -10,10 +10,10 @@ import (
 	"service-adapter/internal/value"
 )
 
-// decision is a case of our own for a row of docs/compatibility.md.
+// A decision is a case written for this project that demonstrates a row of docs/compatibility.md.
 type decision struct {
 	Row string
-	// Properties are those of the plan.
+	// Properties are the properties of the plan.
 	Properties      map[string]any
 	Provision, Bind map[string]any
 	Steps           []struct {
@@ -30,7 +30,7 @@ const (
 	decisionPlan    = "0f6d3a52-0f7a-4c67-8a1e-3f1b0a7d9e22"
 )
 
-// readDecisions returns the decisions in the form of recorded cases.
+// readDecisions returns the decisions as recorded cases.
 func readDecisions() []recorded {
 	text, err := os.ReadFile("testdata/decisions.yml")
 	Expect(err).NotTo(HaveOccurred())

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Exit codes with which the adapter tells the broker more than that it failed.
+// The exit codes of the adapter. Each code other than exitFailure has a meaning for the broker.
 const (
 	exitFailure       = 1
 	exitNotFound      = 41
@@ -18,16 +18,16 @@ const (
 	exitAlreadyExists = 49
 )
 
-// outcome is how a step ended.
+// An outcome is the result of a step.
 type outcome struct {
-	// leftOut tells that the broker did not ask the adapter.
+	// leftOut is true if the broker did not call the adapter.
 	leftOut bool
-	// problem is what makes every expectation fail.
+	// problem is an error of the test itself. It fails every expectation.
 	problem error
 	exit    int
-	// said is standard output and standard error of a command that failed.
+	// said is the standard output and the standard error of a command that failed.
 	said string
-	// credentials is the JSON of what a bind answered.
+	// credentials is the JSON of the credentials that a bind returned.
 	credentials json.RawMessage
 }
 
@@ -46,23 +46,23 @@ func (o outcome) String() string {
 	}
 }
 
-// expectation is how a step must end.
+// An expectation is the required result of a step.
 type expectation struct {
 	leftOut bool
 	exit    int
-	// says are parts of what a command that fails says.
+	// says contains texts that must occur in the output of a command that fails.
 	says []string
-	// credentials is the JSON of what a bind answers, nil for what answers none.
+	// credentials is the JSON of the credentials that a bind must return. It is nil for other steps.
 	credentials json.RawMessage
-	// kinds tells that only the JSON types of the variables are the same every time.
+	// kinds is true if only the JSON types of the variables are compared, because the values differ in every run.
 	kinds bool
 }
 
-// operations are the requests that reach an adapter.
+// operations contains the requests for which the broker calls an adapter.
 var operations = []string{"provision", "update", "bind", "unbind"}
 
-// expectations are how the steps of a case must end. The broker asks the adapter nothing about an instance that was
-// never deployed.
+// expectations returns the required results of all steps of a case. The broker does not call the adapter for an
+// instance that was never deployed.
 func (c recorded) expectations() ([]expectation, error) {
 	all := make([]expectation, len(c.Steps))
 	deployed := false
@@ -85,7 +85,7 @@ func (c recorded) expectations() ([]expectation, error) {
 	return all, nil
 }
 
-// expectation is how a step ended when it was recorded.
+// expectation returns the recorded result of a step as the required one.
 func (c recorded) expectation(number int) (expectation, error) {
 	s := c.Steps[number]
 	e := expectation{kinds: c.unstable(number)}
@@ -102,7 +102,7 @@ func (c recorded) expectation(number int) (expectation, error) {
 	return e, nil
 }
 
-// own is the adapter's own answer to a step, where it differs.
+// own returns the adapter's own required result of a step, and whether there is one.
 func (c recorded) own(number int) (expectation, bool) {
 	own, ok := answers[c.ID].Steps[number]
 	e := expectation{kinds: c.unstable(number)}
@@ -115,7 +115,7 @@ func (c recorded) own(number int) (expectation, bool) {
 	return e, ok
 }
 
-// exit is the exit code for a status of the reference broker.
+// exit returns the exit code that corresponds to an HTTP status of the reference broker.
 func (s step) exit() int {
 	switch s.Status {
 	case http.StatusGone:
@@ -129,7 +129,7 @@ func (s step) exit() int {
 	}
 }
 
-// reasons match what the reference broker names when it refuses a request: an input, or parameters.
+// reasons match the inputs or parameters that the reference broker names when it rejects a request.
 var reasons = []*regexp.Regexp{
 	regexp.MustCompile(`couldn't compute the value for "([^"]+)"`),
 	regexp.MustCompile(`additional properties are not allowed: (.+)`),
@@ -137,7 +137,7 @@ var reasons = []*regexp.Regexp{
 	regexp.MustCompile(`error\(s\) occurred: (\w+): `),
 }
 
-// reasons are the names that the adapter must say as well.
+// reasons returns the names that the adapter's message must contain as well.
 func (s step) reasons() []string {
 	if s.refused != "" {
 		return []string{s.refused}
@@ -148,7 +148,7 @@ func (s step) reasons() []string {
 	}
 	for _, reason := range reasons {
 		match := reason.FindStringSubmatch(body.Description)
-		if match == nil || match[1] == "json" { // a decoder's error, which names no input
+		if match == nil || match[1] == "json" { // an error of a decoder, which names no input
 			continue
 		}
 		var names []string
@@ -160,7 +160,7 @@ func (s step) reasons() []string {
 	return nil
 }
 
-// difference tells how an outcome is not what was expected, "" when it is.
+// difference describes how an outcome differs from the expectation. It returns "" if the outcome meets it.
 func (e expectation) difference(got outcome) string {
 	switch {
 	case got.problem != nil:
@@ -181,18 +181,18 @@ func (e expectation) difference(got outcome) string {
 	if err != nil {
 		return err.Error()
 	}
-	given, err := canonical(got.credentials, e.kinds)
+	actual, err := canonical(got.credentials, e.kinds)
 	if err != nil {
 		return err.Error()
 	}
-	if wanted != given {
-		return fmt.Sprintf("expected credentials %s, got %s", wanted, given)
+	if wanted != actual {
+		return fmt.Sprintf("expected credentials %s, got %s", wanted, actual)
 	}
 	return ""
 }
 
-// canonical is a JSON document in one form, with every number as it was written. With kinds, the credential "vars",
-// which is JSON itself, has the type of each value in place of the value.
+// canonical returns a JSON document in a canonical form, with every number as it was written. With kinds, the
+// credential "vars", which is JSON itself, has the types of its values instead of the values.
 func canonical(document json.RawMessage, kinds bool) (string, error) {
 	if document == nil {
 		return "", nil
@@ -223,7 +223,7 @@ func decode(text string) (any, error) {
 	return decoded, nil
 }
 
-// types replaces the values of variables by their types.
+// types replaces the values of variables with their types.
 func types(variables any) any {
 	object, ok := variables.(map[string]any)
 	if !ok {

@@ -21,10 +21,11 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-// operatorEnv is the environment in which the reference broker ran, for the sake of env() and config().
+// operatorEnv is the environment of the reference broker during the recording, which the functions env() and config()
+// read.
 var operatorEnv = map[string]string{
 	"ORACLE_SET": "env value", "ORACLE_EMPTY": "", "ORACLE_SPACES": "  sp ", "ORACLE_MAPPED": " mapped value\n",
-	// Must not reach a template: a variable of it that nobody set is null.
+	// These variables must not reach a template: a template's variable without a value is null.
 	"TF_VAR_oracle_tfvar": "from the environment", "TF_VAR_oracle_param": "from a parameter",
 }
 
@@ -38,8 +39,8 @@ parameters: [{name: TF_VAR_oracle_param, description: reaches the environment of
 env_config_mapping: {ORACLE_MAPPED: oracle.mapped, ORACLE_EMPTY: oracle.empty}
 `
 
-// configuration is the operator's. The keys of config are settings that the reference broker itself has; config() finds
-// them there.
+// configuration is the operator's configuration. Its key config contains settings that the reference broker has as
+// well, and that the function config() reads.
 const configuration = `paks: [%s]
 secure_manifests: true
 state: {type: local, config: {dir: %s}}
@@ -60,13 +61,13 @@ config:
 log_level: warn
 `
 
-// player plays cases with the built adapter. They share what OpenTofu has prepared, and nothing else.
+// A player plays cases with the built adapter. The cases share only the prepared directories of OpenTofu.
 type player struct {
 	binary string
 	root   string
 }
 
-// game is a case that is being played.
+// A game is a case in progress.
 type game struct {
 	recorded
 	adapter  broker.Adapter
@@ -75,7 +76,7 @@ type game struct {
 	lastPlan string
 }
 
-// play returns how each step of a case ended.
+// play returns the outcome of each step of a case.
 func (p player) play(ctx context.Context, c recorded) []outcome {
 	g, err := p.start(c)
 	ended := make([]outcome, len(c.Steps))
@@ -96,7 +97,8 @@ func (p player) play(ctx context.Context, c recorded) []outcome {
 	return ended
 }
 
-// start makes the pak, the configuration and the broker's idea of the instance.
+// start writes the pak and the configuration of a case, and returns the case with an instance that has not been
+// deployed.
 func (p player) start(c recorded) (*game, error) {
 	dir := filepath.Join(p.root, "cases", c.ID)
 	pak, config := filepath.Join(dir, "pak"), filepath.Join(dir, "service-adapter.yml")
@@ -105,7 +107,7 @@ func (p player) start(c recorded) (*game, error) {
 		ID    string
 		Plans []struct{ ID string }
 	}
-	_ = yaml.Unmarshal([]byte(c.Definition), &service) // the adapter reports what is wrong
+	_ = yaml.Unmarshal([]byte(c.Definition), &service) // the adapter reports the error
 	err := errors.Join(
 		os.MkdirAll(bin, 0o700),
 		os.Symlink(kit.OpenTofuPath(kit.Newest), filepath.Join(bin, "tofu")),
@@ -134,7 +136,7 @@ func (p player) start(c recorded) (*game, error) {
 	return g, err
 }
 
-// environment is that of the adapter in a case.
+// environment returns the adapter's environment in a case.
 func (p player) environment(c recorded, config string) []string {
 	all := map[string]string{"PATH": os.Getenv("PATH"), "TMPDIR": p.root, "SERVICE_ADAPTER_CONFIG": config}
 	for _, variables := range []map[string]string{operatorEnv, c.ProcessEnv, c.Env} {
@@ -148,12 +150,12 @@ func (p player) environment(c recorded, config string) []string {
 	return list
 }
 
-// deployable adds an empty BOSH manifest to a definition without a provision template: the reference broker answers for
-// a service without anything to make; here there must be a deployment.
+// deployable adds an empty BOSH manifest to a definition without a provision template. The reference broker accepts a
+// service that provisions nothing, but the on-demand broker needs a deployment.
 func deployable(definition string) []byte {
 	var service map[string]any
 	if yaml.Unmarshal([]byte(definition), &service) != nil {
-		return []byte(definition) // the adapter reports what is wrong
+		return []byte(definition) // the adapter reports the error
 	}
 	provision, _ := service["provision"].(map[string]any)
 	for _, key := range []string{"template", "templates", "bosh"} {
@@ -169,7 +171,8 @@ func deployable(definition string) []byte {
 	return value.MustJSON(value.Normalise(service))
 }
 
-// call runs a command of the adapter as the broker does.
+// call runs a command of the adapter as the broker does. It returns the outcome, and standard output if the command
+// succeeded.
 func (g *game) call(ctx context.Context, command string, parameters map[string]any) (outcome, string) {
 	got, err := g.adapter.Call(ctx, command, parameters)
 	if got.Exit != 0 {
@@ -179,8 +182,8 @@ func (g *game) call(ctx context.Context, command string, parameters map[string]a
 	return outcome{problem: err}, got.Stdout
 }
 
-// provision creates or updates the instance. The broker first looks for pending changes, and refuses an update when
-// there are any.
+// provision creates or updates the instance. As the broker does, it first checks for pending changes, and rejects an
+// update if there are any.
 func (g *game) provision(ctx context.Context, number int) outcome {
 	body, err := g.request(number)
 	if err != nil {
@@ -198,7 +201,8 @@ func (g *game) provision(ctx context.Context, number int) outcome {
 	return outcome{problem: g.unchanged(ctx)}
 }
 
-// unchanged makes the manifest again as the broker does before an update: there must be no pending changes.
+// unchanged generates the manifest as the broker does before an update. It returns an error if there are pending
+// changes.
 func (g *game) unchanged(ctx context.Context) error {
 	got, product := g.call(ctx, "generate-manifest", g.instance.Generate(map[string]any{}))
 	if product == "" {
@@ -234,8 +238,9 @@ func (g *game) bind(ctx context.Context, number int) outcome {
 	return got
 }
 
-// unbind sends what the on-demand broker makes of the request's query. Its plan is the last one of the service unless
-// the recording tells another; it differs from the bind's in the case about that.
+// unbind sends the request that the on-demand broker builds from the query of the recorded request. The plan is the
+// last plan of the service unless the recording contains another one. In one case, it differs from the plan of the
+// bind.
 func (g *game) unbind(ctx context.Context, number int) outcome {
 	body, err := g.request(number)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// published is the file of cases whose results docs/compatibility.md counts.
+// published is the file with the cases that docs/compatibility.md counts.
 const published = "semantics.jsonl"
 
-// recorded is a case that was played through the reference broker.
+// A recorded is a case that was recorded with the reference broker.
 type recorded struct {
 	ID         string
 	Group      string
@@ -26,38 +26,39 @@ type recorded struct {
 	Env        map[string]string
 	ProcessEnv map[string]string `json:"process_env"`
 	Steps      []step
-	// Volatile marks a case whose values differ every time; Unstable are the places of such values.
+	// Volatile marks a case with values that differ in every run. Unstable contains the paths of such values.
 	Volatile bool
 	Unstable []string
 
-	// file is the name of the file that has the case.
+	// file is the name of the file that contains the case.
 	file string
 }
 
-// step is one request of a case and how the reference broker answered it.
+// A step is a request of a case and the answer of the reference broker.
 type step struct {
 	Op string
-	// Body is the request, an object. A JSON text holds the request as it was sent, where a decoder would have changed
-	// it; some recordings have that text beside the body.
+	// Body is the request, an object. A JSON text contains the request as it was sent, if a decoder would have changed
+	// it. Some recordings contain this text next to the body.
 	Body    json.RawMessage
 	Raw     string `json:"raw"`
 	RawBody string `json:"raw_body"`
 	BodyRaw string `json:"body_raw"`
-	// BindingID is the binding's id where the recording tells it.
+	// BindingID is the id of the binding, and "" if the recording does not contain it.
 	BindingID string `json:"binding_id"`
 	Status    int
 	Response  json.RawMessage
-	// LastOperation is how an asynchronous step ended.
+	// LastOperation is the result of an asynchronous step.
 	LastOperation struct{ State string } `json:"last_operation"`
 
-	// refused is a part of what the adapter must say, in cases of our own.
+	// refused is a part of the adapter's required message, in the cases of this project.
 	refused string
 }
 
-// caseComment is the line with which each template names its case. Without it, equal templates are prepared once.
+// caseComment matches the line with which each template names its case. Equal templates share a prepared directory if
+// this line is removed.
 var caseComment = regexp.MustCompile(`# case: \S+ (provision|bind)(\\n|\n)`)
 
-// readRecorded returns the cases of every file of cases in testdata.
+// readRecorded returns the cases of all files testdata/*.jsonl.
 func readRecorded() []recorded {
 	files, err := filepath.Glob("testdata/*.jsonl")
 	Expect(err).NotTo(HaveOccurred())
@@ -84,7 +85,7 @@ func readRecorded() []recorded {
 	return cases
 }
 
-// bindStep is a bind to the instance that the first step made.
+// bindStep returns a bind to the instance that the first step created, which must return these credentials.
 func (c recorded) bindStep(credentials string) step {
 	var ids struct {
 		Service string `json:"service_id"`
@@ -97,7 +98,8 @@ func (c recorded) bindStep(credentials string) step {
 	}
 }
 
-// request is the JSON body of a step's request, "" when it has none.
+// request returns the JSON body of a step's request, and "" for a step without one. It returns an error if the
+// recording lacks the body.
 func (c recorded) request(number int) (string, error) {
 	s := c.Steps[number]
 	if text, ok := answers[c.ID].Bodies[number]; ok {
@@ -115,16 +117,17 @@ func (c recorded) request(number int) (string, error) {
 	case len(s.Body) > 0 && string(s.Body) != "null":
 		return string(s.Body), nil
 	case s.Op == "unbind":
-		return "", nil // the Open Service Broker API has none there
+		return "", nil // the Open Service Broker API defines no body for the other operations
 	default:
-		return "", fmt.Errorf("the recording has no request: put it under `bodies` of testdata/answers.yml")
+		return "the recording has no request: add it under `bodies` in testdata/answers.yml",
+			fmt.Errorf("the recording has no request: put it under `bodies` of testdata/answers.yml")
 	}
 }
 
-// id matches what the reference broker and its platform use as ids.
+// id matches the ids that the reference broker and its platform generate.
 var id = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// instanceID is the id that the reference broker had given to the instance; some expressions use it.
+// instanceID returns the id of the instance in the recording, which some expressions use.
 func (c recorded) instanceID() string {
 	var answer struct{ Operation string }
 	if err := json.Unmarshal(c.Steps[0].Response, &answer); err == nil {
@@ -135,11 +138,11 @@ func (c recorded) instanceID() string {
 	return "instance-" + c.ID
 }
 
-// bindingID is the id of the binding of a step; some expressions use it. Where the recording does not tell it, it is
-// the one id in its answers that nothing else explains. One case has one binding then.
+// bindingID returns the id of a step's binding, which some expressions use. If the recording does not contain it, it is
+// the only id in the answers that has no other origin; such a case has one binding.
 func (c recorded) bindingID(number int) string {
-	if given := c.Steps[number].BindingID; given != "" {
-		return given
+	if recordedID := c.Steps[number].BindingID; recordedID != "" {
+		return recordedID
 	}
 	known := c.Definition + c.instanceID()
 	for _, s := range c.Steps {
@@ -155,12 +158,12 @@ func (c recorded) bindingID(number int) string {
 	return "binding-" + c.ID
 }
 
-// accepted tells whether the reference broker did what was asked for.
+// accepted reports whether the reference broker fulfilled the request.
 func (s step) accepted() bool {
 	return s.Status >= 200 && s.Status < 300 && s.LastOperation.State != "failed"
 }
 
-// unstable tells whether the variables of a bind differ every time.
+// unstable reports whether the variables of a bind differ in every run.
 func (c recorded) unstable(number int) bool {
 	return c.Volatile || slices.Contains(c.Unstable, fmt.Sprintf("[%d].response.body.credentials.vars", number))
 }

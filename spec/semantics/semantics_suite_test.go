@@ -1,11 +1,12 @@
-// Package semantics_test plays the recorded behaviour of the reference broker through the built adapter.
+// Package semantics_test compares the built adapter with the recorded behaviour of the reference broker.
 //
-// Each case of testdata/*.jsonl is a service definition, the operator's environment and the requests of one service
-// instance. The suite plays the on-demand broker: a provision or update is a call of generate-manifest and the check
-// for pending changes after it, binds and unbinds are calls of create-binding and delete-binding, all with the real
-// OpenTofu. What the bind template saw must be what the reference broker's template saw, and what the reference broker
-// refused must be refused, in the same step and for the same input. Where the adapter answers otherwise,
-// testdata/answers*.yml has its answer and the row of docs/compatibility.md that says why.
+// Each case of testdata/*.jsonl contains a service definition, the operator's environment and the requests for one
+// service instance. The suite plays the on-demand broker with the real OpenTofu: a provision or update is a call of
+// generate-manifest followed by the check for pending changes, and binds and unbinds are calls of create-binding and
+// delete-binding. The bind template must receive the values that the reference broker's template received. A request
+// that the reference broker rejected must be rejected in the same step and for the same input. If the adapter answers
+// differently, testdata/answers*.yml contains its answer and the id of the row of docs/compatibility.md that explains
+// the difference.
 package semantics_test
 
 import (
@@ -28,7 +29,7 @@ func TestSemantics(t *testing.T) {
 	kit.Suite(t, "Semantics of the reference broker")
 }
 
-// outcomes are how the steps of each case ended, by the case's id.
+// outcomes contains the outcomes of the steps of each case, by the id of the case.
 var outcomes map[string][]outcome
 
 var _ = BeforeSuite(func(ctx context.Context) {
@@ -37,13 +38,13 @@ var _ = BeforeSuite(func(ctx context.Context) {
 		focused(append(readRecorded(), readDecisions()...)))
 })
 
-// wholeSuite is the text of the specs that need the outcome of every case.
+// wholeSuite is the text of the container whose specs need the outcomes of all cases.
 const wholeSuite = "docs/compatibility.md"
 
-// isSlow tells whether the nth case is one of the three in four that are played only when all specs are to run.
+// isSlow reports whether the nth case is one of the three quarters that are played only if all specs run.
 func isSlow(n int) bool { return n%4 != 0 }
 
-// focused are the cases that are to be played: to play all takes a while.
+// focused returns the cases that the filters of ginkgo select, because playing all of them takes long.
 func focused(cases []recorded) []recorded {
 	GinkgoHelper()
 	suite, _ := GinkgoConfiguration()
@@ -67,7 +68,7 @@ func focused(cases []recorded) []recorded {
 	return slices.DeleteFunc(cases, func(c recorded) bool { return !focus.MatchString(c.ID) })
 }
 
-// playAll plays the cases, a few at the same time.
+// playAll plays the cases, several at the same time, and returns their outcomes by id.
 func playAll(ctx context.Context, p player, cases []recorded) map[string][]outcome {
 	queue := make(chan recorded)
 	results := map[string][]outcome{}

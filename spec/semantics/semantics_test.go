@@ -19,24 +19,24 @@ var _ = Describe("a case", func() {
 		It(c.ID, Label(c.Group), kit.SlowIf(isSlow(n)), func() {
 			expected, err := c.expectations()
 			Expect(err).NotTo(HaveOccurred())
-			Expect(outcomes[c.ID]).To(HaveLen(len(c.Steps)), "it was not played to its end")
+			Expect(outcomes[c.ID]).To(HaveLen(len(c.Steps)), "the case was not played to its end")
 			for number, got := range outcomes[c.ID] {
 				Expect(expected[number].difference(got)).To(BeEmpty(), "%s\nstep %d, %s", c.Note, number,
 					c.Steps[number].Op)
 			}
 			for number := range answers[c.ID].Steps {
-				Expect(number).To(BeNumerically("<", len(c.Steps)), "it has no such step")
+				Expect(number).To(BeNumerically("<", len(c.Steps)), "the case has no such step")
 				was, err := c.expectation(number)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(was.difference(outcomes[c.ID][number])).NotTo(BeEmpty(),
-					"step %d does not differ any more: take its answer away", number)
+					"step %d no longer differs: remove its answer", number)
 			}
 		})
 	}
 })
 
 var _ = Describe(wholeSuite, func() {
-	It("has a row for each difference, and no others", func() {
+	It("has a row for each difference, and no other rows", func() {
 		known := map[string]bool{}
 		for _, a := range answers {
 			if a.Row != "" {
@@ -54,11 +54,11 @@ var _ = Describe(wholeSuite, func() {
 		}
 	})
 
-	It("has answers only for cases that there are", kit.Slow(), func() {
+	It("answers only existing cases", kit.Slow(), func() {
 		Expect(slices.Collect(maps.Keys(outcomes))).To(ContainElements(slices.Collect(maps.Keys(answers))))
 	})
 
-	It("tells what is left out", func() {
+	It("lists the omitted operations", func() {
 		for _, c := range readRecorded() {
 			for number, ended := range outcomes[c.ID] {
 				if ended.leftOut {
@@ -71,14 +71,14 @@ var _ = Describe(wholeSuite, func() {
 		}
 	})
 
-	It("counts the cases", kit.Slow(), func() {
+	It("has the current numbers of cases", kit.Slow(), func() {
 		table := countTable(slices.DeleteFunc(readRecorded(), func(c recorded) bool { return c.file != published }))
 		AddReportEntry("recorded cases", table)
 		Expect(compatibility()).To(ContainSubstring(table))
 	})
 })
 
-// mustRead reads cases while the specs are declared, when no assertion may fail.
+// mustRead reads cases while the specs are declared, and panics if an assertion fails then.
 func mustRead(read func() []recorded) (cases []recorded) {
 	if failure := InterceptGomegaFailure(func() { cases = read() }); failure != nil {
 		panic(failure)
