@@ -24,24 +24,24 @@ type (
 	answer = binary.Answer
 )
 
-// broker plays ODB with one instance of a pak.
+// A broker plays ODB with one instance of a pak.
 type broker struct {
 	*odb.Instance
 	dir    string
 	config object
 	env    []string
-	// previousPlan is that of the deployed instance where it is not the plan.
+	// previousPlan is the plan of the deployed instance. It is nil if the plan has not changed.
 	previousPlan object
 	uaa          any
-	// noSecrets makes the broker send none, as on an upgrade or without CredHub.
+	// noSecrets makes the broker send no secrets, as for an upgrade or without CredHub.
 	noSecrets bool
 }
 
-// newBroker installs a pak for a broker whose instance is not deployed yet: "redis", the pak of this directory, or the
-// example pak of the given name.
+// newBroker installs a pak for a broker whose instance has not been deployed: "redis", the pak of this directory, or
+// the example pak with the name.
 func newBroker(name string) *broker {
 	GinkgoHelper()
-	dir, err := os.MkdirTemp("", "par-") // short: OpenTofu makes sockets below it
+	dir, err := os.MkdirTemp("", "par-") // short, because OpenTofu creates sockets below it
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
 	pak := filepath.Join(dir, "pak")
@@ -61,12 +61,12 @@ func newBroker(name string) *broker {
 	return b
 }
 
-// with changes keys of the adapter's configuration.
+// with replaces keys of the adapter's configuration.
 func (b *broker) with(keys object) { maps.Copy(b.config, keys) }
 
 func (b *broker) call(ctx context.Context, command string, parameters object) answer {
 	GinkgoHelper()
-	text, err := json.Marshal(b.config) // JSON is YAML
+	text, err := json.Marshal(b.config) // JSON is valid YAML
 	Expect(err).NotTo(HaveOccurred())
 	file := filepath.Join(b.dir, "service-adapter.yml")
 	Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
@@ -80,7 +80,7 @@ func (b *broker) call(ctx context.Context, command string, parameters object) an
 	return got
 }
 
-// body is the request of a creation or update.
+// body returns the body of a request that creates or updates the instance.
 func (b *broker) body(parameters object) object {
 	return object{
 		"context": object{"platform": "cloudfoundry"}, "service_id": b.ServiceID, "plan_id": b.PlanID,
@@ -88,7 +88,7 @@ func (b *broker) body(parameters object) object {
 	}
 }
 
-// ask makes a generate-manifest call.
+// ask runs generate-manifest with the body of a request and returns the answer.
 func (b *broker) ask(ctx context.Context, body object) answer {
 	GinkgoHelper()
 	parameters := b.Generate(body)
@@ -102,7 +102,7 @@ func (b *broker) ask(ctx context.Context, body object) answer {
 	return b.call(ctx, "generate-manifest", parameters)
 }
 
-// product is what generate-manifest gave.
+// A product is the product of generate-manifest.
 type product struct {
 	text    string
 	tree    object
@@ -110,31 +110,31 @@ type product struct {
 	Configs map[string]string `json:"configs"`
 }
 
-// generate makes a generate-manifest call that succeeds; nothing is deployed.
+// generate runs generate-manifest, which must succeed, and returns the product. It deploys nothing.
 func (b *broker) generate(ctx context.Context, parameters object) product {
 	GinkgoHelper()
 	return productOf(b.ask(ctx, b.body(parameters)))
 }
 
-// deploy does the same and deploys the result.
+// deploy does the same as generate, and deploys the result.
 func (b *broker) deploy(ctx context.Context, parameters object) product {
 	GinkgoHelper()
 	got := b.ask(ctx, b.body(parameters))
-	made := productOf(got)
+	decoded := productOf(got)
 	Expect(b.Deploy(got.Stdout)).To(Succeed())
-	return made
+	return decoded
 }
 
 func productOf(got answer) product {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
-	var made struct {
+	var decoded struct {
 		product
 		Manifest string `json:"manifest"`
 	}
-	Expect(json.Unmarshal([]byte(got.Stdout), &made)).To(Succeed())
-	made.text, made.tree = made.Manifest, decode(made.Manifest)
-	return made.product
+	Expect(json.Unmarshal([]byte(got.Stdout), &decoded)).To(Succeed())
+	decoded.text, decoded.tree = decoded.Manifest, decode(decoded.Manifest)
+	return decoded.product
 }
 
 func decode(text string) object {
@@ -144,23 +144,25 @@ func decode(text string) object {
 	return tree
 }
 
-// expectNoPendingChanges makes the check without which the broker refuses every update.
+// expectNoPendingChanges asserts that the broker's check for pending changes finds none. The broker rejects every
+// update of an instance with pending changes.
 func (b *broker) expectNoPendingChanges(ctx context.Context) {
 	GinkgoHelper()
-	made := productOf(b.ask(ctx, object{}))
-	Expect(odb.SameManifests(b.Manifest, made.text)).To(BeTrue(), "deployed:\n%s\nnow:\n%s", b.Manifest, made.text)
+	decoded := productOf(b.ask(ctx, object{}))
+	Expect(odb.SameManifests(b.Manifest, decoded.text)).To(BeTrue(),
+		"deployed:\n%s\nnow:\n%s", b.Manifest, decoded.text)
 }
 
-// expectPendingChanges makes the same check for an instance that the broker refuses to update.
+// expectPendingChanges asserts that the broker's check finds pending changes.
 func (b *broker) expectPendingChanges(ctx context.Context) {
 	GinkgoHelper()
 	Expect(odb.SameManifests(b.Manifest, productOf(b.ask(ctx, object{})).text)).To(BeFalse())
 }
 
-// group is an instance group of a manifest, by its place.
+// group returns an instance group of a manifest by its index.
 func (p product) group(index int) object { return p.tree["instance_groups"].([]any)[index].(object) }
 
-// groups are the names of the instance groups, each with those of its jobs.
+// groups returns the names of the instance groups, each followed by the names of its jobs.
 func (p product) groups() []string {
 	var names []string
 	for _, item := range p.tree["instance_groups"].([]any) {
@@ -174,12 +176,12 @@ func (p product) groups() []string {
 	return names
 }
 
-// job are the properties of the first job of the first instance group.
+// job returns the properties of the first job of the first instance group.
 func (p product) job() object {
 	return p.group(0)["jobs"].([]any)[0].(object)["properties"].(object)
 }
 
-// planGroup is an instance group of a plan.
+// planGroup returns an instance group of a plan.
 func planGroup(name string, instances int) object {
 	return object{
 		"name": name, "vm_type": "small", "instances": instances, "networks": []string{"net"},
@@ -195,10 +197,10 @@ func release(name, version string, jobs ...string) serviceadapter.ServiceRelease
 	return serviceadapter.ServiceRelease{Name: name, Version: version, Jobs: jobs}
 }
 
-// unremarkable is what a command writes to standard error that has nothing to tell.
+// unremarkable is the standard error of a command without messages.
 const unremarkable = "[odb-sdk] handling generate-manifest\n"
 
-// expectRefused asserts what the broker answers with a text of its own, because only the operator can mend it.
+// expectRefused asserts that a command failed with these texts for the operator and without a message for the user.
 func expectRefused(got answer, texts ...string) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1))
@@ -208,10 +210,10 @@ func expectRefused(got answer, texts ...string) {
 	}
 }
 
-// contactOperator begins what the user reads of what only the operator can mend.
+// contactOperator begins the messages that users receive for problems that only the operator can correct.
 const contactOperator = "Contact your operator, service configuration issue occurred: "
 
-// expectTold asserts what the user reads.
+// expectTold asserts that a command failed with these texts for the user.
 func expectTold(got answer, texts ...string) {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(1))
@@ -220,7 +222,7 @@ func expectTold(got answer, texts ...string) {
 	}
 }
 
-// bind makes a create-binding call.
+// bind runs create-binding and returns the answer.
 func (b *broker) bind(ctx context.Context, id string, body object) answer {
 	GinkgoHelper()
 	return b.call(ctx, "create-binding", b.bindParameters(id, body))
@@ -247,9 +249,9 @@ func (b *broker) bindParameters(id string, body object) object {
 func credentials(got answer) object {
 	GinkgoHelper()
 	Expect(got.Exit).To(Equal(0), got.Stderr)
-	var made struct{ Credentials object }
-	Expect(json.Unmarshal([]byte(got.Stdout), &made)).To(Succeed())
-	return made.Credentials
+	var decoded struct{ Credentials object }
+	Expect(json.Unmarshal([]byte(got.Stdout), &decoded)).To(Succeed())
+	return decoded.Credentials
 }
 
 func fixture(name string) string {

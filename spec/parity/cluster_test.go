@@ -17,7 +17,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// newCluster is a broker with the example redis-cluster, whose plan has one node of the kind that all get.
+// newCluster returns a broker with the example redis-cluster, whose plan has one instance group for all nodes.
 func newCluster() *broker {
 	GinkgoHelper()
 	b := newBroker("redis-cluster")
@@ -39,7 +39,7 @@ func newCluster() *broker {
 	return b
 }
 
-// redisNodes are real servers that could be a cluster's, with TLS.
+// redisNodes are real Redis servers with TLS that can form a cluster.
 type redisNodes struct {
 	addresses    []string
 	password, ca string
@@ -82,16 +82,16 @@ func startNodes(count int, password string) *redisNodes {
 	return n
 }
 
-// cli asks a node, and those to which it sends the client.
+// cli runs a command on a node, following redirections to other nodes, and returns the output.
 func (n *redisNodes) cli(address string, command ...string) string {
 	cli := exec.Command("redis-cli",
 		append([]string{"-c", "-h", address, "--tls", "--cacert", n.ca, "--no-auth-warning"}, command...)...)
 	cli.Env = []string{"REDISCLI_AUTH=" + n.password}
-	output, _ := cli.CombinedOutput() // the text tells
+	output, _ := cli.CombinedOutput() // the output contains the error
 	return strings.TrimSpace(string(output))
 }
 
-// form runs the errand.
+// form runs the errand with these nodes, and returns its output and error.
 func (n *redisNodes) form(ctx context.Context, replicas int, nodes ...string) (string, error) {
 	errand := exec.CommandContext(ctx, kit.Path("examples", "redis-cluster", "errand", "form-cluster"))
 	errand.Env = append(os.Environ(), "REDISCLI_AUTH="+n.password, "CA="+n.ca, fmt.Sprintf("REPLICAS=%d", replicas),
@@ -102,7 +102,7 @@ func (n *redisNodes) form(ctx context.Context, replicas int, nodes ...string) (s
 }
 
 var _ = Describe("The example redis-cluster", func() {
-	It("has tests that pass", kit.Slow(), func(ctx context.Context) {
+	It("has test cases that pass", kit.Slow(), func(ctx context.Context) {
 		b := newCluster()
 		got, err := binary.Adapter{
 			Path: adapterBinary, Dir: b.dir,
@@ -113,25 +113,25 @@ var _ = Describe("The example redis-cluster", func() {
 		Expect(got.Stderr).To(HaveSuffix("5 passed, 0 failed\n"))
 	})
 
-	It("is formed by its errand, once, and apps write and move to other bindings", kit.Slow(),
+	It("is formed once by its errand, and apps write and move to other bindings", kit.Slow(),
 		func(ctx context.Context) {
 			b := newCluster()
-			made := b.deploy(ctx, object{"masters": 3, "replicas": 1})
-			Expect(made.group(0)).To(HaveKeyWithValue("instances", 6))
-			Expect(made.groups()).To(Equal([]string{"node: cluster-7", "form-cluster: form-cluster"}))
+			generated := b.deploy(ctx, object{"masters": 3, "replicas": 1})
+			Expect(generated.group(0)).To(HaveKeyWithValue("instances", 6))
+			Expect(generated.groups()).To(Equal([]string{"node: cluster-7", "form-cluster: form-cluster"}))
 			b.expectNoPendingChanges(ctx)
 			nodes := startNodes(6, b.Secrets["((/odb/"+b.ServiceID+"/"+b.DeploymentName()+"/password))"])
 			b.VMs = map[string][]string{"node": nodes.addresses}
 
-			By("an errand that finds a node away")
+			By("an errand while a node is missing")
 			said, err := nodes.form(ctx, 1, append(nodes.addresses, "127.0.0.9")...)
 			Expect(err).To(HaveOccurred())
 			Expect(said).To(HavePrefix("the node 127.0.0.9:6379 does not answer: Could not connect"))
-			By("an errand that was killed when some nodes knew each other")
+			By("an errand after another one was killed when it had connected some nodes")
 			first := strings.Fields(nodes.cli(nodes.addresses[1], "CLUSTER", "MEET", nodes.addresses[0], "6379"))
 			Expect(first).To(Equal([]string{"OK"}))
 			Expect(nodes.cli(nodes.addresses[0], "CLUSTER", "ADDSLOTS", "1", "2")).To(Equal("OK"))
-			By("the errand after the deployment, and after the next one")
+			By("the errand after the deployment, and after the next deployment")
 			said, err = nodes.form(ctx, 1, nodes.addresses...)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(said).To(Equal("made a cluster of 6 nodes\n"))

@@ -14,8 +14,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// installCommands installs testdata/topic-command as both commands. There is no Kafka here: the specs see how it is
-// called.
+// installCommands installs testdata/topic-command as both commands of the pak. It records its calls in place of a Kafka
+// server.
 func (b *broker) installCommands() {
 	GinkgoHelper()
 	script, err := os.ReadFile("testdata/topic-command")
@@ -29,7 +29,7 @@ func (b *broker) installCommands() {
 	}
 }
 
-// fails makes the commands fail with a text, on topics whose name begins so.
+// fails makes the commands fail with a text for topics whose name begins with this prefix.
 func (b *broker) fails(text, topics string) {
 	GinkgoHelper()
 	Expect(os.WriteFile(filepath.Join(b.dir, "fail"), []byte(text), 0o600)).To(Succeed())
@@ -41,7 +41,7 @@ func (b *broker) works() {
 	Expect(os.Remove(filepath.Join(b.dir, "fail"))).To(Succeed())
 }
 
-// calls are the calls of the commands so far: "COMMAND|ZOOKEEPERS|TOPIC".
+// calls returns the calls of the commands so far, as "COMMAND|ZOOKEEPERS|TOPIC".
 func (b *broker) calls() []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(b.dir, "calls"))
@@ -51,7 +51,7 @@ func (b *broker) calls() []string {
 	return strings.Fields(string(text))
 }
 
-// boundKafka is a broker whose instance is deployed.
+// boundKafka returns a broker with a deployed instance.
 func boundKafka(ctx context.Context) *broker {
 	GinkgoHelper()
 	b := newKafka()
@@ -64,7 +64,7 @@ func (b *broker) bindTo(ctx context.Context, topic string) answer {
 	return b.bind(ctx, "foo", object{"parameters": object{"topic": topic}})
 }
 
-// bindVariables are what the bind template gets.
+// bindVariables returns the variables of the bind template.
 func bindVariables(ctx context.Context, env ...string) object {
 	GinkgoHelper()
 	instance := filepath.Join(GinkgoT().TempDir(), "instance.yml")
@@ -106,7 +106,7 @@ func kafkaBindings() []behaviour {
 			b.fails("no way", "foo")
 			expectRefused(b.bind(ctx, "foo", nil), "no way")
 			b.works()
-			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41), "nothing is left")
+			Expect(b.unbind(ctx, "foo").Exit).To(Equal(41), "the topic does not exist any longer")
 		}),
 		same("an existing topic is a binding that exists", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -124,7 +124,8 @@ func kafkaBindings() []behaviour {
 				"topic_creator|" + zookeepers + "|orders",
 			}))
 			Expect(b.unbind(ctx, "foo").Exit).To(Equal(0))
-			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}),
+				"the topic of the user is kept")
 		}),
 		differs("topic param that exists is a plain error", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -132,7 +133,8 @@ func kafkaBindings() []behaviour {
 			got := b.bindTo(ctx, "orders")
 			expectTold(got, `The topic that parameter "topic" names exists already`)
 			Expect(got.Stderr).To(ContainSubstring("TopicExistsException"))
-			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}), "the user's topic stays")
+			Expect(b.calls()[2:]).To(Equal([]string{"topic_deleter|" + zookeepers + "|foo"}),
+				"the topic of the user is kept")
 		}),
 		differs("topic param: that command fails", func(ctx context.Context) {
 			b := boundKafka(ctx)
@@ -271,7 +273,7 @@ func kafkaSchemas() []behaviour {
 					"type": "integer", "description": "Replication factor", "title": "Default Replication Factor",
 					"default": 3, "minimum": 1,
 				}
-				if action == "update" { // what is left out keeps its value
+				if action == "update" { // parameters that are omitted keep their values
 					auto["type"], replication["type"] = []any{"boolean", "null"}, []any{"integer", "null"}
 					delete(auto, "default")
 					delete(replication, "default")

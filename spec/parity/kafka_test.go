@@ -12,7 +12,7 @@ import (
 
 const kafkaService = "5b1d7f0a-93c4-4d7e-8a55-1f2e9c6b7a01"
 
-// newKafka is a broker with the plan of most behaviours.
+// newKafka returns a broker with the plan of most behaviours.
 func newKafka() *broker {
 	GinkgoHelper()
 	b := newBroker("kafka")
@@ -38,11 +38,11 @@ func kafkaPlan(brokers, zookeepers int) object {
 	return object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{kafka, zookeeper}}
 }
 
-// kafkaJob are the properties of the servers.
+// kafkaJob returns the properties of the job of the servers.
 func (p product) kafkaJob() object { return p.job() }
 
-// precedence is a case about where the value of auto_create_topics comes from. A previous one is a parameter of the
-// creation, or stands where the hand-written adapter looks for it.
+// precedence returns a case about the source of the value of auto_create_topics. The previous value is a parameter of
+// the creation, or is in the manifest of the hand-written adapter.
 func precedence(name string, parameter, previous, plan any, want bool) behaviour {
 	return same(name, func(ctx context.Context) {
 		brokers := []*broker{newKafka()}
@@ -60,8 +60,8 @@ func precedence(name string, parameter, previous, plan any, want bool) behaviour
 			if parameter != nil {
 				parameters["auto_create_topics"] = parameter
 			}
-			made := b.deploy(ctx, parameters)
-			Expect(made.kafkaJob()).To(HaveKeyWithValue("auto_create_topics", want))
+			generated := b.deploy(ctx, parameters)
+			Expect(generated.kafkaJob()).To(HaveKeyWithValue("auto_create_topics", want))
 			b.expectNoPendingChanges(ctx)
 		}
 	})
@@ -74,13 +74,13 @@ func kafkaManifests() []behaviour {
 			Expect(b.ask(ctx, object{"parameters": object{}}).Exit).To(Equal(0))
 		}),
 		same("prints a manifest to stdout", func(ctx context.Context) {
-			made := newKafka().generate(ctx, nil)
+			generated := newKafka().generate(ctx, nil)
 			deployed := decode(strings.NewReplacer("auto_create_topics: false", "auto_create_topics: true",
 				"replication_factor: 5", "replication_factor: 3").
 				Replace(fixture("kafka-adapter.yml")))
-			delete(made.tree, "brokerpak") // its case is the next one
-			Expect(made.tree).To(Equal(deployed))
-			Expect(made.Secrets).To(BeEmpty())
+			delete(generated.tree, "brokerpak") // the next case covers it
+			Expect(generated.tree).To(Equal(deployed))
+			Expect(generated.Secrets).To(BeEmpty())
 		}),
 		differs("prints a manifest to stdout, and nothing else", func(ctx context.Context) {
 			Expect(newKafka().generate(ctx, nil).tree["brokerpak"]).To(BeAssignableToTypeOf(""))
@@ -94,9 +94,10 @@ func kafkaManifests() []behaviour {
 			groups := b.planGroups()
 			groups[0], groups[1] = groups[1], groups[0]
 			groups[0].(object)["networks"] = []string{"one", "two"}
-			made := b.generate(ctx, nil)
-			Expect(made.groups()).To(HaveExactElements("kafka_server: kafka_server", HavePrefix("zookeeper_server:")))
-			Expect(made.kafkaJob()).To(HaveKeyWithValue("network", "net"))
+			generated := b.generate(ctx, nil)
+			Expect(generated.groups()).To(HaveExactElements("kafka_server: kafka_server",
+				HavePrefix("zookeeper_server:")))
+			Expect(generated.kafkaJob()).To(HaveKeyWithValue("network", "net"))
 
 			By("an instance that the adapter deployed with such a plan")
 			deployed := decode(fixture("kafka-adapter.yml"))
@@ -185,12 +186,12 @@ func kafkaManifests() []behaviour {
 			errand := planGroup("smoke_tests", 1)
 			errand["lifecycle"] = "errand"
 			b.Plan["instance_groups"] = append(b.planGroups(), errand)
-			made := b.generate(ctx, nil)
-			Expect(made.groups()).To(Equal([]string{
+			generated := b.generate(ctx, nil)
+			Expect(generated.groups()).To(Equal([]string{
 				"kafka_server: kafka_server", "zookeeper_server: zookeeper_server",
 				"smoke_tests: smoke_tests",
 			}))
-			Expect(made.group(2)).To(HaveKeyWithValue("lifecycle", "errand"))
+			Expect(generated.group(2)).To(HaveKeyWithValue("lifecycle", "errand"))
 		}),
 		same("an instance of the hand-written adapter is updated without a change", func(ctx context.Context) {
 			b := newKafka()

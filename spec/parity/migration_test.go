@@ -17,8 +17,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// migration is an instance that a hand-written adapter made, in variants: what the broker's configuration says now, and
-// what is deployed.
+// A migration is an instance of a hand-written adapter, in variants of the broker's current configuration and of the
+// deployed manifest.
 type migration struct {
 	Deployment yaml.MapSlice
 	Plan       yaml.MapSlice
@@ -30,7 +30,7 @@ type migration struct {
 	}
 }
 
-// migrations are those of testdata/migrations.yml, by adapter.
+// migrations returns the migrations of testdata/migrations.yml by adapter.
 func migrations() map[string]migration {
 	text, err := os.ReadFile(filepath.Join("testdata", "migrations.yml"))
 	if err != nil {
@@ -43,7 +43,7 @@ func migrations() map[string]migration {
 	return all
 }
 
-// changed applies ops to a part of a migration and returns it as YAML and as a value.
+// changed applies operations to a part of a migration, and returns the result as YAML and as a value.
 func changed(base yaml.MapSlice, definitions []patch.OpDefinition) (text string, tree object) {
 	GinkgoHelper()
 	encoded, err := yaml.Marshal(base)
@@ -59,10 +59,10 @@ func changed(base yaml.MapSlice, definitions []patch.OpDefinition) (text string,
 	return string(encoded), value.Normalise(document).(object)
 }
 
-// anyReference is a reference to a variable of the deployment or to a secret.
+// anyReference matches a reference to a variable of the deployment or to a secret.
 var anyReference = regexp.MustCompile(`\(\([^()]+\)\)`)
 
-// unrecorded is a broker with an instance of a variant.
+// unrecorded returns a broker with the instance of a variant, whose manifest has no record.
 func unrecorded(adapter string, from migration, index int) *broker {
 	GinkgoHelper()
 	variant := from.Variants[index]
@@ -87,11 +87,11 @@ func unrecorded(adapter string, from migration, index int) *broker {
 	return b
 }
 
-var _ = Describe("An instance that a Go adapter made", func() {
+var _ = Describe("An instance of a hand-written adapter", func() {
 	for adapter, from := range migrations() {
 		parameters := map[string]object{"redis": {"maxclients": 55}, "kafka": {"auto_create_topics": false}}[adapter]
 		for index, variant := range from.Variants {
-			It("has nothing pending, and can be updated: "+adapter+", "+variant.Name, func(ctx context.Context) {
+			It("has no pending changes and can be updated: "+adapter+", "+variant.Name, func(ctx context.Context) {
 				b := unrecorded(adapter, from, index)
 				deployed := b.Manifest
 				b.expectNoPendingChanges(ctx)
@@ -103,11 +103,11 @@ var _ = Describe("An instance that a Go adapter made", func() {
 				By("the upgrade, and an update after it")
 				b.Manifest, b.noSecrets = deployed, true
 				got := b.ask(ctx, object{"context": object{"platform": "cloudfoundry"}})
-				made := productOf(got)
+				generated := productOf(got)
 				if plan, ok := b.Plan["update"].(object); ok && adapter == "redis" {
 					want := maps.Clone(plan)
 					want["initial_deploy_az_update_strategy"] = "parallel"
-					Expect(toJSON(made.tree["update"])).To(MatchJSON(toJSON(want)))
+					Expect(toJSON(generated.tree["update"])).To(MatchJSON(toJSON(want)))
 				}
 				Expect(b.Deploy(got.Stdout)).To(Succeed())
 				b.noSecrets = false
@@ -118,7 +118,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		}
 	}
 
-	It("is kept within limits once a user sends something", func(ctx context.Context) {
+	It("is subject to the limits of the pak as soon as a user sends parameters", func(ctx context.Context) {
 		from := migrations()["redis"]
 		b := unrecorded("redis", from, variantOf(from, "maxclients above"))
 		expectTold(b.ask(ctx, b.body(object{"maxclients": 100001})), `parameter "maxclients" must be at most 60000`)
@@ -129,7 +129,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		Expect(job["properties"].(object)["redis"]).To(HaveKeyWithValue("maxclients", 10000))
 	})
 
-	It("is bound before its first upgrade", func(ctx context.Context) {
+	It("can be bound before its first upgrade", func(ctx context.Context) {
 		from := migrations()["redis"]
 		b := unrecorded("redis", from, variantOf(from, "maxclients above"))
 		b.VMs = map[string][]string{"redis-server": {"10.0.0.5"}}
@@ -143,7 +143,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		Expect(got.Stdout).To(MatchJSON(`{"dashboard_url": "https://example.com/dashboard/some-instance-id"}`))
 	})
 
-	DescribeTable("is no such instance when its record is damaged", func(ctx context.Context, record, message string) {
+	DescribeTable("is rejected if its record is damaged:", func(ctx context.Context, record, message string) {
 		from := migrations()["redis"]
 		b := unrecorded("redis", from, variantOf(from, "plain"))
 		b.Manifest += "brokerpak: " + record + "\n"
@@ -160,7 +160,7 @@ var _ = Describe("An instance that a Go adapter made", func() {
 		Entry(nil, `'"{\"format\":1}"'`, `reading the record "brokerpak" of the manifest: json: `),
 	)
 
-	It("is none when the manifest says nothing", func(ctx context.Context) {
+	It("is rejected if its manifest is empty", func(ctx context.Context) {
 		b := newRedis()
 		for _, nothing := range []string{"{}", "~"} {
 			b.Manifest = nothing

@@ -1,13 +1,13 @@
-// Package parity_test holds paks against the hand-written adapters that they replace: each case has the name of a
-// behaviour of the Redis or Kafka example adapter of the on-demand services SDK, and drives the built adapter with the
+// Package parity_test compares paks with the hand-written adapters that they replace. Each case has the name of a
+// behaviour of the Redis or Kafka example adapter of the on-demand services SDK, and calls the built adapter with the
 // broker's JSON.
 //
 // The directory pak contains the pak of the Redis example adapter, with the names, the properties for tests and the
 // peculiarities of that adapter. The suites of spec/corpus and spec/bench and the tests of commands also read it,
 // because it uses most keys of a definition. The pak of the Kafka example adapter is examples/kafka.
 //
-// A case that differs on purpose says so and asserts what happens instead; docs/migrating.md has a row with the reason
-// for each, and for no other.
+// A case that intentionally differs is marked and asserts the different result. docs/migrating.md has a row with the
+// reason for each of these cases, and for no other.
 package parity_test
 
 import (
@@ -25,7 +25,7 @@ import (
 	binary "service-adapter/spec/kit/broker"
 )
 
-// startUp is how long a server may take to start.
+// startUp is the maximum time that a server may take to start.
 const startUp = 30 * time.Second
 
 // adapterBinary is the absolute path of the adapter under test.
@@ -40,10 +40,10 @@ var _ = BeforeSuite(func() {
 	adapterBinary = binary.Binary(GinkgoT())
 })
 
-// behaviour is one of a hand-written adapter.
+// A behaviour is a case about one behaviour of a hand-written adapter.
 type behaviour struct {
 	name string
-	// differs says that the pak does something else on purpose.
+	// differs is true if the pak intentionally behaves differently.
 	differs bool
 	check   func(ctx context.Context)
 }
@@ -56,7 +56,7 @@ func differs(name string, check func(ctx context.Context)) behaviour {
 	return behaviour{name: name, differs: true, check: check}
 }
 
-// behaviours are all cases, by adapter.
+// behaviours returns all cases by adapter.
 func behaviours() map[string][]behaviour {
 	return map[string][]behaviour{
 		"redis": slices.Concat(redisManifests(), redisSecrets(), redisRefusals(), redisVersions(), redisBindings()),
@@ -74,11 +74,11 @@ var _ = Describe("The pak", func() {
 	}
 })
 
-// differenceRow is a row of the table in docs/migrating.md: adapter, name of the case, and the rest.
+// differenceRow matches a row of the table in docs/migrating.md: adapter, name of the case, and two further cells.
 var differenceRow = regexp.MustCompile(`(?m)^\| (redis|kafka) \| (.+?) \| (.+?) \| (.+?) \|$`)
 
 var _ = Describe("docs/migrating.md", func() {
-	It("has the reason of each difference, and of no other", func() {
+	It("explains each difference, and nothing else", func() {
 		text, err := os.ReadFile(kit.Path("docs", "migrating.md"))
 		Expect(err).NotTo(HaveOccurred())
 		var documented, wanted []string
@@ -88,7 +88,7 @@ var _ = Describe("docs/migrating.md", func() {
 		for adapter, cases := range behaviours() {
 			names := map[string]bool{}
 			for _, one := range cases {
-				Expect(names).NotTo(HaveKey(one.name), "two cases of one name")
+				Expect(names).NotTo(HaveKey(one.name), "two cases with the same name")
 				names[one.name] = true
 				if one.differs {
 					wanted = append(wanted, adapter+": "+one.name)

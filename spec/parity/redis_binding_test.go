@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// bound is a broker whose instance the pak deployed.
+// bound returns a broker with an instance that the pak deployed.
 func bound(ctx context.Context) *broker {
 	b := newRedis()
 	b.with(object{"allowed_references": []string{"/foo"}})
@@ -18,7 +18,7 @@ func bound(ctx context.Context) *broker {
 	return b
 }
 
-// redisBindings are the behaviours of the other commands.
+// redisBindings returns the behaviours of the commands other than generate-manifest.
 func redisBindings() []behaviour {
 	unresolved := func(name, reference string) behaviour {
 		return same(name, func(ctx context.Context) {
@@ -64,8 +64,8 @@ func redisBindings() []behaviour {
 			Expect(credentials(b.bind(ctx, "some-binding", nil))).To(HaveKeyWithValue("secret", "foo"))
 		}),
 		differs("binding: the broker's secrets are passed on", func(ctx context.Context) {
-			made := credentials(bound(ctx).bind(ctx, "some-binding", nil))
-			Expect(slices.Collect(maps.Keys(made))).To(ConsistOf(
+			generated := credentials(bound(ctx).bind(ctx, "some-binding", nil))
+			Expect(slices.Collect(maps.Keys(generated))).To(ConsistOf(
 				"host", "port", "password", "generated_secret", "odb_managed_secret", "secret", "scheme", "uri",
 			))
 		}),
@@ -178,7 +178,8 @@ func redisBindings() []behaviour {
 	}
 }
 
-// unbindsWithSecrets deletes a binding whatever secrets the broker sends then.
+// unbindsWithSecrets returns a check that a binding is deleted with these secrets from the broker. If they are nil, the
+// broker sends none.
 func unbindsWithSecrets(secrets map[string]string) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		b := bound(ctx)

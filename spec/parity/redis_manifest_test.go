@@ -11,10 +11,10 @@ import (
 
 const (
 	redisService = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e01"
-	redisPlan    = "c0ffee00-0000-4000-8000-000000000001" // only the broker's catalog knows it
+	redisPlan    = "c0ffee00-0000-4000-8000-000000000001" // only the broker's catalog contains it
 )
 
-// newRedis is a broker with the plan of most behaviours, dedicated.
+// newRedis returns a broker with the plan of most behaviours, dedicated.
 func newRedis() *broker {
 	GinkgoHelper()
 	b := newBroker("redis")
@@ -43,7 +43,7 @@ func newRedis() *broker {
 	return b
 }
 
-// migrated is a broker whose instance the hand-written adapter made.
+// migrated returns a broker with an instance of the hand-written adapter.
 func migrated() *broker {
 	GinkgoHelper()
 	b := newRedis()
@@ -60,13 +60,13 @@ func migrated() *broker {
 	return b
 }
 
-// redisJob are the properties of the server after a creation with parameters.
+// redisJob returns the properties of the server after a creation with parameters.
 func redisJob(ctx context.Context, b *broker, parameters object) object {
 	GinkgoHelper()
 	return b.generate(ctx, parameters).job()["redis"].(object)
 }
 
-// property is a case about one property of the server after a creation.
+// property returns a case about one property of the server after a creation.
 func property(name string, parameters, properties object, key string, matcher types.GomegaMatcher) behaviour {
 	return same(name, func(ctx context.Context) {
 		b := newRedis()
@@ -77,8 +77,8 @@ func property(name string, parameters, properties object, key string, matcher ty
 	})
 }
 
-// tree is a case about the whole manifest after a creation.
-func tree(name string, properties object, check func(made product)) behaviour {
+// tree returns a case about the whole manifest after a creation.
+func tree(name string, properties object, check func(generated product)) behaviour {
 	return same(name, func(ctx context.Context) {
 		b := newRedis()
 		cleanup := planGroup("cleanup-data", 1)
@@ -87,13 +87,13 @@ func tree(name string, properties object, check func(made product)) behaviour {
 		for name, item := range properties {
 			b.properties()[name] = item
 		}
-		made := b.deploy(ctx, nil)
-		check(made)
+		generated := b.deploy(ctx, nil)
+		check(generated)
 		b.expectNoPendingChanges(ctx)
 	})
 }
 
-func features(made product) any { return made.tree["features"] }
+func features(generated product) any { return generated.tree["features"] }
 
 func redisManifests() []behaviour {
 	client := object{
@@ -109,8 +109,8 @@ func redisManifests() []behaviour {
 				"properties": object{"persistence": false}, "lifecycle_errands": object{},
 				"instance_groups": []any{planGroup("redis-server", 1)},
 			}
-			made := b.generate(ctx, nil)
-			Expect(made.job()["redis"]).To(HaveKeyWithValue("persistence", "no"))
+			generated := b.generate(ctx, nil)
+			Expect(generated.job()["redis"]).To(HaveKeyWithValue("persistence", "no"))
 		}),
 		differs("a plan with several servers", func(ctx context.Context) {
 			b := newRedis()
@@ -148,24 +148,25 @@ func redisManifests() []behaviour {
 			"post_deploy", "health-check"),
 		colocated("contains one instance group and multiple jobs with colocated_errand and a pre_delete errand",
 			"pre_delete", "cleanup-data"),
-		tree("use_short_dns_addresses is true", object{"use_short_dns_addresses": true}, func(made product) {
-			Expect(features(made)).To(HaveKeyWithValue("use_short_dns_addresses", true))
+		tree("use_short_dns_addresses is true", object{"use_short_dns_addresses": true}, func(generated product) {
+			Expect(features(generated)).To(HaveKeyWithValue("use_short_dns_addresses", true))
 		}),
-		tree("use_short_dns_addresses is false", object{"use_short_dns_addresses": false}, func(made product) {
-			Expect(features(made)).To(HaveKeyWithValue("use_short_dns_addresses", false))
+		tree("use_short_dns_addresses is false", object{"use_short_dns_addresses": false}, func(generated product) {
+			Expect(features(generated)).To(HaveKeyWithValue("use_short_dns_addresses", false))
 		}),
-		tree("use_short_dns_addresses is not set", nil, func(made product) { Expect(features(made)).To(BeNil()) }),
+		tree("use_short_dns_addresses is not set", nil,
+			func(generated product) { Expect(features(generated)).To(BeNil()) }),
 		differs("service instance client passed directly", func(ctx context.Context) {
 			b := newRedis()
 			b.uaa = client
-			made := b.generate(ctx, nil)
-			Expect(made.job()["redis"].(object)["service_instance_client"]).To(Equal(object{
+			generated := b.generate(ctx, nil)
+			Expect(generated.job()["redis"].(object)["service_instance_client"]).To(Equal(object{
 				"client_id": "some-id", "client_secret": "((odb_secret:uaa_client_secret))", "name": "some-name",
 				"scopes":       "some-scope",
 				"resource_ids": "some-resource", "authorities": "uaa.resource",
 				"authorized_grant_types": "client_credentials",
 			}))
-			Expect(made.Secrets).To(HaveKeyWithValue("uaa_client_secret", "some-secret"))
+			Expect(generated.Secrets).To(HaveKeyWithValue("uaa_client_secret", "some-secret"))
 		}),
 		same("service instance client passed through previous manifest", func(ctx context.Context) {
 			b := newRedis()
@@ -179,26 +180,26 @@ func redisManifests() []behaviour {
 			delete(kept, "client_secret")
 			Expect(kept).To(Equal(before))
 		}),
-		tree("always provides a shared link with redis server job", nil, func(made product) {
-			Expect(made.group(0)["jobs"].([]any)[0]).To(HaveKeyWithValue("provides",
+		tree("always provides a shared link with redis server job", nil, func(generated product) {
+			Expect(generated.group(0)["jobs"].([]any)[0]).To(HaveKeyWithValue("provides",
 				object{"redis": object{"shared": true}}))
 		}),
 		tree("includes arbitrary feature in bosh features block", object{"something_completely_different": "and_now"},
-			func(made product) {
-				Expect(features(made)).To(HaveKeyWithValue("something_completely_different", "and_now"))
+			func(generated product) {
+				Expect(features(generated)).To(HaveKeyWithValue("something_completely_different", "and_now"))
 			}),
-		tree("systest-sleep", object{"systest_errand_sleep": 10}, func(made product) {
-			Expect(made.group(1)["properties"]).To(Equal(object{"health-check": object{"systest-sleep": 10}}))
-			Expect(made.group(2)["properties"]).To(Equal(object{"cleanup-data": object{"systest-sleep": 10}}))
+		tree("systest-sleep", object{"systest_errand_sleep": 10}, func(generated product) {
+			Expect(generated.group(1)["properties"]).To(Equal(object{"health-check": object{"systest-sleep": 10}}))
+			Expect(generated.group(2)["properties"]).To(Equal(object{"cleanup-data": object{"systest-sleep": 10}}))
 		}),
 		tree("failure override health-check", object{"systest_errand_failure_override": "health-check"},
-			func(made product) {
-				Expect(made.group(1)["properties"]).To(
+			func(generated product) {
+				Expect(generated.group(1)["properties"]).To(
 					Equal(object{"health-check": object{"systest-failure-override": true}}))
 			}),
 		tree("failure override cleanup-data", object{"systest_errand_failure_override": "cleanup-data"},
-			func(made product) {
-				Expect(made.group(2)["properties"]).To(
+			func(generated product) {
+				Expect(generated.group(2)["properties"]).To(
 					Equal(object{"cleanup-data": object{"systest-failure-override": true}}))
 			}),
 		property("maxclients parameter", object{"maxclients": 22.0}, nil, "maxclients", Equal(22)),
@@ -206,15 +207,15 @@ func redisManifests() []behaviour {
 		differs("vm_extensions_config: uses them", func(ctx context.Context) {
 			b := newRedis()
 			const config = "vm_extensions:\n- name: my-extension\n  cloud_properties: {count: 4, on: true}\n"
-			made := b.deploy(ctx, object{"vm_extensions_config": config + "azs: [{name: another's}]\n"})
-			Expect(made.group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions", "my-extension"}))
-			Expect(made.Configs["cloud"]).To(MatchYAML(config), "nothing else of the user's text")
+			generated := b.deploy(ctx, object{"vm_extensions_config": config + "azs: [{name: another's}]\n"})
+			Expect(generated.group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions", "my-extension"}))
+			Expect(generated.Configs["cloud"]).To(MatchYAML(config), "no other part of the user's text")
 			b.expectNoPendingChanges(ctx)
 		}),
 		same("vm_extensions_config: an empty string", func(ctx context.Context) {
-			made := newRedis().generate(ctx, object{"vm_extensions_config": ""})
-			Expect(made.group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions"}))
-			Expect(made.Configs).To(BeEmpty())
+			generated := newRedis().generate(ctx, object{"vm_extensions_config": ""})
+			Expect(generated.group(0)["vm_extensions"]).To(Equal([]any{"dedicated-extensions"}))
+			Expect(generated.Configs).To(BeEmpty())
 		}),
 		same("vm_extensions_config: opps", func(ctx context.Context) {
 			b := newRedis()
@@ -234,8 +235,8 @@ func redisManifests() []behaviour {
 			b.with(object{"services": object{"redis": object{
 				"provision_defaults": object{"redis_instance_group_name": "redis"},
 			}}})
-			made := b.deploy(ctx, nil)
-			Expect(made.group(0)).To(And(HaveKeyWithValue("name", "redis"),
+			generated := b.deploy(ctx, nil)
+			Expect(generated.group(0)).To(And(HaveKeyWithValue("name", "redis"),
 				HaveKeyWithValue("migrated_from", []any{object{"name": "redis-server"}})))
 			b.expectNoPendingChanges(ctx)
 		}),
@@ -276,7 +277,7 @@ func redisManifests() []behaviour {
 	}
 }
 
-// colocated is a case of an errand that the plan places on the server.
+// colocated returns a case about an errand that the plan colocates with the server.
 func colocated(name, moment, errand string) behaviour {
 	return same(name, func(ctx context.Context) {
 		b := newRedis()

@@ -9,7 +9,7 @@ import (
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 )
 
-// redisRefusals are the behaviours about requests and plans that cannot be met.
+// redisRefusals returns the behaviours for requests and plans that are rejected.
 func redisRefusals() []behaviour {
 	told := func(name string, change func(b *broker), texts ...string) behaviour {
 		return same(name, func(ctx context.Context) {
@@ -141,7 +141,7 @@ func redisRefusals() []behaviour {
 	}
 }
 
-// redisVersions is the table of versions: a release must not become older.
+// redisVersions returns the cases of a table of versions: a release must not be downgraded.
 func redisVersions() []behaviour {
 	var all []behaviour
 	for _, row := range []struct {

@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// redisSecrets are the behaviours about secrets, and about what comes out of the previous manifest.
+// redisSecrets returns the behaviours for secrets, and for values of the previous manifest.
 func redisSecrets() []behaviour {
 	return []behaviour{
 		same("odb_managed_secret parameter", func(ctx context.Context) {
@@ -15,14 +15,15 @@ func redisSecrets() []behaviour {
 				HaveKeyWithValue("odb_managed_secret", "foo"))
 		}),
 		same("always has an odb_managed_secret", func(ctx context.Context) {
-			made := newRedis().generate(ctx, nil)
-			Expect(made.Secrets).To(HaveKeyWithValue("odb_managed_secret", "HardcodedAdapterValue"))
-			Expect(made.job()["redis"]).To(HaveKeyWithValue("odb_managed_secret", "((odb_secret:odb_managed_secret))"))
+			generated := newRedis().generate(ctx, nil)
+			Expect(generated.Secrets).To(HaveKeyWithValue("odb_managed_secret", "HardcodedAdapterValue"))
+			Expect(generated.job()["redis"]).To(HaveKeyWithValue("odb_managed_secret",
+				"((odb_secret:odb_managed_secret))"))
 		}),
 		differs("password of a new instance", func(ctx context.Context) {
-			made := newRedis().generate(ctx, nil)
-			Expect(made.job()["redis"]).To(HaveKeyWithValue("password", "((odb_secret:redis_password))"))
-			Expect(made.Secrets["redis_password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
+			generated := newRedis().generate(ctx, nil)
+			Expect(generated.job()["redis"]).To(HaveKeyWithValue("password", "((odb_secret:redis_password))"))
+			Expect(generated.Secrets["redis_password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
 		}),
 		differs("credhub_secret_path parameter", func(ctx context.Context) {
 			b := newRedis()
@@ -32,14 +33,14 @@ func redisSecrets() []behaviour {
 			Expect(redisJob(ctx, b, object{"credhub_secret_path": "/foo"})).To(HaveKeyWithValue("secret", "((/foo))"))
 		}),
 		same("has the properties that BOSH's variables fill", func(ctx context.Context) {
-			made := newRedis().generate(ctx, nil)
-			Expect(made.job()["redis"]).To(And(
+			generated := newRedis().generate(ctx, nil)
+			Expect(generated.job()["redis"]).To(And(
 				HaveKeyWithValue("generated_secret", "((secret_pass))"),
 				HaveKeyWithValue("ca_cert", "((instance_certificate.ca))"),
 				HaveKeyWithValue("certificate", "((instance_certificate.certificate))"),
 				HaveKeyWithValue("private_key", "((instance_certificate.private_key))"), Not(HaveKey("secret")),
 			))
-			Expect(made.tree["variables"]).To(Equal(decode(fixture("redis-adapter.yml"))["variables"]))
+			Expect(generated.tree["variables"]).To(Equal(decode(fixture("redis-adapter.yml"))["variables"]))
 		}),
 		same("uses the secret from the old manifest", func(ctx context.Context) {
 			b := migrated()
@@ -85,17 +86,17 @@ func redisSecrets() []behaviour {
 			Expect(names).To(HaveLen(4))
 		}),
 		same("no plan_secret property", func(ctx context.Context) {
-			made := newRedis().generate(ctx, nil)
-			Expect(made.job()["redis"]).NotTo(HaveKey("plan_secret"))
-			Expect(made.Secrets).NotTo(HaveKey("plan_secret"))
+			generated := newRedis().generate(ctx, nil)
+			Expect(generated.job()["redis"]).NotTo(HaveKey("plan_secret"))
+			Expect(generated.Secrets).NotTo(HaveKey("plan_secret"))
 		}),
 		differs("plan_secret with secure manifests off", func(ctx context.Context) {
 			b := newRedis()
 			b.with(object{"secure_manifests": false})
 			b.properties()["plan_secret"] = "plansecret"
-			made := b.generate(ctx, nil)
-			Expect(made.job()["redis"]).To(HaveKeyWithValue("plan_secret", "plansecret"))
-			Expect(made.Secrets).To(BeEmpty())
+			generated := b.generate(ctx, nil)
+			Expect(generated.job()["redis"]).To(HaveKeyWithValue("plan_secret", "plansecret"))
+			Expect(generated.Secrets).To(BeEmpty())
 		}),
 		differs("rotates the plan_secret on an upgrade, which has no previous secrets", func(ctx context.Context) {
 			b := newRedis()
@@ -107,9 +108,9 @@ func redisSecrets() []behaviour {
 		differs("makes the expected manifest from a valid old manifest", func(ctx context.Context) {
 			b := migrated()
 			b.expectNoPendingChanges(ctx)
-			made := b.deploy(ctx, nil)
+			generated := b.deploy(ctx, nil)
 			Expect(b.Secrets).To(ContainElement("c29tZS1wYXNzd29yZC1vZi0yMC1ieXRlcw=="))
-			Expect(made.job()["redis"]).To(And(
+			Expect(generated.job()["redis"]).To(And(
 				HaveKeyWithValue("maxclients", 47), HaveKeyWithValue("persistence", "yes"),
 				HaveKeyWithValue("secret", "((/some/special/path))"),
 			))
@@ -122,16 +123,16 @@ func redisSecrets() []behaviour {
 		same("moves instance-group-level properties to job level", func(ctx context.Context) {
 			b := newRedis()
 			b.Manifest = fixture("redis-adapter-old.yml")
-			made := b.deploy(ctx, nil)
-			Expect(made.group(0)).NotTo(HaveKey("properties"))
-			Expect(made.job()["redis"]).To(And(HaveKeyWithValue("maxclients", 22),
+			generated := b.deploy(ctx, nil)
+			Expect(generated.group(0)).NotTo(HaveKey("properties"))
+			Expect(generated.job()["redis"]).To(And(HaveKeyWithValue("maxclients", 22),
 				HaveKeyWithValue("persistence", "yes")))
 			Expect(b.Secrets[b.secretOf("password")]).To(Equal("some-password"))
 		}),
 	}
 }
 
-// secretOf is the reference that a property of the deployed server has.
+// secretOf returns the reference that is the value of a property of the deployed server.
 func (b *broker) secretOf(property string) string {
 	p := product{tree: decode(b.Manifest)}
 	return p.job()["redis"].(object)[property].(string)

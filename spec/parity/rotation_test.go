@@ -9,9 +9,10 @@ import (
 	"github.com/onsi/gomega/gbytes"
 )
 
-// What cf bind-service --strategy multiple does: a new binding of the same app, then the old one goes.
+// The specs do what cf bind-service --strategy multiple does: they create a new binding of the same app and then delete
+// the old one.
 var _ = Describe("An app moves from one binding to another", func() {
-	It("of Redis, with a client that sees no error and all keys", func(ctx context.Context) {
+	It("of Redis, with a client that receives no error and finds all keys", func(ctx context.Context) {
 		b := newRedis()
 		b.properties()["acl_users"] = true
 		b.deploy(ctx, nil)
@@ -21,7 +22,7 @@ var _ = Describe("An app moves from one binding to another", func() {
 		Expect(server.as(old["username"].(string), old["password"].(string), "SET", "counter", "1")).To(Equal("OK"))
 		current := credentials(b.bind(ctx, "new", nil))
 
-		By("holding one connection while the old binding goes")
+		By("holding one connection while the old binding is deleted")
 		client := exec.Command("redis-cli", "-h", server.Host, "--no-auth-warning", "--user",
 			current["username"].(string), "-r", "-1", "-i", "0.01", "INCR", "counter")
 		client.Env = []string{"REDISCLI_AUTH=" + current["password"].(string)}
@@ -38,13 +39,13 @@ var _ = Describe("An app moves from one binding to another", func() {
 		Eventually(func() string {
 			return server.as("", b.Secrets[b.secretOf("password")], "GET", "counter")
 		}).ShouldNot(Equal(before))
-		Expect(string(output.Contents())).To(MatchRegexp(`^[0-9\s]+$`), "the client reads numbers only")
+		Expect(string(output.Contents())).To(MatchRegexp(`^[0-9\s]+$`), "the client receives only numbers")
 		Expect(server.as(old["username"].(string), old["password"].(string), "GET",
 			"counter")).To(ContainSubstring("WRONGPASS"))
 		Expect(server.as(current["username"].(string), current["password"].(string), "DEL", "counter")).To(Equal("1"))
 	})
 
-	It("of Redis without users of bindings, whose unbind does nothing to the server", func(ctx context.Context) {
+	It("of Redis without users of bindings, whose unbind does not change the server", func(ctx context.Context) {
 		b := newRedis()
 		b.deploy(ctx, nil)
 		server := startRedis(b.Secrets[b.secretOf("password")])
@@ -55,7 +56,7 @@ var _ = Describe("An app moves from one binding to another", func() {
 		Expect(server.as("", current["password"].(string), "SET", "key", "value")).To(Equal("OK"))
 	})
 
-	It("of Kafka, where the old one's topic goes and no other", func(ctx context.Context) {
+	It("of Kafka, where only the topic of the old binding is deleted", func(ctx context.Context) {
 		b := boundKafka(ctx)
 		credentials(b.bind(ctx, "old", object{"parameters": object{"topic": "orders"}}))
 		credentials(b.bind(ctx, "new", nil))

@@ -13,11 +13,11 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// redisServer is a real server of Debian's package, with an ACL file, on an address of its own: the pak knows one port
-// only.
+// A redisServer is a real server of Debian's package with an ACL file. It has its own address, because the pak supports
+// only one port.
 type redisServer struct{ *servers.Server }
 
-// startRedis starts a server whose default user has a password.
+// startRedis starts a server and sets the password of its default user.
 func startRedis(password string) *redisServer {
 	GinkgoHelper()
 	address := fmt.Sprintf("127.%d.%d.7", os.Getpid()%250+1, GinkgoParallelProcess())
@@ -26,7 +26,7 @@ func startRedis(password string) *redisServer {
 	})}
 }
 
-// as runs a command as a user and returns what the server answers.
+// as runs a command as a user and returns the server's answer.
 func (s *redisServer) as(user, password string, command ...string) string {
 	return s.AskRedis(context.Background(), user, password, command...)
 }
@@ -38,15 +38,15 @@ var _ = Describe("Users of bindings", func() {
 	BeforeEach(func(ctx context.Context) {
 		b = newRedis()
 		b.properties()["acl_users"] = true
-		made := b.deploy(ctx, nil)
-		Expect(made.job()["redis"]).To(HaveKey("aclfile"))
+		generated := b.deploy(ctx, nil)
+		Expect(generated.job()["redis"]).To(HaveKey("aclfile"))
 		server = startRedis(b.Secrets[b.secretOf("password")])
 		b.VMs = map[string][]string{"redis-server": {server.Host}}
 	})
 	admin := func() string { return b.Secrets[b.secretOf("password")] }
 	users := func() int { return len(strings.Fields(server.as("", admin(), "ACL", "USERS"))) }
 
-	It("log in with credentials of their own until they are unbound", func(ctx context.Context) {
+	It("log in with their own credentials until they are unbound", func(ctx context.Context) {
 		one, two := credentials(b.bind(ctx, "one", nil)), credentials(b.bind(ctx, "two", nil))
 		Expect(one["username"]).NotTo(Equal(two["username"]))
 		Expect(one["password"]).NotTo(Or(Equal(two["password"]), Equal(admin())))
@@ -68,7 +68,7 @@ var _ = Describe("Users of bindings", func() {
 		Expect(users()).To(Equal(1))
 	})
 
-	It("are deleted with an administrator's password that was changed since", func(ctx context.Context) {
+	It("are deleted with the changed password of the administrator", func(ctx context.Context) {
 		credentials(b.bind(ctx, "one", nil))
 		reference := b.secretOf("password")
 		Expect(server.as("", admin(), "ACL", "SETUSER", "default", "resetpass", ">rotated")).To(Equal("OK"))
@@ -78,7 +78,7 @@ var _ = Describe("Users of bindings", func() {
 		Expect(users()).To(Equal(1))
 	})
 
-	It("are refused with the operator's reason, and nothing is left, when the administrator's password is wrong",
+	It("are rejected with a message for the operator if the administrator's password is wrong, and leave nothing",
 		func(ctx context.Context) {
 			right := admin()
 			b.Secrets[b.secretOf("password")] = "not-the-password"
@@ -91,12 +91,12 @@ var _ = Describe("Users of bindings", func() {
 			Expect(b.unbind(ctx, "one").Exit).To(Equal(41))
 		})
 
-	It("are not made on a server that is not there", func(ctx context.Context) {
+	It("are not created on a server that is down", func(ctx context.Context) {
 		Expect(server.Stop()).To(Succeed())
 		expectRefused(b.bind(ctx, "one", nil), "Could not connect to Redis")
 	})
 
-	It("whose deletion a gone user would fail are deleted all the same", func(ctx context.Context) {
+	It("are deleted even if they no longer exist on the server", func(ctx context.Context) {
 		user := credentials(b.bind(ctx, "one", nil))["username"].(string)
 		Expect(server.as("", admin(), "ACL", "DELUSER", user)).To(Equal("1"))
 		Expect(b.unbind(ctx, "one").Exit).To(Equal(0))
