@@ -1,10 +1,10 @@
-// Package corpus_test holds the adapter to what it answered before: thousands of requests, made from a fixed seed, to
-// the commands that need no OpenTofu. A change that is meant to change nothing changes none of the answers.
+// Package corpus_test compares the adapter's answers with those of earlier versions. It sends thousands of requests,
+// generated from a fixed seed, to the commands that need no OpenTofu. A refactoring must not change any answer.
 //
-// testdata/answers.txt has a line for each request with the exit code and the beginnings of the checksums of standard
-// output and standard error. UPDATE=1 writes it. Without SPECS=all one request in ten is made. With
-// CORPUS_REFERENCE=PROGRAM the requests go to another build of the adapter as well, and the first differences are shown
-// whole.
+// testdata/answers.txt contains a line for each request with the exit code and the beginnings of the checksums of
+// standard output and standard error. UPDATE=1 writes the file. Without SPECS=all, only one request in ten is sent.
+// With CORPUS_REFERENCE=PROGRAM, the requests are also sent to another build of the adapter, and the first differences
+// are printed in full.
 package corpus_test
 
 import (
@@ -27,16 +27,16 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// requests is how many requests there are; every second one updates what the one before it created.
+// requests is the number of requests. Every second request updates the instance that the request before it created.
 const requests = 5_000
 
-// answer is what a command answered.
+// An answer is the outcome of a command.
 type answer struct {
 	code           int
 	stdout, stderr string
 }
 
-// program answers a request.
+// A program runs a command of an adapter and returns its answer.
 type program func(env map[string]string, command, stdin string) answer
 
 func TestAnswers(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 	compare(t, strings.Join(lines, "\n")+"\n")
 }
 
-// compare holds the answers against those that are kept. The line of a request that was not made is empty.
+// compare compares the answers with the stored ones. The line of a request that was not sent is empty.
 func compare(t *testing.T, got string) {
 	const file = "testdata/answers.txt"
 	if os.Getenv("UPDATE") != "" {
@@ -90,17 +90,18 @@ func compare(t *testing.T, got string) {
 	for n, line := range strings.Split(got, "\n") {
 		if line != "" && (n >= len(want) || line != want[n]) {
 			if different++; different <= 5 {
-				t.Errorf("the answer to request %d is another one: %s", n, line)
+				t.Errorf("the answer to request %d has changed: %s", n, line)
 			}
 		}
 	}
 	if different > 0 {
-		t.Errorf("%d of %d answers are others; CORPUS_REFERENCE=PROGRAM shows what changed since that program, "+
-			"UPDATE=1 keeps the answers", different, len(want))
+		t.Errorf("%d of %d answers have changed; CORPUS_REFERENCE=PROGRAM shows the differences from that program, "+
+			"UPDATE=1 stores the new answers", different, len(want))
 	}
 }
 
-// play sends both requests of a case and returns a line for each answer.
+// play sends both requests of a case and returns a line for each answer. If reference is not nil, differences from the
+// reference fail the test.
 func (c testCase) play(t *testing.T, dir string, reference program) [2]string {
 	env := c.environment(dir)
 	var lines [2]string
@@ -127,7 +128,7 @@ func (c testCase) play(t *testing.T, dir string, reference program) [2]string {
 	return lines
 }
 
-// inProcess runs the adapter of this tree.
+// inProcess runs the adapter of this source tree.
 func inProcess(env map[string]string, command, stdin string) answer {
 	var stdout, stderr bytes.Buffer
 	code := adapter.Run(context.Background(), adapter.Invocation{
@@ -137,7 +138,7 @@ func inProcess(env map[string]string, command, stdin string) answer {
 	return answer{code, stdout.String(), stderr.String()}
 }
 
-// built runs another build of the adapter.
+// built returns a program that runs another build of the adapter.
 func built(path string) program {
 	return func(env map[string]string, command, stdin string) answer {
 		var stdout, stderr bytes.Buffer
@@ -146,7 +147,7 @@ func built(path string) program {
 		for name, text := range env {
 			run.Env = append(run.Env, name+"="+text)
 		}
-		_ = run.Run() // the exit code tells
+		_ = run.Run() // the exit code contains the result
 		return answer{run.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 	}
 }
@@ -180,7 +181,7 @@ func clean(dir, stderr string) string {
 
 func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:10] }
 
-// input is the standard input of a command.
+// input returns the standard input of a command.
 func input(t *testing.T, command string, parameters map[string]any) string {
 	text, err := odb.Input(command, parameters)
 	if err != nil {

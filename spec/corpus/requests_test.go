@@ -14,7 +14,7 @@ import (
 
 type object = map[string]any
 
-// testCase is an instance and two requests about it.
+// A testCase is an instance and two requests for it.
 type testCase struct {
 	number   int
 	random   *rand.Rand
@@ -23,7 +23,7 @@ type testCase struct {
 	instance *odb.Instance
 }
 
-// newCase makes the case of a number, always the same.
+// newCase returns the case with a number. A number always has the same case.
 func newCase(t *testing.T, number int) testCase {
 	c := testCase{number: number, random: rand.New(rand.NewPCG(1, uint64(number)))}
 	c.pak, _ = filepath.Abs(choice(c.random, "testdata/pak", "testdata/pak", "../../spec/parity/pak",
@@ -45,7 +45,7 @@ func newCase(t *testing.T, number int) testCase {
 	return c
 }
 
-// plain makes a plan what JSON decodes to.
+// plain replaces a plan with the result of encoding it to JSON and decoding it.
 func plain(t *testing.T, plan *map[string]any) {
 	text, err := json.Marshal(*plan)
 	if err != nil {
@@ -59,10 +59,10 @@ func plain(t *testing.T, plan *map[string]any) {
 
 func choice[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-// often is true once in so many times.
+// often returns true once in the given number of calls, on average.
 func (c testCase) often(times int) bool { return c.random.IntN(times) == 0 }
 
-// environment is the adapter's configuration.
+// environment returns the adapter's configuration as environment variables.
 func (c testCase) environment(dir string) map[string]string {
 	paks, _ := json.Marshal([]string{c.pak})
 	env := map[string]string{
@@ -76,14 +76,14 @@ func (c testCase) environment(dir string) map[string]string {
 			`{"title": 5}`)
 	}
 	if env["SERVICE_ADAPTER_SECURE_MANIFESTS"] == "false" {
-		// Generated passwords would stand in the manifest, and differ in each run.
+		// Generated passwords would otherwise be in the manifest, and differ in each run.
 		env["SERVICE_ADAPTER_SECURE_MANIFESTS"] = "true"
 		env["SERVICE_ADAPTER_ALLOWED_REFERENCES"] = `["/global/ca"]`
 	}
 	return env
 }
 
-// changePlan makes the operator's plan another one than the usual.
+// changePlan makes the operator's plan differ from the usual one at random.
 func (c testCase) changePlan() {
 	properties := c.instance.Plan["properties"].(object)
 	groups := c.instance.Plan["instance_groups"].([]any)
@@ -126,7 +126,7 @@ func (c testCase) changePlan() {
 	}
 }
 
-// names are the names of inputs, and one that is none.
+// names returns the names of inputs, and one name that is not an input.
 func (c testCase) names() []string {
 	names := []string{"typo"}
 	for _, input := range c.service.Provision.UserInputs {
@@ -138,7 +138,7 @@ func (c testCase) names() []string {
 	return names
 }
 
-// value is anything that JSON can hold, mostly plain.
+// value returns any JSON value, usually a simple one.
 func (c testCase) value() any {
 	return choice[any](c.random, 1, 2, 5, 9, 100, -1, 0.25, 0.75, 1e30, uint64(1)<<63, true, false, nil, "", "text",
 		"5", "true", "é😀\n", "a: b",
@@ -147,7 +147,7 @@ func (c testCase) value() any {
 		object{"Upper": nil}, object{"<<": object{}}, "10.0.0.1", "/global/ca", "/global/unknown")
 }
 
-// parameters are a user's, mostly few and of the right type.
+// parameters returns parameters of a user, usually few and of the correct types.
 func (c testCase) parameters() object {
 	all := object{}
 	for range c.random.IntN(4) {
@@ -165,7 +165,7 @@ func (c testCase) parameters() object {
 	return all
 }
 
-// plausible is a value of an input's type.
+// plausible returns a value of an input's type.
 func (c testCase) plausible(input brokerpak.Variable) any {
 	if len(input.Enum) > 0 {
 		return choice(c.random, input.Enum...).Value
@@ -187,7 +187,7 @@ func (c testCase) plausible(input brokerpak.Variable) any {
 	}
 }
 
-// request is the first or second request of the case, after the answer to the one before it.
+// request returns the first or second request of the case. The second request depends on the answer to the first one.
 func (c testCase) request(t *testing.T, step int) (command, stdin string) {
 	if step == 1 && c.often(6) {
 		c.tamper()
@@ -230,7 +230,7 @@ func (c testCase) request(t *testing.T, step int) (command, stdin string) {
 	return "generate-manifest", stdin
 }
 
-// tamper changes what is deployed.
+// tamper damages or changes the deployed manifest at random.
 func (c testCase) tamper() {
 	manifest := &c.instance.Manifest
 	switch c.random.IntN(6) {
