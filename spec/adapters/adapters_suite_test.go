@@ -1,20 +1,22 @@
-// Package adapters_test shows that services for which others wrote adapters in Go can be expressed as paks. It plays
-// recorded requests of the on-demand broker to those adapters, testdata/NAME/NN-….json, to the built adapter with the
-// pak testdata/paks/NAME, or examples/mongodb, and compares the answers: exit code, manifest, schemas, credentials,
-// dashboard, what the user reads, and the calls of the service's command-line client.
+// Package adapters_test shows that paks can express services for which other authors wrote adapters in Go. It plays
+// requests of the on-demand broker that were recorded with those adapters, testdata/NAME/NN-….json. The built adapter
+// receives them with the pak testdata/paks/NAME, or examples/mongodb. The suite compares the answers: exit code,
+// manifest, schemas, credentials, dashboard, the user's message, and the calls of the service's command-line client.
 //
-// The suite takes the cases that it finds. What differs needs a row in explained_test.go with the reason, and what a
-// refusal says a row in refusals_test.go; a row that no case needs fails the suite. A spec of each adapter counts the
-// cases, which go test -v shows: of ZooKeeper 7 are equal but for the record in the manifest and 6 explained, of
-// Aerospike 6 and 7, of Hazelcast 7 and 3, of Concourse 3 and 6, of MongoDB 8 and 5, of the generic adapter 7 and 5.
+// The suite plays all cases in testdata. Each difference needs a row in explained_test.go with the reason, and each
+// message of a rejected request a row in refusals_test.go. A row that no case needs fails the suite. A spec of each
+// adapter counts the cases, and go test -v prints the result. The cases that are equal except for the record in the
+// manifest, and those that are explained, number for ZooKeeper 7 and 6, for Aerospike 6 and 7, for Hazelcast 7 and 3,
+// for Concourse 3 and 6, for MongoDB 8 and 5, and for the generic adapter 7 and 5.
 //
-// MongoDB's pak does not ask Ops Manager. opsmanager_test.go gives it what the recorded adapter was told there as the
-// operator's configuration. So its requests are not compared; what it told the database is.
+// MongoDB's pak sends no requests to Ops Manager. opsmanager_test.go converts the answers that the recorded adapter
+// received into the operator's configuration. The requests are therefore not compared; the commands for the database
+// are.
 //
-// Besides, the broker's check for pending changes is made: of the manifest that the other adapter deployed, before an
-// update, and of the one that the pak makes. variants_test.go and described_test.go have what the descriptions of the
-// adapters say and no case shows: the former with the answer that the adapter gives, which is compared as that of a
-// case.
+// The suite also makes the broker's check for pending changes, with the manifest that the other adapter deployed before
+// an update, and with the manifest that the pak generates. variants_test.go and described_test.go contain behaviours
+// that the descriptions of the adapters mention and no recorded case shows. The former also contains the adapter's
+// answer, which is compared like that of a case.
 package adapters_test
 
 import (

@@ -25,7 +25,7 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 				Expect(string(output)).To(ContainSubstring("0 errors"))
 			})
 
-			It("could begin with a manifest of the adapter", func(ctx context.Context) {
+			It("can be initialised from a manifest of the adapter", func(ctx context.Context) {
 				adopted := 0
 				for _, c := range casesOf(adapter) {
 					if c.Command != "generate-manifest" || c.refused() {
@@ -58,21 +58,21 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 				if one.adapter != adapter {
 					continue
 				}
-				It("answers as the adapter is said to: "+one.behaviour, func(ctx context.Context) {
+				It("answers as the adapter's description says: "+one.behaviour, func(ctx context.Context) {
 					c := caseOf(one.adapter, one.from)
 					one.change(&c)
 					Expect(needsReasons(ctx, c)).To(Equal(one.explained))
 				})
 			}
 
-			It("is counted", func() {
+			It("has a count of its cases", func() {
 				AddReportEntry(fmt.Sprintf("%s: %d cases equal, %d explained", adapter, equal, explained),
 					ReportEntryVisibilityAlways)
 			})
 		})
 	}
 
-	It("differs in no more than the tables say", func() {
+	It("has no unused row in the tables of differences", func() {
 		for _, row := range explanations {
 			Expect(row.reason).To(Or(HavePrefix(aDefect), HavePrefix(documented)))
 			Expect(row.used).To(BeTrue(), "no case needs the row %q: %s", row.path, row.reason)
@@ -83,7 +83,8 @@ var _ = Describe("The pak", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-// needsReasons plays a case. All differences must be explained; it tells whether there are any but the record.
+// needsReasons plays a case and asserts that all differences are explained. It reports whether there is a difference
+// other than the record.
 func needsReasons(ctx context.Context, c recorded) bool {
 	GinkgoHelper()
 	p := newPlayer(c)
@@ -97,7 +98,7 @@ func needsReasons(ctx context.Context, c recorded) bool {
 	return some
 }
 
-// explain finds the reason of a difference.
+// explain returns the reason of a difference, and whether there is one. It marks the row of the reason as used.
 func explain(c recorded, d difference) (string, bool) {
 	for i := range explanations {
 		if row := &explanations[i]; row.explains(c, d) {

@@ -13,34 +13,34 @@ import (
 
 type object = map[string]any
 
-// recorded is a request of the broker to another adapter, and what that answered.
+// A recorded is a request of the broker to another adapter with that adapter's answer.
 type recorded struct {
-	// name is that of the file, without its extension.
+	// name is the name of the file without its extension.
 	name    string
 	Adapter string
 	Command string
-	// Input is what the broker sent, with JSON and YAML texts decoded.
+	// Input is the input from the broker, with JSON and YAML texts decoded.
 	Input object
 	Exit  int
-	// Stdout is decoded where the command succeeded, else what the user reads.
+	// Stdout is the decoded standard output if the command succeeded, and the user's message otherwise.
 	Stdout any
-	// Stderr are the last lines for the operator.
+	// Stderr contains the last lines for the operator.
 	Stderr string
-	// Commands are the arguments of each call of the service's client.
+	// Commands contains the arguments of each call of the service's client.
 	Commands []string
-	// Told are the commands that the stub of MongoDB got.
+	// Told contains the commands that the stub of MongoDB received.
 	Told []any
-	// Asked are the requests to Ops Manager, with their answers.
+	// Asked contains the requests to Ops Manager with their answers.
 	Asked []any
-	// Held is the generic adapter's file of what is taken of its pools.
+	// Held is the file in which the generic adapter records the values taken from its pools.
 	Held any
-	// projects are those of the operator, where they are not the recorded one.
+	// projects contains the operator's projects, if they are not the recorded one.
 	projects object
-	// RandomPaths are the places of the answer where two runs differ, as JSON pointers.
+	// RandomPaths contains the paths at which two runs return different values, as JSON pointers.
 	RandomPaths []string
 }
 
-// casesOf reads all cases of an adapter, by name.
+// casesOf returns all cases of an adapter, sorted by name.
 func casesOf(adapter string) []recorded {
 	files, err := filepath.Glob(filepath.Join("testdata", adapter, "[0-9]*.json"))
 	if err != nil {
@@ -79,7 +79,8 @@ func readCase(file string) (recorded, error) {
 	read.Commands = fields.Commands
 	for _, path := range fields.RandomPaths {
 		if path == "/stdout" || strings.HasPrefix(path, "/stdout/") {
-			read.RandomPaths = append(read.RandomPaths, path) // others are what was said to services outside
+			// the other paths are those of requests to external services
+			read.RandomPaths = append(read.RandomPaths, path)
 		}
 	}
 	read.Asked, _ = tree["http_requests"].([]any)
@@ -90,7 +91,7 @@ func readCase(file string) (recorded, error) {
 	return read, nil
 }
 
-// text is an input as YAML, which manifests are; empty where there is none.
+// text returns an input as YAML, the format of manifests. It returns "" if the input is missing.
 func (c recorded) text(key string) string {
 	tree := c.Input[key]
 	if tree == nil {
@@ -98,18 +99,18 @@ func (c recorded) text(key string) string {
 	}
 	text, err := yaml.Marshal(tree)
 	if err != nil {
-		panic(err) // it was JSON
+		panic(err) // the value was decoded from JSON
 	}
 	return string(text)
 }
 
-// request is the body of the request.
+// request returns the body of the request.
 func (c recorded) request() object {
 	body, _ := c.Input["request_parameters"].(object)
 	return body
 }
 
-// planSets tells whether the plan has one of these properties.
+// planSets reports whether the plan has one of these properties.
 func (c recorded) planSets(names ...string) bool {
 	plan, _ := c.Input["plan"].(object)
 	properties, _ := plan["properties"].(object)
@@ -121,5 +122,5 @@ func (c recorded) planSets(names ...string) bool {
 	return false
 }
 
-// refused tells that the other adapter did not do it.
+// refused reports whether the other adapter rejected the request.
 func (c recorded) refused() bool { return c.Exit != 0 }

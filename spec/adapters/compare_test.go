@@ -17,10 +17,10 @@ import (
 	binary "service-adapter/spec/kit/broker"
 )
 
-// difference is a place where two answers are not the same. Absent is what one of them does not have.
+// A difference is a path at which two answers differ. A value is the text absent if one of the answers lacks the path.
 type difference struct{ path, theirs, ours string }
 
-// notImplemented is the exit code of a command that an adapter does not have.
+// notImplemented is the exit code of a command that an adapter does not implement.
 const notImplemented = 10
 
 const absent = "(absent)"
@@ -29,8 +29,9 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: there %s, here %s", d.path, d.theirs, d.ours)
 }
 
-// differences are all places where two trees differ, as JSON pointers, sorted. Lists of things with the same names in
-// another order differ as a whole in the names, and besides in what the things of each name have.
+// differences returns all paths at which two trees differ, as sorted JSON pointers. If two lists contain items with the
+// same names in a different order, the order is one difference, and the items with the same name are compared with each
+// other.
 func differences(path string, theirs, ours any) []difference {
 	switch a := theirs.(type) {
 	case object:
@@ -56,7 +57,8 @@ func differences(path string, theirs, ours any) []difference {
 	return []difference{{path, shown(theirs), shown(ours)}}
 }
 
-// reordered brings ours, where it has the same names as theirs, into their order.
+// reordered returns the items of ours in the order of theirs if both have the same names, and the difference in the
+// order.
 func reordered(path string, theirs, ours []any) ([]any, []difference) {
 	there, here := names(theirs), names(ours)
 	if there == nil || slices.Equal(there, here) ||
@@ -70,7 +72,7 @@ func reordered(path string, theirs, ours []any) ([]any, []difference) {
 	return sorted, []difference{{path, shown(there), shown(here)}}
 }
 
-// names are those of the things in a list; nil where one has none.
+// names returns the names of the items of a list. It returns nil if an item has no name.
 func names(list []any) []string {
 	var all []string
 	for _, item := range list {
@@ -111,7 +113,7 @@ func yamlOf(item any) (string, error) {
 	return string(text), err
 }
 
-// compare plays a case and returns what differs but for random values.
+// compare plays a case and returns all differences except those of random values.
 func (p *player) compare(ctx context.Context) []difference {
 	GinkgoHelper()
 	got := p.play(ctx)
@@ -127,7 +129,7 @@ func (p *player) compare(ctx context.Context) []difference {
 	all = append(all, differences("/mongodb_commands", p.Told, p.toldHere())...)
 	all = append(all, p.comparePools()...)
 	switch {
-	case p.Exit == notImplemented && got.Exit == notImplemented: // the exit code tells
+	case p.Exit == notImplemented && got.Exit == notImplemented: // both exit codes mean the same
 	case p.refused():
 		p.expectReason(got)
 		ours := strings.TrimSpace(got.Stdout)
@@ -150,7 +152,7 @@ func anyOf(texts []string) []any {
 	return all
 }
 
-// emptied is an answer; nothing and an empty object are the same to the broker.
+// emptied returns an answer. An empty answer becomes an empty object, because both are equal for the broker.
 func emptied(answer any) any {
 	if answer == "" || answer == nil {
 		return object{}
@@ -168,8 +170,8 @@ func answered(stdout string) any {
 	return tree
 }
 
-// compareManifests compares manifests as trees, and as the broker does before an update. What the pak made must give
-// itself again.
+// compareManifests compares manifests as trees, and as the broker does before an update. The manifest that the pak
+// generated must have no pending changes.
 func (p *player) compareManifests(ctx context.Context, got binary.Answer) []difference {
 	GinkgoHelper()
 	ours := manifestOf(got.Stdout)
@@ -185,15 +187,15 @@ func (p *player) compareManifests(ctx context.Context, got binary.Answer) []diff
 	p.expectSameRandom(tree)
 	same, err := odb.SameManifests(ours, p.pending(ctx, p.Input["plan"], ours))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(same).To(BeTrue(), "the manifest that the pak made has pending changes")
+	Expect(same).To(BeTrue(), "the manifest that the pak generated has pending changes")
 	return all
 }
 
-// expectSameRandom asserts that one random value of the other adapter at several places is one value here, too, of the
-// same form. What is deployed is kept.
+// expectSameRandom asserts that a random value which the other adapter uses at several paths is a single value of the
+// same form in ours too. Values of the deployed manifest must be kept.
 func (p *player) expectSameRandom(tree any) {
 	GinkgoHelper()
-	made := map[any]any{}
+	ourValues := map[any]any{}
 	for _, path := range p.RandomPaths {
 		theirs, ours := at(object{"stdout": p.Stdout}, path), at(object{"stdout": tree}, path)
 		if kept := at(object{"stdout": p.Input["previous_manifest"]}, path); kept != nil {
@@ -202,14 +204,14 @@ func (p *player) expectSameRandom(tree any) {
 		}
 		Expect(ours).To(HaveLen(len(value.Text(theirs))), path)
 		Expect(ours).To(MatchRegexp("^[A-Za-z0-9]+$"), path)
-		if made[theirs] == nil {
-			made[theirs] = ours
+		if ourValues[theirs] == nil {
+			ourValues[theirs] = ours
 		}
-		Expect(ours).To(Equal(made[theirs]), path)
+		Expect(ours).To(Equal(ourValues[theirs]), path)
 	}
 }
 
-// at is the value at a JSON pointer; nil where there is none.
+// at returns the value at a JSON pointer. It returns nil if the tree lacks the path.
 func at(tree any, pointer string) any {
 	for _, key := range strings.Split(pointer, "/")[1:] {
 		if list, ok := tree.([]any); ok {
@@ -221,7 +223,7 @@ func at(tree any, pointer string) any {
 	return tree
 }
 
-// comparePending makes the broker's check for pending changes of the manifest that the other adapter deployed.
+// comparePending makes the broker's check for pending changes with the manifest that the other adapter deployed.
 func (p *player) comparePending(ctx context.Context) []difference {
 	GinkgoHelper()
 	deployed := p.text("previous_manifest")
@@ -231,10 +233,10 @@ func (p *player) comparePending(ctx context.Context) []difference {
 	return differences("/pending", compared(deployed), compared(p.pending(ctx, p.Input["previous_plan"], deployed)))
 }
 
-// said is what the user and the operator read of a refusal.
+// said returns the messages of a rejected request for the user and the operator.
 func said(got binary.Answer) string { return strings.ReplaceAll(got.Stdout+"\n"+got.Stderr, `\"`, `"`) }
 
-// expectReason asserts that both refuse for the same reason.
+// expectReason asserts that both adapters reject the request for the same reason.
 func (p *player) expectReason(got binary.Answer) {
 	GinkgoHelper()
 	said := said(got)
@@ -242,7 +244,7 @@ func (p *player) expectReason(got binary.Answer) {
 		if p.Exit == 1 {
 			Expect(said).To(ContainSubstring(p.failure()))
 		}
-		return // the exit code tells
+		return // the exit code is compared elsewhere
 	}
 	theirs, found := p.Stderr+"\n"+value.Text(p.Stdout), false
 	for i := range refusals {
@@ -258,5 +260,5 @@ func (p *player) expectReason(got binary.Answer) {
 			row.used, found = true, true
 		}
 	}
-	Expect(found).To(BeTrue(), "no row of refusals says what is said here where the other adapter says: %s", theirs)
+	Expect(found).To(BeTrue(), "no row of refusals matches the message here for that of the other adapter: %s", theirs)
 }

@@ -11,13 +11,13 @@ import (
 	"service-adapter/internal/value"
 )
 
-// described are behaviours that the descriptions of the adapters name, each made from a recorded case whose input or
-// outcome is changed.
+// described contains behaviours from the descriptions of the adapters. Each is tested with a recorded case whose input
+// or outcome is changed.
 var described = []struct {
 	behaviour, adapter, from string
 	change                   func(c *recorded)
 	exit                     int
-	// user is what the user reads, as a regular expression, operator likewise what is on standard error.
+	// user is a regular expression for the user's message, and operator one for standard error.
 	user, operator string
 }{
 	{
@@ -100,7 +100,7 @@ var described = []struct {
 	},
 }
 
-// parameters makes a case's request have other parameters.
+// parameters returns a change that replaces the parameters of a case's request.
 func parameters(all object) func(c *recorded) {
 	return func(c *recorded) {
 		body := maps.Clone(c.request())
@@ -109,7 +109,7 @@ func parameters(all object) func(c *recorded) {
 	}
 }
 
-// caseOf is a recorded case, by its name.
+// caseOf returns the recorded case with a name. It fails the spec if there is none.
 func caseOf(adapter, name string) recorded {
 	GinkgoHelper()
 	for _, c := range casesOf(adapter) {
@@ -117,11 +117,11 @@ func caseOf(adapter, name string) recorded {
 			return c
 		}
 	}
-	Fail("there is no case " + name)
+	Fail("no such case: " + name)
 	return recorded{}
 }
 
-// credentials plays a creation, then a binding of what it made.
+// credentials plays a creation and then a binding to the created instance, and returns the credentials.
 func (p *player) credentials(ctx context.Context, vms object) any {
 	GinkgoHelper()
 	got := p.play(ctx)
@@ -134,7 +134,7 @@ func (p *player) credentials(ctx context.Context, vms object) any {
 	return at(answered(got.Stdout), "/credentials")
 }
 
-var _ = Describe("What the adapters are said to do", func() {
+var _ = Describe("An adapter's description", func() {
 	for _, one := range described {
 		It(one.adapter+": "+one.behaviour, func(ctx context.Context) {
 			c := caseOf(one.adapter, one.from)
@@ -146,7 +146,7 @@ var _ = Describe("What the adapters are said to do", func() {
 		})
 	}
 
-	It("aerospike: credentials are the cluster's", func(ctx context.Context) {
+	It("of aerospike is met: credentials are those of the cluster", func(ctx context.Context) {
 		c := caseOf("aerospike", "23-bind-no-server-vms")
 		c.Input["bosh_vms"].(object)["Aerospike-Server"] = []any{"10.0.8.6", "10.0.8.5"}
 		got := newPlayer(c).play(ctx)
@@ -159,14 +159,14 @@ var _ = Describe("What the adapters are said to do", func() {
 		}))
 	})
 
-	It("hazelcast: a binding of an instance that the pak made", func(ctx context.Context) {
+	It("of hazelcast is met: a binding to an instance that the pak created", func(ctx context.Context) {
 		p := newPlayer(caseOf("hazelcast", "03-create-with-hazelcast-xml"))
 		Expect(p.credentials(ctx, object{"hazelcast": []any{"10.0.8.6", "10.0.8.5"}})).To(Equal(object{
 			"members": []any{"10.0.8.6", "10.0.8.5"}, "group_name": "prod", "group_pass": "s3cret",
 		}))
 	})
 
-	It("concourse: a binding of an instance that the pak made", func(ctx context.Context) {
+	It("of concourse is met: a binding to an instance that the pak created", func(ctx context.Context) {
 		p := newPlayer(caseOf("concourse", "01-create-small"))
 		Expect(p.credentials(ctx, object{})).To(And(
 			HaveKeyWithValue("host", "https://service-instance_abcd.apps.example.com"),
@@ -175,50 +175,51 @@ var _ = Describe("What the adapters are said to do", func() {
 		))
 	})
 
-	It("aerospike: an instance that the pak made keeps its namespace, too", func(ctx context.Context) {
+	It("of aerospike is met: an instance that the pak created keeps its namespace", func(ctx context.Context) {
 		p := newPlayer(caseOf("aerospike", "01-create-small"))
-		made := manifestOf(p.play(ctx).Stdout)
+		manifest := manifestOf(p.play(ctx).Stdout)
 		small := p.Input["plan"].(object)
 		other := value.CloneMap(small)
 		other["properties"].(object)["namespace_name"] = "cf_persistent"
 
 		By("an update to a plan with another namespace")
-		got := p.call(ctx, "generate-manifest", p.generate(other, small, made, p.request()))
+		got := p.call(ctx, "generate-manifest", p.generate(other, small, manifest, p.request()))
 		Expect(got.Exit).To(Equal(0), got.Stderr)
-		made = manifestOf(got.Stdout)
+		manifest = manifestOf(got.Stdout)
 		const name = "/instance_groups/0/jobs/0/properties/namespace_name"
-		Expect(at(treeOf(made), name)).To(Equal("cf_session"))
-		Expect(odb.SameManifests(made, p.pending(ctx, other, made))).To(BeTrue())
+		Expect(at(treeOf(manifest), name)).To(Equal("cf_session"))
+		Expect(odb.SameManifests(manifest, p.pending(ctx, other, manifest))).To(BeTrue())
 
-		By("a request with the plan's name, then with the instance's")
+		By("a request with the name of the plan, then with that of the instance")
 		for wanted, exit := range map[string]int{"cf_persistent": 1, "cf_session": 0} {
 			parameters(object{"namespace_name": wanted})(&p.recorded)
-			Expect(p.call(ctx, "generate-manifest", p.generate(other, other, made, p.request())).Exit).To(Equal(exit),
+			Expect(p.call(ctx,
+				"generate-manifest", p.generate(other, other, manifest, p.request())).Exit).To(Equal(exit),
 				wanted)
 		}
 	})
 
-	It("mongodb: an app moves from one binding to another", func(ctx context.Context) {
+	It("of mongodb is met: an app moves from one binding to another", func(ctx context.Context) {
 		p := newPlayer(caseOf("mongodb", "21-bind-user-exists"))
 		p.serve(nil)
-		made := object{}
+		usernames := object{}
 		for _, id := range []string{"old", "new"} {
 			p.Input["binding_id"] = id
 			got := p.call(ctx, "create-binding", p.bind(p.Input["bosh_vms"], p.request()))
 			Expect(got.Exit).To(Equal(0), got.Stderr)
-			made[id] = at(answered(got.Stdout), "/credentials/username")
+			usernames[id] = at(answered(got.Stdout), "/credentials/username")
 		}
-		Expect(made["old"]).NotTo(Equal(made["new"]))
+		Expect(usernames["old"]).NotTo(Equal(usernames["new"]))
 		before := len(p.toldHere())
 		p.Input["binding_id"] = "old"
 		got := p.call(ctx, "delete-binding", p.bind(p.Input["bosh_vms"], p.request()))
 		Expect(got.Exit).To(Equal(0), got.Stderr)
-		Expect(p.toldHere()[before:]).To(ConsistOf(HaveKeyWithValue("dropUser", made["old"])))
+		Expect(p.toldHere()[before:]).To(ConsistOf(HaveKeyWithValue("dropUser", usernames["old"])))
 	})
 
-	It("mongodb: an instance stays in its project", func(ctx context.Context) {
+	It("of mongodb is met: an instance stays in its project", func(ctx context.Context) {
 		p := newPlayer(caseOf("mongodb", "03-create-replica-set-five"))
-		made := manifestOf(p.play(ctx).Stdout)
+		manifest := manifestOf(p.play(ctx).Stdout)
 		plan := p.Input["plan"]
 
 		By("a request with another project")
@@ -226,19 +227,19 @@ var _ = Describe("What the adapters are said to do", func() {
 		for name, exit := range map[string]int{"Team": 1, "": 0} {
 			parameters(object{"projectName": name})(&p.recorded)
 			p.projects = object{"default": "5be0c1a2f3d4e5f601234567", "Team": "5be0c1a2f3d4e5f601234568"}
-			got := p.call(ctx, "generate-manifest", p.generate(plan, plan, made, p.request()))
+			got := p.call(ctx, "generate-manifest", p.generate(plan, plan, manifest, p.request()))
 			Expect(got.Exit).To(Equal(exit), name)
 			Expect(got.Stdout).To(
 				ContainSubstring(map[int]string{1: `parameter "projectName" cannot be changed`}[exit]))
 		}
 	})
 
-	It("mongodb: an instance of the other adapter needs no project of the operator's, and keeps its agent key",
+	It("of mongodb is met: an instance of the other adapter needs no project of the operator, and keeps its agent key",
 		func(ctx context.Context) {
 			p := newPlayer(caseOf("mongodb", "15-update-keeps-parameters"))
 			p.projects = object{}
-			made := manifestOf(p.play(ctx).Stdout)
-			Expect(at(treeOf(made), "/properties/mongo_ops/api_key")).To(Equal("agent-key-1"))
-			Expect(odb.SameManifests(made, p.pending(ctx, p.Input["plan"], made))).To(BeTrue())
+			manifest := manifestOf(p.play(ctx).Stdout)
+			Expect(at(treeOf(manifest), "/properties/mongo_ops/api_key")).To(Equal("agent-key-1"))
+			Expect(odb.SameManifests(manifest, p.pending(ctx, p.Input["plan"], manifest))).To(BeTrue())
 		})
 })

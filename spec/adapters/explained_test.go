@@ -2,23 +2,23 @@ package adapters_test
 
 import "regexp"
 
-// clients are the variables that name the command-line clients of adapters that have one.
+// clients contains the names of the variables that contain the path of an adapter's command-line client.
 var clients = map[string]string{"zookeeper": "ZK_COMMAND", "mongodb": "MONGODB_SHELL"}
 
-// stubs are the files of testdata that stand in for those clients, where it is not client.
+// stubs contains the names of the files in testdata that replace those clients. The default is client.
 var stubs = map[string]string{"mongodb": "mongosh"}
 
-// bound are the parameters of the bindings that cases delete.
+// bound contains the parameters of the bindings that cases delete.
 var bound = map[string]object{"zookeeper": {"director": "stays"}}
 
-// explanation is a difference that is wanted.
+// An explanation is an accepted difference.
 type explanation struct {
-	// adapter is empty where the row is for all.
+	// adapter is the name of the adapter. It is "" if the row applies to all adapters.
 	adapter string
-	// path, theirs and ours are regular expressions for the whole place and the whole values there. An empty one admits
-	// anything.
+	// path, theirs and ours are regular expressions for the whole path and the whole values. An empty expression
+	// matches everything.
 	path, theirs, ours string
-	// where limits it to some cases.
+	// where restricts the row to some cases. It may be nil.
 	where  func(c recorded) bool
 	reason string
 	used   bool
@@ -38,10 +38,11 @@ const (
 	absentHere = `\(absent\)`
 )
 
-// record explains what every manifest has. It makes no case unequal.
-const record = documented + "the record, from which the same manifest is made again; BOSH and the broker ignore it"
+// record is the reason for the record in every manifest. A case with only this difference counts as equal.
+const record = documented + "the record, from which the same manifest is generated again; BOSH and the broker ignore it"
 
-// explanations are all differences. A defect is what the recorded adapters' descriptions say need not be reproduced.
+// explanations contains all accepted differences. A defect is a behaviour that the descriptions of the recorded
+// adapters exempt from reproduction.
 var explanations = []explanation{
 	{path: "/stdout/brokerpak", theirs: absentHere, reason: record},
 	{path: "/exit", theirs: "2", ours: "1", reason: aDefect + "it panics, where a pak refuses"},

@@ -14,16 +14,17 @@ import (
 	"service-adapter/internal/value"
 )
 
-// environments are the operator's settings for adapters that ask a service outside, which paks do not, and for pools.
+// environments contains functions that return the operator's settings for pools, and for adapters that send requests to
+// an external service, which paks do not.
 var environments = map[string]func(p *player) []string{"mongodb": func(p *player) []string {
 	return opsManager(p.recorded)
 }, "ondemand": pools}
 
-// paks are the directories of the paks that are not in testdata/paks.
+// paks contains the directories of the paks that are not in testdata/paks, by adapter.
 var paks = map[string]string{"mongodb": "../../examples/mongodb"}
 
-// opsManager is what an operator tells the pak of Ops Manager: the versions that it has, and the project that it made
-// for the recorded adapter, if it did.
+// opsManager returns the operator's settings for Ops Manager: its versions, and the project that the operator created
+// for the recorded adapter, if there is one.
 func opsManager(c recorded) []string {
 	versions := []any{"3.4.10", "3.6.8", "4.0.2", "4.0.2-ent"}
 	if listed, ok := at(c.Input, "/ops_manager/versions").([]any); ok {
@@ -35,16 +36,16 @@ func opsManager(c recorded) []string {
 	}
 	named := value.Text(at(c.request(), "/parameters/projectName"))
 	each := func(item any) string {
-		if item == nil || !c.madeProject() {
+		if item == nil || !c.createdProject() {
 			return "{}"
 		}
 		return shown(object{"default": item, cmp.Or(named, "default"): item})
 	}
-	made, ok := at(c.Stdout, "/properties/mongo_ops").(object)
+	project, ok := at(c.Stdout, "/properties/mongo_ops").(object)
 	if !ok {
-		made = object{"group_id": "5be0c1a2f3d4e5f601234567", "api_key": "agent-key-1"}
+		project = object{"group_id": "5be0c1a2f3d4e5f601234567", "api_key": "agent-key-1"}
 	}
-	projects, keys := each(made["group_id"]), each(made["api_key"])
+	projects, keys := each(project["group_id"]), each(project["api_key"])
 	if c.projects != nil {
 		projects, keys = shown(c.projects), shown(c.projects)
 	}
@@ -54,15 +55,15 @@ func opsManager(c recorded) []string {
 	}
 }
 
-// madeProject tells that Ops Manager refused nothing; it need not have known the project.
-func (c recorded) madeProject() bool {
+// createdProject reports whether Ops Manager rejected no request. The project may have been unknown to it.
+func (c recorded) createdProject() bool {
 	return !slices.ContainsFunc(c.Asked, func(request any) bool {
 		status, _ := at(request, "/status").(int64)
 		return status >= http.StatusBadRequest && status != http.StatusNotFound
 	})
 }
 
-// told are the recorded commands for MongoDB, with the same text for all passwords.
+// told returns the recorded commands for MongoDB, with one text in place of all passwords.
 func told(recorded any) []any {
 	all := []any{}
 	list, _ := recorded.([]any)
@@ -80,7 +81,7 @@ func withoutPassword(command any) any {
 	return command
 }
 
-// serve lets the stub of MongoDB have the case's administrator and the given users.
+// serve configures the stub of MongoDB with the administrator of the case and with users.
 func (p *player) serve(users any) {
 	GinkgoHelper()
 	if p.Input["server_admin_password"] == nil {
@@ -99,7 +100,8 @@ func (p *player) serve(users any) {
 	}
 }
 
-// toldHere are the commands that the stub of MongoDB got here. All have one password of the right form.
+// toldHere returns the commands that the stub of MongoDB received from this adapter. It asserts that all contain one
+// password of the required form.
 func (p *player) toldHere() []any {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "told"))

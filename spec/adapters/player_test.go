@@ -21,7 +21,7 @@ import (
 	binary "service-adapter/spec/kit/broker"
 )
 
-// player plays the broker for one case. It has a service instance of its own.
+// A player plays the broker for one case, with its own service instance.
 type player struct {
 	recorded
 	dir string
@@ -47,7 +47,7 @@ func newPlayer(c recorded) *player {
 	client, err := os.ReadFile(filepath.Join("testdata", cmp.Or(stubs[c.Adapter], "client")))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(p.dir, "client"), client, 0o755)).To(Succeed())
-	// These adapters write passwords into the manifest, for brokers that keep no secrets.
+	// These adapters write passwords into the manifest, for brokers that store no secrets.
 	config, err := json.Marshal(object{
 		"paks": []string{pak}, "secure_manifests": false, "cache_dir": filepath.Join(p.dir, "cache"),
 		"state": object{"config": object{"dir": filepath.Join(p.dir, "state")}},
@@ -58,14 +58,14 @@ func newPlayer(c recorded) *player {
 	return p
 }
 
-// pakOf is the directory of the pak for an adapter.
+// pakOf returns the directory of the pak for an adapter.
 func pakOf(adapter string) string {
 	return cmp.Or(paks[adapter], filepath.Join("testdata", "paks", adapter))
 }
 
 func (p *player) config() string { return filepath.Join(p.dir, "service-adapter.yml") }
 
-// adapter is the one under test, with the operator's settings.
+// adapter returns the adapter under test with the operator's settings.
 func (p *player) adapter() binary.Adapter {
 	environment := []string{"SERVICE_ADAPTER_CONFIG=" + p.config(), "TMPDIR=" + p.dir}
 	if variable := clients[p.Adapter]; variable != "" {
@@ -85,7 +85,7 @@ func (p *player) call(ctx context.Context, command string, parameters object) bi
 	return got
 }
 
-// play sends the case's request.
+// play sends the request of the case and returns the answer.
 func (p *player) play(ctx context.Context) binary.Answer {
 	GinkgoHelper()
 	switch p.Command {
@@ -113,7 +113,7 @@ func (p *player) play(ctx context.Context) binary.Answer {
 	}
 }
 
-// generate are the parameters of generate-manifest.
+// generate returns the parameters of generate-manifest.
 func (p *player) generate(plan, previousPlan any, previous string, body object) object {
 	return object{
 		"service_deployment": p.Input["service_deployment"], "plan": plan, "request_parameters": body,
@@ -122,7 +122,7 @@ func (p *player) generate(plan, previousPlan any, previous string, body object) 
 	}
 }
 
-// bind are the parameters of create-binding and delete-binding.
+// bind returns the parameters of create-binding and delete-binding.
 func (p *player) bind(vms any, body object) object {
 	return object{
 		"binding_id": p.Input["binding_id"], "bosh_vms": vms, "manifest": p.text("manifest"),
@@ -131,7 +131,7 @@ func (p *player) bind(vms any, body object) object {
 	}
 }
 
-// createBinding makes the binding that the case deletes, on a deployment all of whose VMs run.
+// createBinding creates the binding that the case deletes, on a deployment whose VMs all run.
 func (p *player) createBinding(ctx context.Context) {
 	GinkgoHelper()
 	vms := maps.Clone(p.Input["bosh_vms"].(object))
@@ -156,7 +156,7 @@ func addresses(count int64) []any {
 	return all
 }
 
-// answerAsRecorded makes the client fail in its last recorded call, where the other adapter failed then.
+// answerAsRecorded makes the client fail in its last recorded call if the other adapter failed then.
 func (p *player) answerAsRecorded() {
 	GinkgoHelper()
 	if !p.clientFailed() {
@@ -168,7 +168,8 @@ func (p *player) answerAsRecorded() {
 
 func (p *player) clientFailed() bool { return p.refused() && len(p.Commands) > 0 }
 
-// failure is what a client that fails prints. The exit code tells what the other adapter saw in it.
+// failure returns the text that the client prints when it fails, which is derived from the exit code of the other
+// adapter.
 func (p *player) failure() string {
 	switch p.Exit {
 	case 49:
@@ -180,7 +181,7 @@ func (p *player) failure() string {
 	}
 }
 
-// calls are the arguments of the client's calls so far.
+// calls returns the arguments of the client's calls so far.
 func (p *player) calls() []any {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "calls"))
@@ -194,8 +195,8 @@ func (p *player) calls() []any {
 	return calls
 }
 
-// pending is what the broker's check before an update says of a deployed manifest: the manifest that the plan gives
-// now, without a request.
+// pending returns the manifest that the broker's check before an update generates for a deployed manifest. It depends
+// on the plan, but not on a request.
 func (p *player) pending(ctx context.Context, plan any, deployed string) string {
 	GinkgoHelper()
 	got := p.call(ctx, "generate-manifest", p.generate(plan, plan, deployed, object{}))
@@ -203,7 +204,7 @@ func (p *player) pending(ctx context.Context, plan any, deployed string) string 
 	return manifestOf(got.Stdout)
 }
 
-// manifestOf is the manifest in the answer to generate-manifest.
+// manifestOf returns the manifest in the answer to generate-manifest.
 func manifestOf(stdout string) string {
 	GinkgoHelper()
 	var product struct{ Manifest string }
@@ -211,12 +212,12 @@ func manifestOf(stdout string) string {
 	return product.Manifest
 }
 
-// compared is a manifest as the broker compares it.
+// compared returns a manifest as the broker compares it.
 func compared(manifest string) any {
 	GinkgoHelper()
 	decoded, err := odb.Compared(manifest)
 	Expect(err).NotTo(HaveOccurred())
-	// The struct's own tags are for the older library, whose YAML both read.
+	// The tags of the struct are for another YAML library. Both libraries read the same YAML.
 	text, err := yamlOf(decoded)
 	Expect(err).NotTo(HaveOccurred())
 	return treeOf(text)

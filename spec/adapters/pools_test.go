@@ -21,42 +21,43 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// providers are the providers of this repository that paks need.
+// providers contains the providers of this repository that paks need, by adapter.
 var providers = map[string]string{"ondemand": "directory"}
 
 // smallPlan is the id of the generic adapter's small plan.
 const smallPlan = "b478e908-a49d-5516-ab61-0400d0a4a4a7"
 
-// The generic adapter keeps what is taken of its pools in a file of its own, the pak in a directory of the provider.
+// The generic adapter records the values taken from its pools in one file. The pak uses a directory of the provider.
 
-// pools tells the pak where its pools are.
+// pools returns the setting that contains the path of the pak's pools.
 func pools(p *player) []string { return []string{"ONDEMAND_POOLS=" + p.poolsDir()} }
 
 func (p *player) poolsDir() string { return filepath.Join(p.dir, "pools") }
 
-// holdings are what is taken: plan/key, or plan/key/group → deployment → values, sorted.
+// holdings are the values taken from pools: sorted values by deployments by pools, which are called plan/key or
+// plan/key/group.
 type holdings = object
 
-// held reads the recorded adapter's file.
+// held converts the recorded adapter's file.
 func held(store any) holdings {
 	all := holdings{}
 	for _, pool := range value.Mappings(at(store, "/inputs")) {
 		for _, used := range value.Mappings(pool["used"]) {
 			_, key, _ := strings.Cut(value.Text(pool["key"]), ".")
-			place := strings.TrimSuffix(filepath.Join(value.Text(pool["plan"]), key, value.Text(used["group"])), "/")
+			poolName := strings.TrimSuffix(filepath.Join(value.Text(pool["plan"]), key, value.Text(used["group"])), "/")
 			for _, item := range used["values"].([]any) {
-				holdValue(all, place, value.Text(used["deployment"]), value.Text(item))
+				holdValue(all, poolName, value.Text(used["deployment"]), value.Text(item))
 			}
 		}
 	}
 	return all
 }
 
-func holdValue(all holdings, place, owner, item string) {
-	owners, _ := all[place].(object)
+func holdValue(all holdings, poolName, owner, item string) {
+	owners, _ := all[poolName].(object)
 	if owners == nil {
 		owners = object{}
-		all[place] = owners
+		all[poolName] = owners
 	}
 	list, _ := owners[owner].([]any)
 	list = append(list, item)
@@ -64,11 +65,11 @@ func holdValue(all holdings, place, owner, item string) {
 	owners[owner] = list
 }
 
-// fillPools lets the case begin with what was taken then.
+// fillPools restores the values that were taken before the case.
 func (p *player) fillPools() {
 	GinkgoHelper()
-	for place, owners := range held(p.Input["store"]) {
-		dir := filepath.Join(p.poolsDir(), place)
+	for poolName, owners := range held(p.Input["store"]) {
+		dir := filepath.Join(p.poolsDir(), poolName)
 		Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
 		for owner, list := range owners.(object) {
 			for _, item := range list.([]any) {
@@ -79,7 +80,7 @@ func (p *player) fillPools() {
 	}
 }
 
-// heldHere reads the pak's pools.
+// heldHere returns the values taken from the pak's pools.
 func (p *player) heldHere() holdings {
 	GinkgoHelper()
 	all := holdings{}
@@ -95,14 +96,14 @@ func (p *player) heldHere() holdings {
 		if item, err = url.PathUnescape(item); err != nil {
 			return err
 		}
-		place, err := filepath.Rel(p.poolsDir(), filepath.Dir(path))
-		holdValue(all, place, string(owner), item)
+		poolName, err := filepath.Rel(p.poolsDir(), filepath.Dir(path))
+		holdValue(all, poolName, string(owner), item)
 		return err
 	})).To(Succeed())
 	return all
 }
 
-// hasSingleValues tells whether a pool of the plan is not of ranges alone.
+// hasSingleValues reports whether a pool of the plan contains values that are not in a range.
 func (c recorded) hasSingleValues() bool {
 	for _, key := range []string{"vip", "virtual_router_id", "ports"} {
 		text := value.Text(at(c.Input, "/plan/properties/keepalived/"+key))
@@ -115,7 +116,7 @@ func (c recorded) hasSingleValues() bool {
 	return false
 }
 
-// comparePools compares what is taken after the case.
+// comparePools compares the values taken after the case.
 func (p *player) comparePools() []difference {
 	if p.Command != "generate-manifest" || p.Adapter != "ondemand" {
 		return nil
@@ -123,8 +124,8 @@ func (p *player) comparePools() []difference {
 	return differences("/store", held(p.Held), p.heldHere())
 }
 
-// creation is the first recorded creation for another instance, of a plan whose only pool has three addresses of each
-// network.
+// creation returns the first recorded creation with another instance and with a plan whose only pool has three
+// addresses of each network.
 func creation(id string) recorded {
 	c := caseOf("ondemand", "01-create-small")
 	set(c.Input["service_deployment"], "/deployment_name", "service-instance_"+id)
@@ -132,25 +133,25 @@ func creation(id string) recorded {
 	return c
 }
 
-// create is a creation of another instance beside those that the player has.
+// create creates another instance with the same pools.
 func (p *player) create(ctx context.Context, id string) binary.Answer {
 	GinkgoHelper()
-	beside := *p
-	beside.recorded = creation(id)
-	return beside.play(ctx)
+	another := *p
+	another.recorded = creation(id)
+	return another.play(ctx)
 }
 
-// start begins such a creation in the background.
+// start starts such a creation in the background.
 func (p *player) start(id string) *process.Running {
 	GinkgoHelper()
 	c := creation(id)
-	beside := player{recorded: c, dir: p.dir}
-	input, err := odb.Input("generate-manifest", beside.generate(c.Input["plan"], nil, "", c.request()))
+	another := player{recorded: c, dir: p.dir}
+	input, err := odb.Input("generate-manifest", another.generate(c.Input["plan"], nil, "", c.request()))
 	Expect(err).NotTo(HaveOccurred())
 	return process.Start(p.adapter(), nil, input, "generate-manifest")
 }
 
-// waitsForLock tells whether a process waits for the lock of a pool, as the kernel lists it.
+// waitsForLock reports whether a process waits for the lock of a pool, according to the kernel's list.
 func (p *player) waitsForLock(pool string) bool {
 	GinkgoHelper()
 	info, err := os.Stat(filepath.Join(pool, ".lock"))
@@ -161,11 +162,11 @@ func (p *player) waitsForLock(pool string) bool {
 	return waiting.Match(locks)
 }
 
-// vips is the pool of addresses in net2.
+// vips is the path of the pool of addresses in net2.
 const vips = smallPlan + "/vip/net2"
 
 var _ = Describe("A pool", func() {
-	It("gives no value to two instances, also at the same time, and refuses when it is empty",
+	It("gives no value to two instances, also concurrently, and rejects a request when it is empty",
 		func(ctx context.Context) {
 			p := newPlayer(creation("0"))
 			var got [4]binary.Answer
@@ -174,7 +175,7 @@ var _ = Describe("A pool", func() {
 				all = append(all, func() { got[i] = p.create(ctx, fmt.Sprint(i)) })
 			}
 			process.Together(len(all), all...)
-			given, refused := []any{}, 0
+			assigned, refused := []any{}, 0
 			for i, answer := range got {
 				if answer.Exit != 0 {
 					refused++
@@ -182,14 +183,14 @@ var _ = Describe("A pool", func() {
 					continue
 				}
 				vip := at(treeOf(manifestOf(answer.Stdout)), "/properties/keepalived/vip")
-				given = append(given, vip)
+				assigned = append(assigned, vip)
 				Expect(p.heldHere()[vips]).To(HaveKeyWithValue(fmt.Sprintf("service-instance_%d", i), []any{vip}))
 			}
 			Expect(refused).To(Equal(1))
-			Expect(given).To(ConsistOf("10.2.0.10", "10.2.0.8", "10.2.0.9"))
+			Expect(assigned).To(ConsistOf("10.2.0.10", "10.2.0.8", "10.2.0.9"))
 		})
 
-	It("is looked into by one creation at a time", func(ctx context.Context) {
+	It("is read by one creation at a time", func(ctx context.Context) {
 		p := newPlayer(creation("one"))
 		dir := filepath.Join(p.poolsDir(), vips)
 		Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
@@ -208,7 +209,7 @@ var _ = Describe("A pool", func() {
 		}))
 	})
 
-	It("gets back what an instance has when that is destroyed", func(ctx context.Context) {
+	It("gets the values of an instance back when the instance is destroyed", func(ctx context.Context) {
 		p := newPlayer(creation("one"))
 		Expect(p.create(ctx, "one").Exit).To(Equal(0))
 		Expect(p.create(ctx, "two").Exit).To(Equal(0))
@@ -220,46 +221,47 @@ var _ = Describe("A pool", func() {
 		Expect(at(treeOf(manifestOf(third.Stdout)), "/properties/keepalived/vip")).To(Equal("10.2.0.10"))
 	})
 
-	It("gives the same value again to a creation that was killed before anybody knew of it", func(ctx context.Context) {
-		p := newPlayer(creation("one"))
-		dir := filepath.Join(p.poolsDir(), vips)
-		Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
-		point := hold.Point{Name: "after-create", Dir: dir, Provider: true}
-		point.Hold()
-		killed := p.start("one")
-		point.Reached()
-		process.End(p.dir)
-		Expect(killed.Wait().Exit).To(Equal(-1))
-		Expect(os.Remove(filepath.Join(dir, ".hold-after-create"))).To(Succeed())
-		taken := p.heldHere()
-		Expect(taken).To(Equal(holdings{vips: object{"service-instance_one": []any{"10.2.0.10"}}}))
+	It("gives the same value again to a creation that was killed before its state was stored",
+		func(ctx context.Context) {
+			p := newPlayer(creation("one"))
+			dir := filepath.Join(p.poolsDir(), vips)
+			Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
+			point := hold.Point{Name: "after-create", Dir: dir, Provider: true}
+			point.Hold()
+			killed := p.start("one")
+			point.Reached()
+			process.End(p.dir)
+			Expect(killed.Wait().Exit).To(Equal(-1))
+			Expect(os.Remove(filepath.Join(dir, ".hold-after-create"))).To(Succeed())
+			taken := p.heldHere()
+			Expect(taken).To(Equal(holdings{vips: object{"service-instance_one": []any{"10.2.0.10"}}}))
 
-		Expect(p.create(ctx, "two").Exit).To(Equal(0))
-		again := p.create(ctx, "one")
-		Expect(again.Exit).To(Equal(0), again.Stderr)
-		Expect(at(treeOf(manifestOf(again.Stdout)), "/properties/keepalived/vip")).To(Equal("10.2.0.10"))
-		Expect(p.heldHere()[vips]).To(HaveLen(2))
-	})
+			Expect(p.create(ctx, "two").Exit).To(Equal(0))
+			again := p.create(ctx, "one")
+			Expect(again.Exit).To(Equal(0), again.Stderr)
+			Expect(at(treeOf(manifestOf(again.Stdout)), "/properties/keepalived/vip")).To(Equal("10.2.0.10"))
+			Expect(p.heldHere()[vips]).To(HaveLen(2))
+		})
 
-	It("leaves an instance its value when the operator makes it another one, and gives one of another network "+
-		"with that", func(ctx context.Context) {
-		p := newPlayer(creation("one"))
-		plan := p.Input["plan"]
-		made := manifestOf(p.create(ctx, "one").Stdout)
-		other := value.CloneMap(plan.(object))
-		set(other, "/properties/keepalived/vip", "10.1.0.10-10.1.0.12 | 10.2.0.30-10.2.0.40")
-		update := func(network string) any {
-			body := value.CloneMap(p.request())
-			set(body, "/parameters/metadata/network", network)
-			got := p.call(ctx, "generate-manifest", p.generate(other, plan, made, body))
-			Expect(got.Exit).To(Equal(0), got.Stderr)
-			made = manifestOf(got.Stdout)
-			Expect(odb.SameManifests(made, p.pending(ctx, other, made))).To(BeTrue())
-			return at(treeOf(made), "/properties/keepalived/vip")
-		}
-		Expect(update("net2")).To(Equal("10.2.0.10"))
-		Expect(update("net1")).To(Equal("10.1.0.10"))
-		Expect(p.heldHere()).To(Equal(holdings{smallPlan +
-			"/vip/net1": object{"service-instance_one": []any{"10.1.0.10"}}}))
-	})
+	It("keeps the value of an instance if the operator removes the value, and gives one of another network on request",
+		func(ctx context.Context) {
+			p := newPlayer(creation("one"))
+			plan := p.Input["plan"]
+			manifest := manifestOf(p.create(ctx, "one").Stdout)
+			other := value.CloneMap(plan.(object))
+			set(other, "/properties/keepalived/vip", "10.1.0.10-10.1.0.12 | 10.2.0.30-10.2.0.40")
+			update := func(network string) any {
+				body := value.CloneMap(p.request())
+				set(body, "/parameters/metadata/network", network)
+				got := p.call(ctx, "generate-manifest", p.generate(other, plan, manifest, body))
+				Expect(got.Exit).To(Equal(0), got.Stderr)
+				manifest = manifestOf(got.Stdout)
+				Expect(odb.SameManifests(manifest, p.pending(ctx, other, manifest))).To(BeTrue())
+				return at(treeOf(manifest), "/properties/keepalived/vip")
+			}
+			Expect(update("net2")).To(Equal("10.2.0.10"))
+			Expect(update("net1")).To(Equal("10.1.0.10"))
+			Expect(p.heldHere()).To(Equal(holdings{smallPlan +
+				"/vip/net1": object{"service-instance_one": []any{"10.1.0.10"}}}))
+		})
 })

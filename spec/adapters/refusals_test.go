@@ -1,25 +1,25 @@
 package adapters_test
 
-// refusal is a kind of reason for which an adapter refuses.
+// A refusal is a kind of reason for which an adapter rejects a request.
 type refusal struct {
-	// adapter is empty where the row is for all.
+	// adapter is the name of the adapter. It is "" if the row applies to all adapters.
 	adapter string
 	pairs   []saying
 	used    bool
 }
 
-// saying is what is read here, on standard output or standard error, where another adapter says something to the user
-// or the operator. Both are regular expressions; $1 is a group of theirs.
+// A saying is a pair of regular expressions: theirs for the message of another adapter to the user or the operator, and
+// ours for standard output or standard error of this adapter. In ours, $1 is a group of theirs.
 type saying struct{ theirs, ours string }
 
-// refusals are all kinds. A refusal of another adapter for a reason that is not here fails the suite.
+// refusals contains all kinds. A rejection by another adapter for any other reason fails the suite.
 var refusals = []refusal{
 	{
 		adapter: "zookeeper",
 		pairs:   []saying{{`the current service plan is too small`, `cannot migrate to a smaller plan`}},
 	},
 	{
-		// What the operator provides does not fit the service.
+		// The operator's plan does not fit the service.
 		pairs: []saying{
 			{`expected 1 network for (\S+), got (\d+)`, `expected 1 network for $1, got $2`},
 			{`expected to find: '([^']+)' in list`, `the plan lacks the instance group "$1"`},
@@ -92,7 +92,7 @@ var refusals = []refusal{
 			`property "id" of the plan.* must be one of "standalone", "replica_set", "sharded_cluster"`,
 		}},
 	},
-	// What Ops Manager does is the operator's to do here.
+	// The operator performs the tasks of Ops Manager.
 	{
 		adapter: "mongodb",
 		pairs: []saying{{

@@ -8,12 +8,12 @@ import (
 	"service-adapter/internal/value"
 )
 
-// variants are what the descriptions of the adapters say and no case shows: recorded cases with another input, and the
-// answer that the adapter is said to give to that. They are played as cases.
+// variants contains behaviours from the descriptions of the adapters that no recorded case shows: recorded cases with
+// another input, and the adapter's answer according to its description. They are played like cases.
 var variants = []struct {
 	behaviour, adapter, from string
 	change                   func(c *recorded)
-	// explained tells that the pak's answer is another one.
+	// explained is true if the pak's answer differs.
 	explained bool
 }{
 	{"parameters are ignored", "hazelcast", "01-create-small", parameters(object{"members": int64(3)}), true},
@@ -266,12 +266,12 @@ var variants = []struct {
 
 const (
 	hazelcastProperties = "/instance_groups/0/jobs/0/properties/hazelcast"
-	// The settings of the group that instructs Ops Manager, and those that bindings read.
+	// The properties of the group that instructs Ops Manager, and those that bindings read.
 	agentProperties = "/instance_groups/1/properties/mongo_ops"
 	mongoProperties = "/properties/mongo_ops"
 )
 
-// otherGroup gives the plan a group that the service does not have.
+// otherGroup adds a group to the plan that the service does not have.
 func otherGroup(c *recorded) {
 	plan := c.Input["plan"].(object)
 	plan["instance_groups"] = append(plan["instance_groups"].([]any), object{
@@ -279,26 +279,26 @@ func otherGroup(c *recorded) {
 	})
 }
 
-// updated makes a case an update of what it made, which changes nothing.
+// updated turns a creation into an update of the created instance without changes.
 func updated(c *recorded) {
 	c.Input["previous_plan"], c.Input["previous_manifest"] = c.Input["plan"], c.Stdout
 }
 
-// unbound makes a binding's creation its deletion.
+// unbound turns the creation of a binding into its deletion.
 func unbound(c *recorded) {
 	c.Command, c.Exit, c.Stdout = "delete-binding", 0, ""
 }
 
 func withoutVMs(c *recorded) { c.Input["bosh_vms"] = object{} }
 
-// scaledIn gives the deployed instance more VMs of its first group.
+// scaledIn gives the deployed instance more VMs in its first group.
 func scaledIn(c *recorded) {
 	for _, from := range []string{"previous_plan", "previous_manifest"} {
 		set(c.Input[from], "/instance_groups/0/instances", int64(5))
 	}
 }
 
-// set replaces what a tree has at a JSON pointer.
+// set replaces the value of a tree at a JSON pointer.
 func set(tree any, pointer string, item any) {
 	end := strings.LastIndex(pointer, "/")
 	at(tree, pointer[:end]).(object)[pointer[end+1:]] = item
