@@ -34,10 +34,10 @@ func (b Binary) Kind() BinaryKind {
 	}
 }
 
-// parseManifest parses manifest.yml and reports its errors to diags. Unknown keys are errors, because other brokers
-// reject them. The file is the name for messages. The result contains the values that could be decoded; if the text is
-// not a YAML mapping, it is the zero Manifest. See checkBinaries and checkUpgradePath for the rules that concern
-// several keys.
+// parseManifest parses and checks manifest.yml, including the rules of checkBinaries and checkUpgradePath, which
+// concern several keys, and reports its errors to diags. Unknown keys are errors, because other brokers reject them.
+// The file is the name for messages. The result contains the values that could be decoded; if the text is not a YAML
+// mapping, it is the zero Manifest.
 func parseManifest(file, text string, diags *diag.List) Manifest {
 	var manifest Manifest
 	doc, root := parseDocument(file, text, diags)

@@ -117,8 +117,9 @@ func (c *Credentials) secretNames() []string {
 	return value.Convert(c.Secrets, func(s Secret) string { return s.Name })
 }
 
-// Documents returns the YAML texts whose ((variables)) are interpolated: the manifest template, the ops files and the
-// BOSH configs, sorted by type. The documents of ops files and configs are returned whatever their conditions are.
+// Documents returns the YAML texts whose ((variables)) are interpolated: the manifest template, which is always the
+// first and has the text "" if it is missing, the ops files in their order, and the BOSH configs, sorted by type. Ops
+// files and configs are contained whatever their conditions are.
 func (b *Bosh) Documents() []Document {
 	ops := value.Convert(b.Ops, func(o Conditional) Document { return o.Document })
 	configs := value.Convert(value.Keys(b.Configs), func(name string) Document { return b.Configs[name].Document })

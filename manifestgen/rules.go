@@ -158,8 +158,9 @@ func checkScaleIn(r *resolution, plan *serviceadapter.Plan) error {
 	return nil
 }
 
-// changesPlan reports whether the request moves the instance to another plan, or to another definition of its plan. A
-// manifest that another adapter generated does not tell the ID of its plan, so only the definitions are compared then.
+// changesPlan reports whether the ID of the plan differs from that in the record, or whether the broker's plan differs
+// in any way from the previous plan that the broker sends. The first comparison is omitted if the record has no ID, as
+// for a manifest of another adapter, and the second one without a previous plan.
 func changesPlan(r *resolution) bool {
 	recorded := r.previous.record.PlanID
 	return recorded != "" && recorded != r.identity.PlanID ||

@@ -16,7 +16,8 @@ import (
 	"service-adapter/internal/value"
 )
 
-// An expression is a parsed parameter_name.
+// An expression is a parsed parameter_name of an import list: the HCL expression, such as var.NAME, local.NAME or 10,
+// that the template gets in place of the value of an attribute. parseExpression returns it.
 type expression struct {
 	text       string          // the HCL text to write
 	variable   string          // NAME if the expression is var.NAME, else ""

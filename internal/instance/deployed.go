@@ -11,8 +11,9 @@ import (
 )
 
 // DeployedPlan returns the part of a plan that can be read from a deployed manifest: the instance groups with their
-// number of instances, disk type and networks. A value that the manifest does not contain is 0 or "". The plan is never
-// nil; that of a nil manifest has no groups.
+// number of instances, disk type and networks. The manifest must consist of values as value.Normalise returns them; a
+// number of instances that is not an int64 counts as missing. A value that the manifest does not contain is 0 or "".
+// The plan is never nil; that of a nil manifest has no groups.
 func DeployedPlan(manifest map[string]any) *serviceadapter.Plan {
 	plan := &serviceadapter.Plan{}
 	for _, group := range value.Mappings(manifest["instance_groups"]) {

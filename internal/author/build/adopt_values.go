@@ -76,10 +76,11 @@ func (a *adoption) replaceSecrets(path []string, node, parent *yaml.Node) {
 }
 
 // maskSecrets returns the text of a scalar with the parts that package redact considers secrets replaced by
-// redact.Mask. path is that of the scalar and must not be empty. References, certificates, booleans and null are not
-// secrets. The whole text of a property for which namedSecret is true is one secret, but if it contains a reference and
-// one of the characters : and =, as connection strings do, only parts of it may be. If the text cannot be masked in
-// time, the result is redact.Mask alone, as if the whole text were one secret.
+// redact.Mask. path is that of the scalar and must not be empty. References ((name)), booleans, null and texts that
+// begin with a PEM header, such as certificates, are not secrets. The caller must have replaced private keys, which
+// begin with such a header as well. The whole text of a property for which namedSecret is true is one secret, but if it
+// contains a reference and one of the characters : and =, as connection strings do, only parts of it may be. If the
+// text cannot be masked in time, the result is redact.Mask alone, as if the whole text were one secret.
 func maskSecrets(path []string, node *yaml.Node) string {
 	text := node.Value
 	literal := strings.TrimSpace(vars.Reference.ReplaceAllString(text, " "))

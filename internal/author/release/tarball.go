@@ -85,8 +85,9 @@ func readTarball(ctx context.Context, name string, file io.Reader) (*Release, er
 	return release, nil
 }
 
-// jobOf returns the name of the job whose archive an entry of a release tarball is. The second result is false if the
-// entry is not the archive of a job.
+// jobOf returns the name of the job whose archive an entry of a release tarball is, such as redis for jobs/redis.tgz.
+// entry is the path without "./" in front, as readArchive passes it. If the entry is not the archive of a job, the
+// second result is false and the first has no meaning.
 func jobOf(entry string) (string, bool) {
 	file, inJobs := strings.CutPrefix(entry, "jobs/")
 	job, isArchive := strings.CutSuffix(file, ".tgz")

@@ -122,7 +122,8 @@ func exitText(err error) string {
 }
 
 // stop ends the program, if there is one, and waits for its end. A program that has not ended after stopsWithin is
-// killed.
+// killed, and so are the processes that the program leaves in its process group. stop must be called only once, also if
+// the program has ended by itself.
 func (s *server) stop() {
 	if s.program != nil {
 		s.program.Stop(stopsWithin)

@@ -240,10 +240,10 @@ const (
 	sourceLine = `^\d+: `
 )
 
-// parseErrorText returns the first error in human-readable output. The summary is the rest of the line "Error: …", the
-// range is the position, nil if there is none, and the detail is the text after the position and the lines of the
-// configuration. If the output has no such line, the summary is its last line that is not a -json message, and the rest
-// is empty.
+// parseErrorText returns the first error in human-readable output without colours. The summary is the rest of the line
+// "Error: …", the range is the position, nil if there is none, and the detail is the text after the position and the
+// lines of the configuration. The severity and the address are always empty. If the output has no such line, the
+// summary is its last line that is not a -json message, and the rest is empty.
 func parseErrorText(output []byte) diagnostic {
 	var result diagnostic
 	var last string // the last line that may serve as a summary

@@ -41,9 +41,10 @@ func (r *Root) UnsavedWorkspaces() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// DecryptState returns the text of an encrypted state file that OpenTofu wrote, such as an UnsavedState. The file stays
-// as it is. The error is an *opentofu.Error if no key of this Root fits or OpenTofu fails for another reason, and a
-// plain error if the file is empty or a file in the scratch directory cannot be created.
+// DecryptState returns the text of an encrypted state file that OpenTofu wrote, such as an UnsavedState. The path must
+// be absolute, because OpenTofu reads the file through a symbolic link in the scratch directory. The file stays as it
+// is. The error is an *opentofu.Error if no key of this Root fits or OpenTofu fails for another reason, and a plain
+// error if the file is empty or a file in the scratch directory cannot be created.
 func (d *Directory) DecryptState(ctx context.Context, i opentofu.Installation, path string) ([]byte, error) {
 	// OpenTofu reads such a file only as the state of the local backend, in a directory without configuration.
 	dir := d.Path("unsaved")

@@ -133,7 +133,8 @@ func (w *Workspace) Remove(ctx context.Context, i opentofu.Installation) error {
 
 // remove deletes the workspace with its record unless it contains resources or another run owns it; see Remove for the
 // errors. Unlike Remove, it saves no unsaved state, its errors do not name the workspace, and it keeps what is known of
-// the guard. It forgets the state that was read last.
+// the guard. It decides by the state that was read last, and reads the state only if there is none. It forgets that
+// state before it deletes anything; if it refuses to delete the workspace, it keeps it.
 func (w *Workspace) remove(ctx context.Context, i opentofu.Installation) error {
 	stored, err := w.lastRead, error(nil)
 	if stored.text == nil {

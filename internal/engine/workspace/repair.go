@@ -53,10 +53,12 @@ func (w *Workspace) Push(ctx context.Context, i opentofu.Installation, text []by
 // the current one. The caller must make sure that the run that took the lock is dead, because otherwise two runs could
 // change the state at the same time.
 //
-// With the id "", Unlock succeeds if the state is not locked, and returns an error that wraps a *statelock.Error if the
-// lock ends with the run that holds it, as those of pg do. With any other id, it returns an error if the state is not
-// locked by this lock. If the local backend has no state for the workspace, it does nothing. It also returns an error
-// if OpenTofu cannot be run, or if the state of the local backend is not complete.
+// With the id "" and a state that is not locked, Unlock does what State does: it saves a state that an earlier run
+// could not save, deletes an empty workspace, uses the guard in the state, and returns the errors of State. With the id
+// "", it returns an error that wraps a *statelock.Error if the lock ends with the run that holds it, as those of pg do.
+// With any other id, it returns an error if the state is not locked by this lock. If the local backend has no state for
+// the workspace, it does nothing. It also returns an error if OpenTofu cannot be run, or if the state of the local
+// backend is not complete.
 func (w *Workspace) Unlock(ctx context.Context, i opentofu.Installation, id string) error {
 	if absent, err := w.absentLocally(ctx); absent || err != nil {
 		return err

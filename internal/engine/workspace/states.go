@@ -147,8 +147,9 @@ func (s *states) compareAndSwap(
 
 // deleteIfUnchanged deletes the workspace if its state is still the one in the snapshot. The caller must have checked
 // that the snapshot contains no resource but the guard, because any other resource would be forgotten and not
-// destroyed. If the snapshot is absent, only the leftovers of a dead run are removed: its lock of the state or, with
-// the local backend, the directory of a workspace without a state.
+// destroyed. If the snapshot is absent, deleteIfUnchanged only removes leftovers, and the caller need not know whether
+// their run is dead: a stale lock that a run under this lease left or, with the local backend and under its lock, the
+// directory of a workspace without a state.
 //
 // If the state has been changed, the error is statestore.ErrChanged, or ErrTakenOver if OpenTofu noticed the change. If
 // the snapshot contains no state and OpenTofu finds that the workspace is no longer empty, the error is an
