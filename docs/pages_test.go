@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,6 +134,35 @@ func TestThreatModelJobs(t *testing.T) {
 	slices.Sort(rows)
 	if !slices.Equal(rows, names) {
 		t.Errorf("the threat model describes the scripts of %v, and the jobs are %v", rows, names)
+	}
+}
+
+// TestStemcells checks that no page, example or manifest names only the older of the two supported stemcells.
+func TestStemcells(t *testing.T) {
+	named := 0
+	for _, dir := range []string{
+		"docs", "examples", "manifests", "jobs", "adapter/requests", "brokerpak/examples",
+		"internal/author/build/skeleton",
+	} {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			noble := strings.Contains(string(text), "ubuntu-noble")
+			if noble {
+				named++
+			} else if strings.Contains(string(text), "ubuntu-jammy") {
+				t.Errorf("%s names the stemcell ubuntu-jammy, and not ubuntu-noble", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if named == 0 {
+		t.Error("no file names a stemcell")
 	}
 }
 

@@ -75,7 +75,7 @@ func newBroker(s *site) *broker {
 				Name: "entries", Version: "1.2.3",
 				Jobs: []string{"server"},
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"server": {"10.0.8.5"}},
 	}}

@@ -68,7 +68,7 @@ func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, err
 				Name: "server", Version: "1.2.3",
 				Jobs: append([]string{"health-check"}, groups...),
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 	}}
 	s.config = object{

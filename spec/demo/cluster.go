@@ -38,7 +38,7 @@ func cluster() *odb.Instance {
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_7b0e4d21-demo",
 			Releases:       serviceadapter.ServiceReleases{{Name: "service-adapter", Version: "1.0.0", Jobs: errands}},
-			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+			Stemcells:      []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.785"}},
 		},
 		Plan: map[string]any{
 			"properties": map[string]any{},

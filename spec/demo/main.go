@@ -109,7 +109,7 @@ func redis() *odb.Instance {
 			Releases: serviceadapter.ServiceReleases{
 				{Name: "redis-forge", Version: "1.4.2", Jobs: []string{"standalone-7"}},
 			},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.785"}},
 		},
 		Plan: map[string]any{
 			"properties": map[string]any{}, "lifecycle_errands": map[string]any{},

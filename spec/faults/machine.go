@@ -116,7 +116,7 @@ func newInstance(id string, by provisioning) *odb.Instance {
 				{Name: "server", Version: "1.2.3", Jobs: []string{"server"}},
 				{Name: "service-adapter", Version: "1.0.0", Jobs: []string{applyInstance, destroyInstance}},
 			},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 	}
 	switch by {

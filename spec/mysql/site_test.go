@@ -92,7 +92,7 @@ func prepared(plan string, hosts ...string) site {
 				}},
 				{Name: "bpm", Version: "1.4.0", Jobs: []string{"bpm"}},
 			},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"mysql": hosts}, DNS: map[string]string{"mysql": name},
 	}

@@ -28,7 +28,7 @@ func newCluster() *broker {
 			release("redis-forge", "2", "cluster-7"),
 			release("errands", "1", "form-cluster"),
 		},
-		Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+		Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 	}
 	node := planGroup("node", 1)
 	node["persistent_disk_type"] = "10GB"

@@ -42,7 +42,7 @@ func newShared(pak string) *site {
 				Name: "service-adapter", Version: "1",
 				Jobs: []string{"service-adapter"},
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 	}
 	return s

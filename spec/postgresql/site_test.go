@@ -74,7 +74,7 @@ func newSite(ctx context.Context, pak string) *site {
 				Name: "postgres", Version: "56.0.4",
 				Jobs: []string{"postgres"},
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"postgres": {server.Host}},
 	}

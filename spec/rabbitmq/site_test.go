@@ -89,7 +89,7 @@ func prepared(t topology) site {
 				Name: "rabbitmq-forge", Version: "1.5.0",
 				Jobs: []string{"rabbitmq"},
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.1"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.1"}},
 		},
 		VMs: map[string][]string{"node": t.hosts},
 	}

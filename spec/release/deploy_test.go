@@ -196,7 +196,7 @@ func instance() *odb.Instance {
 				Name: "entries", Version: "1.0.0",
 				Jobs: []string{"server"},
 			}},
-			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-jammy", Version: "1.785"}},
+			Stemcells: []serviceadapter.Stemcell{{OS: "ubuntu-noble", Version: "1.785"}},
 		},
 		Plan: map[string]any{
 			"properties": map[string]any{}, "lifecycle_errands": map[string]any{},

@@ -172,7 +172,7 @@ func Instance() *odb.Instance {
 	}
 	gomega.Expect(json.Unmarshal([]byte(`{"deployment_name":"service-instance_inst-1",
 		"releases":[{"name":"server","version":"1.2.3","jobs":["server"]}],
-		"stemcells":[{"stemcell_os":"ubuntu-jammy","stemcell_version":"1.1"}]}`),
+		"stemcells":[{"stemcell_os":"ubuntu-noble","stemcell_version":"1.1"}]}`),
 		&sample.Deployment)).To(gomega.Succeed())
 	return &sample
 }
