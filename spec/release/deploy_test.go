@@ -214,8 +214,8 @@ var _ = Describe("A release of the source", func() {
 		func(ctx context.Context) {
 			dir := filepath.Join(kit.Directory(GinkgoT()), "dir")
 			Expect(maker.Stage(ctx, maker.Content{
-				Repository: kit.Path(), Licences: licences(), Paks: []string{smallPak("entries.brokerpak")},
-				Arch: runtime.GOARCH,
+				Repository: kit.Path(), Version: label().Version, Licences: licences(),
+				Paks: []string{smallPak("entries.brokerpak")}, Arch: runtime.GOARCH,
 			}, dir)).To(Succeed())
 			writeFile("---\nname: golang-1-linux\n", dir, "packages", "golang-1-linux", "spec")
 			writeFile("", dir, "packages", "golang-1-linux", "packaging")
@@ -231,9 +231,9 @@ var _ = Describe("A release of the source", func() {
 				"bosh", "compile.env")
 			output, err := site.compile(ctx, "odb-service-adapter")
 			Expect(err).NotTo(HaveOccurred(), output)
-			output, err = site.run(ctx, installedAdapter, "--help")
+			output, err = site.run(ctx, installedAdapter, "--version")
 			Expect(err).NotTo(HaveOccurred(), output)
-			Expect(output).To(ContainSubstring("A service adapter for the on-demand broker"))
+			Expect(output).To(Equal("service-adapter " + label().Version + "\n"))
 			site.expectLicences()
 		})
 })

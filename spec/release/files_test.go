@@ -106,7 +106,7 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 			listed = append(listed, strings.TrimPrefix(name, prefix))
 		}
 		Expect(listed).To(Equal([]string{
-			"-completion.bash", "-completion.fish", "-completion.zsh", "-darwin-arm64", "-linux-amd64", "-linux-arm64",
+			"-THIRD_PARTY_LICENSES", "-completion.bash", "-completion.fish", "-completion.zsh", "-darwin-arm64", "-linux-amd64", "-linux-arm64",
 			"-notes.md", ".cdx.json", ".tgz",
 		}))
 	})
@@ -143,7 +143,7 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 		Expect(readFile(dir, "release.MF")).To(ContainSubstring("uncommitted_changes: false"))
 	})
 
-	It("contain completions, the bill of materials and the notes of this version", func(ctx context.Context) {
+	It("contain completions, the bill of materials, the licences and the notes", func(ctx context.Context) {
 		run(ctx, "", "bash", "-n", filepath.Join(first, prefix+"-completion.bash"))
 		Expect(readFile(first, prefix+"-completion.zsh")).To(HavePrefix("#compdef service-adapter"))
 		Expect(readFile(first, prefix+"-completion.fish")).To(ContainSubstring("complete -c service-adapter"))
@@ -157,6 +157,17 @@ var _ = Describe("the files of a release", Ordered, kit.Slow(), func() {
 		Expect(bill.BOMFormat).To(Equal("CycloneDX"))
 		Expect(bill.Metadata.Component.Name + " " + bill.Metadata.Component.Version).To(
 			Equal("service-adapter " + releasedVersion))
+		// The file is that of linux/amd64, whose program contains the modules of all others.
+		licences := readFile(first, prefix+"-THIRD_PARTY_LICENSES")
+		for _, system := range []string{"linux", "darwin"} {
+			others := run(ctx, kit.Path(), "go", "run", "./spec/licences", "-os", system, "-arch", "arm64",
+				"./cmd/service-adapter")
+			headings := regexp.MustCompile(`(?m)^(-------- .*|  \S+ v[0-9.]+\S*)$`).FindAllString(others, -1)
+			Expect(len(headings)).To(BeNumerically(">", 50))
+			for _, heading := range headings {
+				Expect(licences).To(ContainSubstring("\n"+heading+"\n"), system)
+			}
+		}
 		Expect(readFile(first, prefix+"-notes.md")).To(Equal(notes))
 	})
 })

@@ -25,7 +25,8 @@ func main() {
 	flag.Parse()
 	if err := run(context.Background(), *version,
 		maker.Content{
-			Repository: ".", Binary: *binary, Licences: *licences, Paks: strings.Fields(*paks), Arch: *arch,
+			Repository: ".", Binary: *binary, Version: *version, Licences: *licences, Paks: strings.Fields(*paks),
+			Arch: *arch,
 		}); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)

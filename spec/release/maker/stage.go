@@ -22,6 +22,9 @@ type Content struct {
 	// Binary is the path of the adapter, a static program for the platform of the stemcells. If it is "", the release
 	// contains the source with vendored modules, which is compiled with the package golang-1-linux.
 	Binary string
+	// Version is the version that the program reports when a stemcell compiles it; Binary has its own. "" is that of a
+	// development build.
+	Version string
 	// Licences is the file with the licences of the modules in the adapter, which spec/licences writes. It is installed
 	// together with the adapter.
 	Licences string
@@ -86,7 +89,11 @@ func Stage(ctx context.Context, content Content, dir string) error {
 		}
 		return os.Chmod(filepath.Join(program, "service-adapter"), 0o755) //nolint:gosec // a program
 	}
-	return stageSource(ctx, content.Repository, dir, program)
+	if err := stageSource(ctx, content.Repository, dir, program); err != nil {
+		return err
+	}
+	//nolint:gosec // nothing secret
+	return os.WriteFile(filepath.Join(program, "VERSION"), []byte(content.Version+"\n"), 0o644)
 }
 
 // checkPak returns an error unless the file is a pak with binaries for the platform.
