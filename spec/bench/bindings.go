@@ -21,7 +21,7 @@ const (
 	s3    = "s3"
 )
 
-// What bindings are compared with. OpenTofu runs in an initialised directory with the same template, backend and
+// The names of the baselines of bindings. OpenTofu runs in an initialised directory with the same template, backend and
 // provider.
 const (
 	tofuBind            = "tofu apply, output"
@@ -32,7 +32,8 @@ const (
 	tofuDestroyEnc      = "tofu destroy alone, encrypted"
 )
 
-// bindings compares create-binding and delete-binding with OpenTofu alone. The goal stands where both do the same.
+// bindings returns a measure that compares create-binding and delete-binding with OpenTofu alone. The goal applies to
+// the figures in which both do the same work.
 func bindings(name, template, backend string, goal figures.Goal) measure {
 	return func(ctx context.Context, b *bench) ([]figures.Figure, error) {
 		server, err := b.server(ctx, backend)
@@ -80,18 +81,18 @@ func bindings(name, template, backend string, goal figures.Goal) measure {
 	}
 }
 
-// heavySize is how many bytes are written behind a provider, as large as public ones are.
+// heavySize is the number of bytes that are appended to a provider, to make it as large as public providers.
 const heavySize = 300 << 20
 
-// largeProvider compares the same with a provider of 300 MB that works for a second when it starts, and looks at the
-// memory of all processes.
+// largeProvider compares create-binding with OpenTofu alone for a provider of 300 MB that works for a second when it
+// starts. The figures include the memory of all processes.
 func largeProvider(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	small, err := os.ReadFile(b.provider())
 	if err != nil {
 		return nil, err
 	}
 	large := filepath.Join(b.dir, "large-provider")
-	//nolint:gosec // a program
+	//nolint:gosec // the file is an executable
 	if err := errors.Join(os.WriteFile(large, small, 0o755), os.Truncate(large, heavySize)); err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func largeProvider(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	}, nil
 }
 
-// databases starts PostgreSQL with a database for adapters, and one for OpenTofu alone.
+// databases starts PostgreSQL with a database for adapters and a database for OpenTofu alone.
 func databases(ctx context.Context, dir string) (*servers.Server, error) {
 	server, err := servers.PostgreSQL(ctx, dir)
 	if err != nil {
@@ -129,7 +130,8 @@ func databases(ctx context.Context, dir string) (*servers.Server, error) {
 	return server, errors.Join(server.CreateDatabase(ctx, "adapter"), server.CreateDatabase(ctx, "bare"))
 }
 
-// server returns the server of a backend, and starts it when nothing did before. Of the local backend it is nil.
+// server returns the server of a backend, which the first call starts. It returns nil for the local backend. If the
+// error is servers.ErrMissing, it has printed that the backend is left out.
 func (b *bench) server(ctx context.Context, backend string) (*servers.Server, error) {
 	if backend == local {
 		return nil, nil
@@ -141,8 +143,8 @@ func (b *bench) server(ctx context.Context, backend string) (*servers.Server, er
 	return server, err
 }
 
-// cold compares the first bind on a machine, with what `service-adapter prepare` made and without, and with OpenTofu
-// alone in a directory that is not initialised.
+// cold compares the first bind on a machine with the directories that `service-adapter prepare` writes, without them,
+// and with OpenTofu alone in a directory that is not initialised.
 func cold(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	s, err := b.bindSite(ctx, external, local, false)
 	if err != nil {
@@ -194,7 +196,8 @@ func cold(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	}, nil
 }
 
-// throughput measures how many bindings several adapters make in a minute. The numbers of adapters take turns.
+// throughput measures the number of bindings that several adapters create in a minute. The numbers of adapters take
+// turns.
 func throughput(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	s, err := b.bindSite(ctx, external, local, false)
 	if err != nil {
@@ -227,7 +230,7 @@ func throughput(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	return found, nil
 }
 
-// parallel makes bindings, numbered from first, with several adapters at once.
+// parallel creates count bindings, numbered from first, with several adapters at the same time.
 func (s *site) parallel(ctx context.Context, workers, first, count int) error {
 	var group sync.WaitGroup
 	var done atomic.Int64

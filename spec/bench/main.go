@@ -1,9 +1,9 @@
-// Command bench measures what an adapter costs beside the least that is possible: an empty program, the least adapter
-// that the SDK allows, and OpenTofu alone. What is compared runs alternately in one run, so a busy machine hurts both;
-// the figures are medians and ratios of medians.
+// Command bench compares the duration and the memory of the adapter with minimal baselines: an empty program, the
+// smallest adapter that the SDK allows, and OpenTofu alone. The programs of a comparison run alternately, so that other
+// load on the machine affects both. The figures are medians and ratios of medians.
 //
-// The figures of each part are kept in a file, so that a run that was interrupted goes on where it was. At the end the
-// table of docs/performance.md is written.
+// The figures of each part are stored in a file, so that an interrupted run can be continued. At the end, the command
+// writes the table in docs/performance.md.
 package main
 
 import (
@@ -19,13 +19,14 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// measure measures one thing after the other.
+// A measure runs the comparisons of a part, one after the other, and returns their figures.
 type measure func(ctx context.Context, b *bench) ([]figures.Figure, error)
 
-// part is what is measured at a stretch; a section of the table has one or more in succession.
+// A part is the unit in which figures are measured and stored. A section of the table consists of one or more
+// consecutive parts.
 type part struct {
 	section string
-	name    string // in the file of results
+	name    string // the key in the file of results
 	measure measure
 }
 
@@ -47,17 +48,17 @@ func parts() []part {
 	}
 }
 
-// bench is the run.
+// A bench is a run of the benchmark.
 type bench struct {
-	root    string // of the repository
-	dir     string // removed at the end
+	root    string // the root of the repository
+	dir     string // temporary, removed at the end
 	quick   bool
-	sites   int                        // made so far
-	servers map[string]*servers.Shared // by the backend
-	heavy   string                     // the large provider while it is measured
+	sites   int                        // the number of sites created so far
+	servers map[string]*servers.Shared // by the name of the backend
+	heavy   string                     // path of the large provider while it is measured, otherwise ""
 }
 
-// runs returns how often a thing is measured.
+// runs returns the number of runs of a comparison.
 func (b *bench) runs(thorough, quick int) int {
 	if b.quick {
 		return quick
@@ -65,7 +66,7 @@ func (b *bench) runs(thorough, quick int) int {
 	return thorough
 }
 
-// close ends and removes what the run made.
+// close stops the servers and removes all files of the run.
 func (b *bench) close() error {
 	for _, server := range b.servers {
 		server.Close()
@@ -118,7 +119,7 @@ func run(ctx context.Context, root, only string, quick, fresh bool) (err error) 
 	return b.measure(ctx, known, only)
 }
 
-// measure measures what is not known yet, or one section, and reports.
+// measure measures the parts without results, or the only section, and reports all figures.
 func (b *bench) measure(ctx context.Context, known *figures.Results, only string) error {
 	var names []string
 	for _, p := range parts() {

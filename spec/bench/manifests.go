@@ -18,7 +18,7 @@ const (
 	redisPlan    = "8a3a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 )
 
-// manifests compares generate-manifest with an empty program and with the least adapter on the SDK.
+// manifests compares generate-manifest with an empty program and with the smallest adapter that the SDK allows.
 func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	if err := b.build(ctx, "empty", "minimal"); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func manifests(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	return append(found, more...), err
 }
 
-// generate measures generate-manifest of an instance that is created, and then updated without a change.
+// generate measures generate-manifest for the creation of an instance and for an update without changes.
 func (b *bench) generate(ctx context.Context, name string, s *site, parameters object,
 	goal figures.Goal,
 ) ([]figures.Figure, error) {
@@ -75,7 +75,7 @@ func (b *bench) generate(ctx context.Context, name string, s *site, parameters o
 	return found, nil
 }
 
-// largeSite serves a service with 200 inputs and a manifest template of 3,000 lines.
+// largeSite returns a site whose service has 200 inputs and a manifest template of 3,000 lines.
 func (b *bench) largeSite() (*site, error) {
 	dir := filepath.Join(b.dir, "pak-large")
 	var inputs, properties strings.Builder

@@ -15,7 +15,7 @@ import (
 	"service-adapter/spec/bench/figures"
 )
 
-// program is a program that is measured.
+// A program is a program to measure.
 type program struct {
 	bench *bench
 	path  string
@@ -23,20 +23,21 @@ type program struct {
 	stdin string
 	env   []string
 	dir   string
-	// starts says that the program starts others, so that their memory is told from its own; tree that it is added to
-	// it.
+	// starts is true if the program starts other processes whose memory is measured separately. If tree is true, their
+	// memory is added to that of the program.
 	starts, tree bool
 }
 
-// sample is what one run took.
+// A sample is the measurement of one run.
 type sample struct {
 	took         time.Duration
-	own, largest float64 // megabytes, as in figures.Measure
+	own, largest float64 // in megabytes, as in figures.Measure
 	stdout       string
-	parts        []sample // of several programs that ran as one thing
+	parts        []sample // the programs of which the sample is the sum
 }
 
-// run runs a program, which must succeed. On an interrupt it can end in its own way.
+// run runs a program, which must succeed, and returns its measurement. An interrupt of this command is passed on to the
+// program.
 func (p program) run(ctx context.Context) (sample, error) {
 	mode := "once"
 	switch {
@@ -46,7 +47,7 @@ func (p program) run(ctx context.Context) (sample, error) {
 		mode = "watch"
 	}
 	var stdout, stderr bytes.Buffer
-	//nolint:gosec // what is measured
+	//nolint:gosec // the program to measure
 	cmd := exec.CommandContext(ctx, p.bench.built("meter"), append([]string{mode, p.path}, p.args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = strings.NewReader(p.stdin), &stdout, &stderr, p.env, p.dir
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
@@ -58,10 +59,11 @@ func (p program) run(ctx context.Context) (sample, error) {
 	}
 	var nanoseconds, largest, own int64
 	if _, err := fmt.Sscan(report, &nanoseconds, &largest, &own); err != nil {
-		return s, fmt.Errorf("reading what the meter reports, %q: %w", report, err)
+		return s, fmt.Errorf("reading the report of the meter, %q: %w", report, err)
 	}
 	s.took, s.largest, s.own = time.Duration(nanoseconds), float64(largest)/1024, float64(own)/1024
-	// What is looked at now and then is a little less than the kernel's account, which is of the largest process.
+	// Periodic samples of the memory are slightly lower than the kernel's maximum, which is that of the largest
+	// process.
 	if !p.tree && s.own > 0.9*s.largest {
 		s.own = s.largest
 	}
@@ -74,7 +76,7 @@ func metered(cmd *exec.Cmd) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer read.Close() //nolint:errcheck // only read
+	defer read.Close() //nolint:errcheck // it is only read
 	cmd.ExtraFiles = []*os.File{write}
 	err = errors.Join(cmd.Run(), write.Close())
 	if err != nil {
@@ -84,7 +86,7 @@ func metered(cmd *exec.Cmd) (string, error) {
 	return string(text), err
 }
 
-// all runs programs one after the other, as one thing.
+// all runs programs one after the other and returns the sum of their measurements.
 func all(ctx context.Context, programs ...program) (sample, error) {
 	var sum sample
 	for _, p := range programs {
@@ -99,13 +101,14 @@ func all(ctx context.Context, programs ...program) (sample, error) {
 	return sum, nil
 }
 
-// side is one of the things that are compared; n counts its runs.
+// A side is one of the subjects of a comparison. n is the number of the run.
 type side func(ctx context.Context, n int) (sample, error)
 
-// series are the runs of one side.
+// A series contains the runs of one side.
 type series []sample
 
-// compare runs things alternately, each once to warm up, and returns the runs of each without that.
+// compare runs the sides alternately and returns the runs of each side. A first run of each side is not counted, to
+// fill caches.
 func compare(ctx context.Context, runs int, sides ...side) ([]series, error) {
 	took := make([]series, len(sides))
 	for n := range runs + 1 {
@@ -122,7 +125,7 @@ func compare(ctx context.Context, runs int, sides ...side) ([]series, error) {
 	return took, nil
 }
 
-// part are the runs of one of several programs that ran as one thing.
+// part returns the runs of one of the programs whose sums are the runs of the series.
 func (s series) part(n int) series {
 	var parts series
 	for _, whole := range s {
@@ -142,12 +145,12 @@ func (s series) measure() figures.Measure {
 	return m
 }
 
-// alone is a figure that is compared with nothing.
+// alone returns a figure without a baseline.
 func alone(name string, got series) figures.Figure {
 	return figures.Figure{Name: name, Measure: got.measure()}
 }
 
-// against compares; goal is nil where there is none.
+// against returns a figure with a baseline. The goal may be nil.
 func against(name string, got series, what string, baseline series, goal *figures.Goal) figures.Figure {
 	f := alone(name, got)
 	measured := baseline.measure()
@@ -155,13 +158,13 @@ func against(name string, got series, what string, baseline series, goal *figure
 	return f
 }
 
-// built is the path of a program of this benchmark that build made.
+// built returns the path of a program of this benchmark. See build.
 func (b *bench) built(name string) string { return filepath.Join(b.dir, name) }
 
-// build makes the programs of this benchmark.
+// build builds programs of this benchmark.
 func (b *bench) build(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		//nolint:gosec // constant names
+		//nolint:gosec // the names are constant
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
 			"-o", b.built(name), "./spec/bench/"+name)
 		build.Dir, build.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")

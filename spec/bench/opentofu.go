@@ -10,18 +10,18 @@ import (
 	"runtime"
 )
 
-// bareTofu is OpenTofu alone in a directory with a template, a state backend and a provider.
+// A bareTofu runs OpenTofu alone in a directory with a template, a state backend and a provider.
 type bareTofu struct {
 	bench *bench
 	dir   string
-	dsn   string // of the pg backend
-	tree  bool   // the memory of all processes is looked at
+	dsn   string // the address of the database for the backend pg
+	tree  bool   // whether the memory of all processes is measured
 }
 
-// What the parts of bareTofu.unbind are.
+// destroyPart is the index of the destroy among the programs of bareTofu.unbind.
 const destroyPart = 1
 
-// write writes everything but what `tofu init` makes.
+// write writes all files of the directory except those that `tofu init` creates.
 func (t bareTofu) write(template, backend, schema string) error {
 	mirror := filepath.Join(t.dir, "mirror", "registry.terraform.io", "service-adapter", "directory", "1.0.0")
 	config := object{"path": filepath.Join(t.dir, "state"), "workspace_dir": filepath.Join(t.dir, "states")}
@@ -61,7 +61,7 @@ func (t bareTofu) command(workspace string, encrypted bool, args ...string) prog
 	return program{bench: t.bench, path: t.bench.tofu(), args: args, env: env, dir: t.dir, starts: true, tree: t.tree}
 }
 
-// bind makes a binding as somebody would with OpenTofu alone.
+// bind returns a side that creates a binding with OpenTofu alone.
 func (t bareTofu) bind(encrypted bool) side {
 	return func(ctx context.Context, n int) (sample, error) {
 		name := workspaceName(encrypted, n)
@@ -70,7 +70,7 @@ func (t bareTofu) bind(encrypted bool) side {
 	}
 }
 
-// unbind looks for a binding and removes it and its workspace.
+// unbind returns a side that reads the state of a binding, destroys it and deletes its workspace with OpenTofu alone.
 func (t bareTofu) unbind(encrypted bool) side {
 	return func(ctx context.Context, n int) (sample, error) {
 		name := workspaceName(encrypted, n)
@@ -80,7 +80,7 @@ func (t bareTofu) unbind(encrypted bool) side {
 	}
 }
 
-// workspaceName keeps the encrypted states and the others apart, which lie in one backend.
+// workspaceName returns different names for encrypted and other states, which share a backend.
 func workspaceName(encrypted bool, n int) string {
 	if encrypted {
 		return fmt.Sprint("e", n)
@@ -89,8 +89,8 @@ func workspaceName(encrypted bool, n int) string {
 }
 
 const (
-	// encryption is TF_ENCRYPTION. It encrypts as the adapter does; the program that serves the key is the cheapest
-	// that there is.
+	// encryption is the value of TF_ENCRYPTION. It encrypts as the adapter does, with a trivial program as the key
+	// provider.
 	encryption = `key_provider "external" "constant" {
   command = ["/bin/cat", %q]
 }
@@ -102,7 +102,7 @@ state {
   enforced = true
 }
 `
-	// constantKey is what that program says in OpenTofu's protocol for key providers.
+	// constantKey is the output of this program in OpenTofu's protocol for key providers.
 	constantKey = `{"magic":"OpenTofu-External-Key-Provider","version":1}
 {"keys":{"encryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",` +
 		`"decryption_key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},` +

@@ -14,7 +14,7 @@ import (
 	"service-adapter/spec/bench/figures"
 )
 
-// paks measures validation and build of a pak with 20 services and 600 MB of binaries.
+// paks measures the validation and the build of a pak with 20 services and 600 MB of binaries.
 func paks(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	dir := filepath.Join(b.dir, "pak-big")
 	size := int64(200 << 20)
@@ -53,7 +53,7 @@ func paks(ctx context.Context, b *bench) ([]figures.Figure, error) {
 	return found, nil
 }
 
-// bigPak writes the pak. Its binaries are noise, which no compression makes smaller.
+// bigPak writes the pak. Its binaries contain random bytes, which cannot be compressed.
 func (b *bench) bigPak(dir string, size int64) error {
 	bin := filepath.Join(b.dir, "binaries")
 	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(bin, 0o755)); err != nil {
@@ -85,7 +85,8 @@ func (b *bench) bigPak(dir string, size int64) error {
 }
 
 func noise(path string, size int64, seed uint64) (err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755) //nolint:gosec // an executable
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY,
+		0o755) //nolint:gosec // the file is an executable
 	if err != nil {
 		return err
 	}

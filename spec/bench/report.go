@@ -20,7 +20,7 @@ func (b *bench) resultsFile() string {
 	return filepath.Join(b.root, "build", "bench", "results.json")
 }
 
-// report prints the table and, after a thorough run of all parts, writes it into the documentation.
+// report prints the table. After a thorough run of all parts, it also writes the table into the documentation.
 func (b *bench) report(known *figures.Results) error {
 	var list []figures.Figure
 	for _, p := range parts() {
@@ -32,7 +32,7 @@ func (b *bench) report(known *figures.Results) error {
 		return nil
 	}
 	docs := filepath.Join(b.root, "docs")
-	page, err := os.ReadFile(filepath.Join(docs, "performance.md")) //nolint:gosec // in the repository
+	page, err := os.ReadFile(filepath.Join(docs, "performance.md")) //nolint:gosec // a file of the repository
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func (b *bench) report(known *figures.Results) error {
 }
 
 func fileChecksum(path string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // the program that is measured
+	file, err := os.Open(path) //nolint:gosec // the program to measure
 	if err != nil {
 		return "", err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // it is only read
 	sum := sha256.New()
 	if _, err := io.Copy(sum, file); err != nil {
 		return "", err

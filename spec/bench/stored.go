@@ -12,13 +12,13 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// flat is the goal that bindings that exist cost others nothing; the tenth is for the noise.
+// flat is the goal that existing bindings do not slow down other commands. A tenth is allowed for noise.
 const flat = 1.1
 
-// firstStored is the binding that fill copies.
+// firstStored is the id of the binding that fill copies.
 const firstStored = "first"
 
-// stored measures what bindings that exist cost others, and what it takes to list them.
+// stored returns a measure of the effect of existing bindings on other commands, and of the duration of lists.
 func stored(backend string) measure {
 	return func(ctx context.Context, b *bench) ([]figures.Figure, error) {
 		_, err := b.server(ctx, backend)
@@ -55,19 +55,19 @@ func stored(backend string) measure {
 			least, goal := fmt.Sprint(sites[0].stored, " stored"), &figures.Goal{Ratio: flat}
 			found = append(found, against("create"+name, got[2*i], least, got[0], goal))
 			if backend == s3 {
-				goal = nil // to delete the object OpenTofu lists all
+				goal = nil // to delete the object, OpenTofu lists all objects
 			}
 			found = append(found, against("delete"+name, got[2*i+1], least, got[1], goal))
 		}
 		if backend == s3 {
-			sites = sites[:1] // each state is read by an OpenTofu
+			sites = sites[:1] // each state takes a run of OpenTofu
 		}
 		lists, err := lists(ctx, sites)
 		return append(found, lists...), err
 	}
 }
 
-// storedSite makes a site with so many bindings.
+// storedSite returns a site with this number of bindings.
 func (b *bench) storedSite(ctx context.Context, backend string, count int) (*site, error) {
 	s, err := b.bindSite(ctx, external, backend, false)
 	if err != nil {
@@ -106,7 +106,7 @@ func lists(ctx context.Context, sites []*site) ([]figures.Figure, error) {
 	return found, nil
 }
 
-// fill copies the first binding until there are as many as the site should have.
+// fill copies the first binding until the site has its number of bindings.
 func (s *site) fill(ctx context.Context) error {
 	const first, prefix = "b-" + firstStored, "b-copy-"
 	if s.backend == pg {

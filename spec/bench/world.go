@@ -16,16 +16,17 @@ import (
 
 type object = map[string]any
 
-// s3Key is the name of each state in s3, below that of its workspace.
+// s3Key is the name of each state in s3, below the name of its workspace.
 const s3Key = "state"
 
-// tofuVersion is the OpenTofu that is measured.
+// tofuVersion is the version of OpenTofu that is measured.
 const tofuVersion = "1.12.6"
 
 func (b *bench) adapter() string { return filepath.Join(b.root, "build", "bin", "service-adapter") }
 func (b *bench) tofu() string    { return filepath.Join(b.root, "build", "tofu", tofuVersion, "tofu") }
 
-// provider is the provider of the templates: the tests' own, or a copy of it as large as public ones are.
+// provider returns the path of the templates' provider: the provider of the tests, or a copy of it that is as large as
+// public providers.
 func (b *bench) provider() string {
 	if b.heavy != "" {
 		return b.heavy
@@ -33,20 +34,20 @@ func (b *bench) provider() string {
 	return filepath.Join(b.root, "build", "providers", "terraform-provider-directory")
 }
 
-// site is an adapter with a configuration of its own, and one service instance.
+// A site is an adapter with its own configuration and one service instance.
 type site struct {
 	*odb.Instance
 	bench   *bench
 	dir     string
 	config  object
 	backend string
-	server  *servers.Server // of the backend, nil of local
-	schema  string          // of pg, and the bucket of s3
-	stored  int             // how many bindings were there before any run
-	tree    bool            // the memory of all processes is looked at
+	server  *servers.Server // of the backend, nil for local
+	schema  string          // the schema in pg, or the bucket in s3
+	stored  int             // the number of bindings before the first run
+	tree    bool            // whether the memory of all processes is measured
 }
 
-// newSite makes a site that serves a pak.
+// newSite returns a site that serves a pak, with an instance that has not been deployed.
 func (b *bench) newSite(pak, service, plan string, groups ...string) (*site, error) {
 	dir, err := os.MkdirTemp(b.dir, "s")
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *site) save() error {
 
 func (s *site) configFile() string { return filepath.Join(s.dir, "service-adapter.yml") }
 
-// call is a run of the adapter with a command of the protocol.
+// call returns a run of the adapter with a command of the protocol.
 func (s *site) call(command string, parameters object) (program, error) {
 	input, err := odb.Input(command, parameters)
 	starts := command != "generate-manifest"
@@ -109,7 +110,7 @@ func (s *site) body(parameters object) object {
 	}
 }
 
-// deploy makes the instance.
+// deploy creates the instance.
 func (s *site) deploy(ctx context.Context, parameters object) error {
 	call, err := s.call("generate-manifest", s.Generate(s.body(parameters)))
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *site) deploy(ctx context.Context, parameters object) error {
 	return s.Deploy(got.stdout)
 }
 
-// bind and unbind are the calls for a binding.
+// bind and unbind return the calls for a binding.
 func (s *site) bind(id string) (program, error) {
 	return s.call("create-binding", s.Bind(id, object{
 		"app_guid": "app", "bind_resource": object{"app_guid": "app"}, "context": object{"platform": "cloudfoundry"},
@@ -140,7 +141,7 @@ const (
 	planID    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7e11"
 )
 
-// bindSite makes a site whose instance is deployed and whose bindings a template makes.
+// bindSite returns a site with a deployed instance. Its bindings are created by a template.
 func (b *bench) bindSite(ctx context.Context, template, backend string, encrypted bool) (*site, error) {
 	b.sites++
 	name := fmt.Sprint("site", b.sites)
@@ -181,7 +182,7 @@ func (b *bench) bindSite(ctx context.Context, template, backend string, encrypte
 	return s, s.deploy(ctx, nil)
 }
 
-// binds makes binding n, and unbinds deletes it.
+// binds creates binding n, and unbinds deletes it.
 func (s *site) binds(ctx context.Context, n int) (sample, error) {
 	call, err := s.bind(fmt.Sprint("b", n))
 	if err != nil {
@@ -198,7 +199,7 @@ func (s *site) unbinds(ctx context.Context, n int) (sample, error) {
 	return call.run(ctx)
 }
 
-// bindPak writes a pak whose bindings a template makes, and returns its directory.
+// bindPak writes a pak whose bindings are created by a template, and returns its directory.
 func (b *bench) bindPak(name, template string) (string, error) {
 	dir := filepath.Join(b.dir, "pak-"+name)
 	bin := filepath.Join(dir, "bin", runtime.GOOS, runtime.GOARCH)
@@ -230,10 +231,11 @@ func (b *bench) bindPak(name, template string) (string, error) {
 	})
 }
 
-// writeAll writes files, name → text.
+// writeAll writes files, given as texts by name.
 func writeAll(dir string, files map[string]string) error {
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // no secrets
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text),
+			0o644); err != nil { //nolint:gosec // they contain no secrets
 			return err
 		}
 	}
@@ -268,7 +270,7 @@ provision:
       instance_groups: [{name: server, jobs: [{name: server}]}]
 `
 
-// The templates of bindings: of what is built into OpenTofu, and of a provider's resource.
+// The templates of bindings: with a resource of OpenTofu itself, and with a resource of a provider.
 const (
 	builtIn = `variable "name" { type = string }
 resource "terraform_data" "account" { input = var.name }

@@ -1,4 +1,4 @@
-// Command empty reads standard input and ends: the least that a program costs which a broker starts.
+// Command empty reads standard input and ends. Its duration is the minimum for any program that a broker starts.
 package main
 
 import (

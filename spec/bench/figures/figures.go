@@ -1,4 +1,4 @@
-// Package figures turns what was measured into figures, keeps them, and renders them as a table.
+// Package figures calculates figures from measurements, stores them, and renders them as tables.
 package figures
 
 import (
@@ -6,21 +6,20 @@ import (
 	"slices"
 )
 
-// Measure is what was measured of one thing: the distribution of its runs, in milliseconds or in the unit of its
-// figure.
+// A Measure is the distribution of the runs of one subject, in milliseconds or in the unit of its figure.
 type Measure struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Q1     float64 `json:"q1"` // a quarter of the runs took less
 	Q3     float64 `json:"q3"` // a quarter of the runs took more
 	Runs   int     `json:"runs"`
-	// Memory is the most that was resident of the program itself, in megabytes, and Largest that of the largest of it
-	// and all that it started. They are medians of the runs; 0 is not measured.
+	// Memory is the maximum resident memory of the program itself in megabytes. Largest is that of the largest process
+	// among the program and its child processes. Both are medians of the runs, and 0 if they were not measured.
 	Memory  float64 `json:"memory,omitempty"`
 	Largest float64 `json:"largest_process,omitempty"`
 }
 
-// Of is the distribution of values, which stay as they are. Of no values it is the zero Measure.
+// Of returns the distribution of values without changing them. Without values, it returns the zero Measure.
 func Of(values ...float64) Measure {
 	if len(values) == 0 {
 		return Measure{}
@@ -32,34 +31,34 @@ func Of(values ...float64) Measure {
 	}
 }
 
-// quantile interpolates between the two values around a place in a sorted list, as R and hyperfine do.
+// quantile interpolates between the two values around a position in a sorted list, as R and hyperfine do.
 func quantile(sorted []float64, part float64) float64 {
-	place := part * float64(len(sorted)-1)
-	below := int(place)
+	position := part * float64(len(sorted)-1)
+	below := int(position)
 	above := min(below+1, len(sorted)-1)
-	return sorted[below] + (place-float64(below))*(sorted[above]-sorted[below])
+	return sorted[below] + (position-float64(below))*(sorted[above]-sorted[below])
 }
 
-// Figure is a measured thing, and what it is compared with. A thing that is compared with several others has as many
-// figures in succession, all with the same name.
+// A Figure is a measured subject and its baseline. A subject with several baselines has several consecutive figures
+// with the same name.
 type Figure struct {
 	Section string `json:"section"`
 	Name    string `json:"name"`
-	Unit    string `json:"unit,omitempty"` // of all values; "" is milliseconds
+	Unit    string `json:"unit,omitempty"` // of all values; "" for milliseconds
 	Measure
-	Against  string   `json:"against,omitempty"`  // what it is compared with, "" is nothing
-	Baseline *Measure `json:"baseline,omitempty"` // of what it is compared with
-	Goal     *Goal    `json:"goal,omitempty"`     // of the comparison
+	Against  string   `json:"against,omitempty"`  // the name of the baseline, "" for none
+	Baseline *Measure `json:"baseline,omitempty"` // the measure of the baseline
+	Goal     *Goal    `json:"goal,omitempty"`     // for the comparison with the baseline
 }
 
-// Goal is what a comparison should come to: at most so many times the baseline or, where More is set, at most so many
-// milliseconds above it.
+// A Goal is the limit of a comparison: the maximum ratio to the baseline or, if More is set, the maximum difference
+// from it in milliseconds.
 type Goal struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	More  float64 `json:"more_ms,omitempty"`
 }
 
-// Ratio is the median divided by the baseline's, 0 without a baseline.
+// Ratio returns the median divided by that of the baseline. It returns 0 without a baseline.
 func (f Figure) Ratio() float64 {
 	if f.Baseline == nil || f.Baseline.Median == 0 {
 		return 0
@@ -67,7 +66,7 @@ func (f Figure) Ratio() float64 {
 	return f.Median / f.Baseline.Median
 }
 
-// Met tells whether the goal is met; without a goal or a baseline it is not.
+// Met reports whether the goal is met. It returns false without a goal or a baseline.
 func (f Figure) Met() bool {
 	switch {
 	case f.Goal == nil || f.Ratio() == 0:
@@ -79,7 +78,7 @@ func (f Figure) Met() bool {
 	}
 }
 
-// goal says what the goal is and whether it is met.
+// goal describes the goal and whether it is met.
 func (f Figure) goal() string {
 	if f.Goal == nil {
 		return ""

@@ -14,7 +14,7 @@ func TestFigures(t *testing.T) {
 	RunSpecs(t, "Figures Suite")
 }
 
-// expectGolden compares a text with a file below testdata; UPDATE=1 writes the file.
+// expectGolden compares a text with a file below testdata. With UPDATE=1, it writes the file.
 func expectGolden(name, got string) {
 	GinkgoHelper()
 	file := filepath.Join("testdata", name)
@@ -23,5 +23,5 @@ func expectGolden(name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(got).To(Equal(string(want)), "run with UPDATE=1 if the change is wanted")
+	Expect(got).To(Equal(string(want)), "run with UPDATE=1 if the change is intended")
 }

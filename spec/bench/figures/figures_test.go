@@ -12,14 +12,14 @@ import (
 	"service-adapter/spec/bench/figures"
 )
 
-// measured is a measure with a median.
+// measured returns a measure with a median.
 func measured(median, memory, largest float64) figures.Measure {
 	m := figures.Of(median)
 	m.Memory, m.Largest = memory, largest
 	return m
 }
 
-// compared is a figure with a baseline.
+// compared returns a figure with a baseline.
 func compared(section, name string, median float64, against string, baseline float64,
 	goal *figures.Goal,
 ) figures.Figure {
@@ -29,7 +29,7 @@ func compared(section, name string, median float64, against string, baseline flo
 	}
 }
 
-// sample has a figure of each kind.
+// sample returns figures of all kinds.
 func sample() []figures.Figure {
 	ratio := &figures.Goal{Ratio: 1.7}
 	return []figures.Figure{
@@ -45,21 +45,21 @@ func sample() []figures.Figure {
 }
 
 var _ = Describe("Of", func() {
-	DescribeTable("summarises runs", func(values []float64, median, least, q1, q3 float64) {
+	DescribeTable("summarises", func(values []float64, median, least, q1, q3 float64) {
 		Expect(figures.Of(values...)).To(Equal(figures.Measure{
 			Median: median, Min: least, Q1: q1, Q3: q3,
 			Runs: len(values),
 		}))
 	},
-		Entry("none", nil, 0.0, 0.0, 0.0, 0.0),
-		Entry("one", []float64{7}, 7.0, 7.0, 7.0, 7.0),
-		Entry("two", []float64{9, 7}, 8.0, 7.0, 7.5, 8.5),
-		Entry("an odd number, in any order", []float64{5, 1, 4, 2, 3}, 3.0, 1.0, 2.0, 4.0),
-		Entry("an even number", []float64{4, 1, 3, 2}, 2.5, 1.0, 1.75, 3.25),
+		Entry("no values", nil, 0.0, 0.0, 0.0, 0.0),
+		Entry("one value", []float64{7}, 7.0, 7.0, 7.0, 7.0),
+		Entry("two values", []float64{9, 7}, 8.0, 7.0, 7.5, 8.5),
+		Entry("an odd number of values in any order", []float64{5, 1, 4, 2, 3}, 3.0, 1.0, 2.0, 4.0),
+		Entry("an even number of values", []float64{4, 1, 3, 2}, 2.5, 1.0, 1.75, 3.25),
 		Entry("an outlier", []float64{1, 1, 1, 1, 1000}, 1.0, 1.0, 1.0, 1.0),
 	)
 
-	It("leaves the values as they are", func() {
+	It("does not change the values", func() {
 		values := []float64{3, 1, 2}
 		figures.Of(values...)
 		Expect(values).To(Equal([]float64{3, 1, 2}))
@@ -67,18 +67,18 @@ var _ = Describe("Of", func() {
 })
 
 var _ = Describe("Figure", func() {
-	DescribeTable("tells whether the goal is met", func(median, baseline float64, goal *figures.Goal, met bool) {
+	DescribeTable("reports whether the goal is met:", func(median, baseline float64, goal *figures.Goal, met bool) {
 		Expect(compared("", "", median, "x", baseline, goal).Met()).To(Equal(met))
 	},
-		Entry("a ratio, just", 150.0, 100.0, &figures.Goal{Ratio: 1.5}, true),
-		Entry("a ratio, not quite", 151.0, 100.0, &figures.Goal{Ratio: 1.5}, false),
-		Entry("milliseconds, just", 14.0, 9.0, &figures.Goal{More: 5}, true),
-		Entry("milliseconds, not quite", 14.1, 9.0, &figures.Goal{More: 5}, false),
+		Entry("a ratio equal to the limit", 150.0, 100.0, &figures.Goal{Ratio: 1.5}, true),
+		Entry("a ratio above the limit", 151.0, 100.0, &figures.Goal{Ratio: 1.5}, false),
+		Entry("a difference equal to the limit", 14.0, 9.0, &figures.Goal{More: 5}, true),
+		Entry("a difference above the limit", 14.1, 9.0, &figures.Goal{More: 5}, false),
 		Entry("no goal", 1.0, 1.0, nil, false),
-		Entry("nothing to compare with", 1.0, 0.0, &figures.Goal{Ratio: 1.5}, false),
+		Entry("no baseline", 1.0, 0.0, &figures.Goal{Ratio: 1.5}, false),
 	)
 
-	It("is for programs too", func() {
+	It("is encoded as JSON for programs", func() {
 		text, err := json.Marshal(compared("bindings", "bind", 170, "tofu", 100, &figures.Goal{Ratio: 1.7}))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(text).To(MatchJSON(`{
@@ -95,7 +95,7 @@ var _ = Describe("Figure", func() {
 var _ = Describe("Table", func() {
 	It("has a table for each section", func() { expectGolden("table.md", figures.Table(sample())) })
 
-	It("has as many cells in each row as in the head", func() {
+	It("has the same number of cells in each row as in the head", func() {
 		for line := range strings.Lines(figures.Table(sample())) {
 			if line != "\n" {
 				Expect(strings.Count(line, "|")).To(Equal(9), line)
@@ -118,7 +118,7 @@ var _ = Describe("Results", func() {
 		return results
 	}
 
-	It("goes on where a run was interrupted", func() {
+	It("continue an interrupted run", func() {
 		Expect(load("program", false).Add(file, "one", found, wanted)).To(Succeed())
 		results := load("program", false)
 		Expect(results.Complete).To(BeFalse())
@@ -127,7 +127,7 @@ var _ = Describe("Results", func() {
 		Expect(results.Complete).To(BeTrue())
 	})
 
-	It("begins anew after a complete run, unless some of it is to be measured again", func() {
+	It("are empty after a complete run, unless a part of it is measured again", func() {
 		results := load("program", false)
 		Expect(results.Add(file, "one", found, wanted)).To(Succeed())
 		Expect(results.Add(file, "two", found, wanted)).To(Succeed())
@@ -135,38 +135,38 @@ var _ = Describe("Results", func() {
 		Expect(load("program", true).Parts).To(HaveLen(2))
 	})
 
-	It("forgets what another program took", func() {
+	It("do not include those of another program", func() {
 		Expect(load("program", false).Add(file, "one", found, wanted)).To(Succeed())
 		Expect(load("another", true).Parts).To(BeEmpty())
 	})
 
-	DescribeTable("measures anew what it cannot read", func(text string) {
+	DescribeTable("are empty if the file is", func(text string) {
 		Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
 		Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
 		Expect(load("program", true).Add(file, "one", found, wanted)).To(Succeed())
 	},
-		Entry("cut off", `{"of": "prog`),
+		Entry("truncated", `{"of": "prog`),
 		Entry("empty", ``),
 		Entry("without parts", `{"of": "program"}`),
 	)
 })
 
 var _ = Describe("Replace", func() {
-	const place = "before\n<!-- figures: begin, written by `make bench` -->\nold\n<!-- figures: end -->\nafter\n"
+	const examplePage = "before\n<!-- figures: begin, written by `make bench` -->\nold\n<!-- figures: end -->\nafter\n"
 
-	It("leaves all but the figures as it is, again and again", func() {
-		once, err := figures.Replace(place, "new\n")
+	It("changes only the figures, repeatedly", func() {
+		once, err := figures.Replace(examplePage, "new\n")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(once).To(Equal(strings.Replace(place, "old", "new", 1)))
+		Expect(once).To(Equal(strings.Replace(examplePage, "old", "new", 1)))
 		Expect(figures.Replace(once, "new\n")).To(Equal(once))
 	})
 
-	It("refuses a page without the place", func() {
+	It("rejects a page without the marks", func() {
 		_, err := figures.Replace("before <!-- figures: end -->", "new")
-		Expect(err).To(MatchError(ContainSubstring("no place for the figures")))
+		Expect(err).To(MatchError(ContainSubstring("around the figures")))
 	})
 
-	It("finds the place in the documentation", func() {
+	It("finds the marks in the documentation", func() {
 		page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "performance.md"))
 		Expect(err).NotTo(HaveOccurred())
 		_, err = figures.Replace(string(page), "")

@@ -8,7 +8,7 @@ import (
 const tableHead = " | median | compared with | its median | ratio | goal | memory | its memory |\n" +
 	"|---|--:|---|--:|--:|---|--:|--:|\n"
 
-// Table renders figures as Markdown, with a table for each section.
+// Table renders figures as Markdown, with one table for each section.
 func Table(list []Figure) string {
 	var text strings.Builder
 	section := ""
@@ -50,7 +50,8 @@ func (f Figure) value(v float64) string {
 	}
 }
 
-// memory is the program's own memory and, where that is more, that of the largest of those that it started.
+// memory returns the program's own memory and, if it is larger, that of the largest child process. It returns "" if the
+// memory was not measured.
 func (m Measure) memory() string {
 	switch {
 	case m.Memory == 0:

@@ -1,12 +1,12 @@
-// Command meter runs a program and writes what it took to file descriptor 3: nanoseconds from its start to its end, the
-// most that was resident of the largest process, and the same of the program's own process, in kilobytes.
+// Command meter runs a program and writes a report to file descriptor 3: the duration in nanoseconds, the maximum
+// resident memory of the largest process, and that of the program's own process, both in kilobytes.
 //
-//	meter once PROGRAM [ARGUMENT…]    for a program that starts no others: its own memory is the largest
-//	meter watch PROGRAM [ARGUMENT…]   for one that does: its memory is looked at every other millisecond
-//	meter tree PROGRAM [ARGUMENT…]    like watch, but its memory includes that of the processes that it started
+//	meter once PROGRAM [ARGUMENT…]   for a program without child processes: its own memory is the largest
+//	meter watch PROGRAM [ARGUMENT…]  for a program with child processes: its memory is read every other millisecond
+//	meter tree PROGRAM [ARGUMENT…]   like watch, with the memory of the child processes added to that of the program
 //
-// It is a program of its own because it is small. The kernel counts with a process what it was before it became its
-// program, which is as large as the process that started it.
+// The meter is a separate small program because of the way in which the kernel counts memory. A process starts as a
+// copy of its parent, and this copy counts until the process executes its program.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 
 func main() {
 	const usage = 2
-	looks := map[string]look{
+	samplers := map[string]sampler{
 		"once": {}, "watch": {highest, 2 * time.Millisecond},
 		"tree": {together, 50 * time.Millisecond},
 	}
-	memory, known := looks[os.Args[min(1, len(os.Args)-1)]]
+	memory, known := samplers[os.Args[min(1, len(os.Args)-1)]]
 	if len(os.Args) < 3 || !known {
 		fmt.Fprintln(os.Stderr, "usage: meter once|watch|tree PROGRAM [ARGUMENT…]")
 		os.Exit(usage)
@@ -41,19 +41,19 @@ func main() {
 	os.Exit(code)
 }
 
-// look is how memory is looked at, and how often.
-type look struct {
-	memory func(pid int) int64 // nil: not at all
+// A sampler reads memory at an interval.
+type sampler struct {
+	memory func(pid int) int64 // nil if the memory is not read
 	every  time.Duration
 }
 
 // measure runs a program and returns its exit code.
-func measure(memory look, path string, args []string) (int, error) {
+func measure(memory sampler, path string, args []string) (int, error) {
 	const reportTo = 3
 	syscall.CloseOnExec(reportTo)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	cmd := exec.Command(path, args...) //nolint:gosec // what is measured
+	cmd := exec.Command(path, args...) //nolint:gosec // the program to measure
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -80,8 +80,8 @@ func measure(memory look, path string, args []string) (int, error) {
 	return cmd.ProcessState.ExitCode(), err
 }
 
-// until passes signals on until the program ended, and returns the most that a look found.
-func (l look) until(process *os.Process, signals <-chan os.Signal, ended <-chan struct{}) int64 {
+// until passes signals to the process until it has ended, and returns the maximum of the memory that was read.
+func (l sampler) until(process *os.Process, signals <-chan os.Signal, ended <-chan struct{}) int64 {
 	var tick <-chan time.Time
 	if l.memory != nil {
 		ticker := time.NewTicker(l.every)
@@ -94,38 +94,40 @@ func (l look) until(process *os.Process, signals <-chan os.Signal, ended <-chan 
 		case <-ended:
 			return own
 		case s := <-signals:
-			_ = process.Signal(s) // It may have ended.
+			_ = process.Signal(s) // it may have ended
 		case <-tick:
 			own = max(own, l.memory(process.Pid))
 		}
 	}
 }
 
-// highest is the most that was resident of a process since it became its program, in kilobytes; 0 when it ended.
-func highest(pid int) int64 { return told(pid, "VmHWM:") }
+// highest returns the maximum resident memory of a process since it executed its program, in kilobytes. It returns 0 if
+// the process has ended.
+func highest(pid int) int64 { return statusNumber(pid, "VmHWM:") }
 
-// together is what is resident of a process and of all that it started, in kilobytes. What they share counts for each.
+// together returns the resident memory of a process and all of its descendants in kilobytes. Shared memory counts once
+// for each process.
 func together(pid int) int64 {
 	children := map[int][]int{}
-	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is a good one
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, dir := range all {
 		if id, err := strconv.Atoi(filepath.Base(dir)); err == nil {
-			parent := int(told(id, "PPid:"))
+			parent := int(statusNumber(id, "PPid:"))
 			children[parent] = append(children[parent], id)
 		}
 	}
 	family := []int{pid}
 	var sum int64
 	for n := 0; n < len(family); n++ {
-		sum += told(family[n], "VmRSS:")
+		sum += statusNumber(family[n], "VmRSS:")
 		family = append(family, children[family[n]]...)
 	}
 	return sum
 }
 
-// told reads a number from what the kernel tells of a process; amounts are in kilobytes. It is 0 when the process
-// ended.
-func told(pid int, name string) int64 {
+// statusNumber returns a number from the kernel's status of a process. Sizes are in kilobytes. It returns 0 if the
+// process has ended.
+func statusNumber(pid int, name string) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0

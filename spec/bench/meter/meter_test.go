@@ -30,7 +30,7 @@ var _ = Describe("meter", Ordered, func() {
 		DeferCleanup(gexec.CleanupBuildArtifacts)
 	})
 
-	// measure returns the exit code, what the program wrote, and the report; memory in megabytes.
+	// measure returns the exit code and standard output of the program, and the report with memory in megabytes.
 	measure := func(stdin string, args ...string) (code int, stdout string, took time.Duration, largest, own int) {
 		GinkgoHelper()
 		read, write, err := os.Pipe()
@@ -48,14 +48,14 @@ var _ = Describe("meter", Ordered, func() {
 		return cmd.ProcessState.ExitCode(), string(output), time.Duration(nanoseconds), largest / 1024, own / 1024
 	}
 
-	It("passes on what goes in, what comes out and the exit code", func() {
+	It("passes on standard input, standard output and the exit code", func() {
 		code, stdout, took, _, _ := measure("text", "once", "/bin/sh", "-c", "cat; exit 3")
 		Expect(code).To(Equal(3))
 		Expect(stdout).To(Equal("text"))
 		Expect(took).To(BeNumerically(">", 0))
 	})
 
-	It("counts nothing of who started it", func() {
+	It("does not count the memory of the parent process", func() {
 		large := bytes.Repeat([]byte("x"), 100<<20)
 		_, _, _, largest, own := measure("", "once", "/bin/cat")
 		runtime.KeepAlive(large)
@@ -63,7 +63,7 @@ var _ = Describe("meter", Ordered, func() {
 		Expect(own).To(Equal(largest))
 	})
 
-	It("tells a program's memory from that of what it starts", func() {
+	It("separates the memory of a program from that of its child processes", func() {
 		const child = `head -c 60000000 /dev/zero | tail -n 1 | wc -c`
 		_, stdout, _, largest, own := measure("", "watch", "/bin/sh", "-c", child)
 		Expect(stdout).To(Equal("60000000\n"))
@@ -71,8 +71,9 @@ var _ = Describe("meter", Ordered, func() {
 		Expect(own).To(And(BeNumerically(">", 0), BeNumerically("<", 20)))
 	})
 
-	It("adds up the memory of all that run at the same time", func() {
-		// Each tail has all of its input before it writes the first byte, and keeps it until both have.
+	It("adds up the memory of all processes that run at the same time", func() {
+		// Each tail reads all of its input before it writes the first byte, and keeps its memory until both have done
+		// so.
 		const children = `hold() {
 			head -c "$1" /dev/zero | tail -n 1 | {
 				head -c 1
@@ -90,7 +91,7 @@ var _ = Describe("meter", Ordered, func() {
 		Expect(all).To(BeNumerically(">", 100))
 	})
 
-	It("says how it is called", func() {
+	It("prints its usage", func() {
 		output, err := exec.Command(meter, "sometimes", "/bin/true").CombinedOutput()
 		Expect(err).To(HaveOccurred())
 		Expect(string(output)).To(HavePrefix("usage: meter"))

@@ -1,4 +1,4 @@
-// Command minimal is the least adapter that the SDK allows: it returns a manifest with what the broker sent.
+// Command minimal is the smallest adapter that the SDK allows. Its manifest contains only values from the broker.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 
 type generator struct{}
 
-// GenerateManifest makes a manifest of the plan's instance groups.
+// GenerateManifest returns a manifest with the plan's instance groups.
 func (generator) GenerateManifest(p serviceadapter.GenerateManifestParams) (serviceadapter.GenerateManifestOutput,
 	error,
 ) {
