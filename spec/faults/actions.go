@@ -5,28 +5,28 @@ import (
 	"os"
 	"path/filepath"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 
 	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/spec/kit/process"
 )
 
-// action is a command that a fault strikes, with what must exist before.
+// An action is a command that a fault affects, with its prerequisites.
 type action struct {
 	name string
-	// kind says whose workspace the command works on.
+	// kind is the kind of the workspace that the command changes.
 	kind lifecycle.Kind
-	// last is the point after which the workspace disappears or is replaced, and points are those at which a process is
+	// last is the point after which the workspace is removed or replaced. points are those at which a process is
 	// killed.
 	last   string
 	points []string
-	// marks says that OpenTofu runs once more before, at the same point, to store the new record.
+	// marks is true if OpenTofu runs once more before at the same point, to store the new record.
 	marks bool
-	// evaluates says that the request's parameters reach a template.
+	// evaluates is true if the parameters of the request reach a template.
 	evaluates bool
-	// destroys says that the command destroys the instance, and so its binding.
+	// destroys is true if the command destroys the instance, together with its binding.
 	destroys bool
-	// errand says that an errand runs the command, which needs a backend that other machines reach.
+	// errand is true if an errand runs the command. It needs a backend that other machines can reach.
 	errand  bool
 	prepare func(ctx context.Context, t *trial)
 	begin   func(t *trial) *process.Running
@@ -34,24 +34,24 @@ type action struct {
 
 func (a action) runsOn(s *store) bool { return !a.errand || s.kind != local }
 
-// Points at which the wrapped OpenTofu or the provider can be held; see spec/backends/testdata/tofu.sh.
+// The points at which the wrapper of OpenTofu or the provider can be paused; see spec/backends/testdata/tofu.sh.
 const (
 	beforeApply   = "before-apply-apply"
 	afterApply    = "after-apply-apply"
 	beforeDestroy = "before-destroy-destroy"
 	afterDestroy  = "after-destroy-destroy"
-	beforeMake    = "before-create"
-	afterMake     = "after-create"
-	beforeClear   = "before-destroy"
-	afterClear    = "after-destroy"
+	beforeCreate  = "before-create"
+	afterCreate   = "after-create"
+	beforeDelete  = "before-destroy"
+	afterDelete   = "after-destroy"
 )
 
 // actions returns all actions.
 func actions() []action { return append(bindingActions(), instanceActions()...) }
 
-// creation and deletion are the points of runs that create or destroy resources.
-func creation() []string { return []string{beforeApply, beforeMake, afterMake, afterApply} }
-func deletion() []string { return []string{beforeDestroy, beforeClear, afterClear, afterDestroy} }
+// creation and deletion return the points of runs that create or destroy resources.
+func creation() []string { return []string{beforeApply, beforeCreate, afterCreate, afterApply} }
+func deletion() []string { return []string{beforeDestroy, beforeDelete, afterDelete, afterDestroy} }
 
 func bindingActions() []action {
 	actions := []action{
@@ -123,32 +123,32 @@ func plain(_ context.Context, t *trial) {
 	t.deploy(object{})
 }
 
-// bound creates a binding.
+// bound deploys an instance and creates a binding.
 func bound(ctx context.Context, t *trial) {
 	plain(ctx, t)
 	t.must(t.bind(object{}))
 }
 
-// interruptedBind kills the creation of a binding after its first resource.
+// interruptedBind deploys an instance, and kills the creation of a binding after its first resource.
 func interruptedBind(ctx context.Context, t *trial) {
 	plain(ctx, t)
 	t.interrupt(t.broker, func() *process.Running { return t.bind(object{}) })
 }
 
-// intended deploys an instance whose provision template an errand applies.
+// intended deploys an instance whose provision template an errand applies. The errand has not run.
 func intended(_ context.Context, t *trial) {
 	t.create(byErrand)
 	t.deploy(t.parameters)
 }
 
-// interruptedApply kills the errand apply-instance after the first resource.
+// interruptedApply deploys an instance, and kills the errand apply-instance after the first resource.
 func interruptedApply(_ context.Context, t *trial) {
 	t.create(byErrand)
 	t.deploy(object{})
 	t.interrupt(t.vm, t.apply)
 }
 
-// changed deploys an update of an instance that the errand applied once.
+// changed deploys an update of an instance that the errand has applied once.
 func changed(_ context.Context, t *trial) {
 	t.create(byErrand)
 	t.deploy(object{})
@@ -156,17 +156,18 @@ func changed(_ context.Context, t *trial) {
 	t.deploy(t.update())
 }
 
-// requested is about to create an instance by generate-manifest.
+// requested prepares the creation of an instance by generate-manifest.
 func requested(_ context.Context, t *trial) { t.create(byRequest) }
 
-// provisionedByRequest creates an instance by generate-manifest, and is about to update it.
+// provisionedByRequest creates an instance by generate-manifest, and prepares its update.
 func provisionedByRequest(ctx context.Context, t *trial) {
 	requested(ctx, t)
 	t.deploy(object{})
 	t.parameters = t.update()
 }
 
-// provisioned creates an instance with a provision template in either way, and often a binding.
+// provisioned creates an instance with a provision template, by generate-manifest or by an errand, and usually a
+// binding.
 func provisioned(_ context.Context, t *trial) {
 	if t.store.kind != local && t.random.IntN(2) == 0 {
 		t.create(byErrand)
@@ -181,7 +182,7 @@ func provisioned(_ context.Context, t *trial) {
 	}
 }
 
-// damagedByHand removes a resource of an instance behind OpenTofu's back.
+// damagedByHand creates an instance and removes one of its resources without OpenTofu.
 func damagedByHand(ctx context.Context, t *trial) {
 	requested(ctx, t)
 	t.deploy(object{})
@@ -197,9 +198,9 @@ func (t *trial) update() object {
 	return parameters
 }
 
-// interrupt kills everything on a machine while a command has created one resource.
+// interrupt kills all processes of a machine when a command has created its first resource.
 func (t *trial) interrupt(m *machine, begin func() *process.Running) {
-	at := t.point(m, afterMake)
+	at := t.point(m, afterCreate)
 	at.Hold()
 	running := begin()
 	at.Reached()

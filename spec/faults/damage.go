@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 
 	"service-adapter/internal/engine/lifecycle"
 )
 
-// damagePrepared empties or cuts off files of the prepared directories, as a loss of power does.
+// damagePrepared empties or truncates files of the prepared directories, as a power loss can.
 func damagePrepared(_ context.Context, t *trial, a action) {
 	for _, m := range []*machine{t.broker, t.vm} {
 		prepared := filepath.Join(m.cache(), "prepared")
@@ -36,7 +36,7 @@ func damagePrepared(_ context.Context, t *trial, a action) {
 	}
 }
 
-// damage empties a file or leaves a half of it.
+// damage truncates a file to nothing or to half of its size.
 func (t *trial) damage(file string) {
 	info, err := os.Lstat(file)
 	Expect(err).NotTo(HaveOccurred())
@@ -45,7 +45,7 @@ func (t *trial) damage(file string) {
 	Expect(os.Truncate(file, size)).To(Succeed())
 }
 
-// copyTree copies a directory. Programs, which are never damaged, are linked.
+// copyTree copies a directory. Programs are linked, because they are never damaged.
 func copyTree(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -81,10 +81,10 @@ func copyTree(to, from string) error {
 	})
 }
 
-// executable are the permissions of programs.
+// executable contains the execute permissions of programs.
 const executable = 0o111
 
-// textFiles are the regular files below a directory, without programs.
+// textFiles returns the paths of the regular files below a directory, except programs.
 func textFiles(dir string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -9,22 +9,22 @@ import (
 	"syscall"
 	"time"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 
 	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/spec/kit/hold"
 	"service-adapter/spec/kit/process"
 )
 
-// fault is a kind of fault.
+// A fault is a kind of fault.
 type fault struct {
 	name string
-	// choose, which may be nil, chooses what the preparation of the action depends on.
+	// choose chooses values that the prerequisites of the action depend on. It may be nil.
 	choose func(t *trial)
 	fits   func(a action) bool
 	inject func(ctx context.Context, t *trial, a action)
-	// unfinishedAccounts says that a state whose creation or change is not finished accounts for resources that it does
-	// not contain, because its deletion finishes the creation first.
+	// unfinishedAccounts is true if a state with an unfinished creation or change accounts for resources that it does
+	// not contain, because its deletion first completes the creation.
 	unfinishedAccounts bool
 }
 
@@ -45,7 +45,7 @@ func faults() []fault {
 	}
 }
 
-// workspace is the one that the action works on.
+// workspace returns the name of the workspace that the action changes.
 func (t *trial) workspace(a action) string {
 	id := t.binding
 	if a.kind == lifecycle.Instance {
@@ -58,12 +58,12 @@ func (t *trial) workspace(a action) string {
 func chooseInstanceAlone(t *trial) { t.unbound = true }
 
 // loseWorkspace removes the workspace after OpenTofu's last write and before the adapter reads it, as a failover to a
-// replica does that lags behind.
+// lagging replica does.
 func loseWorkspace(ctx context.Context, t *trial, a action) {
 	t.afterLastWrite(a, func() { Expect(t.store.remove(ctx, t.workspace(a))).To(Succeed()) })
 }
 
-// replaceWorkspace replaces the state in the same moment by that of another run.
+// replaceWorkspace replaces the state with that of another run at the same moment as loseWorkspace.
 func replaceWorkspace(ctx context.Context, t *trial, a action) {
 	resources := t.random.IntN(2) == 0
 	t.afterLastWrite(a, func() {
@@ -75,7 +75,7 @@ func replaceWorkspace(ctx context.Context, t *trial, a action) {
 	})
 }
 
-// afterLastWrite strikes while the command waits after its last run of OpenTofu.
+// afterLastWrite calls strike while the command is paused after its last run of OpenTofu.
 func (t *trial) afterLastWrite(a action, strike func()) {
 	at := t.pointOf(a, a.last)
 	at.Hold()
@@ -93,11 +93,11 @@ func (t *trial) afterLastWrite(a action, strike func()) {
 	t.wait(running)
 }
 
-// passOnce lets a run pass that stands at a point of the wrapped OpenTofu, and holds the next one there.
+// passOnce resumes a run that is paused at a point of OpenTofu's wrapper, and pauses the next run there.
 func (t *trial) passOnce(at hold.Point) {
 	held := filepath.Join(at.Dir, "hold-"+at.Name)
 	var pipe *os.File
-	Eventually(func() (err error) { // it may not have opened its end yet
+	Eventually(func() (err error) { // the run may not have opened its end yet
 		pipe, err = os.OpenFile(held, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		return err
 	}).Should(Succeed())
@@ -140,7 +140,7 @@ func killProcess(_ context.Context, t *trial, a action) {
 	}
 }
 
-// strike kills the victim and reports whether it was running.
+// strike kills the victim and reports whether the victim was running.
 func (t *trial) strike(m *machine, running *process.Running, victim string) bool {
 	switch victim {
 	case "machine":
@@ -161,12 +161,12 @@ func (t *trial) strike(m *machine, running *process.Running, victim string) bool
 	return killed
 }
 
-// chooseFailure chooses how the template fails.
+// chooseFailure chooses the way in which the template fails.
 func chooseFailure(t *trial) {
 	t.parameters = object{"failure": pick(t.random, []string{"index", "validation", "precondition", "data", "apply"})}
 }
 
-// failEvaluation runs a command whose template fails, in any way but one before it created anything.
+// failEvaluation runs a command whose template fails before or after it created a resource.
 func failEvaluation(_ context.Context, t *trial, a action) {
 	t.struck = t.wait(a.begin(t)).Exit != 0
 }
@@ -179,21 +179,21 @@ func (t *trial) machineOf(a action) *machine {
 	return t.broker
 }
 
-// pointOf returns a point of the machine on which the action runs.
+// pointOf returns a point on the machine on which the action runs.
 func (t *trial) pointOf(a action, name string) hold.Point { return t.point(t.machineOf(a), name) }
 
-// point returns a point of the provider, or of the wrapped OpenTofu on a machine.
+// point returns a point of the provider, or of OpenTofu's wrapper on a machine.
 func (t *trial) point(m *machine, name string) hold.Point {
 	switch name {
-	case beforeMake, afterMake, beforeClear, afterClear:
+	case beforeCreate, afterCreate, beforeDelete, afterDelete:
 		return hold.Point{Name: name, Dir: t.entries, Provider: true}
 	default:
 		return hold.Point{Name: name, Dir: m.control()}
 	}
 }
 
-// reaches waits until a command stands at a point, and reports whether it did before it ended. One that ended is not
-// held any more.
+// reaches waits until a command is paused at a point or ends, and reports whether it was paused. After the end of a
+// command, the point no longer pauses commands.
 func (t *trial) reaches(at hold.Point, running *process.Running) bool {
 	file := filepath.Join(at.Dir, "at-"+at.Name)
 	held := filepath.Join(at.Dir, "hold-"+at.Name)
@@ -212,14 +212,14 @@ func (t *trial) reaches(at hold.Point, running *process.Running) bool {
 	}
 }
 
-// releaseLocks makes the locks of killed machines old.
+// releaseLocks dates the locks of killed machines to the past, so that they count as stale.
 func (t *trial) releaseLocks() {
 	for _, workspace := range t.workspaces() {
 		Expect(t.store.ageLock(workspace)).To(Succeed())
 	}
 }
 
-// duration returns how long a command usually takes.
+// duration returns the usual duration of a command.
 func (l *laboratory) duration(name string) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -229,7 +229,7 @@ func (l *laboratory) duration(name string) time.Duration {
 	return time.Second
 }
 
-// measured corrects it.
+// measured stores the measured duration of a command as its usual duration.
 func (l *laboratory) measured(name string, took time.Duration) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -9,19 +9,19 @@ import (
 	"slices"
 	"strings"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 
 	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/spec/kit/broker"
 	"service-adapter/spec/kit/process"
 )
 
-// resource is one that exists outside of OpenTofu.
+// A resource is a resource that exists outside of OpenTofu.
 type resource struct{ owner, address, file string }
 
 func (r resource) String() string { return r.owner + " " + r.address }
 
-// addresses are those of the resources by the ends of their files' names.
+// addresses returns the addresses of the resources by the suffixes of their files' names.
 func addresses() map[string]string {
 	return map[string]string{
 		"-account": "directory_entry.account", "-account-grant": "directory_entry.grant",
@@ -30,7 +30,7 @@ func addresses() map[string]string {
 	}
 }
 
-// live are the resources that exist.
+// live returns the existing resources.
 func (t *trial) live() []resource {
 	entries, err := os.ReadDir(t.entries)
 	Expect(err).NotTo(HaveOccurred())
@@ -49,7 +49,7 @@ func (t *trial) live() []resource {
 	return all
 }
 
-// unnamed are those of the resources that no message and no line of an audit log names.
+// unnamed returns those resources whose address is neither in the messages nor in an audit log.
 func (t *trial) unnamed(resources []resource, messages string) []resource {
 	for _, m := range t.machines() {
 		text, err := os.ReadFile(m.auditLog())
@@ -61,7 +61,7 @@ func (t *trial) unnamed(resources []resource, messages string) []resource {
 	return slices.DeleteFunc(resources, func(r resource) bool { return strings.Contains(messages, r.address) })
 }
 
-// judgeLost finds resources of which nothing tells.
+// judgeLost looks for resources that neither a state nor a message nor an audit log names.
 func (t *trial) judgeLost(unfinishedAccounts bool) {
 	if t.lost != "" {
 		return
@@ -78,7 +78,7 @@ func (t *trial) judgeLost(unfinishedAccounts bool) {
 	}
 }
 
-// stored are the entries of lists by id.
+// stored returns the entries of the lists of bindings and instances by id.
 func (t *trial) stored() map[string]lifecycle.Entry {
 	all := map[string]lifecycle.Entry{}
 	for _, group := range []string{"bindings", "instance"} {
@@ -96,10 +96,10 @@ func (t *trial) stored() map[string]lifecycle.Entry {
 	return all
 }
 
-// tries is how often an unbind or a destruction is repeated.
+// tries is the number of times that an unbind or a destruction is repeated.
 const tries = 3
 
-// recover deletes the binding and the instance as the broker does, and judges what that leaves.
+// recover deletes the binding and the instance as the broker does, and judges the remaining resources.
 func (t *trial) recover(a action) {
 	if t.bound && !a.destroys {
 		t.delete(t.binding, t.unbind)
@@ -134,7 +134,7 @@ func (t *trial) delete(owner string, begin func() *process.Running) {
 	}
 }
 
-// judgeForgotten finds resources that are left by a deletion which succeeded.
+// judgeForgotten looks for resources that remain after a successful deletion.
 func (t *trial) judgeForgotten(owner string, got broker.Answer) {
 	t.settle()
 	left := slices.DeleteFunc(t.live(), func(r resource) bool { return r.owner != owner })
@@ -144,11 +144,11 @@ func (t *trial) judgeForgotten(owner string, got broker.Answer) {
 	}
 }
 
-// named is a command that a message names.
+// named matches a command in a message.
 var named = regexp.MustCompile(`service-adapter ((?:bindings delete|instance destroy) \S+ --forget)`)
 
-// obey does what a message asks for: it removes by hand the resources that the message names, and runs the command that
-// it names. It reports whether there was one.
+// obey follows the instructions of a message: it removes the resources that the message names, and runs the command in
+// the message. It reports whether the message contained a command.
 func (t *trial) obey(owner string, got broker.Answer) bool {
 	command := named.FindStringSubmatch(got.Stderr)
 	if command == nil {
@@ -162,12 +162,12 @@ func (t *trial) obey(owner string, got broker.Answer) bool {
 	return t.wait(t.broker.begin("", strings.Fields(command[1])...)).Exit == 0
 }
 
-// findings are the texts of what was found.
+// findings returns the texts of the findings of the trial.
 func (t *trial) findings() []string {
 	return slices.DeleteFunc([]string{t.lost, t.forgotten, t.stuck}, func(text string) bool { return text == "" })
 }
 
-// firstError is the line of a log that tells why a command failed, or the first line of anything else.
+// firstError returns the line of a log with the reason of a failure, or the first line of any other text.
 func firstError(stderr string) string {
 	for line := range strings.Lines(stderr) {
 		if _, text, ok := strings.Cut(line, "level=ERROR "); ok {

@@ -19,25 +19,25 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// laboratory is what all trials share.
+// A laboratory contains the values that all trials share.
 type laboratory struct {
 	options
-	dir     string // everything that the run creates
+	dir     string // contains all files of the run
 	pak     string
-	kept    string // where transcripts stay
+	kept    string // the directory for transcripts
 	log     io.Writer
 	started time.Time
 	stores  []*store
 
 	mutex     sync.Mutex
-	counts    map[string]*count        // by the fault and the command
-	durations map[string]time.Duration // of an undisturbed command, by its name
+	counts    map[string]*count        // by the names of the fault and the command
+	durations map[string]time.Duration // of a command without a fault, by its name
 }
 
-// count is a row of the table.
+// A count is a row of the table.
 type count struct{ struck, missed, lost, forgotten, stuck, failed int }
 
-// findings returns how many trials are a reason to fail, those that could not be staged included.
+// findings returns the number of trials with a finding, including those that could not be staged.
 func (c count) findings() int { return c.lost + c.forgotten + c.stuck + c.failed }
 
 // open builds the pak, starts the servers and prepares the templates for each backend.
@@ -51,7 +51,7 @@ func (l *laboratory) open(ctx context.Context) error {
 		if l.backend != "" && l.backend != kind {
 			continue
 		}
-		s := &store{kind: kind, place: "states"}
+		s := &store{kind: kind, location: "states"}
 		l.stores = append(l.stores, s)
 		if err := s.open(ctx, l.dir); err != nil {
 			return fmt.Errorf("opening the backend %s: %w", kind, err)
@@ -74,7 +74,7 @@ func (l *laboratory) close() {
 	}
 }
 
-// buildPak copies the pak and adds OpenTofu, in a wrapper that a trial can hold, and the provider.
+// buildPak copies the pak, and adds the provider and a wrapper of OpenTofu that a trial can pause.
 func (l *laboratory) buildPak() error {
 	if err := os.CopyFS(l.pak, os.DirFS(kit.Path("spec", "faults", "testdata", "pak"))); err != nil {
 		return err
@@ -93,14 +93,15 @@ func (l *laboratory) buildPak() error {
 	bin := filepath.Join(l.pak, "bin", runtime.GOOS, runtime.GOARCH)
 	return errors.Join(
 		os.MkdirAll(filepath.Join(bin, kit.Newest), 0o755),                          //nolint:gosec // a pak is public
-		os.WriteFile(filepath.Join(bin, kit.Newest, "tofu"), []byte(script), 0o755), //nolint:gosec // a program
+		os.WriteFile(filepath.Join(bin, kit.Newest, "tofu"), []byte(script), 0o755), //nolint:gosec // it is a program
 		os.Symlink(provider, filepath.Join(bin, "terraform-provider-directory_v1.0.0")),
 	)
 }
 
-// warmUp runs one command of each kind without a fault, so that trials find prepared directories.
+// warmUp runs one command of each kind without a fault, so that trials find prepared directories. It returns an error
+// with a transcript if a command fails or a resource is lost.
 func (l *laboratory) warmUp(ctx context.Context, s *store) error {
-	t := l.newTrial(-1, s, rand.New(rand.NewPCG(0, 0))) //nolint:gosec // it is no secret
+	t := l.newTrial(-1, s, rand.New(rand.NewPCG(0, 0))) //nolint:gosec // the choice needs no secrecy
 	defer t.remove(ctx)
 	warm := filepath.Join(l.dir, "warm-"+s.kind)
 	err := t.attempt(func() {
@@ -127,9 +128,9 @@ func (l *laboratory) warmUp(ctx context.Context, s *store) error {
 	return nil
 }
 
-// runTrial runs the trial of a number, and counts and reports what it found.
+// runTrial runs the trial with a number, counts its findings and reports them.
 func (l *laboratory) runTrial(ctx context.Context, number int) {
-	random := rand.New(rand.NewPCG(l.seed, uint64(number))) //nolint:gosec // it is no secret
+	random := rand.New(rand.NewPCG(l.seed, uint64(number))) //nolint:gosec // the choice needs no secrecy
 	t := l.newTrial(number, pick(random, l.stores), random)
 	defer t.remove(ctx)
 	f := pick(random, slices.DeleteFunc(faults(), func(f fault) bool { return l.fault != "" && f.name != l.fault }))
@@ -157,7 +158,7 @@ func (l *laboratory) runTrial(ctx context.Context, number int) {
 	}
 }
 
-// add counts a trial; an error says that it could not be staged.
+// add counts a trial. An error means that the trial could not be staged.
 func (c *count) add(t *trial, err error) {
 	one := func(condition bool) int {
 		if condition {
@@ -173,7 +174,7 @@ func (c *count) add(t *trial, err error) {
 	c.stuck += one(t.stuck != "")
 }
 
-// keep keeps the transcript of a trial.
+// keep writes the transcript of a trial to a file.
 func (l *laboratory) keep(t *trial) {
 	path := filepath.Join(l.kept, fmt.Sprintf("%04d.log", t.number))
 	err := os.MkdirAll(l.kept, 0o700)
@@ -185,7 +186,7 @@ func (l *laboratory) keep(t *trial) {
 	}
 }
 
-// total adds up the rows.
+// total returns the sums of all rows.
 func (l *laboratory) total() count {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -201,7 +202,7 @@ func (l *laboratory) total() count {
 	return sum
 }
 
-// table writes the counts.
+// table writes the table of counts.
 func (l *laboratory) table(out io.Writer) {
 	line := func(name string, c count) {
 		say(out, "| %-44s | %5d | %6d | %4d | %9d | %5d | %8d |\n",
@@ -220,10 +221,10 @@ func (l *laboratory) table(out io.Writer) {
 // say writes a line to a stream of the process. A failure is ignored, because no other stream can report it.
 func say(to io.Writer, format string, arguments ...any) { _, _ = fmt.Fprintf(to, format, arguments...) }
 
-// pick returns one of several items.
+// pick returns a random item.
 func pick[T any](random *rand.Rand, items []T) T { return items[random.IntN(len(items))] }
 
-// openServer starts the server of a kind of store, nil for local.
+// openServer starts the server of a backend. It returns nil for the backend local.
 func openServer(ctx context.Context, kind, dir string) (*servers.Server, error) {
 	switch kind {
 	case pg:
@@ -231,6 +232,6 @@ func openServer(ctx context.Context, kind, dir string) (*servers.Server, error) 
 	case s3:
 		return servers.S3(ctx, dir)
 	default:
-		return nil, nil //nolint:nilnil // files need none
+		return nil, nil //nolint:nilnil // local files need no server
 	}
 }

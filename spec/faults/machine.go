@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 	"github.com/pivotal-cf/on-demand-services-sdk/serviceadapter"
 
 	"service-adapter/internal/odb"
@@ -14,7 +14,7 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// The commands of the protocol, and the jobs of the errands.
+// The commands of the broker's protocol, and the jobs of the errands.
 const (
 	generateManifest = "generate-manifest"
 	createBinding    = "create-binding"
@@ -23,14 +23,14 @@ const (
 	destroyInstance  = "destroy-instance"
 )
 
-// machine is one on which an adapter runs, with a configuration, a cache directory and an audit log of its own.
+// A machine runs an adapter with its own configuration, cache directory and audit log.
 type machine struct {
 	trial  *trial
 	dir    string
 	config object
 }
 
-// newMachine creates a machine. It finds prepared directories if there are any.
+// newMachine creates a machine. Its configuration contains the prepared directories if they exist.
 func (t *trial) newMachine(name string) *machine {
 	m := &machine{trial: t, dir: filepath.Join(t.dir, name), config: object{}}
 	for _, dir := range []string{m.control(), filepath.Join(m.dir, "tmp")} {
@@ -57,10 +57,10 @@ func (m *machine) auditLog() string { return filepath.Join(m.dir, "audit.log") }
 func (m *machine) intent() string   { return filepath.Join(m.dir, "intent.json") }
 func (m *machine) file() string     { return filepath.Join(m.dir, "service-adapter.yml") }
 
-// set changes keys of the configuration.
+// set replaces keys of the configuration and writes it.
 func (m *machine) set(keys object) {
 	maps.Copy(m.config, keys)
-	text, err := json.Marshal(m.config) // JSON is YAML
+	text, err := json.Marshal(m.config) // JSON is valid YAML
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(m.file(), text, 0o600)).To(Succeed())
 }
@@ -77,7 +77,7 @@ func (m *machine) begin(stdin string, arguments ...string) *process.Running {
 	return process.Start(adapter, nil, stdin, arguments...)
 }
 
-// call starts a command of the protocol.
+// call starts a command of the protocol in the background.
 func (m *machine) call(command string, parameters object) *process.Running {
 	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
@@ -92,17 +92,17 @@ const (
 	providedPlan    = "0b6a9c1e-6f0b-4c57-9a52-0d3c8f1b7f12"
 )
 
-// provisioning says what applies the provision template of an instance.
+// A provisioning is a way in which the provision template of an instance is applied.
 type provisioning string
 
 // The ways of provisioning.
 const (
 	withoutTemplate provisioning = "without"
-	byRequest       provisioning = "request" // generate-manifest
+	byRequest       provisioning = "request" // by generate-manifest
 	byErrand        provisioning = "errand"
 )
 
-// newInstance returns a service instance that is not deployed yet.
+// newInstance returns a service instance that has not been deployed.
 func newInstance(id string, by provisioning) *odb.Instance {
 	group := object{
 		"name": "server", "vm_type": "small", "instances": 1, "networks": []string{"default"}, "azs": []string{"z1"},

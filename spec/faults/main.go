@@ -1,21 +1,21 @@
-// Command faults injects faults into runs of the built adapter at random moments and counts what the adapter loses. It
-// is not part of continuous integration: `make faults N=1000` runs it.
+// Command faults injects faults into runs of the built adapter at random moments and counts the resources that the
+// adapter loses. It is not part of continuous integration: `make faults N=1000` runs it.
 //
 // Each trial creates bindings and instances with resources that are observable outside of OpenTofu, on the backend
-// local, pg or s3. One command of the trial is struck by a fault: its workspace disappears or is replaced after
-// OpenTofu's last write, the adapter, OpenTofu, the provider or the whole machine is killed, its template fails, or its
-// prepared directories are damaged. Then the trial does what the broker and an operator do afterwards: it repeats the
-// unbind or the destruction, and runs the command that a message names. Three kinds of findings are counted by trial:
+// local, pg or s3. A fault affects one command of the trial: its workspace is removed or replaced after OpenTofu's last
+// write; the adapter, OpenTofu, the provider or the whole machine is killed; its template fails; or its prepared
+// directories are damaged. Afterwards, the trial does what the broker and an operator do: it repeats the unbind or the
+// destruction, and runs the command that a message names. Three kinds of findings are counted by trial:
 //
 //   - lost: a resource exists that neither a state nor a message nor the audit log names;
-//   - forgotten: an unbind or a destruction succeeded, or answered that there is none, while a resource exists that no
-//     message named;
+//   - forgotten: an unbind or a destruction succeeded, or reported a missing binding or instance, while a resource
+//     exists that no message named;
 //   - stuck: neither repetitions nor the command that a message names delete a binding or an instance, or a damaged
 //     directory keeps failing commands.
 //
-// Standard output has one table with the counts. The exit status is 1 if any count is not 0. The transcript of every
-// trial with a finding is kept below build/faults. The same seed chooses the same faults again, but moments in time
-// vary.
+// Standard output contains one table with the counts. The exit status is 1 if any count is not 0. The transcript of
+// every trial with a finding is kept below build/faults. The same seed chooses the same faults again, but moments in
+// time vary.
 package main
 
 import (
@@ -40,7 +40,7 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// options are the flags of the command.
+// options contains the flags of the command.
 type options struct {
 	adapter string
 	count   int
@@ -64,7 +64,7 @@ func main() {
 	flag.BoolVar(&chosen.all, "keep", false, "keep the transcripts of all trials")
 	flag.Parse()
 	if chosen.seed == 0 {
-		chosen.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is no secret
+		chosen.seed = rand.Uint64N(1 << 32) //nolint:gosec // the seed needs no secrecy
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	found, err := run(ctx, chosen, os.Stdout, os.Stderr)
@@ -81,7 +81,7 @@ func main() {
 // is not 0.
 func run(ctx context.Context, chosen options, out, log io.Writer) (found bool, err error) {
 	gomega.RegisterFailHandler(func(message string, _ ...int) { panic(stagingError(message)) })
-	ginkgo.GinkgoWriter = silence{io.Discard} // the transcripts have all of it
+	ginkgo.GinkgoWriter = silence{io.Discard} // the transcripts contain the same text
 	gomega.SetDefaultEventuallyTimeout(3 * time.Minute)
 	gomega.SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	if chosen.adapter, err = filepath.Abs(chosen.adapter); err != nil {
@@ -112,7 +112,7 @@ func run(ctx context.Context, chosen options, out, log io.Writer) (found bool, e
 	return l.total().findings() > 0, ctx.Err()
 }
 
-// runAll runs trials until enough faults struck.
+// runAll runs trials until the required number of faults has occurred.
 func (l *laboratory) runAll(ctx context.Context) {
 	if l.only >= 0 {
 		l.runTrial(ctx, l.only)

@@ -16,43 +16,43 @@ import (
 
 type object = map[string]any
 
-// The kinds of stores, which are the names of OpenTofu's backends.
+// The kinds of state backends in OpenTofu's notation.
 const (
 	local = "local"
 	pg    = "pg"
 	s3    = "s3"
 )
 
-// s3Key is the name of each state in s3, below that of its workspace.
+// s3Key is the name of each state in s3, below the name of its workspace.
 const s3Key = "state"
 
-// store is a state backend that trials share. Each workspace belongs to one trial.
+// A store is a state backend that trials share. Each workspace belongs to one trial.
 type store struct {
-	kind   string
-	server *servers.Server // nil for local
-	place  string          // the directory, the database or the bucket
-	warm   string          // a cache directory with prepared directories; "" before they exist
+	kind     string
+	server   *servers.Server // nil for local
+	location string          // the directory, the database or the bucket
+	warm     string          // a cache with prepared directories, "" before they exist
 }
 
-// open starts the server and creates the place.
+// open starts the server of the backend and creates its directory, database or bucket.
 func (s *store) open(ctx context.Context, dir string) (err error) {
 	s.server, err = openServer(ctx, s.kind, filepath.Join(dir, "server-"+s.kind))
 	switch {
 	case err != nil:
 		return err
 	case s.kind == pg:
-		return s.server.CreateDatabase(ctx, s.place)
+		return s.server.CreateDatabase(ctx, s.location)
 	case s.kind == s3:
-		return s.server.CreateBucket(s.place)
+		return s.server.CreateBucket(s.location)
 	default:
-		s.place = filepath.Join(dir, "states")
+		s.location = filepath.Join(dir, "states")
 		return nil
 	}
 }
 
 func (s *store) close() {
 	if s.server != nil {
-		_ = s.server.Kill() // it ends with this process anyway
+		_ = s.server.Kill() // it would end with this process anyway
 	}
 }
 
@@ -60,32 +60,32 @@ func (s *store) close() {
 func (s *store) config() object {
 	switch s.kind {
 	case pg:
-		return object{"type": pg, "config": object{"conn_str": s.server.DSN(s.place)}}
+		return object{"type": pg, "config": object{"conn_str": s.server.DSN(s.location)}}
 	case s3:
 		return object{"type": s3, "config": object{
-			"bucket": s.place, "key": s3Key, "region": "us-east-1", "access_key": s.server.User,
+			"bucket": s.location, "key": s3Key, "region": "us-east-1", "access_key": s.server.User,
 			"secret_key": s.server.Password,
 			"endpoints":  object{"s3": s.server.URL()}, "use_path_style": true, "skip_credentials_validation": true,
 			"skip_requesting_account_id": true, "skip_region_validation": true, "skip_metadata_api_check": true,
 			"max_retries": 1,
 		}}
 	default:
-		return object{"type": local, "config": object{"dir": s.place}}
+		return object{"type": local, "config": object{"dir": s.location}}
 	}
 }
 
-// file is the file of a workspace's state in a directory or in the server of objects.
+// file returns the path of a workspace's state, in the directory of the backend local or of the S3 server.
 func (s *store) file(workspace string) string {
 	if s.kind == s3 {
-		return filepath.Join(s.server.Dir, "buckets", s.place, "env:", workspace, s3Key)
+		return filepath.Join(s.server.Dir, "buckets", s.location, "env:", workspace, s3Key)
 	}
-	return filepath.Join(s.place, "workspaces", workspace, "terraform.tfstate")
+	return filepath.Join(s.location, "workspaces", workspace, "terraform.tfstate")
 }
 
 // read returns the state of a workspace, "" if there is none.
 func (s *store) read(ctx context.Context, workspace string) (string, error) {
 	if s.kind == pg {
-		rows, err := s.server.Query(ctx, s.place,
+		rows, err := s.server.Query(ctx, s.location,
 			"SELECT data FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
 		return strings.Join(rows, "\n"), err
 	}
@@ -99,21 +99,22 @@ func (s *store) read(ctx context.Context, workspace string) (string, error) {
 // write replaces the state of a workspace that exists.
 func (s *store) write(ctx context.Context, workspace, text string) error {
 	if s.kind == pg {
-		_, err := s.server.Query(ctx, s.place,
+		_, err := s.server.Query(ctx, s.location,
 			"UPDATE terraform_remote_state.states SET data = $text$"+text+"$text$ WHERE name = '"+workspace+"'")
 		return err
 	}
 	return errors.Join(s.forgetChecksum(s.file(workspace)), os.WriteFile(s.file(workspace), []byte(text), 0o600))
 }
 
-// remove removes the workspace.
+// remove deletes the state of a workspace.
 func (s *store) remove(ctx context.Context, workspace string) error {
 	switch s.kind {
 	case pg:
-		_, err := s.server.Query(ctx, s.place, "DELETE FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
+		_, err := s.server.Query(ctx, s.location,
+			"DELETE FROM terraform_remote_state.states WHERE name = '"+workspace+"'")
 		return err
 	case s3:
-		err := os.Remove(s.file(workspace)) // a lock stays
+		err := os.Remove(s.file(workspace)) // a lock is kept
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -123,7 +124,7 @@ func (s *store) remove(ctx context.Context, workspace string) error {
 	}
 }
 
-// forgetChecksum removes what the server of objects knows of a file besides its content.
+// forgetChecksum removes the metadata of a file from the S3 server, because it contains a checksum of the content.
 func (s *store) forgetChecksum(file string) error {
 	if s.kind != s3 {
 		return nil
@@ -135,7 +136,8 @@ func (s *store) forgetChecksum(file string) error {
 	return os.RemoveAll(filepath.Join(s.server.Dir, "metadata", object))
 }
 
-// ageLock makes a lock that a killed machine left in s3 one of yesterday: nobody would wait ten minutes for it here.
+// ageLock dates the lock that a killed machine left in s3 to yesterday, so that a trial does not wait ten minutes for
+// it.
 func (s *store) ageLock(workspace string) error {
 	path := s.file(workspace) + ".tflock"
 	text, err := os.ReadFile(path)
@@ -151,8 +153,8 @@ func (s *store) ageLock(workspace string) error {
 	return errors.Join(err, s.forgetChecksum(path), os.WriteFile(path, text, 0o600))
 }
 
-// takenOver returns a state as another run leaves it that has taken over the workspace: with another nonce, and with
-// the resources or without them.
+// takenOver returns a state as another run leaves it after it has taken over the workspace: with another nonce, and
+// with the resources if resources is true.
 func takenOver(text, nonce string, resources bool) (string, error) {
 	var state object
 	if err := json.Unmarshal([]byte(text), &state); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is made for it
+	. "github.com/onsi/gomega" //nolint:staticcheck // gomega is designed for dot imports
 
 	"service-adapter/internal/engine/lifecycle"
 	"service-adapter/internal/odb"
@@ -18,32 +18,32 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// trial is one fault with what happens before and after it: one service instance with at most one binding.
+// A trial is one fault with the commands before and after it. It has one service instance with at most one binding.
 type trial struct {
 	laboratory *laboratory
 	number     int
 	store      *store
 	random     *rand.Rand
 	dir        string
-	entries    string // where the resources are observed
+	entries    string // the directory of the resources
 	binding    string // the id of the binding
 	instance   *odb.Instance
-	// broker runs the commands of the protocol and of operators, vm the errands. The observer is never struck.
+	// broker runs the commands of the protocol and of operators, and vm the errands. Faults never affect observer.
 	broker, vm, observer *machine
 
 	transcript strings.Builder
-	said       strings.Builder // what the commands wrote, without the lists of the observer
-	failed     strings.Builder // what failed commands wrote
+	said       strings.Builder // the output of all commands except the lists of observer
+	failed     strings.Builder // the output of failed commands
 	struck     bool
-	bound      bool // whether a binding was asked for
-	// whether an instance gets no binding, so that its destruction runs OpenTofu for one workspace only
+	bound      bool // whether the creation of a binding was requested
+	// unbound is true if the instance gets no binding, so that its destruction runs OpenTofu for one workspace only.
 	unbound    bool
 	parameters object // of the request that the fault concerns
 
 	lost, forgotten, stuck string // the findings, "" for none
 }
 
-// stagingError is the failure of an expectation: the trial could not be staged.
+// A stagingError is a failed expectation. It means that the trial could not be staged.
 type stagingError string
 
 // Error returns the text of the expectation.
@@ -57,7 +57,7 @@ func (l *laboratory) newTrial(number int, s *store, random *rand.Rand) *trial {
 	}
 }
 
-// attempt does something and returns the failure of an expectation in it.
+// attempt calls a function and returns a failed expectation in it as an error.
 func (t *trial) attempt(work func()) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -77,7 +77,7 @@ func (t *trial) attempt(work func()) (err error) {
 
 func (t *trial) machines() []*machine { return []*machine{t.broker, t.vm, t.observer} }
 
-// run prepares the action, injects the fault, judges, deletes everything and judges again.
+// run prepares the action, injects the fault, looks for findings, deletes everything, and looks for findings again.
 func (t *trial) run(ctx context.Context, f fault, a action) {
 	if f.choose != nil {
 		f.choose(t)
@@ -91,16 +91,16 @@ func (t *trial) run(ctx context.Context, f fault, a action) {
 	t.judgeLost(false)
 }
 
-// remove ends all processes of the trial and removes everything that it left.
+// remove kills all processes of the trial and removes its files and states.
 func (t *trial) remove(ctx context.Context) {
 	_ = t.attempt(func() { process.End(t.dir) })
 	for _, workspace := range t.workspaces() {
-		_ = t.store.remove(context.WithoutCancel(ctx), workspace) // the store goes with the run
+		_ = t.store.remove(context.WithoutCancel(ctx), workspace) // the backend is removed at the end of the run
 	}
 	_ = os.RemoveAll(t.dir)
 }
 
-// workspaces are those of the binding and of the instance.
+// workspaces returns the names of the workspaces of the binding and of the instance.
 func (t *trial) workspaces() []string {
 	names := []string{lifecycle.Workspace(lifecycle.Binding, t.binding)}
 	if t.instance != nil {
@@ -112,7 +112,7 @@ func (t *trial) workspaces() []string {
 // note adds a line to the transcript.
 func (t *trial) note(text string) { fmt.Fprintf(&t.transcript, "--- %s\n", text) }
 
-// wait waits for a command and keeps what it wrote.
+// wait waits for a command, records its output and returns its answer.
 func (t *trial) wait(running *process.Running) broker.Answer {
 	began := time.Now()
 	got := running.Wait()
@@ -121,7 +121,7 @@ func (t *trial) wait(running *process.Running) broker.Answer {
 	return got
 }
 
-// keep keeps what a command wrote.
+// keep records the output of a command.
 func (t *trial) keep(running *process.Running, got broker.Answer) {
 	command := strings.Join(running.Args[1:], " ")
 	fmt.Fprintf(&t.transcript, "\n$ service-adapter %s\nexit %d\n%s%s", command, got.Exit, got.Stdout, got.Stderr)
@@ -131,14 +131,14 @@ func (t *trial) keep(running *process.Running, got broker.Answer) {
 	}
 }
 
-// must waits for a command that has to succeed.
+// must waits for a command, which must succeed.
 func (t *trial) must(running *process.Running) broker.Answer {
 	got := t.wait(running)
 	Expect(got.Exit).To(Equal(0), strings.Join(running.Args[1:], " ")+": "+got.Stderr)
 	return got
 }
 
-// create chooses an instance, whose id belongs to this trial alone.
+// create chooses an instance with an id that belongs only to this trial.
 func (t *trial) create(by provisioning) {
 	t.instance = newInstance(fmt.Sprintf("inst-%d-%d", t.number, t.random.IntN(1000)), by)
 	if by == byErrand {
@@ -148,7 +148,7 @@ func (t *trial) create(by provisioning) {
 	}
 }
 
-// generate asks for the manifest of a creation or an update.
+// generate starts generate-manifest for a creation or an update.
 func (t *trial) generate(parameters object) *process.Running {
 	i := t.instance
 	return t.broker.call(generateManifest, i.Generate(object{
@@ -157,7 +157,7 @@ func (t *trial) generate(parameters object) *process.Running {
 	}))
 }
 
-// deploy deploys what generate-manifest returns, and renders the jobs of the errands.
+// deploy runs generate-manifest, deploys its product, and renders the jobs of the errands.
 func (t *trial) deploy(parameters object) {
 	t.deployAnswer(t.must(t.generate(parameters)))
 }
@@ -174,7 +174,7 @@ func (t *trial) deployAnswer(got broker.Answer) {
 	Expect(os.WriteFile(t.vm.intent(), text, 0o600)).To(Succeed())
 }
 
-// apply starts the errand apply-instance, destroy the errand destroy-instance.
+// apply starts the errand apply-instance. destroy starts the errand destroy-instance.
 func (t *trial) apply() *process.Running {
 	return t.vm.begin("", "instance", "apply", "--intent", t.vm.intent())
 }
@@ -183,7 +183,7 @@ func (t *trial) destroy() *process.Running {
 	return t.vm.begin("", "instance", "destroy", "--force", "--", t.instance.ID)
 }
 
-// bind and unbind start these calls of the broker.
+// bind and unbind start create-binding and delete-binding.
 func (t *trial) bind(parameters object) *process.Running {
 	t.bound = true
 	return t.broker.call(createBinding, t.instance.Bind(t.binding, object{
@@ -198,7 +198,7 @@ func (t *trial) unbind() *process.Running {
 	}))
 }
 
-// settle waits until no process of the trial runs any more.
+// settle waits until all processes of the trial have ended.
 func (t *trial) settle() {
 	Eventually(process.Below).WithArguments(t.dir).Should(BeEmpty())
 }

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// code is the source of the product by paths in the repository.
+// code contains the source files of the product by their paths in the repository.
 type code struct {
 	root  string
 	files map[string]*source
 }
 
-// source is a file of the product.
+// A source is a file of the product.
 type source struct {
 	path string // in the repository
 	text string
@@ -28,7 +28,7 @@ type source struct {
 	ast  *ast.File
 }
 
-// readCode parses the files of the product: all Go files but tests and what is below spec, examples and build.
+// readCode parses the files of the product: all Go files except tests and the files below spec, examples and build.
 func readCode(root string) (*code, error) {
 	c := &code{root: root, files: map[string]*source{}}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -61,16 +61,16 @@ func readCode(root string) (*code, error) {
 	return c, err
 }
 
-// declared is a declaration of a file: a function with a body, or a constant or variable of the package.
+// A declared is a declaration in a file: a function with a body, or a constant or variable of the package.
 type declared struct {
 	name string
 	node ast.Node
-	// resultTypes are the results of a function; nil for others.
+	// results are the results of a function, and nil for other declarations.
 	results *ast.FieldList
 	body    ast.Node
 }
 
-// declarations returns the declarations of a file that mutants may be in.
+// declarations returns the declarations of a file that can contain mutants.
 func (s *source) declarations() []declared {
 	var all []declared
 	for _, declaration := range s.ast.Decls {
@@ -113,17 +113,17 @@ func typeName(expression ast.Expr) string {
 // offset returns the offset of a position in the text of the file.
 func (s *source) offset(position token.Pos) int { return s.set.Position(position).Offset }
 
-// A mutated is a file with the mistake of a mutant.
+// A mutated is a file that contains the mistake of a mutant.
 type mutated struct {
 	path string // in the repository
 	text string
 }
 
-// apply returns the file that a mutant changes, with its change. The lines are searched in the declaration of the file
-// that the mutant names, then in declarations of that name in all other files. It returns an error unless there is
-// exactly one place.
+// apply returns the file that a mutant changes, with its change. The lines are searched in the declaration that the
+// mutant names in its file, then in declarations of that name in all other files. It returns an error unless exactly
+// one place matches.
 func (c *code) apply(m mutant) (mutated, error) {
-	// The comma at the end of a list depends on line breaks.
+	// Whether a list ends with a comma depends on its line breaks.
 	m.original, m.replacement = strings.TrimSpace(m.original), strings.TrimSpace(m.replacement)
 	if strings.HasSuffix(m.original, ",") && strings.HasSuffix(m.replacement, ",") {
 		m.original, m.replacement = strings.TrimSuffix(m.original, ","), strings.TrimSuffix(m.replacement, ",")
@@ -148,7 +148,7 @@ func (c *code) apply(m mutant) (mutated, error) {
 		m.id, m.file, m.declaration, len(places), names)
 }
 
-// places returns the files with the change of a mutant, one for each place that has its tokens, and the number of
+// places returns the files with the change of a mutant, one for each place that contains its tokens, and the number of
 // declarations that have its name.
 func (c *code) places(candidates []*source, m mutant, original []lexeme) (places []mutated, names int) {
 	for _, s := range candidates {
@@ -216,8 +216,8 @@ func occurrences(all, wanted []lexeme) []lexeme {
 	return places
 }
 
-// edit returns the mutant that replaces a part of a declaration, with as many lines around it as are needed to find the
-// place. It returns an error if the whole declaration does not tell the place.
+// edit returns the mutant that replaces a part of a declaration. The mutant contains as many lines around the part as
+// are needed to find it. It returns an error if even the whole declaration is not unique.
 func (s *source) edit(d declared, begin, end int, replacement string) (mutant, error) {
 	first, last := s.offset(d.node.Pos()), s.offset(d.node.End())
 	lineStart := func(offset int) int { return max(first, strings.LastIndexByte(s.text[:offset], '\n')+1) }

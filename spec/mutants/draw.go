@@ -20,7 +20,7 @@ import (
 type drawing struct {
 	seed   uint64
 	count  int
-	prefix string // of the ids, which distinguishes them from those of other tables
+	prefix string // prefix of the ids, which distinguishes them from those of other tables
 }
 
 // drawnFrom reports whether mutants are drawn from a file of the product.
@@ -28,16 +28,16 @@ func drawnFrom(name string) bool {
 	return strings.HasPrefix(name, "internal/engine/") || strings.HasPrefix(name, "manifestgen/")
 }
 
-// candidate is a point with its place.
+// A candidate is a point with its file and declaration.
 type candidate struct {
 	source *source
 	in     declared
 	point  point
 }
 
-// pool has what mutants of a package are drawn from.
+// A pool contains the points of a package.
 type pool struct {
-	lines  int // of its files
+	lines  int // number of lines of its files
 	kinds  []string
 	points map[string][]candidate // by kind
 }
@@ -104,7 +104,7 @@ func (d drawing) write(ctx context.Context, table string, progress io.Writer) er
 		_, _ = fmt.Fprintln(progress, m.id, m.file, m.declaration, m.what)
 	}
 	text := fmt.Sprintf("# %d mutants, drawn with seed %d.\n\n", d.count, d.seed) + strings.Join(drawn, "\n")
-	return os.WriteFile(table, []byte(text), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(table, []byte(text), 0o644) //nolint:gosec // it is a file of the repository
 }
 
 // choose draws one point.
@@ -125,13 +125,13 @@ func choose(random *rand.Rand, all map[string]*pool) candidate {
 	panic("a line is in none of the packages")
 }
 
-// compiles returns an error if the package of a mutant does not compile, with the compiler's words.
+// compiles returns an error with the compiler's last line if the package of a mutant does not compile.
 func (c *code) compiles(ctx context.Context, m mutant) error {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary directory
 	change, err := c.apply(m)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *code) compiles(ctx context.Context, m mutant) error {
 	return nil
 }
 
-// writeOverlay writes the overlay of the go command that replaces a file by the mutant's, and returns its path.
+// writeOverlay writes the overlay with which the go command replaces a file by the mutant's, and returns its path.
 func writeOverlay(dir, root string, change mutated) (string, error) {
 	file := filepath.Join(dir, path.Base(change.path))
 	if err := os.WriteFile(file, []byte(change.text), 0o600); err != nil {

@@ -1,11 +1,11 @@
-// Command mutants measures what the suites of the engine and of manifestgen can notice. A mutant is the program with
-// one small mistake: a condition is negated, a call is missing, a constant is changed. A suite catches a mutant if it
-// fails.
+// Command mutants measures which mistakes the suites of the engine and of manifestgen detect. A mutant is the program
+// with one small mistake: a condition is negated, a call is missing, a constant is changed. A suite catches a mutant if
+// it fails.
 //
-//	go run ./spec/mutants check                         whether each mutant applies to exactly one place of the code
-//	go run ./spec/mutants run -table named              run the suites with the mutants of a table that have no result
-//	go run ./spec/mutants run -ids 3,n2                 run them again with some mutants
-//	go run ./spec/mutants draw -seed 27 -prefix b -o F  draw 100 mutants from the code as it is now, and write table F
+//	go run ./spec/mutants check               whether each mutant applies to exactly one place of the code
+//	go run ./spec/mutants run -table named    run the suites with the mutants of a table that have no result
+//	go run ./spec/mutants run -ids 3,n2       run them again with some mutants
+//	go run ./spec/mutants draw -seed 27 -prefix b -o F    draw 100 mutants from the current code, and write table F
 //
 // The tables are testdata/*.mutants. An edit names its declaration and shows the lines that it changes. It contains no
 // line numbers, and comments and line breaks do not matter, so edits survive most changes of the code around them. If a
@@ -14,11 +14,11 @@
 // mistake.
 //
 // Command run compiles suites with an overlay, so it changes no file of the tree. It runs the suite of the mutant's
-// package, and if that passes the suites of the packages that import the package. With -all they run the specs that are
-// left out normally, and with -deep the suites that drive the built program follow. A suite that does not end in time
-// catches the mutant, and so does a suite that fails without it, so run it with a green tree. testdata/results.txt has
-// the results. Each result is added as soon as it is known, so run can be interrupted. It ends with status 1 if a
-// mutant survives that an earlier run caught.
+// package and, if it passes, the suites of the packages that import the package. With -all, they also run the specs
+// that are skipped by default. With -deep, the suites that run the built program follow. A suite that does not end in
+// time catches the mutant. So does a suite that fails without the mutant, so all suites must pass before.
+// testdata/results.txt contains the results. Each result is stored immediately, so run can be interrupted. It ends with
+// status 1 if a mutant survives that an earlier run caught.
 package main
 
 import (
@@ -104,7 +104,7 @@ func tables() ([]mutant, error) {
 	}
 	var all []mutant
 	for _, path := range paths {
-		text, err := os.ReadFile(path) //nolint:gosec // a table
+		text, err := os.ReadFile(path) //nolint:gosec // it is a table of the repository
 		if err != nil {
 			return nil, err
 		}

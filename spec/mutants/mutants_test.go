@@ -16,7 +16,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// product is a file that mutants of the tests are in.
+// product is a source file in which the tests place mutants.
 const product = `package product
 
 const limit = 10
@@ -36,7 +36,7 @@ func (s *sum) Add(n int) error {
 }
 `
 
-// write writes a file of a product, and returns its code.
+// write writes a file of a product and returns the parsed product.
 func write(t *testing.T, name, text string) *code {
 	t.Helper()
 	root := t.TempDir()
@@ -78,7 +78,7 @@ func edits(t *testing.T) []mutant {
 func TestEditsApply(t *testing.T) {
 	same := write(t, "a/product.go", product)
 	moved := write(t, "b/c/other.go", strings.NewReplacer(
-		"append(s.list,\n\t\tn, // a comment\n\t)", "append(s.list, n)", // other line breaks
+		"append(s.list,\n\t\tn, // a comment\n\t)", "append(s.list, n)", // with other line breaks
 		"// Add adds.", "// Add adds a number.\n// It is limited.",
 		"\tif n > limit {\n\t\tn = 0", "\t// too much\n\n\tif n > limit { // yes\n\t\tn = 0",
 	).Replace(product))

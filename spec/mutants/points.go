@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A point is a possible mistake: text that takes the place of a part of a file.
+// A point is a possible mistake: a text that replaces a part of a file.
 type point struct {
-	kind        string // what the mistake is, for the table
+	kind        string // describes the mistake in the table
 	begin, end  int    // offsets in the file
 	replacement string
 }
@@ -20,8 +20,8 @@ type finder struct {
 	points []point
 }
 
-// pointsOf returns the possible mistakes in a declaration. Texts of errors and logs are left out, because a change of
-// their words is no mistake that a suite should notice.
+// pointsOf returns the possible mistakes in a declaration. Texts of errors and logs are omitted, because a suite does
+// not have to notice a change of their words.
 func pointsOf(s *source, d declared) []point {
 	f := &finder{source: s}
 	ast.Inspect(d.body, func(node ast.Node) bool {
@@ -185,7 +185,7 @@ func (f *finder) returned(n *ast.ReturnStmt, results *ast.FieldList) {
 	f.add("no error is returned", last, "nil")
 }
 
-// branch adds the mistake that a loop ends instead of going on, or goes on instead of ending.
+// branch adds the mistake that a loop ends instead of continuing, or continues instead of ending.
 func (f *finder) branch(n *ast.BranchStmt) {
 	if n.Label != nil {
 		return

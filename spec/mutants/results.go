@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// A result is what the suites said of a mutant.
+// A result is the outcome of the suites for a mutant.
 type result struct {
 	id    string
 	suite string // the suite that caught the mutant; "" if it survived
-	// all is whether the specs ran that are normally left out, and deep whether the suites ran that drive the built
-	// program.
+	// all is true if the run included the specs that are skipped by default, and deep if it included the suites that
+	// run the built program.
 	all, deep bool
 	failure   string // the first failure
 }
@@ -36,7 +36,7 @@ func (r result) String() string {
 	return r.id + " caught" + extent + " " + r.suite + ": " + r.failure
 }
 
-// parseResult is the inverse of String.
+// parseResult parses a line that String returned. It returns an error for any other line.
 func parseResult(line string) (result, error) {
 	words := strings.Fields(line)
 	if len(words) < 2 || words[1] != "caught" && words[1] != "survived" {
@@ -57,16 +57,16 @@ func parseResult(line string) (result, error) {
 	return r, nil
 }
 
-// results are the results of mutants, which are kept in a file.
+// results contains the results of mutants and the path of their file.
 type results struct {
 	path string
 	list []result
 }
 
-// readResults reads results. A missing file has none.
+// readResults reads the file of results. A missing file contains none.
 func readResults(path string) (*results, error) {
 	all := &results{path: path}
-	text, err := os.ReadFile(path) //nolint:gosec // of the repository
+	text, err := os.ReadFile(path) //nolint:gosec // it is a file of the repository
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}
@@ -93,7 +93,7 @@ func (all *results) of(id string) (result, bool) {
 	return result{}, false
 }
 
-// add adds a result or replaces the former one of the mutant, and writes the file.
+// add stores the result of a mutant, replacing an earlier one, and writes the file.
 func (all *results) add(added result) error {
 	replaced := false
 	for i, r := range all.list {
@@ -108,5 +108,5 @@ func (all *results) add(added result) error {
 	for _, r := range all.list {
 		fmt.Fprintln(&text, r)
 	}
-	return os.WriteFile(all.path, []byte(text.String()), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(all.path, []byte(text.String()), 0o644) //nolint:gosec // it is a file of the repository
 }

@@ -21,7 +21,7 @@ import (
 
 // A runner runs suites with mutants.
 type runner struct {
-	file      string // of the results
+	file      string // path of the file of results
 	directory string // for the output of suites
 	out       io.Writer
 	jobs      int
@@ -33,15 +33,15 @@ type runner struct {
 	timeout   time.Duration
 
 	code     *code
-	packages map[string]goPackage // by directory in the repository
-	guard    sync.Mutex           // protects the results, which jobs add to
+	packages map[string]goPackage // by the directory in the repository
+	guard    sync.Mutex           // protects the results, which several jobs change
 	results  *results
-	escaped  []error // mutants that survive and were caught by an earlier run
+	escaped  []error // errors for mutants that survive and that an earlier run caught
 }
 
-// run runs the mutants with the ids, separated by commas, or without ids all mutants of the table, or without a table
-// those of all. Mutants with a result are left out unless the ids name them or r.again is set; r.all and r.deep run
-// survivors of less.
+// run runs the mutants with the ids, which are separated by commas. Without ids, it runs all mutants of the table, and
+// without a table those of all tables. Mutants with a result are skipped unless the ids name them or r.again is set.
+// With r.all and r.deep, mutants that survived fewer suites run again.
 func (r *runner) run(ctx context.Context, table, ids string) error {
 	r.again = r.again || ids != ""
 	all, err := tables()
@@ -58,7 +58,7 @@ func (r *runner) run(ctx context.Context, table, ids string) error {
 	if r.results, err = readResults(r.file); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.directory, 0o755); err != nil { //nolint:gosec // for every user of the machine
+	if err := os.MkdirAll(r.directory, 0o755); err != nil { //nolint:gosec // servers run as other users of the machine
 		return err
 	}
 	var chosen []mutant
@@ -76,7 +76,7 @@ func (r *runner) run(ctx context.Context, table, ids string) error {
 	return errors.Join(append(r.escaped, group.Wait())...)
 }
 
-// chooses reports whether a mutant is to run.
+// chooses reports whether a mutant is to run, according to the ids, the table and the earlier results.
 func (r *runner) chooses(m mutant, table, ids string) bool {
 	if ids != "" {
 		return slices.Contains(strings.Split(ids, ","), m.id)
@@ -88,7 +88,7 @@ func (r *runner) chooses(m mutant, table, ids string) bool {
 	return !hasResult || r.again || former.survived() && (r.all && !former.all || r.deep && !former.deep)
 }
 
-// cost orders mutants by how long their suites take: named ones first, and those of the slowest suite last.
+// cost orders mutants by the duration of their suites: named mutants first, and those of the slowest suite last.
 func (r *runner) cost(m mutant) int {
 	order := []string{
 		"manifestgen", "opentofu", "statestore", "provider", "shell", "lifecycle", "provision", "workspace",
@@ -99,7 +99,7 @@ func (r *runner) cost(m mutant) int {
 	return slices.Index(order, path.Base(path.Dir(m.file)))
 }
 
-// A step is a suite with or without the specs that are normally left out.
+// A step is a run of a suite, with or without the specs that are skipped by default.
 type step struct {
 	suite string // the directory in the repository
 	all   bool
@@ -150,7 +150,7 @@ func (r *runner) try(ctx context.Context, m mutant) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)                      //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)                      //nolint:errcheck // it is a temporary directory
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // servers run as other users
 		return err
 	}
@@ -191,7 +191,8 @@ func (r *runner) record(m mutant, former, outcome result, duration time.Duration
 	return r.results.add(outcome)
 }
 
-// suite runs a suite with a mutant. It returns the first failure that the suite reports, "" if it passes.
+// suite runs a suite with a mutant. It returns the first failure that the suite reports, and "" if the suite passes.
+// The error means that the suite cannot be compiled or started.
 func (r *runner) suite(ctx context.Context, id, dir, overlay string, s step) (failure string, err error) {
 	binary := filepath.Join(dir, "suite.test")
 	compile := goCommand(ctx, r.code.root, "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, "./"+s.suite)
@@ -202,12 +203,12 @@ func (r *runner) suite(ctx context.Context, id, dir, overlay string, s step) (fa
 	if err := os.Mkdir(temp, 0o755); err != nil { //nolint:gosec // servers run as other users
 		return "", err
 	}
-	defer os.RemoveAll(temp) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(temp) //nolint:errcheck // it is a temporary directory
 	log, err := os.Create(filepath.Join(r.directory, id+"-"+strings.ReplaceAll(s.suite, "/", "_")+".log"))
 	if err != nil {
 		return "", err
 	}
-	defer log.Close() //nolint:errcheck // it is for people, and read again below
+	defer log.Close() //nolint:errcheck // it is read again below, so an error is noticed there
 	arguments := []string{"-test.failfast", "-test.timeout=0"}
 	if r.packages[s.suite].ginkgo() {
 		arguments = append(arguments, "-ginkgo.fail-fast", "-ginkgo.no-color")
@@ -215,7 +216,7 @@ func (r *runner) suite(ctx context.Context, id, dir, overlay string, s step) (fa
 			arguments = append(arguments, "-ginkgo.focus="+r.focus)
 		}
 	}
-	command := exec.Command(binary, arguments...) //nolint:gosec // it was built here
+	command := exec.Command(binary, arguments...) //nolint:gosec // the suite was built here
 	command.Dir = filepath.Join(r.code.root, s.suite)
 	command.Stdout, command.Stderr = log, log
 	command.Env = append(os.Environ(), "TMPDIR="+temp, "GOFLAGS=-trimpath -overlay="+overlay, "CGO_ENABLED=0", "SPECS=")
@@ -237,7 +238,7 @@ func (r *runner) suite(ctx context.Context, id, dir, overlay string, s step) (fa
 
 // goCommand returns a go command in the repository.
 func goCommand(ctx context.Context, root string, arguments ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // constant names
+	command := exec.CommandContext(ctx, "go", arguments...) //nolint:gosec // the names are constant
 	command.Dir = root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	return command

@@ -19,7 +19,7 @@ import (
 // module is the prefix of the import paths of the repository.
 const module = "service-adapter/"
 
-// goPackage is what `go list -json` says of a package.
+// goPackage contains fields of the output of `go list -json`.
 type goPackage struct {
 	ImportPath   string
 	Imports      []string
@@ -32,7 +32,7 @@ type goPackage struct {
 // hasSuite reports whether the package has tests.
 func (p goPackage) hasSuite() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 }
 
-// ginkgo reports whether the suite of a package has the flags of ginkgo.
+// ginkgo reports whether the suite of a package accepts ginkgo's flags.
 func (p goPackage) ginkgo() bool {
 	imported := slices.Concat(p.TestImports, p.XTestImports)
 	return slices.ContainsFunc(imported, func(name string) bool {
@@ -59,9 +59,9 @@ func listPackages(ctx context.Context, root string) (map[string]goPackage, error
 	}
 }
 
-// suites returns the directories of the suites for mutants of a package: its own, if it has one, and those of the
-// packages of the product that import it, the quickest first. The importers of a package without a suite count as
-// importers of what it imports.
+// suites returns the directories of the suites to run for mutants of a package, sorted by duration: the package's own
+// suite, and those of the product's packages that import the package. The importers of a package without a suite count
+// as importers of the packages that it imports.
 func (r *runner) suites(name string) []string {
 	suites := r.importers(name)
 	slices.SortStableFunc(suites, func(a, b string) int { return suiteRank(a) - suiteRank(b) })
@@ -71,8 +71,8 @@ func (r *runner) suites(name string) []string {
 	return suites
 }
 
-// importers returns the directories of the suites of the packages that import a package, or that import it by way of
-// packages without a suite. The programs in cmd and the packages below spec are left out.
+// importers returns the directories of the suites of the packages that import a package, directly or by way of packages
+// without a suite. The programs in cmd and the packages below spec are omitted.
 func (r *runner) importers(name string) []string {
 	var suites []string
 	for _, directory := range sortedKeys(r.packages) {
@@ -94,7 +94,7 @@ func (r *runner) importers(name string) []string {
 	return suites
 }
 
-// suiteRank orders suites by how long they take.
+// suiteRank orders suites by their duration.
 func suiteRank(directory string) int {
 	order := []string{
 		"internal/author", "internal/cli", "internal/engine/opentofu", "internal/engine/lifecycle", "manifestgen",
@@ -111,7 +111,7 @@ func suiteRank(directory string) int {
 }
 
 // runSession runs a command as the leader of a session and reports whether it ended before the timeout. Afterwards it
-// kills the processes of the session that are left. It returns an error if the command cannot be started or the context
+// kills the remaining processes of the session. It returns an error if the command cannot be started or the context
 // ends.
 func runSession(ctx context.Context, command *exec.Cmd, timeout time.Duration) (ended bool, err error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -122,7 +122,7 @@ func runSession(ctx context.Context, command *exec.Cmd, timeout time.Duration) (
 	defer killSession(command.Process.Pid)
 	exit := make(chan struct{})
 	go func() {
-		_ = command.Wait() // the state of the process says how it ended
+		_ = command.Wait() // the state of the process contains its exit status
 		close(exit)
 	}()
 	limit := time.NewTimer(timeout)
@@ -134,7 +134,7 @@ func runSession(ctx context.Context, command *exec.Cmd, timeout time.Duration) (
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	// Suites stop their servers when they are interrupted.
+	// Suites stop their servers when they receive this signal.
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		return false, err
 	}
@@ -154,11 +154,11 @@ func killSession(id int) {
 		return
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // of the kernel
+		text, err := os.ReadFile(file) //nolint:gosec // it is a file of the kernel
 		if err != nil {
 			continue // the process has ended
 		}
-		// PID (COMMAND) STATE PARENT GROUP SESSION
+		// The fields are PID (COMMAND) STATE PARENT GROUP SESSION.
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(id) {

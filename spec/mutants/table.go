@@ -7,9 +7,9 @@ import (
 
 // A mutant is one mistake, as an edit of a declaration of the code.
 //
-// In a table it is a block of lines, which is followed by an empty line. The fields come first. Then there are the
-// lines of the code as a hunk of a diff: they begin with a space if they stay, with - if the mutant lacks them, and
-// with + if only the mutant has them.
+// In a table, it is a block of lines followed by an empty line. The fields come first. The lines of the code follow as
+// a hunk of a diff: they begin with a space if they stay, with - if the mutant lacks them, and with + if only the
+// mutant has them.
 //
 //	mutant 17
 //	file internal/engine/shell/shell.go
@@ -18,16 +18,17 @@ import (
 //	-	if exit != 0 {
 //	+	if !(exit != 0) {
 type mutant struct {
-	table string // the name of the table, which is not in the table
+	table string // the name of the table, which the block does not contain
 	id    string
-	// file is the path of the file in the repository. The declaration is searched in other files if it is not there.
+	// file is the path of the file in the repository. If the file does not contain the declaration, other files are
+	// searched.
 	file string
 	// declaration is the name of a function, Type.method, or the name of a constant or variable of the package.
 	declaration string
-	what        string // what the mistake is
-	gone        string // why there is no code any more that could have this mistake; "" otherwise
+	what        string // describes the mistake
+	gone        string // the reason why the code can no longer have this mistake, otherwise ""
 	original    string // lines of the declaration
-	replacement string // the lines that take their place
+	replacement string // the lines that replace them
 	hunk        []string
 }
 
@@ -46,7 +47,7 @@ func parseTable(text string) ([]mutant, error) {
 			continue
 		}
 		if current == nil {
-			return nil, fmt.Errorf("%d: there is no mutant that this line could belong to", i+1)
+			return nil, fmt.Errorf("%d: this line does not belong to a mutant", i+1)
 		}
 		if line[0] == ' ' || line[0] == '-' || line[0] == '+' {
 			current.addLine(line)
