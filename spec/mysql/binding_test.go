@@ -62,7 +62,7 @@ var _ = Describe("the example mysql", func() {
 		Expect(query(ctx, "SELECT id FROM or_ders.orders")).To(Equal([]string{"1", "2"}), "data outlive bindings")
 	})
 
-	It("gives two bindings of an app the same tables, of which one may only read", func(ctx context.Context) {
+	It("gives two bindings of an app the same tables, one of them with read access only", func(ctx context.Context) {
 		s := newSite(ctx)
 		first := s.Credentials(ctx, one, nil)
 		writer := session(ctx, first)
@@ -81,7 +81,7 @@ var _ = Describe("the example mysql", func() {
 			refused(err, commandDenied)
 		}
 
-		By("deleting the first one")
+		By("deleting the first binding")
 		s.unbound(ctx, one)
 		loggedOut(ctx, first)
 		run(ctx, reader, "SELECT id FROM orders")
@@ -89,7 +89,7 @@ var _ = Describe("the example mysql", func() {
 		s.unbound(ctx, two)
 	})
 
-	It("ends the sessions of a user who is deleted, and no others", func(ctx context.Context) {
+	It("ends the sessions of a deleted user, and no others", func(ctx context.Context) {
 		s := newSite(ctx)
 		credentials := s.Credentials(ctx, one, nil)
 		other := session(ctx, s.Credentials(ctx, two, nil))
@@ -120,25 +120,27 @@ var _ = Describe("the example mysql", func() {
 		s.unbound(ctx, two)
 	})
 
-	It("reaches a cluster whose first servers are down, and tells users when all are", func(ctx context.Context) {
-		s := newCluster(ctx, down, "127.0.0.3", server.Host)
-		credentials := s.Credentials(ctx, one, nil)
-		Expect(credentials).To(HaveKeyWithValue("hostname", proxyName))
-		app := session(ctx, credentials)
-		run(ctx, app, "CREATE TABLE orders (id INT PRIMARY KEY)")
-		s.unbound(ctx, one)
-		_, err := app.ExecContext(ctx, "SELECT 1")
-		Expect(err).To(HaveOccurred())
-		loggedOut(ctx, credentials)
+	It("reaches a cluster whose first servers are down, and reports to users when all servers are down",
+		func(ctx context.Context) {
+			s := newCluster(ctx, down, "127.0.0.3", server.Host)
+			credentials := s.Credentials(ctx, one, nil)
+			Expect(credentials).To(HaveKeyWithValue("hostname", proxyName))
+			app := session(ctx, credentials)
+			run(ctx, app, "CREATE TABLE orders (id INT PRIMARY KEY)")
+			s.unbound(ctx, one)
+			_, err := app.ExecContext(ctx, "SELECT 1")
+			Expect(err).To(HaveOccurred())
+			loggedOut(ctx, credentials)
 
-		s.VMs["mysql"] = []string{down}
-		Expect(s.ExpectUnreachable(ctx, two, unreachable).Stderr).To(ContainSubstring("cannot reach MySQL at " + down + ": ERROR 2002"))
-		s.VMs["mysql"] = []string{down, server.Host}
-		s.unbound(ctx, two)
-		Expect(users(ctx)).To(BeEmpty())
-	})
+			s.VMs["mysql"] = []string{down}
+			Expect(s.ExpectUnreachable(ctx, two,
+				unreachable).Stderr).To(ContainSubstring("cannot reach MySQL at " + down + ": ERROR 2002"))
+			s.VMs["mysql"] = []string{down, server.Host}
+			s.unbound(ctx, two)
+			Expect(users(ctx)).To(BeEmpty())
+		})
 
-	It("gives no secret to a server of another authority", func(ctx context.Context) {
+	It("sends no secret to a server with a certificate of another authority", func(ctx context.Context) {
 		s := newSite(ctx)
 		s.Secrets[authority] = servers.NewCertificates(GinkgoT(), serverName).CA
 		Expect(s.ExpectUnreachable(ctx, one, unreachable).Stderr).To(
@@ -146,7 +148,7 @@ var _ = Describe("the example mysql", func() {
 		Expect(users(ctx)).To(BeEmpty())
 	})
 
-	It("deletes a binding after the administrator's password was rotated, whatever its characters are",
+	It("deletes a binding after the administrator's password was rotated, whatever characters it contains",
 		func(ctx context.Context) {
 			s := newSite(ctx)
 			credentials := s.Credentials(ctx, one, nil)

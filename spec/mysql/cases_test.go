@@ -10,8 +10,8 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-var _ = Describe("the cases of the pak", func() {
-	It("pass, with a server that they start themselves", kit.Slow(), func(ctx context.Context) {
+var _ = Describe("the test cases of the pak", func() {
+	It("pass with a server that they start themselves", kit.Slow(), func(ctx context.Context) {
 		played, err := broker.Adapter{Path: adapterBinary, Dir: shared}.Run(ctx, "", "pak", "test",
 			kit.Path("examples", "mysql"), "--binary", "tofu="+kit.OpenTofu(GinkgoT(), kit.Newest))
 		Expect(err).NotTo(HaveOccurred())

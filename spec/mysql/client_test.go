@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The names that BOSH's DNS has for the server of the plan single and for the proxies of the plan cluster.
+// The names in BOSH's DNS of the server of the plan single, and of the proxies of the plan cluster.
 const (
 	serverName = "q-s0.mysql.default.service-instance-mysql.bosh"
 	proxyName  = "q-s0.proxy.default.service-instance-mysql.bosh"
@@ -63,7 +63,7 @@ func run(ctx context.Context, session *sql.Conn, statements ...string) {
 	}
 }
 
-// Numbers of errors of the server.
+// The error numbers of the server.
 const (
 	databaseDenied = 1044
 	accessDenied   = 1045
@@ -79,7 +79,7 @@ func refused(err error, number uint16) {
 	Expect(err).To(HaveField("Number", number))
 }
 
-// loggedOut expects that there is no user with these credentials.
+// loggedOut asserts that no user can log in with these credentials.
 func loggedOut(ctx context.Context, credentials object) {
 	GinkgoHelper()
 	refused(open(credentials).PingContext(ctx), accessDenied)

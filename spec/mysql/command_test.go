@@ -19,11 +19,11 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// literal matches what differs between two statements of one form: texts, names in backquotes and numbers.
+// literal matches the parts in which two statements of the same form differ: texts, names in backquotes, and numbers.
 var literal = regexp.MustCompile("'[^']*'|`[^`]*`|[0-9]+")
 
-// command runs the pak's command itself with the inputs of a binding, some of which are changed, and returns what it
-// printed.
+// command runs the command of the pak directly, with the inputs of a binding and some changed inputs, and returns its
+// output.
 func (s site) command(ctx context.Context, change map[string]string, action string) (string, error) {
 	GinkgoHelper()
 	inputs := map[string]string{
@@ -137,7 +137,7 @@ var _ = Describe("the command mysql-binding", func() {
 			"mysql-binding: invalid input password"),
 		Entry("with a database that is not a word", map[string]string{"database": "a`.*"}, "create",
 			"mysql-binding: invalid input database"),
-		Entry("with a port of two lines", map[string]string{"port": "1\nuser=root"}, "delete",
+		Entry("with a port that contains a line break", map[string]string{"port": "1\nuser=root"}, "delete",
 			"mysql-binding: invalid input port"),
 		Entry("without servers", map[string]string{"hosts": ""}, "delete", "cannot reach MySQL at any address"),
 	)

@@ -15,8 +15,8 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// gate stands for MySQL's client. It passes the statements on to the real one. If the file "hold" exists and one of the
-// lines matches its pattern, the gate stops after that line, as if no answer came from the server.
+// gate replaces MySQL's client and passes the statements on to it. If the file "hold" exists and one of the lines
+// matches its pattern, the gate stops after that line, as if the server did not answer.
 const gate = `#!/bin/sh
 dir=%[1]q
 statements=$(cat)
@@ -98,14 +98,14 @@ var _ = Describe("a bind that is killed", func() {
 				Expect(s.optionFiles()).To(BeEmpty())
 			})
 
-			It("is finished by the next create-binding", func(ctx context.Context) {
+			It("is completed by the next create-binding", func(ctx context.Context) {
 				run(ctx, session(ctx, s.Credentials(ctx, one, nil)), "CREATE TABLE orders (id INT)")
 				Expect(s.optionFiles()).To(BeEmpty())
 				s.unbound(ctx, one)
 				Expect(users(ctx)).To(BeEmpty())
 			})
 
-			It("gives no privilege to the next create-binding that may only read", func(ctx context.Context) {
+			It("grants nothing more to a later create-binding with read access only", func(ctx context.Context) {
 				reader := session(ctx, s.Credentials(ctx, one, object{"read_only": true}))
 				_, err := reader.ExecContext(ctx, "CREATE TABLE orders (id INT)")
 				refused(err, commandDenied)
@@ -115,7 +115,7 @@ var _ = Describe("a bind that is killed", func() {
 	}
 })
 
-var _ = DescribeTable("an unbind that is killed is finished by the next",
+var _ = DescribeTable("an unbind that is killed is finished by the next unbind",
 	func(ctx context.Context, statement string, number uint16) {
 		s := gated(ctx)
 		credentials := s.Credentials(ctx, one, nil)
@@ -127,7 +127,7 @@ var _ = DescribeTable("an unbind that is killed is finished by the next",
 		Expect(users(ctx)).To(BeEmpty())
 		Expect(s.optionFiles()).To(BeEmpty())
 	},
-	Entry("after the user is locked", "ACCOUNT LOCK", uint16(accountLocked)),
-	Entry("after the sessions are ended", kit.Slow(), "^KILL", uint16(accountLocked)),
-	Entry("after the user is dropped", kit.Slow(), "DROP USER", uint16(accessDenied)),
+	Entry("after the user was locked", "ACCOUNT LOCK", uint16(accountLocked)),
+	Entry("after the sessions were ended", kit.Slow(), "^KILL", uint16(accountLocked)),
+	Entry("after the user was dropped", kit.Slow(), "DROP USER", uint16(accessDenied)),
 )

@@ -1,5 +1,5 @@
 // Package mysql_test plays the on-demand broker with the example pak mysql: the built adapter, the built pak with its
-// command, the real OpenTofu, and a real MariaDB server with TLS, which stands for the VMs that BOSH would deploy.
+// command, the real OpenTofu, and a real MariaDB server with TLS in the role of the VMs that BOSH would deploy.
 // Applications log in with the credentials and verify the server's certificate.
 package mysql_test
 

@@ -30,16 +30,17 @@ var _ = DescribeTable("a plan of the operator is rejected",
 )
 
 var _ = Describe("an update", func() {
-	It("does not make a cluster of a server, whose name is in all credentials", func(ctx context.Context) {
-		s, other := newSite(ctx), prepared(cluster, server.Host)
-		s.Plan, s.PlanID = other.Plan, cluster
-		answer := s.GenerateManifest(ctx, nil)
-		Expect(answer.Exit).To(Equal(1))
-		Expect(answer.Stdout).To(Equal(
-			"a single server cannot become a cluster, and a cluster cannot become a single server"))
-	})
+	It("does not turn a single server into a cluster, because all credentials contain the server's name",
+		func(ctx context.Context) {
+			s, other := newSite(ctx), prepared(cluster, server.Host)
+			s.Plan, s.PlanID = other.Plan, cluster
+			answer := s.GenerateManifest(ctx, nil)
+			Expect(answer.Exit).To(Equal(1))
+			Expect(answer.Stdout).To(Equal(
+				"a single server cannot become a cluster, and a cluster cannot become a single server"))
+		})
 
-	It("makes a cluster larger, and never smaller", func(ctx context.Context) {
+	It("adds servers to a cluster, and rejects removing them", func(ctx context.Context) {
 		s := newCluster(ctx, server.Host)
 		s.Plan["properties"].(object)["nodes"] = 5
 		s.deploy(ctx)

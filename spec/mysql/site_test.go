@@ -38,7 +38,7 @@ const (
 	authority     = "((mysql_tls.ca))"
 )
 
-// unreachable is the answer to users while no server can be reached.
+// unreachable is the message for users while no server can be reached.
 const unreachable = "MySQL cannot be reached at the moment; try again later"
 
 type object = map[string]any
@@ -99,14 +99,15 @@ func prepared(plan string, hosts ...string) site {
 	return s
 }
 
-// deploy does what broker and Director do. The administrator's password and the certificates are those of the server.
+// deploy does what the broker and the Director do. The administrator's password and the certificates are those of the
+// server.
 func (s site) deploy(ctx context.Context) {
 	GinkgoHelper()
 	s.DeployManifest(ctx, nil)
 	s.Secrets[administrator], s.Secrets[authority] = server.Password, certificates.CA
 }
 
-// unbound deletes a binding, and expects that nothing of it is left.
+// unbound deletes a binding, and asserts that nothing of it is left.
 func (s site) unbound(ctx context.Context, id string) {
 	GinkgoHelper()
 	answer := s.DeleteBinding(ctx, id)

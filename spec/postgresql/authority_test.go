@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The order of steps in docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub makes them.
+// The steps follow docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub generates them.
 var _ = Describe("The authority of an instance", func() {
 	It("is rotated while apps stay connected", func(ctx context.Context) {
 		credhub := servers.NewCredHub(GinkgoT(), 90*24*time.Hour, "*.postgres.default.bosh", "localhost")
@@ -52,7 +52,7 @@ var _ = Describe("The authority of an instance", func() {
 		By("step 1 and 2: the new authority is trusted")
 		credhub.AddTransitional(GinkgoT())
 		upgrade()
-		time.Sleep(time.Second) // the times of creation are whole seconds
+		time.Sleep(time.Second) // creation times have a resolution of one second
 		second := s.startApp(ctx, "bind-second")
 		Expect(listed(1, "--all")).To(ContainSubstring("3 of 4 bindings have another authority than the newest " +
 			"binding: bind-first, bind-forgotten, bind-open\n"))
@@ -71,9 +71,9 @@ var _ = Describe("The authority of an instance", func() {
 		Expect(listed(1, s.ID, "--server", server.Address())).To(ContainSubstring(
 			"2 of 3 bindings do not trust the certificate of " + server.Address() + ": bind-forgotten, bind-open\n"))
 		_, err := sql(ctx, s.verified(forgotten), "SELECT 1")
-		Expect(err).To(MatchError(ContainSubstring("certificate verify failed")), "as the command told")
+		Expect(err).To(MatchError(ContainSubstring("certificate verify failed")), "as the command reported")
 
-		By("step 6: the forgotten binding is made again")
+		By("step 6: the forgotten binding is created again")
 		Expect(s.DeleteBinding(ctx, "bind-forgotten").Exit).To(Equal(0))
 		third := s.startApp(ctx, "bind-third")
 		Expect(open()).To(Equal("still connected"))
@@ -108,7 +108,7 @@ func (s *site) certificates(ctx context.Context, exit int, arguments ...string) 
 	return got.Stdout
 }
 
-// verified returns the URI of a binding with which a client verifies the server with the authorities in the binding.
+// verified returns the URI of a binding for a client that verifies the server with the authorities in the binding.
 func (s *site) verified(credentials object) string {
 	GinkgoHelper()
 	path := filepath.Join(s.Dir, credentials["username"].(string)+".pem")
@@ -118,14 +118,14 @@ func (s *site) verified(credentials object) string {
 	return uri + "sslmode=verify-ca&sslrootcert=" + path
 }
 
-// app is an app that connects again and again, and verifies the server each time.
+// An app connects repeatedly and verifies the server each time.
 type app struct {
 	ended chan struct{}
-	// stop ends the app, and fails the spec if the app could not connect once.
+	// stop ends the app, and fails the spec if a connection failed.
 	stop func()
 }
 
-// startApp makes a binding and starts an app with it.
+// startApp creates a binding and starts an app with its credentials.
 func (s *site) startApp(ctx context.Context, binding string) *app {
 	GinkgoHelper()
 	uri := s.verified(s.Credentials(ctx, binding, nil))
@@ -155,7 +155,7 @@ func (s *site) startApp(ctx context.Context, binding string) *app {
 	return a
 }
 
-// openSession connects once, and returns a function that uses the same connection and ends it.
+// openSession opens one connection. It returns a function that uses and closes this connection.
 func (s *site) openSession(ctx context.Context, credentials object) func() string {
 	GinkgoHelper()
 	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",

@@ -16,11 +16,11 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// unavailable is what the user reads while the server cannot be reached.
+// unavailable is the message for users while the server cannot be reached.
 const unavailable = "The database cannot be reached at the moment; try again later"
 
 var _ = Describe("the example postgresql", func() {
-	It("deploys a server with TLS and a password that the Director makes, without pending changes",
+	It("deploys a server with TLS and a password that the Director generates, without pending changes",
 		func(ctx context.Context) {
 			s := newSite(ctx, "")
 			Expect(s.Manifest).To(And(ContainSubstring("password: ((pg_admin_password))"),
@@ -32,7 +32,7 @@ var _ = Describe("the example postgresql", func() {
 			Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
 		})
 
-	It("gives each binding a login that shares its tables, which outlive it", func(ctx context.Context) {
+	It("gives each binding a login and shared tables, which outlive the binding", func(ctx context.Context) {
 		s := newSite(ctx, "")
 		one := s.Credentials(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01", nil)
 		address := fmt.Sprintf("%s/%s", server.Address(), s.database)
@@ -61,7 +61,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(sql(ctx, strings.Replace(one["uri"].(string), "sslmode=require", "sslmode=verify-ca&sslrootcert="+file,
 			1), "SELECT 1")).To(Equal("1"))
 
-		By("deleting the first")
+		By("deleting the first binding")
 		began = time.Now()
 		Expect(s.DeleteBinding(ctx, "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01").Exit).To(Equal(0))
 		AddReportEntry("delete-binding", time.Since(began).Round(time.Millisecond).String())
@@ -88,7 +88,7 @@ var _ = Describe("the example postgresql", func() {
 		DeferCleanup(change, old)
 		refused := s.DeleteBinding(ctx, "bind-1")
 		Expect(refused.Exit).To(Equal(1))
-		Expect(refused.Stdout).To(BeEmpty(), "it is the operator's")
+		Expect(refused.Stdout).To(BeEmpty(), "the message is for the operator")
 		Expect(refused.Stderr).To(ContainSubstring(`password authentication failed for user \"admin\"`))
 		Expect(refused.Stderr).NotTo(ContainSubstring(old))
 
@@ -98,11 +98,11 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("tells the user when the server cannot be reached, and leaves nothing", func(ctx context.Context) {
+	It("reports to the user that the server cannot be reached, and leaves nothing", func(ctx context.Context) {
 		s := newSite(ctx, "")
 		s.Credentials(ctx, "bind-1", nil)
 		Expect(server.Stop()).To(Succeed())
-		restart := sync.OnceFunc(func() { // the specs' own context may have ended
+		restart := sync.OnceFunc(func() { // the context of the spec may have ended
 			Expect(server.Start(context.Background())).To(Succeed())
 			Eventually(func() error {
 				return administrate(context.Background(), "postgres", "SELECT 1")
@@ -124,7 +124,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("never touches a role that is not the binding's", kit.Slow(), func(ctx context.Context) {
+	It("never changes a role that does not belong to the binding", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, "")
 		Expect(administrate(ctx, "postgres", `CREATE ROLE "b-bind-mine" LOGIN`)).To(Succeed())
 		DeferCleanup(administrate, "postgres", `DROP ROLE "b-bind-mine"`)
@@ -137,7 +137,7 @@ var _ = Describe("the example postgresql", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("makes and deletes many bindings at once", kit.Slow(), func(ctx context.Context) {
+	It("creates and deletes many bindings concurrently", kit.Slow(), func(ctx context.Context) {
 		const count = 4
 		s := newSite(ctx, "")
 		var wait sync.WaitGroup
@@ -156,7 +156,7 @@ var _ = Describe("the example postgresql", func() {
 	})
 })
 
-var _ = Describe("a bind that is killed after the role was made", func() {
+var _ = Describe("a bind that is killed after it created the role", func() {
 	var (
 		s   *site
 		dir string
@@ -175,7 +175,7 @@ var _ = Describe("a bind that is killed after the role was made", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("is made anew by the next create-binding", kit.Slow(), func(ctx context.Context) {
+	It("is completed by the next create-binding", kit.Slow(), func(ctx context.Context) {
 		Expect(sql(ctx, s.Credentials(ctx, "bind-1", nil)["uri"], "SELECT 1")).To(Equal("1"))
 		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(s.roles(ctx)).To(BeEmpty())

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// measured reports how long something took.
+// measured reports the duration of a function under a name.
 func measured(name string, work func()) {
 	began := time.Now()
 	work()
@@ -25,7 +25,7 @@ var _ = Describe("the example postgresql-database", func() {
 
 	BeforeEach(func() { s = newShared("") })
 
-	It("makes a database, changes it in place, and gives each binding a login", func(ctx context.Context) {
+	It("creates a database, changes it in place, and gives each binding a login", func(ctx context.Context) {
 		measured("generate-manifest, creation", func() {
 			Expect(s.DeployManifest(ctx, nil)).To(ContainSubstring("created db " + s.database))
 		})
@@ -80,7 +80,7 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.Workspaces()).To(Equal([]string{"i-" + s.ID}))
 	})
 
-	It("is destroyed by the operator alone, and with bindings only by force", func(ctx context.Context) {
+	It("is destroyed only by the operator, and with bindings only by force", func(ctx context.Context) {
 		s.DeployManifest(ctx, nil)
 		uri := s.Credentials(ctx, "bind-1", nil)["uri"]
 		Expect(sql(ctx, uri, "CREATE TABLE t (); SELECT 1")).To(Equal("1"))
@@ -94,10 +94,10 @@ var _ = Describe("the example postgresql-database", func() {
 		})
 		Expect(s.roles(ctx)).To(BeEmpty())
 		s.expectNothing(ctx)
-		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0), "it is idempotent")
+		Expect(s.operate(ctx, "instance", "destroy", s.ID).Exit).To(Equal(0), "another destruction succeeds as well")
 	})
 
-	It("needs no administrator of yesterday", kit.Slow(), func(ctx context.Context) {
+	It("does not need a former administrator", kit.Slow(), func(ctx context.Context) {
 		s.DeployManifest(ctx, nil)
 		s.Credentials(ctx, "bind-1", nil)
 		old := server.Password
@@ -109,7 +109,7 @@ var _ = Describe("the example postgresql-database", func() {
 		DeferCleanup(change, old)
 		Expect(s.refused(ctx, object{"connection_limit": 5}, "")).To(ContainSubstring("password authentication failed"))
 		s.reconfigure(nil)
-		s.expectPending(ctx) // the update that failed may have changed something
+		s.expectPending(ctx) // the failed update may have changed the database
 		s.DeployManifest(ctx, object{"connection_limit": 5})
 		s.expectNothingPending(ctx)
 		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
@@ -117,7 +117,7 @@ var _ = Describe("the example postgresql-database", func() {
 		s.expectNothing(ctx)
 	})
 
-	It("leaves nothing when the server cannot be reached, and what others have when a name is taken",
+	It("leaves nothing if the server cannot be reached, and does not change a database whose name is taken",
 		func(ctx context.Context) {
 			s.reconfigure(object{"port": 1})
 			Expect(s.refused(ctx, nil, "The database server cannot be reached at the moment; try again later")).To(
@@ -151,7 +151,7 @@ var _ = Describe("the example postgresql-database", func() {
 		Expect(s.databases(ctx)).To(Equal(before))
 	})
 
-	DescribeTable("is made by the next request when a creation was killed", func(ctx context.Context, whom victims) {
+	DescribeTable("is created by the next request if a creation was killed", func(ctx context.Context, whom victims) {
 		dir := GinkgoT().TempDir()
 		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
 		s.killed(dir, "generate-manifest", s.Generate(s.RequestBody(nil)), whom)
@@ -166,7 +166,7 @@ var _ = Describe("the example postgresql-database", func() {
 	}, Entry("with the adapter alone", kit.Slow(), theAdapter), Entry("with OpenTofu", everything))
 })
 
-var _ = Describe("importing a database that was made by hand", func() {
+var _ = Describe("importing a database that was created manually", func() {
 	var (
 		s    *site
 		hand string
@@ -177,7 +177,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s = newShared("")
 	})
 
-	// expectAsBefore asserts that nothing of the database has changed, and that the request left nothing.
+	// expectAsBefore asserts that the database is unchanged and that the request left nothing.
 	expectAsBefore := func(ctx context.Context) {
 		GinkgoHelper()
 		s.expectNothing(ctx)
@@ -186,7 +186,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
 	}
 
-	It("keeps its data, and makes it an instance as any other", func(ctx context.Context) {
+	It("keeps its data, and makes it a regular instance", func(ctx context.Context) {
 		oid, err := server.Query(ctx, hand, "SELECT oid FROM pg_database WHERE datname = current_database()")
 		Expect(err).NotTo(HaveOccurred())
 		measured("generate-manifest, import", func() { s.DeployManifest(ctx, object{"existing_database": hand}) })
@@ -215,14 +215,14 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s.expectNothing(ctx)
 	})
 
-	It("is undone by the operator, who lets the database exist", func(ctx context.Context) {
+	It("is undone by the operator without deleting the database", func(ctx context.Context) {
 		s.DeployManifest(ctx, object{"existing_database": hand})
 		Expect(s.operate(ctx, "instance", "destroy", "--forget", s.ID).Exit).To(Equal(0))
 		Expect(s.Workspaces()).To(BeEmpty())
 		Expect(server.Query(ctx, hand, "SELECT n FROM t")).To(Equal([]string{"42"}))
 	})
 
-	DescribeTable("is begun again when it was killed", func(ctx context.Context, whom victims) {
+	DescribeTable("is repeated after it was killed", func(ctx context.Context, whom victims) {
 		dir := GinkgoT().TempDir()
 		s = newShared(heldPak(dir, "database-pak", "provision", "pgaccess_database.database"))
 		s.killed(dir, "generate-manifest", s.Generate(s.RequestBody(object{"existing_database": hand})), whom)
@@ -233,7 +233,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 		s.expectNothingPending(ctx)
 	}, Entry("with the adapter alone", kit.Slow(), theAdapter), Entry("with OpenTofu", everything))
 
-	It("is refused for one that another instance has", kit.Slow(), func(ctx context.Context) {
+	It("is rejected for the database of another instance", kit.Slow(), func(ctx context.Context) {
 		s.DeployManifest(ctx, object{"existing_database": hand})
 		other := newShared("")
 		Expect(other.refused(ctx, object{"existing_database": hand},
@@ -244,7 +244,7 @@ var _ = Describe("importing a database that was made by hand", func() {
 		Expect(s.limit(ctx)).To(Equal(s.owner + "|20"))
 	})
 
-	It("is refused when the administrator may not change it", func(ctx context.Context) {
+	It("is rejected if the administrator may not change the database", func(ctx context.Context) {
 		name := "limited_" + hand
 		Expect(administrate(ctx, "postgres",
 			"CREATE ROLE "+name+" LOGIN CREATEROLE CREATEDB PASSWORD 'limited'")).To(Succeed())
@@ -254,24 +254,27 @@ var _ = Describe("importing a database that was made by hand", func() {
 		expectAsBefore(ctx)
 	})
 
-	It("is refused when there is none of the name", func(ctx context.Context) {
+	It("is rejected if no database has the name", func(ctx context.Context) {
 		stderr := s.refused(ctx, object{"existing_database": "hand_0"},
 			`There is no database of the name in parameter "existing_database"`)
 		Expect(stderr).To(ContainSubstring("Cannot import non-existent remote object"))
 		expectAsBefore(ctx)
 	})
 
-	It("is refused when the plan would destroy it", func(ctx context.Context) {
+	It("is rejected if the plan would destroy the database", func(ctx context.Context) {
 		Expect(s.refused(ctx, object{"existing_database": hand, "db_name": "another"},
 			`Parameter "db_name" must not give another name to the database that is taken over`)).To(
 			ContainSubstring("prevent_destroy"))
 		expectAsBefore(ctx)
 	})
 
-	DescribeTable("is refused for what the operator does not name", func(ctx context.Context, name string) {
-		s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
-			"the database of parameter existing_database is none that may be taken over")
-		expectAsBefore(ctx)
-	}, Entry("the server's own", "postgres"), Entry("a longer name", kit.Slow(), "my_HAND"), Entry("two lines",
-		kit.Slow(), "HAND\npostgres"))
+	DescribeTable("is rejected for a database that the operator does not permit:",
+		func(ctx context.Context, name string) {
+			s.refused(ctx, object{"existing_database": strings.ReplaceAll(name, "HAND", hand)},
+				"the database of parameter existing_database is none that may be taken over")
+			expectAsBefore(ctx)
+		},
+		Entry("a database of the server itself", "postgres"),
+		Entry("a longer name", kit.Slow(), "my_HAND"),
+		Entry("a name with a line break", kit.Slow(), "HAND\npostgres"))
 })

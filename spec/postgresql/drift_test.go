@@ -13,8 +13,8 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-var _ = Describe("Drift", func() {
-	It("of roles is found in all that drifted and in nothing else", func(ctx context.Context) {
+var _ = Describe("The command drift", func() {
+	It("reports each role that has drifted, and no other", func(ctx context.Context) {
 		s := newSite(ctx, "")
 		ids := []string{"same-1", "limit", "expiry", "dropped", "taken", "same-2"}
 		for _, id := range ids {
@@ -36,7 +36,7 @@ var _ = Describe("Drift", func() {
 		} {
 			database := "postgres"
 			if statement[:6] == "REVOKE" {
-				database = s.database // which has what the role owns
+				database = s.database // this database contains the objects of the role
 			}
 			Expect(administrate(ctx, database, statement)).To(Succeed(), statement)
 		}
@@ -60,36 +60,39 @@ var _ = Describe("Drift", func() {
 		Expect(s.Workspaces()).To(BeEmpty())
 	})
 
-	It("of a database is found, planned without a change, and taken back", kit.Slow(), func(ctx context.Context) {
-		s := newShared("")
-		s.DeployManifest(ctx, nil)
-		run := func(exit int, arguments ...string) broker.Answer {
-			GinkgoHelper()
-			got, err := s.Run(ctx, "", arguments...)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(got.Exit).To(Equal(exit), got.Stderr)
-			return got
-		}
-		run(0, "instance", "drift", s.ID)
-		Expect(run(0, "instance", "apply", s.ID,
-			"--dry-run").Stdout).To(Equal("instance " + s.ID + ": is up to date\n"))
-		limit := s.limit(ctx)
-		Expect(administrate(ctx, "postgres", `ALTER DATABASE "`+s.database+`" CONNECTION LIMIT 3`)).To(Succeed())
-		databases := s.databases(ctx)
-		Expect(run(1, "instance", "drift", "--all", "--json").Compared(false)).To(
-			Equal(map[string]string{s.ID: "drifted pgaccess_database.database changed[connection_limit]"}))
-		Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(
-			Equal("instance " + s.ID + ": would be applied: pgaccess_database.database change (connection_limit)\n"))
-		Expect(s.databases(ctx)).To(Equal(databases))
-		run(0, "instance", "apply", s.ID)
-		Expect(s.limit(ctx)).To(Equal(limit))
-		run(0, "instance", "drift", s.ID)
+	It("reports a database that has drifted, which a plan shows and an apply restores",
+		kit.Slow(), func(ctx context.Context) {
+			s := newShared("")
+			s.DeployManifest(ctx, nil)
+			run := func(exit int, arguments ...string) broker.Answer {
+				GinkgoHelper()
+				got, err := s.Run(ctx, "", arguments...)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(got.Exit).To(Equal(exit), got.Stderr)
+				return got
+			}
+			run(0, "instance", "drift", s.ID)
+			Expect(run(0, "instance", "apply", s.ID,
+				"--dry-run").Stdout).To(Equal("instance " + s.ID + ": is up to date\n"))
+			limit := s.limit(ctx)
+			Expect(administrate(ctx, "postgres", `ALTER DATABASE "`+s.database+`" CONNECTION LIMIT 3`)).To(Succeed())
+			databases := s.databases(ctx)
+			Expect(run(1, "instance", "drift", "--all", "--json").Compared(false)).To(
+				Equal(map[string]string{s.ID: "drifted pgaccess_database.database changed[connection_limit]"}))
+			Expect(run(0, "instance", "apply", s.ID, "--dry-run").Stdout).To(
+				Equal("instance " + s.ID + ": would be applied: pgaccess_database.database change " +
+					"(connection_limit)\n"))
+			Expect(s.databases(ctx)).To(Equal(databases))
+			run(0, "instance", "apply", s.ID)
+			Expect(s.limit(ctx)).To(Equal(limit))
+			run(0, "instance", "drift", s.ID)
 
-		Expect(administrate(ctx, "postgres", `DROP DATABASE "`+s.database+`" WITH (FORCE)`)).To(Succeed())
-		Expect(run(1, "instance", "drift", s.ID,
-			"--json").Compared(false)).To(Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
-		run(0, "instance", "destroy", s.ID)
-		Expect(s.Workspaces()).To(BeEmpty())
-		Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())
-	})
+			Expect(administrate(ctx, "postgres", `DROP DATABASE "`+s.database+`" WITH (FORCE)`)).To(Succeed())
+			Expect(run(1, "instance", "drift", s.ID,
+				"--json").Compared(false)).To(
+				Equal(map[string]string{s.ID: "drifted pgaccess_database.database gone[]"}))
+			run(0, "instance", "destroy", s.ID)
+			Expect(s.Workspaces()).To(BeEmpty())
+			Expect(administrate(ctx, "postgres", `DROP ROLE "`+s.owner+`"`)).To(Succeed())
+		})
 })

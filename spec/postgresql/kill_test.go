@@ -17,8 +17,8 @@ import (
 	"service-adapter/spec/kit"
 )
 
-// heldPak is a pak of the suite, in which the template of an action has one more resource, which is made after another
-// one and can be held there.
+// heldPak returns the path of a copy of a pak of the suite. The template of the action has an additional resource,
+// which is created after another resource and can be paused.
 func heldPak(dir, source, action, after string) string {
 	GinkgoHelper()
 	pak := filepath.Join(dir, "pak")
@@ -45,17 +45,17 @@ func heldPak(dir, source, action, after string) string {
 	return pak
 }
 
-// victims are whom a kill takes.
+// victims are the processes that are killed.
 type victims int
 
 const (
-	// theAdapter dies alone: OpenTofu goes on.
+	// theAdapter is killed alone: OpenTofu continues.
 	theAdapter victims = iota
-	// everything dies at once, as when the machine crashes.
+	// everything is killed at the same time, as in a crash of the machine.
 	everything
 )
 
-// killed runs a command until the held resource was made, and kills it there.
+// killed runs a command until the paused resource was created, and then kills the victims.
 func (s *site) killed(dir, command string, parameters object, whom victims) {
 	GinkgoHelper()
 	hold := filepath.Join(dir, ".hold-after-create")
@@ -68,7 +68,7 @@ func (s *site) killed(dir, command string, parameters object, whom victims) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = creation.Wait() // it is killed
+		_ = creation.Wait() // it was killed
 	}()
 	Eventually(filepath.Join(dir, ".at-after-create")).Should(BeAnExistingFile())
 	if whom == theAdapter {

@@ -1,6 +1,6 @@
 // Package postgresql_test plays the on-demand broker with the example paks postgresql and postgresql-database: the
-// built adapter, the real OpenTofu, the paks' own provider, and a real PostgreSQL server, which stands in for the VM
-// that BOSH would deploy, or is the shared one.
+// built adapter, the real OpenTofu, the paks' own provider, and a real PostgreSQL server. The server takes the role of
+// the VM that BOSH would deploy, or of the shared server.
 package postgresql_test
 
 import (
@@ -19,7 +19,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// What all specs share: the adapter, a directory with the paks, and the server. Each spec has a database of its own.
+// All specs share the adapter, a directory with the paks, and the server. Each spec has its own database.
 var (
 	adapterBinary string
 	shared        string
@@ -43,7 +43,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	run(ctx, kit.Path(), "scripts/assemble-pak", "examples/postgresql-database", filepath.Join(shared, "database-pak"))
 })
 
-// run runs a program that must succeed.
+// run runs a program, which must succeed.
 func run(ctx context.Context, dir, name string, arguments ...string) {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, name, arguments...)

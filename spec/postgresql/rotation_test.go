@@ -9,7 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// What cf bind-service --strategy multiple does: a new binding of the same app, then the old one goes.
+// The specs do what cf bind-service --strategy multiple does: they create a new binding of the same app and then delete
+// the old one.
 var _ = DescribeTable("an app moves from one binding to another without an error",
 	func(ctx context.Context, newInstance func(ctx context.Context) *site) {
 		s := newInstance(ctx)
@@ -20,7 +21,7 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		current := s.Credentials(ctx, "bind-new", nil)
 		Expect(current["username"]).NotTo(Equal(old["username"]))
 
-		By("working with the new one all the time")
+		By("working with the new binding all the time")
 		stop, stopped := make(chan struct{}), make(chan error, 1)
 		go func() {
 			for {
@@ -42,7 +43,7 @@ var _ = DescribeTable("an app moves from one binding to another without an error
 		close(stop)
 		Eventually(stopped).Should(Receive(BeNil()))
 
-		By("changing what the old one made")
+		By("changing objects that the old binding created")
 		_, err := sql(ctx, old["uri"], "SELECT 1")
 		Expect(err).To(MatchError(ContainSubstring("authentication failed")))
 		Expect(sql(ctx, current["uri"], "ALTER TABLE app.t ADD COLUMN more text; CREATE OR REPLACE FUNCTION "+

@@ -16,14 +16,14 @@ import (
 	"service-adapter/spec/kit/broker"
 )
 
-// The plans of the pak postgresql-database, and what their instances may have connections.
+// The plans of the pak postgresql-database, which differ in the number of connections for their instances.
 const (
 	sharedPlan      = "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a11"
 	sharedLargePlan = "8d5f3a60-1c7e-4b29-9f14-6e0b7d2c5a12"
 )
 
-// newShared is an adapter of the pak postgresql-database, whose shared server is the suite's. The instance is not made
-// yet. pak is a directory; "" is the example.
+// newShared returns an adapter with the pak postgresql-database, whose shared server is that of the suite. The instance
+// has not been created. pak is the directory of a pak; "" means the example.
 func newShared(pak string) *site {
 	GinkgoHelper()
 	if pak == "" {
@@ -37,7 +37,7 @@ func newShared(pak string) *site {
 		Plan: object{"properties": object{}, "lifecycle_errands": object{}, "instance_groups": []any{}},
 		Deployment: serviceadapter.ServiceDeployment{
 			DeploymentName: "service-instance_" + id,
-			// The broker wants some, of which nothing is deployed.
+			// The broker requires releases and stemcells, although nothing is deployed.
 			Releases: serviceadapter.ServiceReleases{{
 				Name: "service-adapter", Version: "1",
 				Jobs: []string{"service-adapter"},
@@ -48,7 +48,7 @@ func newShared(pak string) *site {
 	return s
 }
 
-// sharedConfig is what the operator configures.
+// sharedConfig returns the operator's configuration.
 func sharedConfig() object {
 	return object{"config": object{
 		"postgresql_database": object{
@@ -58,7 +58,7 @@ func sharedConfig() object {
 	}}
 }
 
-// reconfigure configures the adapter anew, with these changes in the section of the pak.
+// reconfigure replaces the adapter's configuration, with changes in the section of the pak.
 func (s *site) reconfigure(changes object) {
 	GinkgoHelper()
 	config := sharedConfig()
@@ -66,7 +66,7 @@ func (s *site) reconfigure(changes object) {
 	s.Configure(config)
 }
 
-// administeredBy configures the adapter anew, with another administrator of the server.
+// administeredBy replaces the adapter's configuration, with another administrator of the server.
 func (s *site) administeredBy(user, password string) {
 	GinkgoHelper()
 	config := sharedConfig()
@@ -74,8 +74,8 @@ func (s *site) administeredBy(user, password string) {
 	s.Configure(config)
 }
 
-// refused makes or changes the instance, which must fail with this text for the user; "" means that only the operator
-// reads why.
+// refused creates or updates the instance, which must fail with this message for the user, and returns standard error.
+// The message is "" if the problem concerns only the operator.
 func (s *site) refused(ctx context.Context, parameters object, text string) (stderr string) {
 	GinkgoHelper()
 	got := s.GenerateManifest(ctx, parameters)
@@ -85,7 +85,7 @@ func (s *site) refused(ctx context.Context, parameters object, text string) (std
 	return got.Stderr
 }
 
-// expectNothingPending asserts that the broker's check finds the deployed manifest and changes nothing.
+// expectNothingPending asserts that the broker's check returns the deployed manifest and changes nothing.
 func (s *site) expectNothingPending(ctx context.Context) {
 	GinkgoHelper()
 	file := filepath.Join(s.StateDir(), "workspaces", "i-"+s.ID, "terraform.tfstate")
@@ -104,7 +104,8 @@ func (s *site) expectNothingPending(ctx context.Context) {
 	Expect(string(after)).To(Equal(string(before)))
 }
 
-// expectPending asserts that the broker's check changes nothing, but says that something will change.
+// expectPending asserts that the broker's check changes nothing, but reports that the next update will change
+// resources.
 func (s *site) expectPending(ctx context.Context) {
 	GinkgoHelper()
 	got := s.Request(ctx, "generate-manifest", s.Generate(object{}))
@@ -112,7 +113,7 @@ func (s *site) expectPending(ctx context.Context) {
 	Expect(got.Stderr).To(ContainSubstring("the next update will change what the provision template built"))
 }
 
-// databases are all of the server: name, owner, limit, privileges and identity.
+// databases returns all databases of the server with owner, limit, privileges and object id.
 func (s *site) databases(ctx context.Context) []string {
 	GinkgoHelper()
 	found, err := server.Query(ctx, "postgres",
@@ -121,7 +122,7 @@ func (s *site) databases(ctx context.Context) []string {
 	return found
 }
 
-// limit is owner and connection limit of the instance's database.
+// limit returns the owner and the connection limit of the instance's database, and "" if it does not exist.
 func (s *site) limit(ctx context.Context) string {
 	GinkgoHelper()
 	found, err := server.Query(ctx, "postgres",
@@ -130,7 +131,7 @@ func (s *site) limit(ctx context.Context) string {
 	return strings.Join(found, "\n")
 }
 
-// expectNothing asserts that there is nothing of the instance.
+// expectNothing asserts that no database, role or state of the instance exists.
 func (s *site) expectNothing(ctx context.Context) {
 	GinkgoHelper()
 	Expect(s.Workspaces()).To(BeEmpty())
@@ -138,7 +139,7 @@ func (s *site) expectNothing(ctx context.Context) {
 	Expect(server.Query(ctx, "postgres", "SELECT rolname FROM pg_roles WHERE rolname = '"+s.owner+"'")).To(BeEmpty())
 }
 
-// stored is all that the state backend keeps.
+// stored returns the texts of all stored states.
 func (s *site) stored() string {
 	GinkgoHelper()
 	var all strings.Builder
@@ -150,7 +151,7 @@ func (s *site) stored() string {
 	return all.String()
 }
 
-// operate runs a command for operators.
+// operate runs a command for operators and returns its answer.
 func (s *site) operate(ctx context.Context, arguments ...string) broker.Answer {
 	GinkgoHelper()
 	got, err := s.Run(ctx, "", arguments...)
@@ -159,7 +160,7 @@ func (s *site) operate(ctx context.Context, arguments ...string) broker.Answer {
 	return got
 }
 
-// byHand makes a database with a table of one row, as an administrator would, and returns its name. It belongs to the
+// byHand creates a database with a table of one row, as an administrator would, and returns its name. The owner is the
 // login legacy_NAME.
 func byHand(ctx context.Context) string {
 	GinkgoHelper()

@@ -16,7 +16,7 @@ import (
 	"service-adapter/spec/kit/service"
 )
 
-// The ids of the pak postgresql.
+// The ids of the service and the plan of the pak postgresql.
 const (
 	serviceID = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b01"
 	planID    = "5e0c2b1a-93d4-4f6e-8c7b-2a1d9e4f3b11"
@@ -24,7 +24,7 @@ const (
 
 type object = map[string]any
 
-// instances counts them, so that each has names of its own.
+// instances is the number of instances so far, which makes their names unique.
 var instances int
 
 // A site is an adapter with its state, and one service instance.
@@ -32,12 +32,12 @@ type site struct {
 	*service.Site
 	// pak is the path of the pak that the adapter serves.
 	pak string
-	// database and owner are those of the instance.
+	// database and owner are the names of the instance's database and of its owner.
 	database, owner string
 }
 
-// newAdapter configures an adapter without an instance. pak is a directory. A pak that all specs share has a cache that
-// they share as well.
+// newAdapter returns a configured adapter without an instance. pak is the directory of a pak. The adapters of a pak
+// that all specs share also share a cache.
 func newAdapter(pak string, config object) *site {
 	GinkgoHelper()
 	instances++
@@ -50,7 +50,8 @@ func newAdapter(pak string, config object) *site {
 	})}
 }
 
-// newSite deploys an instance of the pak postgresql whose VM is the server. pak is a directory; "" is the example.
+// newSite deploys an instance of the pak postgresql whose VM is the server. pak is the directory of a pak; "" means the
+// example.
 func newSite(ctx context.Context, pak string) *site {
 	GinkgoHelper()
 	if pak == "" {
@@ -82,7 +83,7 @@ func newSite(ctx context.Context, pak string) *site {
 	return s
 }
 
-// deploy does what broker, Director and the release's job do.
+// deploy does what the broker, the Director and the release's job do.
 func (s *site) deploy(ctx context.Context) {
 	GinkgoHelper()
 	s.DeployManifest(ctx, object{"db_name": s.database})
@@ -98,7 +99,7 @@ func (s *site) resolve(leaf servers.Certificates) {
 	s.Secrets["((postgres_tls.private_key))"] = leaf.Key
 }
 
-// roles are the login roles of bindings.
+// roles returns the login roles of bindings.
 func (s *site) roles(ctx context.Context) []string {
 	GinkgoHelper()
 	found, err := server.Query(ctx, "postgres",
@@ -108,13 +109,13 @@ func (s *site) roles(ctx context.Context) []string {
 	return found
 }
 
-// sql runs statements as an app that has nothing but a URI, and returns the rows.
+// sql runs statements as an app that has only a URI, and returns the rows as one text.
 func sql(ctx context.Context, uri any, statements string) (string, error) {
 	psql := exec.CommandContext(ctx, "psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
 		"--set=ON_ERROR_STOP=1", uri.(string))
 	psql.Stdin = strings.NewReader(statements)
 	output, err := psql.Output()
-	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // what Output returns
+	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output returns this type
 		err = fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(output)), err

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The order of steps in docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub makes them.
+// The steps follow docs/operations/rotate-a-certificate-authority.md, with certificates as CredHub generates them.
 var _ = Describe("The authority of an instance", func() {
 	It("is rotated while apps stay connected", func(ctx context.Context) {
 		credhub := servers.NewCredHub(GinkgoT(), 90*24*time.Hour, internalName, "*.node.default.bosh")
@@ -60,7 +60,7 @@ var _ = Describe("The authority of an instance", func() {
 		By("step 1 and 2: the new authority is trusted")
 		credhub.AddTransitional(GinkgoT())
 		upgrade()
-		time.Sleep(time.Second) // the times of creation are whole seconds
+		time.Sleep(time.Second) // creation times have a resolution of one second
 		second := startApp(s.Credentials(ctx, "bind-second", nil))
 		Expect(listed(1, "--all")).To(ContainSubstring(
 			"2 of 3 bindings have another authority than the newest binding: bind-first, bind-forgotten\n"))
@@ -77,9 +77,10 @@ var _ = Describe("The authority of an instance", func() {
 		Expect(listed(1, s.ID, "--server", address)).To(ContainSubstring(
 			"1 of 2 bindings does not trust the certificate of " + address + ": bind-forgotten\n"))
 		_, err := dial(forgotten)
-		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")), "as the command told")
+		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")),
+			"as the command reported")
 
-		By("step 6: the forgotten binding is made again")
+		By("step 6: the forgotten binding is created again")
 		Expect(s.DeleteBinding(ctx, "bind-forgotten").Exit).To(Equal(0))
 		third := startApp(s.Credentials(ctx, "bind-third", nil))
 		Expect(listed(0, "--all")).NotTo(ContainSubstring("another authority"))
@@ -102,8 +103,8 @@ var _ = Describe("The authority of an instance", func() {
 	})
 })
 
-// startApp starts an app that connects with the credentials again and again, and verifies the server each time. The
-// function that it returns ends the app and returns the error of the first connection that failed.
+// startApp starts an app that connects repeatedly with the credentials and verifies the server each time. It returns a
+// function that ends the app and returns the error of the first connection that failed.
 func startApp(credentials object) (stop func() error) {
 	stopping, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {

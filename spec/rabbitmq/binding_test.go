@@ -31,12 +31,15 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(again.Exit).To(Equal(0), again.Stderr)
 		Expect(s.Deploy(again.Stdout)).To(Succeed())
 		Expect(odb.SameManifests(before, s.Manifest)).To(BeTrue())
-		dashboard := s.Request(ctx, "dashboard-url", object{"instance_id": s.ID, "plan": s.Plan, "manifest": s.Manifest})
+		dashboard := s.Request(ctx, "dashboard-url", object{
+			"instance_id": s.ID, "plan": s.Plan,
+			"manifest": s.Manifest,
+		})
 		Expect(dashboard.Stdout).To(MatchJSON(fmt.Sprintf(
 			`{"dashboard_url": "http://q-s0.node.default.service-instance-%s.bosh:%d/"}`, s.ID, server.ManagementPort)))
 	})
 
-	It("gives each binding a user and a vhost, which go with it", func(ctx context.Context) {
+	It("gives each binding a user and a vhost, which are deleted with it", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		const id = "4b1c3f4e-0d6a-4c1b-9d55-1f6f7f5d2a01"
 		began := time.Now()
@@ -58,7 +61,7 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(two["username"]).To(MatchRegexp("^bh-[0-9a-f]{40}$"))
 		Expect(publish(ctx, connect(two), "orders", "two")).To(BeTrue())
 
-		By("keeping them apart")
+		By("separating the bindings")
 		foreign := fmt.Sprintf("amqp://%s:%s@%s/b-%s", two["username"], two["password"], server.Address(), id)
 		_, err := dial(object{"uri": foreign})
 		Expect(err).To(HaveOccurred())
@@ -97,18 +100,18 @@ var _ = Describe("the example rabbitmq", func() {
 		_, err := dial(one)
 		Expect(err).To(MatchError(ContainSubstring("username or password not allowed")))
 
-		By("refusing a server of another authority")
+		By("rejecting a server of another authority")
 		s.Secrets["((rabbitmq_tls.ca))"] = servers.NewCertificates(GinkgoT(), internalName).CA
 		Expect(s.ExpectUnreachable(ctx, "bind-2", unreachable).Stderr).To(
 			ContainSubstring(fmt.Sprintf("cannot reach RabbitMQ at %s:%d", server.Host, server.ManagementTLSPort)))
 		Expect(names(ctx, "users")).To(ConsistOf(server.User))
 	})
 
-	It("asks the nodes of a cluster one after the other", kit.Slow(), func(ctx context.Context) {
+	It("tries the nodes of a cluster one after the other", kit.Slow(), func(ctx context.Context) {
 		s := newSite(ctx, topology{
 			plan:       cluster,
 			properties: object{"nodes": 3, "tls": false, "port": server.Port, "management_port": server.ManagementPort},
-			hosts:      []string{"127.0.0.2", "127.0.0.3", server.Host}, // nobody listens on the first two
+			hosts:      []string{"127.0.0.2", "127.0.0.3", server.Host}, // no node listens on the first two addresses
 		})
 		one := s.Credentials(ctx, "bind-1", nil)
 		Expect(one["hostnames"]).To(Equal([]any{"127.0.0.2", "127.0.0.3", server.Host}))
@@ -143,7 +146,7 @@ var _ = Describe("the example rabbitmq", func() {
 			"a vhost with a name of its own outlives the bindings")
 	})
 
-	It("sets policies, whose values are texts for nobody's shell", func(ctx context.Context) {
+	It("sets policies, whose values no shell interprets", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		one := s.Credentials(ctx, "bind-1", object{"policies": object{
 			"limit": object{"pattern": `^or\w*"$(touch evil)`, "definition": object{"max-length": 7}},
@@ -165,13 +168,13 @@ var _ = Describe("the example rabbitmq", func() {
 		Expect(manage(ctx, "GET", "policies", "")).To(MatchJSON(`[]`))
 	})
 
-	DescribeTable("refuses parameters", func(ctx context.Context, parameters object, text string) {
+	DescribeTable("rejects the parameters", func(ctx context.Context, parameters object, text string) {
 		s := newSite(ctx, plain())
 		got := s.refused(ctx, "bind-1", parameters, text)
 		Expect(got.Exit).To(Equal(1))
 		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(41))
 	},
-		Entry("of a policy that RabbitMQ does not know",
+		Entry("of a policy that RabbitMQ does not support",
 			object{"policies": object{"p": object{"pattern": ".*", "definition": object{"no-such-key": 1}}}},
 			`RabbitMQ refuses a policy of parameter "policies"`),
 		Entry("of a policy without a pattern", kit.Slow(),
@@ -179,14 +182,14 @@ var _ = Describe("the example rabbitmq", func() {
 			"RabbitMQ refuses a policy"),
 		Entry("of a policy that is a text", kit.Slow(), object{"policies": object{"p": "PUT"}},
 			"RabbitMQ refuses a policy"),
-		Entry("of a policy that leads elsewhere", object{"policies": object{"..": object{}}}, "policies"),
+		Entry("of a policy with a path as its name", object{"policies": object{"..": object{}}}, "policies"),
 		Entry("of a policy of two lines", object{"policies": object{"p\nq": object{}}}, "policies"),
 		Entry("of the vhost of another binding", object{"vhost": "b-bind-2"}, `parameter "vhost" must not begin`),
-		Entry("of a vhost that leads elsewhere", object{"vhost": ".."}, "vhost"),
+		Entry("of a vhost with a path as its name", object{"vhost": ".."}, "vhost"),
 		Entry("of the vhost of the administrator", object{"vhost": "/"}, "vhost"),
 	)
 
-	It("deletes a binding after the administrator's password was rotated, whatever it is made of", kit.Slow(),
+	It("deletes a binding after the administrator's password was rotated, whatever characters it contains", kit.Slow(),
 		func(ctx context.Context) {
 			s := newSite(ctx, plain())
 			s.Credentials(ctx, "bind-1", nil)
@@ -199,7 +202,7 @@ var _ = Describe("the example rabbitmq", func() {
 			DeferCleanup(change, old, old)
 			got := s.DeleteBinding(ctx, "bind-1")
 			Expect(got.Exit).To(Equal(1))
-			Expect(got.Stdout).To(BeEmpty(), "it is the operator's")
+			Expect(got.Stdout).To(BeEmpty(), "the message is for the operator")
 			Expect(got.Stderr).To(And(ContainSubstring("RabbitMQ refuses the administrator"),
 				Not(ContainSubstring(old))))
 
@@ -210,7 +213,7 @@ var _ = Describe("the example rabbitmq", func() {
 			Expect(names(ctx, "users")).To(ConsistOf(server.User))
 		})
 
-	It("gets another administrator's password for all instances by keepers, and another one of an app's by a "+
+	It("changes the administrators' passwords of all instances with keepers, and the password of one app with a "+
 		"second binding", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		connect(s.Credentials(ctx, "bind-1", nil))
@@ -226,7 +229,7 @@ var _ = Describe("the example rabbitmq", func() {
 			"--binary", "tofu="+kit.OpenTofu(GinkgoT(), kit.Newest))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(built.Exit).To(Equal(0), built.Stderr)
-		// upgrade is what upgrade-all-service-instances does after the operator set the value.
+		// upgrade does what upgrade-all-service-instances does after the operator has set the value.
 		upgrade := func(rotation string) {
 			GinkgoHelper()
 			s.Configure(object{"paks": []string{rotating}, "config": object{"rotation": rotation}})
@@ -237,13 +240,13 @@ var _ = Describe("the example rabbitmq", func() {
 		upgrade("2026-10")
 		known := maps.Clone(s.Secrets)
 		upgrade("2026-10")
-		Expect(s.Secrets).To(Equal(known), "nothing changed")
+		Expect(s.Secrets).To(Equal(known), "nothing has changed")
 		upgrade("2026-11")
 		old := server.Password
 		for reference, value := range s.Secrets {
 			if _, before := known[reference]; !before {
-				Expect(server.Password).To(Equal(old), "only one is new")
-				// As the job does when it is deployed.
+				Expect(server.Password).To(Equal(old), "only one password is new")
+				// The job does this when it is deployed.
 				manage(ctx, "PUT", "users/"+server.User, `{"tags": "administrator", "password": "`+value+`"}`)
 				server.Password = value
 			}
@@ -255,7 +258,7 @@ var _ = Describe("the example rabbitmq", func() {
 		})
 
 		second := connect(s.Credentials(ctx, "bind-2", nil))
-		Expect(names(ctx, "users")).To(HaveLen(3), "the first one works until it is deleted")
+		Expect(names(ctx, "users")).To(HaveLen(3), "the first user works until it is deleted")
 		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 		Expect(publish(ctx, second, "orders", "one")).To(BeTrue())
 		Expect(s.DeleteBinding(ctx, "bind-2").Exit).To(Equal(0))

@@ -11,10 +11,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// internalName is the name by which the certificate of the pak can be verified wherever the node is.
+// internalName is the name in the pak's certificate with which clients verify a node at any address.
 const internalName = "rabbitmq.internal"
 
-// dial connects as an app that has nothing but its credentials.
+// dial connects as an app that has only its credentials.
 func dial(credentials object) (*amqp.Connection, error) {
 	config := amqp.Config{}
 	if ca, ok := credentials["ca_cert"].(string); ok {
@@ -25,17 +25,16 @@ func dial(credentials object) (*amqp.Connection, error) {
 	return amqp.DialConfig(credentials["uri"].(string), config)
 }
 
-// connect connects an app for the rest of the spec.
+// connect connects an app until the end of the spec.
 func connect(credentials object) *amqp.Connection {
 	GinkgoHelper()
 	connection, err := dial(credentials)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = connection.Close() }) // what an unbind has closed already is fine
+	DeferCleanup(func() { _ = connection.Close() }) // an unbind may have closed the connection
 	return connection
 }
 
-// publish declares a queue and puts a message into it, which the node must confirm. The answer is false where it does
-// not take it.
+// publish declares a queue and publishes a message to it. It reports whether the node confirmed the message.
 func publish(ctx context.Context, connection *amqp.Connection, queue, text string) bool {
 	GinkgoHelper()
 	channel, err := connection.Channel()
@@ -52,7 +51,7 @@ func publish(ctx context.Context, connection *amqp.Connection, queue, text strin
 	return taken
 }
 
-// take gets a message out of a queue.
+// take receives a message from a queue, which must contain one.
 func take(connection *amqp.Connection, queue string) string {
 	GinkgoHelper()
 	channel, err := connection.Channel()
@@ -63,7 +62,7 @@ func take(connection *amqp.Connection, queue string) string {
 	return string(message.Body)
 }
 
-// whoami is the status that the management API gives a binding.
+// whoami returns the HTTP status with which the management API answers a binding.
 func whoami(ctx context.Context, credentials object) int {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, credentials["http_api_uri"].(string)+"whoami", nil)

@@ -20,12 +20,13 @@ import (
 	"service-adapter/spec/kit/process"
 )
 
-// gate stands before the management API. Where it is shut for a request, the node does it, but nobody gets the answer.
+// A gate is a proxy in front of the management API. It passes a request for which it is shut to the node, but does not
+// return the response.
 type gate struct {
 	*httptest.Server
 
-	shut atomic.Value  // the beginning of "METHOD path"; "" is open
-	at   chan struct{} // a request has arrived
+	shut atomic.Value  // the beginning of "METHOD path"; the gate is open if it is ""
+	at   chan struct{} // receives a value when such a request has arrived
 }
 
 func newGate() *gate {
@@ -45,7 +46,7 @@ func newGate() *gate {
 		answer := httptest.NewRecorder()
 		proxy.ServeHTTP(answer, r)
 		g.at <- struct{}{}
-		<-r.Context().Done() // the client is dead
+		<-r.Context().Done() // the client has ended
 	}))
 	DeferCleanup(g.Close)
 	return g
@@ -64,15 +65,16 @@ func (g *gate) site(ctx context.Context) site {
 	return newSite(ctx, t)
 }
 
-// killed runs a command of the adapter until a request of its has been done, looks around, and kills everything there.
-func (g *gate) killed(s site, request, command string, parameters object, look func()) {
+// killed runs a command of the adapter until the node has executed a request, calls inspect, and kills all processes of
+// the site.
+func (g *gate) killed(s site, request, command string, parameters object, inspect func()) {
 	GinkgoHelper()
 	g.shut.Store(request)
 	input, err := odb.Input(command, parameters)
 	Expect(err).NotTo(HaveOccurred())
 	running := process.Start(s.Adapter, nil, input, command)
 	Eventually(g.at).Should(Receive())
-	look()
+	inspect()
 	process.End(s.Dir)
 	running.Wait()
 	g.shut.Store("")
@@ -106,7 +108,7 @@ var _ = Describe("a bind that is killed", func() {
 				Expect(s.Workspaces()).To(BeEmpty())
 			})
 
-			It("is finished by the next create-binding", func(ctx context.Context) {
+			It("is completed by the next create-binding", func(ctx context.Context) {
 				Expect(publish(ctx, connect(s.Credentials(ctx, "bind-1", nil)), "orders", "one")).To(BeTrue())
 				Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
 				Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
@@ -115,16 +117,17 @@ var _ = Describe("a bind that is killed", func() {
 	}
 })
 
-var _ = DescribeTable("an unbind that is killed is finished by the next", func(ctx context.Context, request string) {
-	g := newGate()
-	s := g.site(ctx)
-	s.Credentials(ctx, "bind-1", nil)
-	g.killed(s, request, "delete-binding", s.UnbindParameters("bind-1"), func() {})
-	Expect(names(ctx, "users")).To(ConsistOf(server.User))
-	Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
-	Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
-	Expect(s.Workspaces()).To(BeEmpty())
-},
-	Entry("after the user is gone", kit.Slow(), "DELETE /api/users/"),
-	Entry("after the vhost is gone", "DELETE /api/vhosts/"),
+var _ = DescribeTable("an unbind that is killed is finished by the next unbind",
+	func(ctx context.Context, request string) {
+		g := newGate()
+		s := g.site(ctx)
+		s.Credentials(ctx, "bind-1", nil)
+		g.killed(s, request, "delete-binding", s.UnbindParameters("bind-1"), func() {})
+		Expect(names(ctx, "users")).To(ConsistOf(server.User))
+		Expect(s.DeleteBinding(ctx, "bind-1").Exit).To(Equal(0))
+		Expect(names(ctx, "vhosts")).To(ConsistOf("/"))
+		Expect(s.Workspaces()).To(BeEmpty())
+	},
+	Entry("after the user was deleted", kit.Slow(), "DELETE /api/users/"),
+	Entry("after the vhost was deleted", "DELETE /api/vhosts/"),
 )

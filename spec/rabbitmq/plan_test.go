@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = DescribeTable("a plan of the operator is refused",
+var _ = DescribeTable("a plan of the operator is rejected",
 	func(ctx context.Context, change func(plan, group object), text string) {
 		s := prepared(plain())
 		change(s.Plan["properties"].(object), s.Plan["instance_groups"].([]any)[0].(object))
@@ -29,7 +29,7 @@ var _ = DescribeTable("a plan of the operator is refused",
 )
 
 var _ = Describe("an update", func() {
-	It("makes a cluster of one node, and never the other way round", func(ctx context.Context) {
+	It("expands one node to a cluster, and rejects the reverse", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		s.Plan["properties"].(object)["nodes"] = 3
 		s.deploy(ctx, nil)
@@ -40,7 +40,7 @@ var _ = Describe("an update", func() {
 		Expect(got.Stdout).To(Equal(`the service instance has 3 instances of "node" and cannot be reduced to 1`))
 	})
 
-	It("does not switch TLS, with which all credentials would be wrong", func(ctx context.Context) {
+	It("does not enable or disable TLS, because that would invalidate all credentials", func(ctx context.Context) {
 		s := newSite(ctx, plain())
 		got := s.GenerateManifest(ctx, object{"tls": true})
 		Expect(got.Exit).To(Equal(1))

@@ -1,6 +1,6 @@
 // Package rabbitmq_test plays the on-demand broker with the example pak rabbitmq: the built adapter, the built pak with
-// its command, the real OpenTofu, and a real RabbitMQ node, which stands in for the VMs that BOSH would deploy. Clients
-// log in with AMQP.
+// its command, the real OpenTofu, and a real RabbitMQ node in the role of the VMs that BOSH would deploy. Clients log
+// in with AMQP.
 package rabbitmq_test
 
 import (
@@ -16,7 +16,7 @@ import (
 	"service-adapter/spec/kit/servers"
 )
 
-// What all specs share: the adapter, a directory with the pak, and the node with its certificates.
+// All specs share the adapter, a directory with the pak, and the node with its certificates.
 var (
 	adapterBinary string
 	shared        string
@@ -48,5 +48,5 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(built.Exit).To(Equal(0), built.Stderr)
 })
 
-// pak is the built pak.
+// pak returns the path of the built pak.
 func pak() string { return filepath.Join(shared, "rabbitmq.brokerpak") }

@@ -16,36 +16,36 @@ import (
 	"service-adapter/spec/kit/service"
 )
 
-// The ids of the pak.
+// The ids of the service and the plans of the pak.
 const (
 	serviceID = "3c7e9b52-0f4d-4a86-b1d3-6e2f8a5c9d01"
 	single    = "3c7e9b52-0f4d-4a86-b1d3-6e2f8a5c9d11"
 	cluster   = "3c7e9b52-0f4d-4a86-b1d3-6e2f8a5c9d12"
 )
 
-// unreachable is the answer to users while no server can be reached.
+// unreachable is the message for users while no server can be reached.
 const unreachable = "RabbitMQ cannot be reached at the moment; try again later"
 
 type object = map[string]any
 
-// instances counts them, so that each has a name of its own.
+// instances is the number of instances so far, which makes their names unique.
 var instances int
 
 // A site is an adapter with its state, and one service instance.
 type site struct{ *service.Site }
 
-// topology is what a plan of the operator says, and where the VMs are.
+// A topology contains the operator's plan and the addresses of the VMs.
 type topology struct {
 	plan       string
 	properties object
 	hosts      []string
 	parameters object
-	// killed is whether a spec kills what runs for the instance, which then has a cache of its own: OpenTofu works
-	// there.
+	// killed is true if the spec kills the processes of the instance. The instance then has its own cache, below which
+	// OpenTofu runs.
 	killed bool
 }
 
-// plain is one node without TLS.
+// plain returns a topology of one node without TLS.
 func plain() topology {
 	return topology{
 		plan: single, properties: object{"nodes": 1, "port": server.Port, "management_port": server.ManagementPort},
@@ -61,8 +61,8 @@ func newSite(ctx context.Context, t topology) site {
 	return s
 }
 
-// prepared returns an adapter, and an instance that is not deployed yet. At the end of the spec, its users and virtual
-// hosts are removed from RabbitMQ.
+// prepared returns an adapter, and an instance that has not been deployed. At the end of the spec, its users and
+// virtual hosts are removed from RabbitMQ.
 func prepared(t topology) site {
 	GinkgoHelper()
 	instances++
@@ -96,7 +96,7 @@ func prepared(t topology) site {
 	return s
 }
 
-// deploy does what broker and Director do. The administrator's password is the node's.
+// deploy does what the broker and the Director do. The administrator's password is that of the node.
 func (s site) deploy(ctx context.Context, parameters object) {
 	GinkgoHelper()
 	s.DeployManifest(ctx, parameters)
@@ -111,12 +111,12 @@ func (s site) resolve(leaf servers.Certificates) {
 	s.Secrets["((rabbitmq_tls.private_key))"] = leaf.Key
 }
 
-// administrator is the reference to the administrator's password.
+// administrator returns the reference to the administrator's password.
 func (s site) administrator() string {
 	return "((/odb/" + serviceID + "/" + s.DeploymentName() + "/admin_password))"
 }
 
-// refused makes a binding that must fail with a text for the user, and leave nothing.
+// refused creates a binding, which must fail with this text for the user and leave nothing. It returns the answer.
 func (s site) refused(ctx context.Context, id string, parameters object, text string) broker.Answer {
 	GinkgoHelper()
 	got := s.CreateBinding(ctx, id, parameters)
@@ -139,7 +139,7 @@ func removeBindings(ctx context.Context) {
 	}
 }
 
-// manage asks the node as the administrator.
+// manage sends a request to the node as the administrator and returns the body of the response.
 func manage(ctx context.Context, method, path, body string) string {
 	GinkgoHelper()
 	answer, err := server.Manage(ctx, method, path, body)
@@ -147,7 +147,7 @@ func manage(ctx context.Context, method, path, body string) string {
 	return answer
 }
 
-// names are the names of all users or vhosts.
+// names returns the names of all users or vhosts.
 func names(ctx context.Context, kind string) []string {
 	GinkgoHelper()
 	var found []struct{ Name string }
